@@ -1,0 +1,1 @@
+"""Programs that the people who work on tpulint run; nothing else imports them."""

@@ -1,0 +1,108 @@
+"""Plain values: what a rule says about a piece of source, and how to change it.
+
+Nothing here holds a tree, a file handle or a cache, so every value is picklable, comparable and
+safe to hand from one process to another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Applicability(StrEnum):
+    """How far a fix may be trusted, in the sense that ruff gives the word.
+
+    `SAFE` keeps meaning and comments.
+    `UNSAFE` is valid code that may change behaviour; the rule's page states when.
+    `DISPLAY` is a recipe to read; it is never applied.
+    """
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+    DISPLAY = "display"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place in a text: row and column, both from 1, the column counted in characters."""
+
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """The half-open range of characters `[start, end)` of a decoded text."""
+
+    start: int
+    end: int
+
+    def overlaps(self, other: Span) -> bool:
+        """Whether applying edits to both spans could interfere.
+
+        Touching spans overlap: the order in which two insertions at one point land would matter.
+        """
+        return self.start <= other.end and other.start <= self.end
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Edit:
+    """Replace the text of `span` by `content`; the locations are those of the span's two ends."""
+
+    span: Span
+    content: str
+    location: Location
+    end_location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A set of edits to one file that lands whole or not at all; `title` is a verb phrase."""
+
+    title: str
+    edits: tuple[Edit, ...]
+    applicability: Applicability
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that explains the finding, such as one step of the chain from the trace root."""
+
+    path: str
+    location: Location
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One place where code does not do on TPU what it does on a GPU.
+
+    `path` is absolute (or what standard input was called), `source_line` is the text of the first line of the span, without its line
+    ending, so that a report needs no second look at the file.
+    """
+
+    path: str
+    location: Location
+    end_location: Location
+    code: str
+    name: str
+    message: str
+    span: Span
+    source_line: str
+    fix: Fix | None = None
+    related: tuple[Related, ...] = ()
+    url: str | None = None
+
+    @property
+    def sort_key(self) -> tuple[str, Location, Location, str, str]:
+        """Reports are ordered by place, then by code."""
+        return (self.path, self.location, self.end_location, self.code, self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class FileError:
+    """A file that could not be analysed, and why, in one line."""
+
+    path: str
+    message: str

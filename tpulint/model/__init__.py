@@ -1,0 +1,1 @@
+"""What the code means, computed once per file on the `ast`: names, scopes, kinds of values, trace reach."""

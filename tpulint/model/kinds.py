@@ -1,0 +1,159 @@
+"""Kinds of values: the small lattice that inference works in.
+
+`UNKNOWN` is an ordinary value that every reader must handle; it never poses as anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import EllipsisType
+from typing import Final
+
+
+class Kind:
+    """What is known of a value at one place."""
+
+    __slots__ = ()
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether the value is a tensor for certain."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Kind):
+    """Nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor(Kind):
+    """A tensor.
+
+    `dtype` is "bool", "int", "float" or "" where unknown.
+    `scalar` says that it is proven to have no dimensions.
+    `origin` is the offset of the factory call that made it on the host, -1 where it was not made on
+    the host or nobody knows.
+    `certain` is false where the value may also be something else, such as a Python number.
+    `root` is the name of the variable from which it was computed element by element, so that a mask
+    made by comparing `x` is known to have the shape of `x`.
+    """
+
+    dtype: str = ""
+    scalar: bool = False
+    origin: int = -1
+    certain: bool = True
+    root: str = ""
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.certain
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether it is a boolean tensor for certain."""
+        return self.certain and self.dtype == "bool"
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it was made on the host and never moved."""
+        return self.origin >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Static(Kind):
+    """A Python value that is fixed while tracing: a size, a dtype, a configuration value.
+
+    `value` is the constant itself where it is a string, a number, a bool or None that is known.
+    """
+
+    value: str | float | bool | None | EllipsisType = ...
+
+
+@dataclass(frozen=True, slots=True)
+class Data(Kind):
+    """A Python value that was read out of a tensor, such as `x.item()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array(Kind):
+    """A NumPy array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device(Kind):
+    """A `torch.device`; `type` is "cuda", "cpu", "jax" or "" where unknown."""
+
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance(Kind):
+    """An instance of the class with this qualified name."""
+
+    cls: str
+
+
+@dataclass(frozen=True, slots=True)
+class Several(Kind):
+    """A tuple, list or dictionary; `items` where the length is known, else `element` joins them all."""
+
+    element: Kind
+    items: tuple[Kind, ...] | None = None
+
+
+UNKNOWN: Final = Unknown()
+TENSOR: Final = Tensor()
+STATIC: Final = Static()
+DATA: Final = Data()
+ARRAY: Final = Array()
+NONE: Final = Static(None)
+TENSORS: Final = Several(TENSOR)
+
+
+def join(one: Kind, other: Kind) -> Kind:
+    """The kind of a value that is one or the other."""
+    if one == other:
+        return one
+    if one == NONE:
+        one, other = other, one
+    if isinstance(one, Tensor):
+        if isinstance(other, Tensor):
+            return Tensor(
+                one.dtype if one.dtype == other.dtype else "",
+                one.scalar and other.scalar,
+                one.origin if one.origin == other.origin else -1,
+                one.certain and other.certain,
+                one.root if one.root == other.root else "",
+            )
+        if other == NONE:
+            return replace(one, root="")
+        if isinstance(other, Static | Data):
+            return replace(one, certain=False, root="", scalar=False)
+        return UNKNOWN
+    if isinstance(other, Tensor):
+        return join(other, one)
+    if isinstance(one, Static) and isinstance(other, Static):
+        return STATIC
+    if isinstance(one, Static | Data) and isinstance(other, Static | Data):
+        return DATA
+    if isinstance(one, Several) and isinstance(other, Several):
+        if one.items is not None and other.items is not None and len(one.items) == len(other.items):
+            items = tuple(join(a, b) for a, b in zip(one.items, other.items, strict=True))
+            return Several(join(one.element, other.element), items)
+        return Several(join(one.element, other.element))
+    if isinstance(one, Device) and isinstance(other, Device):
+        return Device()
+    if other == NONE and isinstance(one, Instance | Several):
+        return one
+    return UNKNOWN
+
+
+def joined(kinds: tuple[Kind, ...]) -> Kind:
+    """The kind of a value that is one of many; `UNKNOWN` for none."""
+    if not kinds:
+        return UNKNOWN
+    result = kinds[0]
+    for kind in kinds[1:]:
+        result = join(result, kind)
+    return result

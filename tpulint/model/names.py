@@ -1,0 +1,92 @@
+"""Qualified names: what an identifier or a dotted expression refers to."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+from tpulint.model.scopes import Binding, Index, Scope, ScopeKind
+
+_BUILTINS = frozenset(dir(builtins))
+_DEPTH = 8
+
+
+class Names:
+    """Resolves names of one module; the only place that does.
+
+    Project-wide re-exports are followed later, by `ProjectFacts.resolve`.
+    """
+
+    def __init__(self, index: Index, module: str) -> None:
+        self.index = index
+        self.module = module
+        self._memo: dict[tuple[int, str], str | None] = {}
+
+    def qualified(self, node: ast.AST, scope: Scope, depth: int = 0) -> str | None:
+        """The qualified name of a plain or dotted name, or None where it has none.
+
+        A name with several meanings has none, unless they are the alternatives of a guarded import.
+        """
+        attributes: list[str] = []
+        while isinstance(node, ast.Attribute):
+            attributes.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return None
+        base = self._name(node.id, scope, depth)
+        if base is None or not attributes:
+            return base
+        attributes.append(base)
+        return ".".join(reversed(attributes))
+
+    def lookup(self, name: str, scope: Scope) -> tuple[Scope, list[Binding]] | None:
+        """The scope that binds a name as seen from `scope`, with its bindings."""
+        current: Scope | None = scope
+        while current is not None:
+            if name in current.declared:
+                current = self.index.module if current is not self.index.module else current
+            bound = current.bindings.get(name)
+            if bound and (current is scope or current.kind is not ScopeKind.CLASS):
+                return current, bound
+            current = current.parent
+        return None
+
+    def _name(self, name: str, scope: Scope, depth: int) -> str | None:
+        key = (id(scope), name)
+        if key not in self._memo:
+            self._memo[key] = None  # a name that is defined by itself has no qualified name
+            self._memo[key] = self._resolve(name, scope, depth)
+        return self._memo[key]
+
+    def _resolve(self, name: str, scope: Scope, depth: int) -> str | None:
+        found = self.lookup(name, scope)
+        if found is None:
+            stars = self.index.module.stars
+            if name in _BUILTINS:
+                return f"builtins.{name}"
+            return f"{stars[0]}.{name}" if len(stars) == 1 else None
+        owner, bindings = found
+        targets: dict[str, None] = {}
+        imports = 0
+        for binding in bindings:
+            if binding.target is not None:
+                targets[binding.target] = None
+                imports += 1
+            elif binding.node is not None:
+                targets[f"{self.module}.{_join(owner, name)}"] = None
+            elif isinstance(binding.value, ast.Constant) and binding.value.value in (None, False):
+                continue  # the other half of `try: import x / except ImportError: x = None`
+            elif isinstance(binding.value, ast.Attribute | ast.Name) and depth < _DEPTH:
+                target = self.qualified(binding.value, owner, depth + 1)
+                if target is None:
+                    return None
+                targets[target] = None
+            else:
+                return None
+        if len(targets) == 1 or (targets and imports):
+            return next(iter(targets))
+        return None
+
+
+def _join(scope: Scope, name: str) -> str:
+    return name if scope.kind is ScopeKind.MODULE else f"{scope.qualname}.{name}"

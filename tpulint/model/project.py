@@ -1,0 +1,309 @@
+"""The project as a whole: re-exports resolved, classes linearised, and what tracing reaches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tpulint.knowledge.tracing import MODULE_BASES
+from tpulint.model.facts import ClassFacts, FunctionFacts, ModuleFacts
+
+_DEPTH = 12
+
+
+class Step(NamedTuple):
+    """How tracing gets to a function: from which caller (None for a root), by which place."""
+
+    caller: str | None
+    label: str
+    path: str
+    row: int
+    column: int
+    explicit: bool
+
+
+class TracePath(NamedTuple):
+    """The chain from a trace root to a function.
+
+    `explicit` says that the root is jitted by name somewhere; otherwise it is the `forward` of a
+    module that nobody in the project jits.
+    """
+
+    steps: tuple[Step, ...]
+    explicit: bool
+
+
+class ProjectFacts:
+    """What all modules together say; made by `link`, read by everything that judges one file."""
+
+    def __init__(self, modules: Iterable[ModuleFacts]) -> None:
+        self.modules: dict[str, ModuleFacts] = {}
+        for module in modules:
+            self.modules.setdefault(module.name, module)
+        self.reach: dict[str, Step] = {}
+        self._resolved: dict[str, str] = {}
+        self._mro: dict[str, tuple[str, ...]] = {}
+        self._heirs: dict[str, list[str]] = {}
+        for name, facts in self._all_classes():
+            for base in facts.bases:
+                self._heirs.setdefault(self.resolve(base), []).append(name)
+
+    def _all_classes(self) -> Iterator[tuple[str, ClassFacts]]:
+        for module in self.modules.values():
+            for qualname, facts in module.classes.items():
+                yield f"{module.name}.{qualname}", facts
+
+    def split(self, name: str) -> tuple[ModuleFacts, str] | None:
+        """The project's module that a qualified name lies in, and the rest of the name."""
+        head = name
+        while head:
+            module = self.modules.get(head)
+            if module is not None:
+                return module, name[len(head) + 1 :]
+            head = head.rpartition(".")[0]
+        return None
+
+    def resolve(self, name: str) -> str:
+        """The name of the definition behind a name, re-exports followed; itself where it has none."""
+        known = self._resolved.get(name)
+        if known is None:
+            self._resolved[name] = name  # a cycle of re-exports ends here
+            known = self._resolved[name] = self._follow(name, 0)
+        return known
+
+    def _follow(self, name: str, depth: int) -> str:
+        found = self.split(name)
+        if found is None or not found[1] or depth > _DEPTH:
+            return name
+        module, rest = found
+        if rest in module.functions or rest in module.classes:
+            return f"{module.name}.{rest}"
+        head, _, tail = rest.partition(".")
+        target = module.exports.get(head)
+        if target is not None and target != f"{module.name}.{head}":
+            return self._follow(f"{target}.{tail}" if tail else target, depth + 1)
+        for star in module.stars:
+            through = self._follow(f"{star}.{rest}", depth + 1)
+            if self.function(through) is not None or self.class_(through) is not None:
+                return through
+        return name
+
+    def function(self, name: str) -> FunctionFacts | None:
+        """The function with this resolved name."""
+        found = self.split(name)
+        return found[0].functions.get(found[1]) if found is not None else None
+
+    def class_(self, name: str) -> ClassFacts | None:
+        """The class with this resolved name."""
+        found = self.split(name)
+        return found[0].classes.get(found[1]) if found is not None else None
+
+    def mro(self, name: str) -> tuple[str, ...]:
+        """A class and its ancestors, nearest first, those from outside the project at their places."""
+        if name not in self._mro:
+            self._mro[name] = (name,)
+            order: dict[str, None] = {name: None}
+            facts = self.class_(name)
+            for base in facts.bases if facts is not None else ():
+                order.update(dict.fromkeys(self.mro(self.resolve(base))))
+            self._mro[name] = tuple(order)
+        return self._mro[name]
+
+    def is_module_class(self, name: str) -> bool:
+        """Whether a class is a `torch.nn.Module`."""
+        return any(
+            base in MODULE_BASES or (base.startswith("torch.nn.") and base[9:10].isupper())
+            for base in self.mro(self.resolve(name))
+        )
+
+    def method(self, cls: str, name: str) -> str | None:
+        """The function that implements a method of a class."""
+        for ancestor in self.mro(cls):
+            facts = self.class_(ancestor)
+            if facts is not None and name in facts.methods:
+                return f"{ancestor}.{name}"
+        return None
+
+    def attribute_classes(self, cls: str, name: str) -> tuple[str, ...]:
+        """Classes that are instantiated for an attribute."""
+        for ancestor in self.mro(cls):
+            facts = self.class_(ancestor)
+            if facts is not None and name in facts.modules:
+                return tuple(self.resolve(made) for made in facts.modules[name])
+        return ()
+
+    def is_tensor_attribute(self, cls: str, name: str) -> bool:
+        """Whether an attribute is a parameter or a buffer."""
+        return any(
+            facts is not None and name in facts.tensors for facts in map(self.class_, self.mro(self.resolve(cls)))
+        )
+
+    def callees(self, reference: str, owner: str | None) -> Iterator[str]:
+        """The project's functions that a reference may mean, for a method of class `owner`."""
+        form, _, rest = reference.partition(":")
+        if form == "name":
+            yield from self._called(self.resolve(rest))
+        elif form == "new":
+            cls, _, path = rest.partition(":")
+            resolved = self.resolve(cls)
+            if self.class_(resolved) is not None:
+                yield from self._path(resolved, path.split("."))
+        elif owner is not None and form == "self":
+            yield from self._path(owner, rest.split("."), virtual=True)
+        elif owner is not None and form == "super":
+            for base in self.mro(owner)[1:]:
+                facts = self.class_(base)
+                if facts is not None and rest in facts.methods:
+                    yield f"{base}.{rest}"
+                    return
+
+    def _called(self, name: str) -> Iterator[str]:
+        if self.function(name) is not None:
+            yield name
+
+    def _path(self, cls: str, path: list[str], *, virtual: bool = False) -> Iterator[str]:
+        head, rest = path[0], path[1:]
+        if not rest:
+            wanted = "forward" if head == "__call__" and self.is_module_class(cls) else head
+            found = self.method(cls, wanted)
+            if found is not None:
+                yield found
+            if virtual:
+                for heir in self.heirs(cls):
+                    facts = self.class_(heir)
+                    if facts is not None and wanted in facts.methods:
+                        yield f"{heir}.{wanted}"
+            if found is not None:
+                return
+        for made in self.attribute_classes(cls, head):
+            if self.class_(made) is not None:
+                yield from self._path(made, rest or ["__call__"])
+
+    def heirs(self, cls: str) -> Iterator[str]:
+        """All classes below a class."""
+        seen: set[str] = set()
+        waiting = [*self._heirs.get(cls, ())]
+        while waiting:
+            heir = waiting.pop()
+            if heir not in seen:
+                seen.add(heir)
+                yield heir
+                waiting.extend(self._heirs.get(heir, ()))
+
+    def trace_path(self, function: str) -> TracePath | None:
+        """The chain by which tracing reaches a function, from the root on; None where it does not."""
+        steps: list[Step] = []
+        current: str | None = function
+        while current is not None:
+            step = self.reach.get(current)
+            if step is None or len(steps) > len(self.reach):
+                return None
+            steps.append(step)
+            current = step.caller
+        steps.reverse()
+        return TracePath(tuple(steps), steps[0].explicit) if steps else None
+
+
+def link(modules: Iterable[ModuleFacts], trace_roots: Iterable[str] = ()) -> ProjectFacts:
+    """Put all modules' facts together and walk the call graph from the trace roots.
+
+    `trace_roots` are qualified names of functions that are jitted elsewhere.
+    Explicit roots are walked first, so a function that both kinds of root reach counts as jitted.
+    """
+    project = ProjectFacts(modules)
+    waiting: deque[str] = deque()
+
+    def enter(name: str, step: Step) -> None:
+        if name not in project.reach:
+            project.reach[name] = step
+            waiting.append(name)
+
+    def walk() -> None:
+        while waiting:
+            name = waiting.popleft()
+            found = project.split(name)
+            facts = project.function(name)
+            if found is None or facts is None:
+                continue
+            module = found[0]
+            owner = f"{module.name}.{facts.owner}" if facts.owner is not None else _owner(project, module, facts)
+            explicit = project.reach[name].explicit
+            for call in facts.calls:
+                for callee in project.callees(call.callee, owner):
+                    if callee.rpartition(".")[2] not in ("__init__", "__post_init__"):
+                        enter(callee, Step(name, f"`{_short(callee)}`", module.path, call.row, call.column, explicit))
+
+    for module in project.modules.values():
+        for root in module.roots:
+            owner = f"{module.name}.{root.owner}" if root.owner is not None else None
+            for name in project.callees(root.callee, owner):
+                enter(name, Step(None, f"`{_short(name)}`, traced by {root.label}", module.path, root.row, root.column, True))
+    for name in trace_roots:
+        resolved = project.resolve(name)
+        facts = project.function(resolved)
+        split = project.split(resolved)
+        if facts is not None and split is not None:
+            label = f"`{_short(resolved)}`, a trace root by the settings"
+            enter(resolved, Step(None, label, split[0].path, facts.row, facts.column, True))
+    walk()
+    for module in project.modules.values():
+        for qualname, cls in module.classes.items():
+            name = f"{module.name}.{qualname}"
+            if "forward" in cls.methods and project.is_module_class(name):
+                facts = module.functions[f"{qualname}.forward"]
+                label = f"`{qualname}.forward`, which is traced once the module is jitted"
+                enter(f"{name}.forward", Step(None, label, module.path, facts.row, facts.column, False))
+    walk()
+    return project
+
+
+def _owner(project: ProjectFacts, module: ModuleFacts, facts: FunctionFacts) -> str | None:
+    """The class around a function nested in a method."""
+    head = facts.qualname
+    while "." in head:
+        head = head.rpartition(".")[0]
+        outer = module.functions.get(head)
+        if outer is not None and outer.owner is not None:
+            return f"{module.name}.{outer.owner}"
+    return None
+
+
+def _short(name: str) -> str:
+    parts = name.split(".")
+    return ".".join(parts[-2:]) if len(parts) > 1 and parts[-2][:1].isupper() else parts[-1]
+
+
+def visible_digests(project: ProjectFacts) -> dict[str, str]:
+    """For each module, a digest of all that the judgement of its file depends on besides its text.
+
+    That is the facts of the modules it can see through imports, and the chains that reach its
+    functions.
+    """
+    own = {name: hashlib.blake2b(repr(facts).encode(), digest_size=12).digest() for name, facts in project.modules.items()}
+    edges = {
+        name: {found[0].name for target in facts.imports if (found := project.split(target)) is not None}
+        for name, facts in project.modules.items()
+    }
+    chains: dict[str, list[str]] = {}
+    for function in project.reach:
+        found = project.split(function)
+        if found is not None:
+            chains.setdefault(found[0].name, []).append(repr(project.trace_path(function)))
+    result: dict[str, str] = {}
+    for name in project.modules:
+        seen = {name}
+        waiting = [name]
+        while waiting:
+            for target in edges.get(waiting.pop(), ()):
+                if target not in seen:
+                    seen.add(target)
+                    waiting.append(target)
+        digest = hashlib.blake2b(digest_size=16)
+        for module in sorted(seen):
+            digest.update(own[module])
+        for chain in sorted(chains.get(name, ())):
+            digest.update(chain.encode())
+        result[name] = digest.hexdigest()
+    return result

@@ -1,0 +1,394 @@
+"""One walk over a tree: scopes with their bindings, and the nodes that rules may ask for.
+
+Everything after this looks things up; nothing walks a whole file again.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+class ScopeKind(StrEnum):
+    """What opened a scope."""
+
+    MODULE = "module"
+    CLASS = "class"
+    FUNCTION = "function"
+    COMPREHENSION = "comprehension"
+
+
+class Binding:
+    """One way in which a name gets its value.
+
+    `target` is the qualified name that an import binds, `value` the expression that an assignment
+    binds, `node` the definition of a function or class; at most one of them is set.
+    """
+
+    __slots__ = ("node", "target", "value")
+
+    def __init__(
+        self,
+        target: str | None = None,
+        value: ast.expr | None = None,
+        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None = None,
+    ) -> None:
+        self.target = target
+        self.value = value
+        self.node = node
+
+
+class Scope:
+    """A module, class, function or comprehension, and the names bound in it."""
+
+    __slots__ = (
+        "bindings", "children", "declared", "evidence", "kind", "loops", "name", "node", "parent", "passed", "qualname",
+        "stars",
+    )  # fmt: skip
+
+    def __init__(self, kind: ScopeKind, node: ast.AST, name: str, parent: Scope | None) -> None:
+        self.kind = kind
+        self.node = node
+        self.name = name
+        self.parent = parent
+        inner = parent is not None and parent.kind is not ScopeKind.MODULE
+        self.qualname: str = f"{parent.qualname}.{name}" if parent is not None and inner else name
+        self.bindings: dict[str, list[Binding]] = {}
+        #: Names declared `global` or `nonlocal`.
+        self.declared: set[str] = set()
+        self.children: list[Scope] = []
+        #: Attributes taken of plain names, the ground for calling a parameter a tensor.
+        self.evidence: dict[str, set[str]] = {}
+        #: Calls that take a plain name as an argument, by that name.
+        self.passed: dict[str, list[ast.Call]] = {}
+        #: Modules imported with a star.
+        self.stars: list[str] = []
+        #: Names bound by `for` loops, with what is looped over.
+        self.loops: dict[str, ast.expr] = {}
+        if parent is not None:
+            parent.children.append(self)
+
+    @property
+    def function(self) -> Scope | None:
+        """The innermost function that this scope is or lies in."""
+        scope: Scope | None = self
+        while scope is not None and scope.kind is not ScopeKind.FUNCTION:
+            if scope.kind is not ScopeKind.COMPREHENSION:
+                return None
+            scope = scope.parent
+        return scope
+
+    @property
+    def owner(self) -> Scope | None:
+        """The class whose body defines this function, if one does."""
+        return self.parent if self.parent is not None and self.parent.kind is ScopeKind.CLASS else None
+
+    def bind(self, name: str, binding: Binding) -> None:
+        """Add one binding of a name."""
+        scope: Scope = self
+        while scope.kind is ScopeKind.COMPREHENSION and scope.parent is not None:
+            scope = scope.parent  # a walrus in a comprehension binds outside it
+        scope.bindings.setdefault(name, []).append(binding)
+
+
+#: A node and the scope in which its names are looked up.
+Place = tuple[ast.AST, Scope]
+
+#: Node types that are kept for rules besides calls.
+INDEXED: tuple[type[ast.AST], ...] = (
+    ast.Assert, ast.Attribute, ast.BoolOp, ast.Call, ast.Compare, ast.Constant, ast.For, ast.If, ast.IfExp, ast.Subscript,
+    ast.UnaryOp, ast.While,
+)  # fmt: skip
+
+
+class Index:
+    """What the walk found: the scopes, and places by node type and by the last name of a callee."""
+
+    __slots__ = ("attributes", "calls", "classes", "functions", "module", "nodes")
+
+    def __init__(self, module: Scope) -> None:
+        self.module = module
+        self.nodes: dict[type[ast.AST], list[Place]] = {kind: [] for kind in INDEXED}
+        #: Calls by the last identifier of what is called: `x.sum()` and `sum(x)` both under "sum".
+        self.calls: dict[str, list[Place]] = {}
+        self.functions: list[Scope] = []
+        self.classes: list[Scope] = []
+        #: Assignments to `self.<name>`: the name, the value, the scope.
+        self.attributes: list[tuple[str, ast.expr, Scope]] = []
+
+
+_LEAVES = frozenset({ast.Load, ast.Store, ast.Del, int, str, type(None), bool, float, bytes, complex, type(Ellipsis)})
+
+
+class _Walk:
+    """The walk itself; lives for one file."""
+
+    def __init__(self, tree: ast.Module, package: str) -> None:
+        self.package = package
+        self.index = Index(Scope(ScopeKind.MODULE, tree, "<module>", None))
+        self.handlers: dict[type, Callable[[ast.AST, Scope], None]] = {
+            ast.FunctionDef: self.function,
+            ast.AsyncFunctionDef: self.function,
+            ast.Lambda: self.anonymous,
+            ast.ClassDef: self.class_,
+            ast.ListComp: self.comprehension,
+            ast.SetComp: self.comprehension,
+            ast.GeneratorExp: self.comprehension,
+            ast.DictComp: self.comprehension,
+            ast.Import: self.import_,
+            ast.ImportFrom: self.import_from,
+            ast.Name: self.name,
+            ast.Assign: self.assign,
+            ast.AnnAssign: self.annotated,
+            ast.Call: self.call,
+            ast.Attribute: self.attribute,
+            ast.Constant: self.constant,
+            ast.Global: self.declare,
+            ast.Nonlocal: self.declare,
+            ast.ExceptHandler: self.handler,
+            ast.For: self.loop,
+            ast.AsyncFor: self.loop,
+            ast.MatchAs: self.capture,
+            ast.MatchStar: self.capture,
+            ast.MatchMapping: self.capture,
+        }
+        for kind in INDEXED:
+            if kind not in self.handlers:
+                self.handlers[kind] = self.indexed
+        self.calls = self.index.calls
+        self.attributes = self.index.nodes[ast.Attribute]
+        self.call_nodes = self.index.nodes[ast.Call]
+        self.constants = self.index.nodes[ast.Constant]
+
+    def visit(self, node: ast.AST, scope: Scope) -> None:
+        handler = self.handlers.get(node.__class__)
+        if handler is not None:
+            handler(node, scope)
+        else:
+            self.children(node, scope)
+
+    def children(self, node: ast.AST, scope: Scope) -> None:
+        leaves, handlers = _LEAVES, self.handlers
+        for value in node.__dict__.values():
+            kind = value.__class__
+            if kind in leaves:
+                continue
+            if kind is list:
+                for item in value:
+                    handler = handlers.get(item.__class__)
+                    if handler is not None:
+                        handler(item, scope)
+                    elif item.__class__ not in leaves:
+                        self.children(item, scope)
+            else:
+                handler = handlers.get(kind)
+                if handler is not None:
+                    handler(value, scope)
+                else:
+                    self.children(value, scope)
+
+    def all(self, nodes: Iterable[ast.AST | None], scope: Scope) -> None:
+        for node in nodes:
+            if node is not None:
+                self.visit(node, scope)
+
+    def function(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        scope.bind(node.name, Binding(node=node))
+        self.all(node.decorator_list, scope)
+        inner = self.parameters(node, node.name, scope)
+        if node.returns is not None:
+            self.visit(node.returns, scope)
+        self.all(node.body, inner)
+
+    def anonymous(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.Lambda)
+        inner = self.parameters(node, f"<lambda:{node.lineno}:{node.col_offset}>", scope)
+        self.visit(node.body, inner)
+
+    def parameters(self, node: FunctionNode, name: str, scope: Scope) -> Scope:
+        arguments = node.args
+        self.all(arguments.defaults, scope)
+        self.all(arguments.kw_defaults, scope)
+        while scope.kind is ScopeKind.COMPREHENSION and scope.parent is not None and not isinstance(node, ast.Lambda):
+            scope = scope.parent
+        inner = Scope(ScopeKind.FUNCTION, node, name, scope)
+        self.index.functions.append(inner)
+        for argument in parameters(node):
+            inner.bindings[argument.arg] = [Binding()]
+            if argument.annotation is not None:
+                self.visit(argument.annotation, scope)
+        return inner
+
+    def class_(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.ClassDef)
+        scope.bind(node.name, Binding(node=node))
+        self.all(node.decorator_list, scope)
+        self.all(node.bases, scope)
+        self.all((keyword.value for keyword in node.keywords), scope)
+        inner = Scope(ScopeKind.CLASS, node, node.name, scope)
+        self.index.classes.append(inner)
+        self.all(node.body, inner)
+
+    def comprehension(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp)
+        self.visit(node.generators[0].iter, scope)
+        inner = Scope(ScopeKind.COMPREHENSION, node, f"<comprehension:{node.lineno}:{node.col_offset}>", scope)
+        for number, generator in enumerate(node.generators):
+            for target in ast.walk(generator.target):
+                if isinstance(target, ast.Name):
+                    inner.bindings.setdefault(target.id, []).append(Binding())
+                    if target is generator.target:
+                        inner.loops[target.id] = generator.iter
+            if number:
+                self.visit(generator.iter, inner)
+            self.all(generator.ifs, inner)
+        if isinstance(node, ast.DictComp):
+            self.visit(node.key, inner)
+            self.visit(node.value, inner)
+        else:
+            self.visit(node.elt, inner)
+
+    def import_(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.Import)
+        for alias in node.names:
+            if alias.asname is not None:
+                scope.bind(alias.asname, Binding(target=alias.name))
+            else:
+                head = alias.name.partition(".")[0]
+                scope.bind(head, Binding(target=head))
+
+    def import_from(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.ImportFrom)
+        base = absolute(node.module, node.level, self.package)
+        for alias in node.names:
+            if alias.name == "*":
+                scope.stars.append(base)
+            else:
+                scope.bind(alias.asname or alias.name, Binding(target=f"{base}.{alias.name}"))
+
+    def name(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.Name)
+        if node.ctx.__class__ is not ast.Load:
+            scope.bind(node.id, Binding())
+
+    def assign(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.Assign)
+        for target in node.targets:
+            if target.__class__ is ast.Name:
+                scope.bind(target.id, Binding(value=node.value))  # type: ignore[attr-defined]
+            else:
+                self.assigned(target, node.value, scope)
+                self.visit(target, scope)
+        self.visit(node.value, scope)
+
+    def assigned(self, target: ast.expr, value: ast.expr, scope: Scope) -> None:
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
+            self.index.attributes.append((target.attr, value, scope))
+
+    def annotated(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.AnnAssign)
+        if isinstance(node.target, ast.Name):
+            if node.value is not None or scope.kind is not ScopeKind.MODULE:
+                scope.bind(node.target.id, Binding(value=node.value))
+        else:
+            if node.value is not None:
+                self.assigned(node.target, node.value, scope)
+            self.visit(node.target, scope)
+        self.visit(node.annotation, scope)
+        if node.value is not None:
+            self.visit(node.value, scope)
+
+    def call(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.Call)
+        place = (node, scope)
+        self.call_nodes.append(place)
+        func = node.func
+        kind = func.__class__
+        if kind is ast.Attribute:
+            self.calls.setdefault(func.attr, []).append(place)  # type: ignore[attr-defined]
+        elif kind is ast.Name:
+            self.calls.setdefault(func.id, []).append(place)  # type: ignore[attr-defined]
+        self.visit(func, scope)
+        for argument in node.args:
+            if argument.__class__ is ast.Name:
+                scope.passed.setdefault(argument.id, []).append(node)  # type: ignore[attr-defined]
+            self.visit(argument, scope)
+        for keyword in node.keywords:
+            self.visit(keyword.value, scope)
+
+    def attribute(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.Attribute)
+        self.attributes.append((node, scope))
+        value = node.value
+        if value.__class__ is ast.Name:
+            scope.evidence.setdefault(value.id, set()).add(node.attr)  # type: ignore[attr-defined]
+        else:
+            self.visit(value, scope)
+
+    def constant(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.Constant)
+        if node.value.__class__ is str and len(node.value) < 64:
+            self.constants.append((node, scope))
+
+    def indexed(self, node: ast.AST, scope: Scope) -> None:
+        self.index.nodes[node.__class__].append((node, scope))
+        self.children(node, scope)
+
+    def declare(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.Global | ast.Nonlocal)
+        scope.declared.update(node.names)
+        if isinstance(node, ast.Global):
+            for name in node.names:
+                self.index.module.bind(name, Binding())
+
+    def handler(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.ExceptHandler)
+        if node.name is not None:
+            scope.bind(node.name, Binding())
+        self.children(node, scope)
+
+    def loop(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.For | ast.AsyncFor)
+        if isinstance(node, ast.For):
+            self.index.nodes[ast.For].append((node, scope))
+        if isinstance(node.target, ast.Name):
+            scope.loops[node.target.id] = node.iter
+        self.children(node, scope)
+
+    def capture(self, node: ast.AST, scope: Scope) -> None:
+        name = node.rest if isinstance(node, ast.MatchMapping) else getattr(node, "name", None)
+        if name is not None:
+            scope.bind(name, Binding())
+        self.children(node, scope)
+
+
+def parameters(node: FunctionNode) -> list[ast.arg]:
+    """All parameters of a function, in the order of its signature."""
+    arguments = node.args
+    found = [*arguments.posonlyargs, *arguments.args]
+    if arguments.vararg is not None:
+        found.append(arguments.vararg)
+    found.extend(arguments.kwonlyargs)
+    if arguments.kwarg is not None:
+        found.append(arguments.kwarg)
+    return found
+
+
+def absolute(module: str | None, level: int, package: str) -> str:
+    """The absolute name of what `from ..module import` names inside `package`."""
+    if not level:
+        return module or ""
+    parts = package.split(".")
+    base = parts[: len(parts) - level + 1] if level <= len(parts) else []
+    return ".".join([*base, module] if module else base)
+
+
+def index(tree: ast.Module, package: str) -> Index:
+    """Walk a module's tree; `package` is the dotted name that its relative imports start from."""
+    walk = _Walk(tree, package)
+    walk.all(tree.body, walk.index.module)
+    return walk.index

@@ -28,13 +28,14 @@ class CallFact(NamedTuple):
 
 
 class FunctionFacts(NamedTuple):
-    """A function: where it is, and what it calls."""
+    """A function: where it is, what it calls, and its return annotation with qualified names."""
 
     qualname: str
     owner: str | None
     row: int
     column: int
     calls: tuple[CallFact, ...]
+    returns: str
 
 
 class ClassFacts(NamedTuple):
@@ -262,7 +263,37 @@ class _Summary:
         node = scope.node
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         owner = scope.owner.qualname if scope.owner is not None else None
-        return FunctionFacts(scope.qualname, owner, node.lineno, node.col_offset + 1, tuple(self.calls[id(scope)]))
+        returns = ""
+        if not isinstance(node, ast.Lambda) and node.returns is not None and scope.parent is not None:
+            returns = self._annotation(node.returns, scope.parent)
+        return FunctionFacts(
+            scope.qualname, owner, node.lineno, node.col_offset + 1, tuple(self.calls[id(scope)]), returns
+        )
+
+    def _annotation(self, node: ast.expr, scope: Scope) -> str:
+        """An annotation as text in which every name is qualified, so that another module can read it."""
+        match node:
+            case ast.Constant(value=str() as text):
+                try:
+                    return self._annotation(ast.parse(text, mode="eval").body, scope)
+                except (SyntaxError, ValueError):
+                    return ""
+            case ast.Name() | ast.Attribute():
+                return self.names.qualified(node, scope) or ""
+            case ast.Subscript():
+                inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+                head = self._annotation(node.value, scope)
+                parts = [self._annotation(item, scope) for item in inner]
+                return f"{head}[{', '.join(parts)}]" if head and all(parts) else ""
+            case ast.BinOp(op=ast.BitOr()):
+                left, right = self._annotation(node.left, scope), self._annotation(node.right, scope)
+                return f"{left} | {right}" if left and right else ""
+            case ast.Constant(value=None):
+                return "None"
+            case ast.Constant(value=value) if value is ...:
+                return "..."
+            case _:
+                return ""
 
     def _class(self, scope: Scope) -> ClassFacts:
         node = scope.node

@@ -1,0 +1,43 @@
+"""Where tracing begins, and which conditions say that it is going on."""
+
+#: Functions that trace what they are given, with the words that a report uses for them.
+TRACE_ENTRIES = {
+    "torchax.interop.jax_jit": "`torchax.interop.jax_jit`",
+    "torchax.interop.JittableModule": "`torchax.interop.JittableModule`",
+    "torchax.interop.jax_value_and_grad": "`torchax.interop.jax_value_and_grad`",
+    "torchax.compile": "`torchax.compile`",
+    "torchax.extract_jax": "`torchax.extract_jax`",
+    "torch.compile": "`torch.compile`",
+    "torch.export.export": "`torch.export.export`",
+    "jax.jit": "`jax.jit`",
+}
+
+#: Functions that pass a function on: what they wrap is what is traced.
+WRAPPERS = frozenset({"functools.partial", "torchax.interop.jax_view", "torchax.interop.jax_jit", "torch.no_grad"})
+
+#: Base classes from outside the project whose instances are `torch.nn.Module`s.
+MODULE_BASES = frozenset(
+    {
+        "torch.nn.Module",
+        "torch.nn.modules.Module",
+        "torch.nn.modules.module.Module",
+        "lightning.LightningModule",
+        "lightning.pytorch.LightningModule",
+        "pytorch_lightning.LightningModule",
+        "pytorch_lightning.core.LightningModule",
+        "transformers.PreTrainedModel",
+        "transformers.modeling_utils.PreTrainedModel",
+        "diffusers.ModelMixin",
+        "diffusers.models.modeling_utils.ModelMixin",
+        "timm.layers.LayerNorm2d",
+    }
+)
+
+#: Packages none of whose functions belong to a project under analysis.
+LIBRARIES = frozenset(
+    {
+        "torch", "numpy", "jax", "torchax", "torchvision", "builtins", "math", "os", "sys", "typing", "logging",
+        "collections", "itertools", "functools", "warnings", "dataclasses", "abc", "copy", "re", "json", "pathlib",
+        "contextlib", "enum", "inspect", "random", "time", "einops",
+    }
+)  # fmt: skip

@@ -1,0 +1,322 @@
+"""Inference of calls: what torch, NumPy, builtins and the project's own classes return."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tpulint.knowledge.tensors import (
+    BOOLEAN,
+    DTYPES,
+    ELEMENTWISE,
+    FACTORIES,
+    FLOATING,
+    INTEGER,
+    PAIRED,
+    READS,
+    REDUCTIONS,
+    SEVERAL_OUTPUTS,
+    SIZED,
+    TENSOR_ONLY,
+)
+from tpulint.knowledge.torch_api import FUNCTIONS, METHODS
+from tpulint.model.kinds import (
+    ARRAY,
+    DATA,
+    STATIC,
+    TENSOR,
+    TENSORS,
+    UNKNOWN,
+    Array,
+    Data,
+    Device,
+    Instance,
+    Kind,
+    Several,
+    Static,
+    Tensor,
+)
+
+if TYPE_CHECKING:
+    from tpulint.model.expressions import Environment, Expressions
+
+_PYTHON_SCALARS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.complex"})
+_STATIC_BUILTINS = frozenset(
+    f"builtins.{name}" for name in ("len", "isinstance", "hasattr", "str", "repr", "type", "id", "callable", "format", "issubclass")
+)
+
+
+def call_kind(self: Expressions, node: ast.Call, env: Environment) -> Kind:
+    """The kind that a call gives; its arguments are evaluated on the way."""
+    arguments = [self.kind(argument, env) for argument in node.args]
+    keywords = {keyword.arg: self.kind(keyword.value, env) for keyword in node.keywords}
+    qualified = self.module.names.qualified(node.func, self.scope)
+    if qualified is not None:
+        return _named_call(self, node, qualified, arguments, keywords)
+    if isinstance(node.func, ast.Attribute):
+        base = self.kind(node.func.value, env)
+        return _method_call(self, node, node.func.attr, base, arguments, keywords)
+    called = self.kind(node.func, env)
+    if isinstance(called, Instance):
+        return _instance_call(self, called.cls, [*arguments, *keywords.values()])
+    return UNKNOWN
+
+
+def _named_call(
+    self: Expressions, node: ast.Call, name: str, arguments: list[Kind], keywords: dict[str | None, Kind]
+) -> Kind:
+    head, _, rest = name.partition(".")
+    if head == "torch":
+        return _torch_call(self, node, rest, arguments, keywords)
+    if head == "builtins":
+        return _builtin_call(self, name, arguments)
+    if head == "numpy":
+        return ARRAY
+    if head == "math":
+        if any(isinstance(kind, Tensor | Data) for kind in arguments):
+            return DATA
+        return STATIC
+    if head == "einops":
+        tensor = arguments[0] if arguments else UNKNOWN
+        return Tensor(tensor.dtype, origin=tensor.origin, certain=tensor.certain) if isinstance(tensor, Tensor) else UNKNOWN
+    resolved = self.module.project.resolve(name)
+    if self.module.project.class_(resolved) is not None:
+        return Instance(resolved)
+    if any(isinstance(kind, Tensor) and kind.is_host for kind in arguments):
+        self.meet(TENSOR, *arguments)
+    return self.module.returned_kind(resolved)
+
+
+def _torch_call(
+    self: Expressions, node: ast.Call, name: str, arguments: list[Kind], keywords: dict[str | None, Kind]
+) -> Kind:
+    last = name.rpartition(".")[2]
+    if name == "device":
+        first = arguments[0] if arguments else UNKNOWN
+        if isinstance(first, Device):
+            return first
+        text = first.value if isinstance(first, Static) else None
+        return Device(text.partition(":")[0] if isinstance(text, str) else "")
+    if name in FACTORIES:
+        return _factory(self, node, name, arguments, keywords)
+    if name in ("nn.Parameter", "nn.parameter.Parameter", "nn.Buffer", "Tensor", "FloatTensor", "LongTensor", "BoolTensor"):
+        return Tensor(dtype={"BoolTensor": "bool", "LongTensor": "int"}.get(last, ""))
+    if last[:1].isupper() and name.startswith(("nn.", "optim.", "utils.data.")):
+        return Instance(f"torch.{name}")
+    word = FUNCTIONS.get(name)
+    if word is None:
+        return UNKNOWN
+    operands = [item for kind in (*arguments, *keywords.values()) for item in _flat(kind)]
+    if last in READS:
+        return DATA
+    return _result(self, last, word, operands, arguments[1:], keywords, method=False)
+
+
+def _method_call(
+    self: Expressions, node: ast.Call, name: str, base: Kind, arguments: list[Kind], keywords: dict[str | None, Kind]
+) -> Kind:
+    if isinstance(base, Tensor):
+        if name in READS:
+            return ARRAY if name == "numpy" else DATA
+        if name in ("to", "cuda", "cpu", "type_as", "type", "xpu"):
+            return _moved(base, name, arguments, keywords)
+        if name == "dim":
+            return STATIC
+        word = METHODS.get(name)
+        if word is None:
+            return UNKNOWN
+        operands = [base, *(item for kind in (*arguments, *keywords.values()) for item in _flat(kind))]
+        return _result(self, name, word, operands, arguments, keywords, method=True)
+    if isinstance(base, Instance):
+        return _instance_method(self, base, name, arguments)
+    if isinstance(base, Static):
+        return DATA if any(isinstance(kind, Data) for kind in arguments) else STATIC
+    if isinstance(base, Data | Array):
+        return base
+    if isinstance(base, Several):
+        if name in ("items",):
+            return Several(Several(base.element, (STATIC, base.element)))
+        if name in ("values", "copy"):
+            return Several(base.element)
+        return base.element if name in ("pop", "get") else UNKNOWN
+    if isinstance(base, Device):
+        return STATIC
+    if name in TENSOR_ONLY and METHODS.get(name) == "tensor":
+        return Tensor(dtype="bool" if name in BOOLEAN else "")
+    return UNKNOWN
+
+
+def _result(
+    self: Expressions,
+    name: str,
+    word: str,
+    operands: list[Kind],
+    arguments: list[Kind],
+    keywords: dict[str | None, Kind],
+    *,
+    method: bool,
+) -> Kind:
+    """What an operation on tensors gives; `arguments` are those after the first operand."""
+    origin = self.meet(*operands)
+    if word == "static":
+        return STATIC
+    first = operands[0] if operands else UNKNOWN
+    base = first if isinstance(first, Tensor) else None
+    reduced = bool(arguments) or not {"dim", "axis"}.isdisjoint(map(str, keywords))
+    if word == "other":
+        return UNKNOWN
+    if name == "where" and not reduced and len(operands) == 1:
+        return Several(Tensor("int"))
+    if word == "tensors" or (word == "tensor|tensors" and name in PAIRED and reduced):
+        if name in ("max", "min") and any(kind.is_tensor for kind in arguments):
+            return Tensor(origin=origin)
+        element = Tensor(base.dtype if base is not None else "", origin=origin)
+        return Several(element, (element, Tensor("int", origin=origin))) if name in PAIRED else Several(element)
+    bare = name.rstrip("_")
+    if bare in BOOLEAN:
+        dtype = "bool"
+    elif bare in INTEGER:
+        dtype = "int"
+    elif bare in FLOATING:
+        dtype = "float"
+    else:
+        dtype = base.dtype if base is not None and (name in ELEMENTWISE or word == "tensor") else ""
+        if bare in ("where", "cat", "stack"):
+            dtypes = {kind.dtype for kind in operands[1 if bare == "where" else 0 :] if isinstance(kind, Tensor)}
+            dtype = dtypes.pop() if len(dtypes) == 1 else ""
+        elif bare in ("sum", "prod", "cumsum", "embedding", "one_hot", "conv2d", "linear", "gather", "bernoulli", "mul", "add"):
+            dtype = "" if dtype == "bool" or bare in ("embedding", "conv2d", "linear") else dtype
+    dtype = _declared(keywords, dtype)
+    scalar = bare in REDUCTIONS and not reduced and base is not None
+    if not scalar and base is not None and base.scalar and bare in ELEMENTWISE:
+        scalar = not any(isinstance(kind, Tensor) and not kind.scalar for kind in operands[1:])
+    others = [kind for kind in operands[1:] if isinstance(kind, Tensor) and not kind.scalar]
+    same = base is not None and all(kind.root == base.root for kind in others)
+    root = base.root if base is not None and bare in ELEMENTWISE and same else ""
+    certain = base.certain if base is not None and method else True
+    return Tensor(dtype, scalar, origin, certain, root)
+
+
+def _declared(keywords: dict[str | None, Kind], fallback: str) -> str:
+    kind = keywords.get("dtype")
+    if isinstance(kind, Static) and isinstance(kind.value, str):
+        return DTYPES.get(kind.value.removeprefix("torch."), "")
+    return fallback if kind is None else ""
+
+
+def _moved(base: Tensor, name: str, arguments: list[Kind], keywords: dict[str | None, Kind]) -> Kind:
+    """The result of `.to(...)` and its relatives: another dtype, another place, or both."""
+    dtype, origin = _declared(keywords, base.dtype), base.origin
+    for kind in arguments[:2]:
+        if isinstance(kind, Static) and isinstance(kind.value, str) and kind.value.startswith("torch."):
+            dtype = DTYPES.get(kind.value.removeprefix("torch."), "")
+        elif isinstance(kind, Tensor):
+            dtype, origin = kind.dtype, kind.origin
+        elif isinstance(kind, Static) and isinstance(kind.value, bool):
+            continue
+        else:
+            origin = -1
+            dtype = dtype if isinstance(kind, Device) or (isinstance(kind, Static) and kind.value is not ...) else ""
+    if "device" in keywords or name == "cuda":
+        origin = -1
+    return replace(base, dtype=dtype, origin=origin)
+
+
+def _factory(
+    self: Expressions, node: ast.Call, name: str, arguments: list[Kind], keywords: dict[str | None, Kind]
+) -> Kind:
+    default = {"arange": "", "eye": "float", "zeros": "float", "ones": "float", "rand": "float", "randn": "float",
+               "linspace": "float", "randperm": "int", "randint": "int", "tril_indices": "int", "triu_indices": "int"}  # fmt: skip
+    dtype = _declared(keywords, default.get(name, ""))
+    scalar = False
+    if name in ("tensor", "as_tensor", "scalar_tensor") and arguments:
+        first = arguments[0]
+        if isinstance(first, Tensor):
+            return replace(first, dtype=dtype or first.dtype) if name == "as_tensor" else Tensor(dtype)
+        scalar = isinstance(first, Static | Data)
+        scalar = scalar or (isinstance(first, Several) and first.items is not None and len(first.items) <= 1)
+    elif name in SIZED and node.args:
+        sizes = node.args[0].elts if isinstance(node.args[0], ast.Tuple | ast.List) else node.args
+        scalar = all(isinstance(size, ast.Constant) and size.value == 1 for size in sizes)
+    placed = "device" in keywords or self.placed or None in keywords or "out" in keywords
+    if placed or scalar:
+        return Tensor(dtype, scalar)
+    return Tensor(dtype, origin=self.module.source.span(node).start)
+
+
+def _builtin_call(self: Expressions, name: str, arguments: list[Kind]) -> Kind:
+    first = arguments[0] if arguments else UNKNOWN
+    if name in _PYTHON_SCALARS:
+        if isinstance(first, Tensor | Data):
+            return DATA
+        return STATIC if isinstance(first, Static) or not arguments else UNKNOWN
+    if name in _STATIC_BUILTINS:
+        return STATIC
+    if name in ("builtins.abs", "builtins.round", "builtins.sum"):
+        if isinstance(first, Several) and name == "builtins.sum":
+            first = first.element
+        return first if isinstance(first, Tensor | Static | Data | Array) else UNKNOWN
+    if name in ("builtins.max", "builtins.min"):
+        kinds = first.items or (first.element,) if isinstance(first, Several) and len(arguments) == 1 else tuple(arguments)
+        if any(isinstance(kind, Tensor) for kind in kinds):
+            return Tensor(certain=all(kind.is_tensor for kind in kinds))
+        if any(isinstance(kind, Data) for kind in kinds):
+            return DATA
+        return STATIC if all(isinstance(kind, Static) for kind in kinds) else UNKNOWN
+    if name == "builtins.range":
+        return Several(DATA if any(isinstance(kind, Tensor | Data) for kind in arguments) else STATIC)
+    if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed", "builtins.iter", "builtins.set"):
+        if isinstance(first, Several):
+            return first
+        return Several(replace(first, scalar=False, root="") if isinstance(first, Tensor) else UNKNOWN)
+    if name == "builtins.enumerate":
+        element = first.element if isinstance(first, Several) else TENSOR if isinstance(first, Tensor) else UNKNOWN
+        return Several(UNKNOWN if element is UNKNOWN else Several(element, (STATIC, element)))
+    if name == "builtins.zip":
+        elements = tuple(
+            kind.element if isinstance(kind, Several) else TENSOR if isinstance(kind, Tensor) else UNKNOWN
+            for kind in arguments
+        )
+        return Several(Several(UNKNOWN, elements))
+    if name == "builtins.getattr":
+        return UNKNOWN
+    return UNKNOWN
+
+
+def _instance_call(self: Expressions, cls: str, arguments: list[Kind]) -> Kind:
+    """Calling an instance: a `torch.nn` layer, or a module of the project through its `forward`."""
+    if cls.startswith("torch.nn."):
+        self.meet(TENSOR, *arguments)
+        if cls in SEVERAL_OUTPUTS:
+            return Several(UNKNOWN, (TENSOR, TENSORS))
+        if cls in ("torch.nn.Identity", "torch.nn.Dropout") and arguments:
+            return arguments[0]
+        return Tensor(dtype="" if cls.endswith("Embedding") else "float", certain=cls != "torch.nn.Sequential")
+    project = self.module.project
+    if project.is_module_class(cls):
+        self.meet(TENSOR, *arguments)
+        forward = project.method(cls, "forward")
+        return self.module.returned_kind(forward) if forward is not None else UNKNOWN
+    called = project.method(cls, "__call__")
+    return self.module.returned_kind(called) if called is not None else UNKNOWN
+
+
+def _instance_method(self: Expressions, base: Instance, name: str, arguments: list[Kind]) -> Kind:
+    if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_"):
+        return base
+    project = self.module.project
+    method = project.method(base.cls, name)
+    if method is not None:
+        return self.module.returned_kind(method)
+    attribute = self.module.attribute_kind(base.cls, name)
+    if isinstance(attribute, Instance):
+        return _instance_call(self, attribute.cls, arguments)
+    return UNKNOWN
+
+
+def _flat(kind: Kind) -> tuple[Kind, ...]:
+    """Tensors in a list argument take part in the operation one by one."""
+    if isinstance(kind, Several):
+        return kind.items if kind.items is not None else (kind.element,)
+    return (kind,)

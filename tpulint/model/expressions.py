@@ -1,0 +1,397 @@
+"""Inference, expression by expression."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tpulint.knowledge.tensors import DTYPES
+from tpulint.knowledge.torch_api import ATTRIBUTES
+from tpulint.model.kinds import (
+    ARRAY,
+    DATA,
+    NONE,
+    STATIC,
+    TENSOR,
+    UNKNOWN,
+    Array,
+    Data,
+    Device,
+    Instance,
+    Kind,
+    Several,
+    Static,
+    Tensor,
+    join,
+    joined,
+)
+from tpulint.model.scopes import Scope
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+#: Kinds of the names, and of attributes of names (`self.x`), at one point of the flow.
+Environment = dict[str, Kind]
+
+#: Calls whose value is the same in every trace on torchax, and what it is.
+#: Source: run under `torchax.interop.jax_jit` with torch 2.13, torchax 0.0.14.dev20261026.
+SETTLED = {
+    "torch.jit.is_scripting": False,
+    "torch.jit.is_tracing": False,
+    "torch.onnx.is_in_onnx_export": False,
+    "torch.cuda.is_available": False,
+    "typing.TYPE_CHECKING": False,
+}
+
+
+class Expressions:
+    """Evaluates expressions of one scope to kinds and remembers the kind of each node."""
+
+    def __init__(self, module: Module, scope: Scope) -> None:
+        self.module = module
+        self.scope = scope
+        self.kinds: dict[int, Kind] = {}
+        #: Offsets of factory calls whose host tensor meets a tensor on the device.
+        self.mixed: set[int] = set()
+        #: How many `with torch.device(...)` blocks are open.
+        self.placed = 0
+        self._evaluators: dict[type, Callable[..., Kind]] = {
+            ast.Name: self._name,
+            ast.Constant: self._constant,
+            ast.Attribute: self._attribute,
+            ast.Call: self._call,
+            ast.Subscript: self._subscript,
+            ast.BinOp: self._binary,
+            ast.Compare: self._compare,
+            ast.BoolOp: self._boolean,
+            ast.UnaryOp: self._unary,
+            ast.IfExp: self._conditional,
+            ast.Tuple: self._sequence,
+            ast.List: self._sequence,
+            ast.Set: self._sequence,
+            ast.Dict: self._dictionary,
+            ast.ListComp: self._comprehension,
+            ast.SetComp: self._comprehension,
+            ast.GeneratorExp: self._comprehension,
+            ast.DictComp: self._comprehension,
+            ast.NamedExpr: self._walrus,
+            ast.Starred: self._starred,
+            ast.JoinedStr: self._formatted,
+            ast.FormattedValue: self._formatted,
+            ast.Slice: self._slice,
+            ast.Await: self._passed_on,
+            ast.Yield: self._passed_on,
+            ast.YieldFrom: self._passed_on,
+        }
+
+    def kind(self, node: ast.expr, env: Environment) -> Kind:
+        """Evaluate a node and remember its kind."""
+        evaluator = self._evaluators.get(node.__class__)
+        if evaluator is None:
+            return UNKNOWN
+        kind = evaluator(node, env)
+        if kind is not UNKNOWN:
+            self.kinds[id(node)] = kind
+        return kind
+
+    def meet(self, *operands: Kind) -> int:
+        """Note that operands take part in one operation.
+
+        Returns the origin that the result keeps: that of a host tensor which met no other.
+        """
+        host = [kind.origin for kind in operands if isinstance(kind, Tensor) and kind.is_host and not kind.scalar]
+        if not host:
+            return -1
+        if any(isinstance(kind, Tensor) and not kind.is_host and not kind.scalar for kind in operands):
+            self.mixed.update(host)
+            return -1
+        return host[0]
+
+    # names and attributes
+
+    def _name(self, node: ast.Name, env: Environment) -> Kind:
+        known = env.get(node.id)
+        return known if known is not None else self.module.free_name(node.id, self.scope)
+
+    def _constant(self, node: ast.Constant, env: Environment) -> Kind:
+        value = node.value
+        return Static(value) if value is None or isinstance(value, str | int | float | bool) else STATIC
+
+    def _attribute(self, node: ast.Attribute, env: Environment) -> Kind:
+        qualified = self.module.names.qualified(node, self.scope)
+        if qualified is not None:
+            if qualified.startswith("torch.") and qualified[6:] in DTYPES:
+                return Static(qualified)
+            return self.module.global_kind(qualified)
+        if isinstance(node.value, ast.Name):
+            stored = env.get(f"{node.value.id}.{node.attr}")
+            if stored is not None:
+                self.kind(node.value, env)
+                return stored
+        base = self.kind(node.value, env)
+        attribute = node.attr
+        if isinstance(base, Tensor):
+            if attribute == "device":
+                return Device()
+            word = ATTRIBUTES.get(attribute)
+            if word == "tensor":
+                return Tensor(dtype=base.dtype, origin=base.origin, certain=base.certain)
+            return STATIC if word == "static" else UNKNOWN
+        if isinstance(base, Instance):
+            return self.module.attribute_kind(base.cls, attribute)
+        if isinstance(base, Several) and attribute in ("values", "indices"):
+            return base.element
+        if isinstance(base, Data):
+            return DATA
+        if isinstance(base, Static | Device):
+            return STATIC
+        if attribute == "device":
+            return Device()
+        return STATIC if attribute in ("shape", "ndim", "dtype") else UNKNOWN
+
+    # operators
+
+    def _binary(self, node: ast.BinOp, env: Environment) -> Kind:
+        return self.binary(self.kind(node.left, env), node.op, self.kind(node.right, env))
+
+    def binary(self, left: Kind, op: ast.operator, right: Kind) -> Kind:
+        """The kind of `left op right`."""
+        if isinstance(left, Tensor) or isinstance(right, Tensor):
+            return self._arithmetic(left, op, right)
+        if isinstance(left, Array) or isinstance(right, Array):
+            return ARRAY
+        if isinstance(left, Several) or isinstance(right, Several):
+            if isinstance(left, Several) and isinstance(right, Several):
+                items = left.items + right.items if left.items is not None and right.items is not None else None
+                return Several(join(left.element, right.element), items)
+            return Several((left if isinstance(left, Several) else right).element)  # type: ignore[union-attr]
+        if isinstance(left, Data) or isinstance(right, Data):
+            return DATA
+        return STATIC if isinstance(left, Static) and isinstance(right, Static) else UNKNOWN
+
+    def _arithmetic(self, left: Kind, op: ast.operator, right: Kind) -> Kind:
+        if isinstance(op, ast.Mod) and isinstance(left, Static) and isinstance(left.value, str):
+            return STATIC
+        origin = self.meet(left, right)
+        sides = [kind for kind in (left, right) if isinstance(kind, Tensor)]
+        dtypes = {kind.dtype for kind in sides}
+        dtype = dtypes.pop() if len(dtypes) == 1 else "float" if "float" in dtypes else ""
+        if isinstance(op, ast.Div) or (Static in (type(left), type(right)) and dtype == "bool"):
+            dtype = "float" if isinstance(op, ast.Div) else ""
+        other = right if isinstance(left, Tensor) else left
+        plain = len(sides) == 2 or isinstance(other, Static | Data)
+        shapes = [kind for kind in sides if not kind.scalar]
+        root = shapes[0].root if plain and len({kind.root for kind in shapes}) == 1 else ""
+        scalar = plain and not shapes
+        certain = any(kind.certain for kind in sides)
+        return Tensor(dtype, scalar, origin, certain, root)
+
+    def _compare(self, node: ast.Compare, env: Environment) -> Kind:
+        kinds = [self.kind(node.left, env), *(self.kind(item, env) for item in node.comparators)]
+        if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+            return STATIC
+        if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+            if kinds[0].is_tensor or (kinds[-1].is_tensor and not isinstance(kinds[0], Static | Data)):
+                return DATA
+            return DATA if kinds[-1].is_tensor else UNKNOWN
+        if any(kind == NONE or (isinstance(kind, Static) and isinstance(kind.value, str)) for kind in kinds):
+            return STATIC  # nobody compares a tensor with a string or None to get elements
+        tensors = [kind for kind in kinds if isinstance(kind, Tensor)]
+        if tensors:
+            result = self._arithmetic(kinds[0], ast.Sub(), kinds[1])
+            return replace(result, dtype="bool") if isinstance(result, Tensor) else Tensor("bool")
+        if any(isinstance(kind, Array) for kind in kinds):
+            return ARRAY
+        if any(isinstance(kind, Data) for kind in kinds):
+            return DATA
+        return STATIC if all(isinstance(kind, Static | Device) for kind in kinds) else UNKNOWN
+
+    def _boolean(self, node: ast.BoolOp, env: Environment) -> Kind:
+        local = env
+        kinds = []
+        for value in node.values:
+            kinds.append(self.kind(value, local))
+            if local is env:
+                local = dict(env)
+            self.narrow(value, local, truth=isinstance(node.op, ast.And))
+        return joined(tuple(kinds))
+
+    def _unary(self, node: ast.UnaryOp, env: Environment) -> Kind:
+        operand = self.kind(node.operand, env)
+        if isinstance(node.op, ast.Not):
+            if isinstance(operand, Tensor | Data):
+                return DATA
+            return STATIC if isinstance(operand, Static) else UNKNOWN
+        if isinstance(operand, Static):
+            return STATIC
+        return operand if isinstance(operand, Tensor | Data | Array) else UNKNOWN
+
+    def _conditional(self, node: ast.IfExp, env: Environment) -> Kind:
+        self.kind(node.test, env)
+        then, other = dict(env), dict(env)
+        self.narrow(node.test, then, truth=True)
+        self.narrow(node.test, other, truth=False)
+        truth = self.settled(node.test)
+        body = self.kind(node.body, then)
+        orelse = self.kind(node.orelse, other)
+        if isinstance(body, Static) and isinstance(orelse, Static) and "cuda" in (str(body.value)[:4], str(orelse.value)[:4]):
+            return Device("cuda")
+        return body if truth is True else orelse if truth is False else join(body, orelse)
+
+    # containers and the rest
+
+    def _sequence(self, node: ast.Tuple | ast.List | ast.Set, env: Environment) -> Kind:
+        items = tuple(self.kind(item, env) for item in node.elts)
+        if any(isinstance(item, ast.Starred) for item in node.elts):
+            flat = tuple(k.element if isinstance(k, Several) else UNKNOWN if isinstance(n, ast.Starred) else k
+                         for k, n in zip(items, node.elts, strict=True))  # fmt: skip
+            return Several(joined(flat))
+        return Several(joined(items), items)
+
+    def _dictionary(self, node: ast.Dict, env: Environment) -> Kind:
+        for key in node.keys:
+            if key is not None:
+                self.kind(key, env)
+        return Several(joined(tuple(self.kind(value, env) for value in node.values)))
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, env: Environment
+    ) -> Kind:
+        from tpulint.model.flow import element_of
+
+        local = dict(env)
+        for generator in node.generators:
+            self._bind(generator.target, element_of(self.kind(generator.iter, local)), local)
+            for test in generator.ifs:
+                self.kind(test, local)
+                self.narrow(test, local, truth=True)
+        if isinstance(node, ast.DictComp):
+            self.kind(node.key, local)
+            return Several(self.kind(node.value, local))
+        return Several(self.kind(node.elt, local))
+
+    def _bind(self, target: ast.expr, kind: Kind, env: Environment) -> None:
+        from tpulint.model.flow import element_of
+
+        if isinstance(target, ast.Name):
+            env[target.id] = kind
+        elif isinstance(target, ast.Tuple | ast.List):
+            items = kind.items if isinstance(kind, Several) else None
+            for number, element in enumerate(target.elts):
+                known = items is not None and number < len(items)
+                self._bind(element, items[number] if known and items is not None else element_of(kind), env)
+
+    def _walrus(self, node: ast.NamedExpr, env: Environment) -> Kind:
+        kind = self.kind(node.value, env)
+        env[node.target.id] = kind
+        return kind
+
+    def _starred(self, node: ast.Starred, env: Environment) -> Kind:
+        return self.kind(node.value, env)
+
+    def _formatted(self, node: ast.JoinedStr | ast.FormattedValue, env: Environment) -> Kind:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.kind(child, env)
+        return STATIC
+
+    def _slice(self, node: ast.Slice, env: Environment) -> Kind:
+        for part in (node.lower, node.upper, node.step):
+            if part is not None:
+                self.kind(part, env)
+        return UNKNOWN
+
+    def _passed_on(self, node: ast.Await | ast.Yield | ast.YieldFrom, env: Environment) -> Kind:
+        if node.value is not None:
+            self.kind(node.value, env)
+        return UNKNOWN
+
+    def _subscript(self, node: ast.Subscript, env: Environment) -> Kind:
+        base = self.kind(node.value, env)
+        index = self.kind(node.slice, env)
+        if isinstance(base, Tensor):
+            parts = index.items if isinstance(index, Several) and index.items is not None else (index,)
+            origin = self.meet(base, *parts)
+            return Tensor(base.dtype, origin=origin if origin >= 0 else -1, certain=base.certain)
+        if isinstance(base, Several):
+            if isinstance(index, Static) and isinstance(index.value, int) and base.items is not None:
+                number = int(index.value)
+                return base.items[number] if -len(base.items) <= number < len(base.items) else base.element
+            return base if isinstance(node.slice, ast.Slice) else base.element
+        if isinstance(base, Static):
+            return DATA if isinstance(index, Data) else STATIC
+        return base if isinstance(base, Data | Array) else UNKNOWN
+
+    # conditions
+
+    def settled(self, test: ast.expr) -> bool | None:
+        """The value of a condition that is the same in every trace, such as `torch.jit.is_scripting()`."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self.settled(test.operand)
+            return None if inner is None else not inner
+        if isinstance(test, ast.BoolOp):
+            values = [self.settled(value) for value in test.values]
+            absorbing = isinstance(test.op, ast.Or)
+            if absorbing in values:
+                return absorbing
+            return (not absorbing) if all(value is not None for value in values) else None
+        if self.module.trace_path(self.scope) is None:
+            return None
+        target = test.func if isinstance(test, ast.Call) else test
+        qualified = self.module.names.qualified(target, self.scope)
+        return SETTLED.get(qualified) if qualified is not None else None
+
+    def narrow(self, test: ast.expr, env: Environment, *, truth: bool) -> None:
+        """Learn from a condition that came out true or false."""
+        match test:
+            case ast.UnaryOp(op=ast.Not()):
+                self.narrow(test.operand, env, truth=not truth)
+            case ast.BoolOp(op=ast.And()) if truth:
+                for value in test.values:
+                    self.narrow(value, env, truth=True)
+            case ast.BoolOp(op=ast.Or()) if not truth:
+                for value in test.values:
+                    self.narrow(value, env, truth=False)
+            case ast.Compare(left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
+                if isinstance(op, ast.Is) == truth:
+                    env[name] = NONE
+                elif env.get(name) == NONE:
+                    env[name] = UNKNOWN
+            case ast.Call(func=func, args=[ast.Name(id=name), *classes]):
+                self._narrow_class(self.module.names.qualified(func, self.scope), name, classes, env, truth=truth)
+            case _:
+                pass
+
+    def _narrow_class(
+        self, test: str | None, name: str, classes: list[ast.expr], env: Environment, *, truth: bool
+    ) -> None:
+        if test == "torch.is_tensor":
+            tensor = True
+        elif test == "builtins.isinstance" and len(classes) == 1:
+            wanted = classes[0].elts if isinstance(classes[0], ast.Tuple) else [classes[0]]
+            qualified = {self.module.names.qualified(item, self.scope) for item in wanted}
+            tensor = qualified == {"torch.Tensor"}
+            if truth and qualified <= {"builtins.int", "builtins.float", "builtins.str", "builtins.bool"}:
+                env[name] = STATIC
+            elif truth and qualified <= {"builtins.list", "builtins.tuple"} and not isinstance(env.get(name), Several):
+                env[name] = Several(UNKNOWN)
+        else:
+            return
+        known = env.get(name)
+        if tensor and truth:
+            env[name] = replace(known, certain=True) if isinstance(known, Tensor) else TENSOR
+        elif tensor and isinstance(known, Tensor):
+            env[name] = UNKNOWN
+
+    # calls: see `calls.py`
+
+    def _call(self, node: ast.Call, env: Environment) -> Kind:
+        from tpulint.model.calls import call_kind
+
+        return call_kind(self, node, env)
+
+    def is_device_context(self, node: ast.expr, kind: Kind) -> bool:
+        """Whether `with node:` sets the device that factories use."""
+        return isinstance(kind, Device)

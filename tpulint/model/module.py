@@ -1,0 +1,161 @@
+"""The façade on one file's meaning: everything that a rule may ask, computed when first asked."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+
+from tpulint.model.facts import ModuleFacts, summarise
+from tpulint.model.flow import Flow
+from tpulint.model.kinds import STATIC, TENSOR, UNKNOWN, Instance, Kind, Several, Tensor
+from tpulint.model.names import Names
+from tpulint.model.parameters import annotated_kind
+from tpulint.model.project import ProjectFacts, TracePath
+from tpulint.model.scopes import Scope, ScopeKind, index
+from tpulint.source import Source
+
+
+class Module:
+    """One parsed file within its project.
+
+    Args:
+        source: the file.
+        name: its dotted module name.
+        package: whether it is a package's `__init__.py`.
+
+    Raises:
+        SyntaxError, SourceError: when the text does not parse.
+    """
+
+    def __init__(self, source: Source, name: str, *, package: bool) -> None:
+        self.source = source
+        self.name = name
+        self.index = index(source.tree, name if package else name.rpartition(".")[0])
+        self.names = Names(self.index, name)
+        self.project = ProjectFacts(())
+        self._flows: dict[int, Flow | None] = {}
+        self._attributes: dict[tuple[str, str], Kind] = {}
+        self._parents: dict[int, dict[int, ast.AST]] = {}
+        self._traced: dict[int, TracePath | None] = {}
+
+    @cached_property
+    def facts(self) -> ModuleFacts:
+        """What this module tells the others."""
+        return summarise(self.name, self.source.path, self.index, self.names)
+
+    def enter(self, project: ProjectFacts) -> None:
+        """Judge this module from now on with what the whole project says."""
+        self.project = project
+        self._flows.clear()
+        self._attributes.clear()
+        self._traced.clear()
+
+    # trace reach
+
+    def trace_path(self, scope: Scope) -> TracePath | None:
+        """The chain by which tracing reaches the code of a scope; None for host code."""
+        key = id(scope)
+        if key not in self._traced:
+            self._traced[key] = self._trace_path(scope)
+        return self._traced[key]
+
+    def _trace_path(self, scope: Scope) -> TracePath | None:
+        current: Scope | None = scope
+        while current is not None and current.kind is not ScopeKind.MODULE:
+            if current.kind is ScopeKind.FUNCTION:
+                path = self.project.trace_path(f"{self.name}.{current.qualname}")
+                if path is not None:
+                    return path
+                if not isinstance(current.node, ast.Lambda):
+                    return None
+            elif current.kind is ScopeKind.CLASS:
+                return None
+            current = current.parent
+        return None
+
+    # kinds
+
+    def kind(self, node: ast.expr, scope: Scope) -> Kind:
+        """The kind of an expression of this scope."""
+        flow = self.flow(scope.function or scope)
+        return flow.kinds.get(id(node), UNKNOWN) if flow is not None else UNKNOWN
+
+    def flow(self, scope: Scope) -> Flow | None:
+        """The inference of a function or of the top level; None while it is under way, and in class bodies."""
+        if scope.kind is ScopeKind.COMPREHENSION:
+            scope = self.index.module
+        key = id(scope)
+        if key not in self._flows:
+            self._flows[key] = None
+            if scope.kind is not ScopeKind.CLASS:
+                flow = Flow(self, scope)
+                flow.run()
+                self._flows[key] = flow
+        return self._flows[key]
+
+    def free_name(self, name: str, scope: Scope) -> Kind:
+        """The kind of a name that a function takes from around it."""
+        found = self.names.lookup(name, scope)
+        if found is None or found[0] is scope:
+            return UNKNOWN
+        owner, bindings = found
+        if all(binding.target is not None or binding.node is not None for binding in bindings):
+            return UNKNOWN
+        flow = self.flow(owner)
+        return flow.final.get(name, UNKNOWN) if flow is not None else UNKNOWN
+
+    def global_kind(self, qualified: str) -> Kind:
+        """The kind of a dotted name that needs no flow."""
+        head = qualified.partition(".")[0]
+        return STATIC if head in ("math", "sys", "os") else UNKNOWN
+
+    def attribute_kind(self, cls: str, attribute: str) -> Kind:
+        """The kind of an attribute of an instance."""
+        key = (cls, attribute)
+        if key not in self._attributes:
+            self._attributes[key] = self._attribute_kind(cls, attribute)
+        return self._attributes[key]
+
+    def _attribute_kind(self, cls: str, attribute: str) -> Kind:
+        if attribute == "training":
+            return STATIC
+        if self.project.is_tensor_attribute(cls, attribute):
+            return TENSOR
+        made = self.project.attribute_classes(cls, attribute)
+        if made:
+            if made[0] in ("torch.nn.ModuleList", "torch.nn.ModuleDict"):
+                return Several(Instance(made[1]) if len(made) > 1 else UNKNOWN)
+            return Instance(made[0])
+        if cls.startswith("torch.nn.") and attribute in ("weight", "bias", "running_mean", "running_var"):
+            return TENSOR
+        return UNKNOWN
+
+    def returned_kind(self, function: str) -> Kind:
+        """The kind that a function of the project returns, as far as its annotation tells."""
+        facts = self.project.function(function)
+        if facts is None:
+            return UNKNOWN
+        if facts.returns:
+            try:
+                return annotated_kind(self, ast.parse(facts.returns, mode="eval").body, None)
+            except SyntaxError:
+                return UNKNOWN
+        return Tensor(certain=False) if facts.qualname.endswith(".forward") else UNKNOWN
+
+    # places
+
+    def parent(self, node: ast.AST, scope: Scope) -> ast.AST | None:
+        """The node around a node."""
+        top = scope
+        while top.parent is not None and top.parent.kind is not ScopeKind.MODULE:
+            top = top.parent
+        key = id(top)
+        if key not in self._parents:
+            parents: dict[int, ast.AST] = {}
+            for outer in ast.walk(top.node):
+                for child in ast.iter_child_nodes(outer):
+                    parents[id(child)] = outer
+            self._parents[key] = parents
+        return self._parents[key].get(id(node))
+
+

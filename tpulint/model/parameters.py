@@ -1,0 +1,133 @@
+"""What a function's parameters are before its first statement: annotations, defaults, use."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from tpulint.knowledge.tensors import JAXTYPING_DTYPES, STATIC_TYPES, TENSOR_ONLY, TENSOR_TYPE_DTYPES, TENSOR_TYPES
+from tpulint.model.kinds import ARRAY, STATIC, UNKNOWN, Device, Instance, Kind, Several, Static, Tensor, join, joined
+from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+
+def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
+    """The kinds of a function's parameters by name.
+
+    An annotation decides; without one, a default that is a Python constant does; without either, a
+    parameter of traced code is a tensor if the function takes tensor-only attributes of it.
+    """
+    node = scope.node
+    assert isinstance(node, FunctionNode)
+    defaults = _defaults(node)
+    kinds: dict[str, Kind] = {}
+    traced = module.trace_path(scope) is not None
+    for number, argument in enumerate(parameters(node)):
+        name = argument.arg
+        if number == 0 and scope.owner is not None and name in ("self", "cls"):
+            kinds[name] = Instance(f"{module.name}.{scope.owner.qualname}")
+        elif argument is node.args.vararg or argument is node.args.kwarg:
+            kinds[name] = Several(UNKNOWN)
+        elif argument.annotation is not None and scope.parent is not None:
+            kinds[name] = annotated_kind(module, argument.annotation, scope.parent, name)
+        elif name in defaults:
+            kinds[name] = _default_kind(defaults[name])
+        if kinds.get(name, UNKNOWN) == UNKNOWN and traced and used_as_tensor(scope, name):
+            kinds[name] = Tensor(root=name)
+    return kinds
+
+
+def _defaults(node: FunctionNode) -> dict[str, ast.expr]:
+    arguments = node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    found = {a.arg: d for a, d in zip(reversed(positional), reversed(arguments.defaults), strict=False)}
+    found |= {
+        a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None
+    }
+    return found
+
+
+def _default_kind(node: ast.expr) -> Kind:
+    """A default tells the kind only where it is a constant other than None."""
+    if isinstance(node, ast.Constant) and node.value is not None and node.value is not ...:
+        return Device("cuda") if isinstance(node.value, str) and node.value.startswith("cuda") else STATIC
+    if isinstance(node, ast.Tuple) and all(isinstance(item, ast.Constant) for item in node.elts):
+        return Several(STATIC)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
+        return STATIC
+    return UNKNOWN
+
+
+def used_as_tensor(scope: Scope, name: str) -> bool:
+    """Whether a function takes attributes of a name that only tensors have."""
+    scopes = [scope, *(child for child in scope.children if child.kind is ScopeKind.COMPREHENSION)]
+    return any(not TENSOR_ONLY.isdisjoint(found) for s in scopes if (found := s.evidence.get(name)))
+
+
+def annotated_kind(module: Module, node: ast.expr, scope: Scope | None, name: str = "") -> Kind:
+    """The kind that an annotation declares; without a scope its names are qualified already."""
+    match node:
+        case ast.Constant(value=str() as text):
+            try:
+                return annotated_kind(module, ast.parse(text, mode="eval").body, scope, name)
+            except (SyntaxError, ValueError):
+                return UNKNOWN
+        case ast.Constant(value=None):
+            return Static(None)
+        case ast.BinOp(op=ast.BitOr()):
+            one = annotated_kind(module, node.left, scope, name)
+            return join(one, annotated_kind(module, node.right, scope, name))
+        case ast.Subscript():
+            return _subscripted(module, node, scope, name)
+        case ast.Name() | ast.Attribute():
+            qualified = module.names.qualified(node, scope) if scope is not None else ast.unparse(node)
+            return _named(module, qualified, name) if qualified is not None else UNKNOWN
+        case _:
+            return UNKNOWN
+
+
+def _named(module: Module, qualified: str, name: str) -> Kind:
+    if qualified in TENSOR_TYPES:
+        return Tensor(dtype=TENSOR_TYPE_DTYPES.get(qualified, ""), root=name)
+    if qualified in STATIC_TYPES:
+        return STATIC
+    if qualified == "torch.device":
+        return Device()
+    if qualified == "numpy.ndarray":
+        return ARRAY
+    if qualified in ("builtins.list", "builtins.tuple", "builtins.dict"):
+        return Several(UNKNOWN)
+    if qualified.startswith(("torch.nn.", "torch.optim.", "torch.utils.data.")):
+        return Instance(qualified)
+    resolved = module.project.resolve(qualified)
+    return Instance(resolved) if module.project.class_(resolved) is not None else UNKNOWN
+
+
+def _subscripted(module: Module, node: ast.Subscript, scope: Scope | None, name: str) -> Kind:
+    qualified = module.names.qualified(node.value, scope) if scope is not None else ast.unparse(node.value)
+    head = (qualified or "").rpartition(".")[2]
+    inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if head in JAXTYPING_DTYPES:
+        return Tensor(dtype=JAXTYPING_DTYPES[head], root=name)
+    if head in ("Optional", "Union"):
+        return joined(tuple(annotated_kind(module, item, scope, name) for item in inner))
+    if head == "Annotated":
+        return annotated_kind(module, inner[0], scope, name)
+    if head in ("Literal", "Type", "type", "Callable"):
+        return STATIC if head == "Literal" else UNKNOWN
+    if head in ("List", "list", "Sequence", "Iterable", "Set", "set", "Iterator", "FrozenSet"):
+        return Several(annotated_kind(module, inner[0], scope))
+    if head in ("Dict", "dict", "Mapping", "OrderedDict", "MutableMapping") and len(inner) == 2:
+        return Several(annotated_kind(module, inner[1], scope))
+    if head in ("Tuple", "tuple"):
+        kinds = tuple(annotated_kind(module, item, scope) for item in inner if not _is_ellipsis(item))
+        if len(kinds) != len(inner):
+            return Several(joined(kinds))
+        return Several(joined(kinds), kinds)
+    return UNKNOWN
+
+
+def _is_ellipsis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...

@@ -1,0 +1,73 @@
+# `make demo` and `make test` set everything up themselves; all they need is Python 3.11 and pip's index.
+# To use a torch that is smaller than the default build, install it into .venv first.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Its wheel asks for a CUDA build of torch, so it is installed apart from its dependencies.
+TORCHVISION := torchvision==0.28.0
+PROGRAM := fixtures/programs/image_processing
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types walls docs self unit verify benchmark corpus clean
+
+help:
+	@echo 'make demo       check, fix and run a CUDA program under torchax, beside the original'
+	@echo 'make test       everything that continuous integration runs'
+	@echo 'make lint types walls docs self unit verify    its parts'
+	@echo 'make benchmark  speed and memory beside ast.parse, ruff, TorchFix and Fixit'
+	@echo 'make corpus     findings in pinned public projects, compared with those on record'
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; say which: make PYTHON=...") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+
+.venv/.for-demo: .venv/bin/python pyproject.toml
+	$(PIP) install --quiet --editable '.[verify]'
+	$(PIP) install --quiet --no-deps $(TORCHVISION)
+	@touch $@
+
+.venv/.for-test: .venv/.for-demo pyproject.toml
+	$(PIP) install --quiet --editable '.[verify,tpu,dev]'
+	$(PIP) install --quiet --no-deps $(TORCHVISION)
+	@touch $@
+
+test: lint types walls docs self verify unit
+
+lint: .venv/.for-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.for-test
+	$(BIN)/mypy
+
+walls: .venv/.for-test
+	$(BIN)/lint-imports
+
+docs: .venv/.for-test
+	$(BIN)/python -m tpulint.dev render-docs --check
+
+self: .venv/.for-test
+	$(BIN)/tpulint check tpulint rules tests
+
+verify: .venv/.for-test
+	$(BIN)/tpulint verify
+
+unit: .venv/.for-test
+	$(BIN)/python -m pytest -n auto
+
+benchmark: .venv/.for-test
+	$(BIN)/python tests/benchmarks/benchmark.py $(BENCHMARK)
+
+corpus: .venv/.for-test
+	$(BIN)/python tests/corpus/corpus.py $(CORPUS)
+
+# `check` exits 1 when it finds something and `fix --diff` when it would change something: here both do.
+demo: .venv/.for-demo
+	@echo '--- tpulint check $(PROGRAM)'
+	@$(BIN)/tpulint check $(PROGRAM) || test $$? -eq 1
+	@echo '--- tpulint fix --unsafe-fixes --diff $(PROGRAM)'
+	@$(BIN)/tpulint fix --unsafe-fixes --diff $(PROGRAM) || test $$? -eq 1
+
+clean:
+	rm -rf .demo .corpus .benchmark .tpulint_cache .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info

@@ -1,0 +1,391 @@
+"""Arguments in, exit code out.
+
+0: clean; 1: findings; 2: bad usage, a file that could not be read, or an internal error.
+Whatever a command needs is imported when it runs, so that `--help` and a cached check start at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+
+import click
+
+from tpulint import __version__
+from tpulint.finding import FileError, Finding
+from tpulint.settings import Selectors, Settings, SettingsError, check_selectors, load, patterns
+
+if TYPE_CHECKING:
+    from tpulint.report.paint import Paint
+    from tpulint.rule import Rule
+
+CLEAN, FINDINGS, ERROR, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
+_STDIN = "-"
+_TEXT_FORMATS = ("full", "concise")
+
+
+def main() -> NoReturn:
+    """The `tpulint` command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code for a command line; no exception leaves it."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A file name need not be text, and a terminal need not know every character.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = cli.main(list(arguments), prog_name="tpulint", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else CLEAN
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return ERROR
+    except SettingsError as error:
+        _complain(str(error))
+        return ERROR
+    except BrokenPipeError:
+        return _closed_pipe()
+    except Exception as error:
+        if os.environ.get("TPULINT_TRACEBACK"):
+            import traceback
+
+            traceback.print_exc()
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        _complain(f"internal error: {reason} (TPULINT_TRACEBACK=1 shows where)")
+        return ERROR
+
+
+def _closed_pipe() -> int:
+    """The reader has gone: leave without a word, and let the interpreter's last flush go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return CLOSED_PIPE
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="tpulint %(version)s")
+def cli() -> None:
+    """Take PyTorch CUDA code to TPU through torchax."""
+
+
+def _all(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def decorate(function: Any) -> Any:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+_COLOR = click.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output."
+)
+_EXIT_ZERO = click.option("--exit-zero", is_flag=True, help="Exit 0 even when there are findings.")
+_INPUT = _all(
+    click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path()),
+    click.option(
+        "--select", multiple=True, metavar="RULES", help="Use these rules: codes, beginnings, names."
+    ),
+    click.option("--ignore", multiple=True, metavar="RULES", help="Leave these rules out."),
+    click.option("--extend-select", multiple=True, metavar="RULES", help="Use these rules as well."),
+    click.option("--exclude", multiple=True, metavar="GLOBS", help="Leave these files and folders out."),
+    click.option("--extend-exclude", multiple=True, metavar="GLOBS", help="Leave these out as well."),
+    click.option("--force-exclude", is_flag=True, help="Leave excluded files out even where named."),
+    click.option("--config", type=click.Path(path_type=Path), help="Read settings from this pyproject.toml."),
+    click.option("--isolated", is_flag=True, help="Read no pyproject.toml."),
+    click.option("--stdin-filename", metavar="PATH", help="What to call the text of standard input, `-`."),
+    click.option("-j", "--jobs", type=click.IntRange(min=1), help="Use this many processes."),
+    click.option("-q", "--quiet", is_flag=True, help="Print findings and errors, nothing else."),
+)
+_FORMAT = click.option(
+    "--output-format",
+    type=click.Choice(["full", "concise", "json", "github", "sarif"]),
+    default="full",
+    show_default=True,
+    help="The form of the report.",
+)
+
+
+@cli.command()
+@_INPUT
+@_FORMAT
+@click.option("-o", "--output-file", type=click.Path(path_type=Path), help="Write the report to a file.")
+@click.option("--statistics", is_flag=True, help="Count the findings by rule instead of listing them.")
+@click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
+@click.option("--show-files", is_flag=True, help="List the files that would be checked, and stop.")
+@_EXIT_ZERO
+@_COLOR
+def check(
+    paths: tuple[str, ...],
+    output_format: str,
+    output_file: Path | None,
+    statistics: bool,
+    no_cache: bool,
+    show_files: bool,
+    exit_zero: bool,
+    color: str,
+    jobs: int | None,
+    quiet: bool,
+    **choices: Any,
+) -> int:
+    """Report what would not work, or would work differently, on TPU.
+
+    PATH is a file, a folder, or - for standard input; the current folder if none is given.
+    """
+    if statistics and output_format not in (*_TEXT_FORMATS, "json"):
+        raise click.UsageError("--statistics is for the formats full, concise and json")
+    settings, files, stdin, errors = _input(paths, quiet=quiet, **choices)
+    if show_files:
+        _write("".join(f"{file}\n" for file in files))
+        return _finish(errors, CLEAN)
+    findings: list[Finding] = []
+    if files or stdin:
+        from tpulint.engine.run import analyse
+
+        analysis = analyse(files, settings, jobs=jobs, cache=not no_cache, stdin=stdin)
+        findings = analysis.findings
+        errors += analysis.errors
+    from tpulint.report.paint import Paint, paint_for
+
+    paint = Paint(on=color == "always") if output_file else paint_for(sys.stdout, color)
+    report = _report(findings, errors, output_format, paint, statistics=statistics, summary=not quiet)
+    if output_file is None:
+        _write(report)
+    else:
+        try:
+            output_file.write_text(report, encoding="utf-8", errors="backslashreplace", newline="")
+        except OSError as error:
+            errors.append(FileError(str(output_file), f"cannot be written: {error.strerror or error}"))
+    return _finish(errors, FINDINGS if findings and not exit_zero else CLEAN)
+
+
+@cli.command()
+@_INPUT
+@click.option("--unsafe-fixes", is_flag=True, help="Apply fixes that may change behaviour, too.")
+@click.option("--diff", is_flag=True, help="Show what would change, and write nothing.")
+@_FORMAT
+@_EXIT_ZERO
+@_COLOR
+def fix(
+    paths: tuple[str, ...],
+    unsafe_fixes: bool,
+    diff: bool,
+    output_format: str,
+    exit_zero: bool,
+    color: str,
+    jobs: int | None,
+    quiet: bool,
+    **choices: Any,
+) -> int:
+    """Rewrite code for torchax, and report what is left.
+
+    PATH is as for `check`; with - the fixed text goes to standard output.
+    With --diff the exit code is 1 if anything would change.
+    """
+    settings, files, stdin, errors = _input(paths, quiet=quiet, **choices)
+    if not files and not stdin:
+        return _finish(errors, CLEAN)
+    from tpulint.engine.fix import fix as fixed
+    from tpulint.report.paint import paint_for
+
+    result = fixed(files, settings, jobs=jobs, unsafe=unsafe_fixes, stdin=stdin)
+    errors += result.errors
+    if diff:
+        from tpulint.report.diff import render
+
+        paint = paint_for(sys.stdout, color)
+        for change in result.changes:
+            _write(render(change.path, change.before, change.after, paint))
+        return _finish(errors, FINDINGS if result.changes and not exit_zero else CLEAN)
+    stream = sys.stdout
+    if stdin:
+        stream = sys.stderr
+        sys.stdout.flush()
+        sys.stdout.buffer.write(result.changes[0].data if result.changes else stdin[1])
+        sys.stdout.buffer.flush()
+    else:
+        for change in result.changes:
+            try:
+                change.write()
+            except OSError as error:
+                errors.append(FileError(change.path, f"cannot be written: {error.strerror or error}"))
+    paint = paint_for(stream, color)
+    summary = not quiet and output_format in _TEXT_FORMATS
+    if summary and result.applied:
+        from tpulint.registry import rules
+        from tpulint.report.statistics import applied
+
+        names = {rule.code: rule.name for rule in rules()}
+        _write(applied(result.applied, names, len(result.changes), paint), stream)
+    _write(_report(result.remaining, errors, output_format, paint, summary=summary), stream)
+    return _finish(errors, FINDINGS if result.remaining and not exit_zero else CLEAN)
+
+
+@cli.command()
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", help="The form.")
+@_COLOR
+def rules(output_format: str, color: str) -> None:
+    """List the rules."""
+    from tpulint.registry import rules as registered
+    from tpulint.report import page
+    from tpulint.report.paint import paint_for
+
+    if output_format == "json":
+        _write(page.listing_json(registered()))
+    else:
+        _write(page.listing(registered(), paint_for(sys.stdout, color)))
+
+
+@cli.command()
+@click.argument("rule", metavar="CODE")
+@_COLOR
+def explain(rule: str, color: str) -> None:
+    """Show a rule's page; CODE is its code or its name."""
+    from tpulint.report import page
+    from tpulint.report.paint import paint_for
+
+    page.show(_rule(rule), sys.stdout, paint_for(sys.stdout, color))
+
+
+@cli.command()
+def version() -> None:
+    """Print the version."""
+    _write(f"tpulint {__version__}\n")
+
+
+def _input(
+    paths: tuple[str, ...], *, quiet: bool, stdin_filename: str | None, **choices: Any
+) -> tuple[Settings, tuple[Path, ...], tuple[str, bytes] | None, list[FileError]]:
+    """The settings, the files and the standard input that a command line asks for."""
+    if _STDIN in paths:
+        if len(paths) > 1:
+            raise click.UsageError("`-` stands alone: standard input cannot be checked beside files")
+        name = os.path.abspath(stdin_filename) if stdin_filename else _STDIN
+        settings = _settings(Path(name).parent if stdin_filename else Path.cwd(), **choices)
+        data = sys.stdin.buffer.read()
+        return settings, (), (name, data), []
+    if stdin_filename is not None:
+        raise click.UsageError("--stdin-filename goes with `-`")
+    from tpulint.engine.select import select
+
+    given = [os.path.abspath(path) for path in paths or (".",)]
+    start = Path(os.path.commonpath(given))
+    settings = _settings(start if start.is_dir() else start.parent, **choices)
+    selection = select(given, settings)
+    if not selection.files and not selection.errors and not quiet:
+        _complain("no Python files to check", kind="note")
+    return settings, selection.files, None, list(selection.errors)
+
+
+def _settings(
+    start: Path,
+    *,
+    config: Path | None,
+    isolated: bool,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    extend_select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    extend_exclude: tuple[str, ...],
+    force_exclude: bool,
+) -> Settings:
+    if config is not None and isolated:
+        raise click.UsageError("--config and --isolated exclude each other")
+    settings = load(start, config, isolated)
+
+    def globs(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
+        return patterns(_commas(values), option, base=Path.cwd(), root=settings.root)
+
+    settings = replace(
+        settings,
+        exclude=globs("--exclude", exclude) if exclude else settings.exclude,
+        extend_exclude=settings.extend_exclude + globs("--extend-exclude", extend_exclude),
+        force_exclude=force_exclude or settings.force_exclude,
+        command_line=Selectors(
+            select=_commas(select) if select else None,
+            ignore=_commas(ignore),
+            extend_select=_commas(extend_select),
+        ),
+    )
+    check_selectors(settings, _known_rules)
+    return settings
+
+
+def _known_rules() -> Iterable[tuple[str, str]]:
+    from tpulint.registry import rules as registered
+
+    return [(rule.code, rule.name) for rule in registered()]
+
+
+def _rule(text: str) -> Rule:
+    from tpulint.registry import rules as registered
+
+    wanted = text.lower().replace("_", "-")
+    for rule in registered():
+        if wanted in (rule.code.lower(), rule.name):
+            return rule
+    import difflib
+
+    near = difflib.get_close_matches(wanted, [rule.name for rule in registered()], 1)
+    hint = f"did you mean `{near[0]}`?" if near else "`tpulint rules` lists them"
+    raise click.UsageError(f"no rule is called `{text}`; {hint}")
+
+
+def _report(
+    findings: Sequence[Finding],
+    errors: Sequence[FileError],
+    output_format: str,
+    paint: Paint,
+    *,
+    statistics: bool = False,
+    summary: bool = True,
+) -> str:
+    """The text of a report in the form that was asked for."""
+    from importlib import import_module
+
+    from tpulint.report import statistics as counts
+
+    if statistics:
+        return counts.render_json(findings) if output_format == "json" else counts.render(findings, paint)
+    if output_format == "sarif":
+        from tpulint.registry import rules as registered
+        from tpulint.report import sarif
+
+        return sarif.render(findings, errors, registered())
+    form = import_module(f"tpulint.report.{output_format}")
+    if output_format not in _TEXT_FORMATS:
+        return str(form.render(findings))
+    closing = counts.summary(findings, paint) if summary and not (errors and not findings) else ""
+    return str(form.render(findings, paint)) + closing
+
+
+def _finish(errors: Sequence[FileError], code: int) -> int:
+    """Say what went wrong with which file; any such error outweighs findings."""
+    from tpulint.report.paths import shown
+
+    for error in errors:
+        _complain(f"{shown(error.path)}: {error.message}")
+    return ERROR if errors else code
+
+
+def _write(text: str, stream: TextIO | None = None) -> None:
+    try:
+        print(text, end="", file=stream)
+    except BrokenPipeError:
+        # click would turn it into exit code 1, which means findings.
+        sys.exit(_closed_pipe())
+
+
+def _complain(text: str, kind: str = "error") -> None:
+    print(f"{kind}: {text}", file=sys.stderr)
+
+
+def _commas(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(item.strip() for value in values for item in value.split(",") if item.strip())

@@ -1,0 +1,50 @@
+"""`python -m tpulint.dev`: new-rule and render-docs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from tpulint.dev import new_rule, render_docs
+
+ROOT = Path(__file__).parents[2]
+
+
+@click.group()
+def dev() -> None:
+    """Work on tpulint itself; run it in a checkout."""
+
+
+@dev.command("new-rule")
+@click.argument("group")
+@click.argument("name")
+def _new_rule(group: str, name: str) -> None:
+    """Write the module and the fixture folder of a rule that is still to be thought out.
+
+    GROUP is a package of rules/tpulint_rules, NAME says what the rule finds: item_in_traced_code.
+    """
+    try:
+        written = new_rule.scaffold(ROOT, group, name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    for path in written:
+        click.echo(path.relative_to(ROOT))
+
+
+@dev.command("render-docs")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if a page is stale.")
+def _render_docs(check: bool) -> None:
+    """Write docs/rules/ from the rules' docstrings and their `example` cases."""
+    stale = render_docs.stale(ROOT)
+    if not check:
+        render_docs.write(ROOT)
+    for path in stale:
+        click.echo(f"{'stale' if check else 'wrote'}: {path.relative_to(ROOT)}")
+    if check and stale:
+        sys.exit("run `python -m tpulint.dev render-docs`")
+
+
+if __name__ == "__main__":
+    dev()

@@ -1,0 +1,89 @@
+"""The first lines of a new rule: a module and a fixture folder that fail until they are filled."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_MODULE = '''"""{summary}.
+
+## What it does
+TODO: what is flagged, and what is not.
+
+## Why it matters on TPU
+TODO: what happens under torchax, measured by the fixture.
+
+## Fix safety
+TODO: safe, unsafe or shown only, and why.
+"""
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from tpulint.finding import Finding
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU{number}", "{title}", module=__name__)
+
+
+@rule.on(cst.Call)
+def {name}(call: cst.Call, ctx: Context) -> Iterator[Finding]:
+    raise NotImplementedError("TODO")
+    yield
+'''
+
+_EXAMPLE = """import torch
+
+raise NotImplementedError("TODO")  # want: TPU{number} "TODO"
+"""
+
+_CLEAN = """import torch
+
+raise NotImplementedError("TODO: the near misses that must stay silent")
+"""
+
+
+def scaffold(root: Path, group: str, name: str) -> tuple[Path, ...]:
+    """Write the files of a rule that is yet to be filled; returns them."""
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
+        raise ValueError(f"`{name}` is no rule name: lower case, words joined by underscores")
+    if re.match(r"no_", name):
+        raise ValueError(f"`{name}` should name the pattern that is found, without the `no_`")
+    package = root / "rules" / "tpulint_rules" / group
+    if not (package / "__init__.py").is_file():
+        raise ValueError(f"there is no group `{group}` in rules/tpulint_rules")
+    module = package / f"{name}.py"
+    cases = root / "fixtures" / name
+    for path in (module, cases):
+        if path.exists():
+            raise ValueError(f"{path.relative_to(root)} exists already")
+    words = {
+        "number": _next_number(package),
+        "name": name,
+        "title": name.replace("_", " "),
+        "summary": name.replace("_", " ").capitalize(),
+    }
+    files = {
+        module: _MODULE.format(**words),
+        cases / "example" / "before.py": _EXAMPLE.format(**words),
+        cases / "clean" / "before.py": _CLEAN,
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tuple(files)
+
+
+def _next_number(package: Path) -> int:
+    """The first free code after those of the group; a group without rules begins the next hundred."""
+    taken = _numbers(package)
+    if taken:
+        return max(taken) + 1
+    return (max(_numbers(package.parent), default=0) // 100 + 1) * 100 + 1
+
+
+def _numbers(folder: Path) -> list[int]:
+    """The codes in use below a folder, read from the text: a half-written rule need not import."""
+    texts = [path.read_text(encoding="utf-8") for path in folder.rglob("*.py")]
+    return [int(number) for text in texts for number in re.findall(r'Rule\(\s*"TPU(\d{3})"', text)]

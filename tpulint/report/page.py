@@ -1,0 +1,64 @@
+"""A rule's page, and the list of rules, for the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, TextIO
+
+from tpulint.report.paint import Paint
+
+if TYPE_CHECKING:
+    from tpulint.rule import Rule
+
+
+def listing(rules: Sequence[Rule], paint: Paint) -> str:
+    """The rules by family, with the code, the fix mark and the summary."""
+    width = max((len(rule.name) for rule in rules), default=0)
+    parts = []
+    for family, group in groupby(rules, key=lambda rule: rule.family):
+        parts.append(paint.bold(family.replace("_", " ")) + "\n")
+        parts += [
+            f"  {paint.code(rule.code)}  {paint.good('[fix]' if _fixes(rule) else '     ')}  "
+            f"{rule.name:<{width}}  {rule.summary}\n"
+            for rule in group
+        ]
+    return "".join(parts)
+
+
+def listing_json(rules: Iterable[Rule]) -> str:
+    """The same as a list of objects."""
+    return json.dumps([as_object(rule) for rule in rules], indent=2) + "\n"
+
+
+def as_object(rule: Rule) -> Mapping[str, object]:
+    """What a program may want to know of a rule."""
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "summary": rule.summary,
+        "family": rule.family,
+        "fixable": rule.fixable,
+        "url": rule.url,
+    }
+
+
+def text(rule: Rule) -> str:
+    """The page as Markdown: what docs/rules/ holds, less the example."""
+    return f"# {rule.code} {rule.name}\n\n{rule.doc.strip()}\n"
+
+
+def show(rule: Rule, stream: TextIO, paint: Paint) -> None:
+    """The page, laid out for a terminal or as it is written."""
+    if not paint.on:
+        stream.write(text(rule))
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console(file=stream, force_terminal=True, width=None).print(Markdown(text(rule)))
+
+
+def _fixes(rule: Rule) -> bool:
+    return rule.fixable not in (None, "display")

@@ -1,0 +1,80 @@
+"""How often each rule found something."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from tpulint.finding import Applicability, Finding
+from tpulint.report.paint import Paint
+
+
+def render(findings: Sequence[Finding], paint: Paint) -> str:
+    """A row for each rule, the most frequent first."""
+    rows = _rows(findings)
+    width = max((len(str(row["count"])) for row in rows), default=0)
+    return "".join(
+        f"{row['count']:>{width}}  {paint.code(str(row['code']))}  {paint.good(_mark(row))} {row['name']}\n"
+        for row in rows
+    )
+
+
+def render_json(findings: Sequence[Finding]) -> str:
+    """The same as a list of objects, with how many of the findings have a fix of each kind."""
+    return json.dumps(_rows(findings), indent=2) + "\n"
+
+
+def _rows(findings: Sequence[Finding]) -> list[Mapping[str, object]]:
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for finding in findings:
+        row = counts.setdefault(
+            (finding.code, finding.name), {"count": 0, "safe": 0, "unsafe": 0, "display": 0}
+        )
+        row["count"] += 1
+        if finding.fix is not None:
+            row[finding.fix.applicability.value] += 1
+    order = sorted(counts, key=lambda key: (-counts[key]["count"], key))
+    return [{"code": code, "name": name, **counts[code, name]} for code, name in order]
+
+
+def _mark(row: Mapping[str, object]) -> str:
+    """`[*]` where safe fixes cover every finding, `[-]` where some fix covers some, as in ruff."""
+    if row["safe"] == row["count"]:
+        return "[*]"
+    return "[-]" if row["safe"] or row["unsafe"] else "[ ]"
+
+
+def summary(findings: Sequence[Finding], paint: Paint) -> str:
+    """The closing line of a report."""
+    if not findings:
+        return paint.good("No findings") + "\n"
+    files = len({finding.path for finding in findings})
+    text = f"Found {_count(len(findings), 'finding')} in {_count(files, 'file')}"
+    safe, unsafe = by_safety(findings)
+    if safe:
+        text += f"; {safe} fixable with `tpulint fix`"
+        if unsafe:
+            text += f", {unsafe} more with `--unsafe-fixes`"
+    elif unsafe:
+        text += f"; {unsafe} fixable with `tpulint fix --unsafe-fixes`"
+    return paint.bold(text) + "\n"
+
+
+def by_safety(findings: Sequence[Finding]) -> tuple[int, int]:
+    """How many findings have a safe fix, and how many an unsafe one."""
+    kinds = [finding.fix.applicability for finding in findings if finding.fix is not None]
+    return kinds.count(Applicability.SAFE), kinds.count(Applicability.UNSAFE)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def applied(counts: Mapping[str, int], names: Mapping[str, str], files: int, paint: Paint) -> str:
+    """What `fix` did, by rule."""
+    total = _count(sum(counts.values()), "finding")
+    rows = [
+        f"  {number} × {paint.code(code)} {names.get(code, '')}".rstrip() + "\n"
+        for code, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return paint.good(f"Fixed {total} in {_count(files, 'file')}:") + "\n" + "".join(rows)

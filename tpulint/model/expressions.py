@@ -57,7 +57,7 @@ class Expressions:
         self.mixed: set[int] = set()
         #: How many `with torch.device(...)` blocks are open.
         self.placed = 0
-        self._evaluators: dict[type, Callable[..., Kind]] = {
+        self.evaluators: dict[type, Callable[..., Kind]] = {
             ast.Name: self._name,
             ast.Constant: self._constant,
             ast.Attribute: self._attribute,
@@ -88,7 +88,7 @@ class Expressions:
 
     def kind(self, node: ast.expr, env: Environment) -> Kind:
         """Evaluate a node and remember its kind."""
-        evaluator = self._evaluators.get(node.__class__)
+        evaluator = self.evaluators.get(node.__class__)
         if evaluator is None:
             return UNKNOWN
         kind = evaluator(node, env)

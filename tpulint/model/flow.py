@@ -44,6 +44,7 @@ class Flow(Expressions):
                 self.final = self._block(node.body, env) or env
         elif isinstance(node, ast.Module):
             self.final = self._block(node.body, {}) or {}
+        self.evaluators.clear()  # bound methods: a cycle that would keep the tree alive
 
     def _block(self, body: list[ast.stmt], env: Environment) -> Environment | None:
         """What holds after a block; None where control never gets there."""

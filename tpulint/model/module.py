@@ -50,6 +50,13 @@ class Module:
         self._attributes.clear()
         self._traced.clear()
 
+    def release(self) -> None:
+        """Break the cycles between this module's parts, so that its memory is freed with its last user."""
+        self._flows.clear()
+        self._parents.clear()
+        for scope in (self.index.module, *self.index.classes, *self.index.functions):
+            scope.children.clear()
+
     # trace reach
 
     def trace_path(self, scope: Scope) -> TracePath | None:

@@ -391,4 +391,5 @@ def index(tree: ast.Module, package: str) -> Index:
     """Walk a module's tree; `package` is the dotted name that its relative imports start from."""
     walk = _Walk(tree, package)
     walk.all(tree.body, walk.index.module)
+    walk.handlers.clear()  # bound methods: a cycle that would keep the tree alive
     return walk.index

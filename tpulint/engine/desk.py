@@ -1,0 +1,178 @@
+"""Where one process does its share: files in, facts out; project in, findings out.
+
+Everything here is a function of its arguments; the desk only keeps parsed files at hand between the
+two questions that are asked about each, within a budget of memory.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import warnings
+from dataclasses import dataclass
+from functools import cache
+
+from tpulint.finding import FileError, Finding, Span
+from tpulint.model.facts import ModuleFacts
+from tpulint.model.module import Module
+from tpulint.model.project import ProjectFacts
+from tpulint.registry import SYNTAX_ERROR, rules
+from tpulint.rule import Context, Handler, Rule
+from tpulint.source import Source, SourceError
+
+#: Source text, in bytes, whose parsed form a process keeps between summarising and judging.
+#: A parsed file takes some 35 times its text (measured on timm: 194 MB for 5.5 MB of text).
+RETAIN_BYTES = 3_000_000
+#: Enough for sums of some thousand terms; deeper expressions are reported as such.
+RECURSION_LIMIT = 12_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One file to analyse: its absolute path (or the name of standard input) and its bytes."""
+
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What summarising a file gave: its facts, or a finding that it does not parse, or an error."""
+
+    facts: ModuleFacts | None = None
+    finding: Finding | None = None
+    error: FileError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What judging a file gave: the findings of all rules, suppressed ones left out."""
+
+    findings: tuple[Finding, ...] = ()
+    error: FileError | None = None
+
+
+@cache
+def _is_package(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, "__init__.py"))
+
+
+def module_name(path: str) -> tuple[str, bool]:
+    """The dotted name under which a file is imported, and whether it is a package's `__init__.py`."""
+    folder, filename = os.path.split(path)
+    stem = filename.removesuffix(".py")
+    package = stem == "__init__"
+    parts = [] if package else [stem]
+    while _is_package(folder):
+        folder, name = os.path.split(folder)
+        parts.append(name)
+    return ".".join(reversed(parts)) or stem, package
+
+
+class Desk:
+    """One process's share of the work."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Module] = {}
+        self._kept_bytes = 0
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
+        warnings.simplefilter("ignore", SyntaxWarning)  # of the code under analysis
+        warnings.simplefilter("ignore", DeprecationWarning)
+
+    def summarise(self, unit: Unit) -> Summary:
+        """Parse a file and draw its facts."""
+        try:
+            module = _parsed(unit)
+            facts = module.facts
+        except SyntaxError as error:
+            return Summary(finding=_syntax_finding(unit, error))
+        except SourceError as error:
+            return Summary(error=FileError(unit.path, str(error)))
+        except RecursionError:
+            return Summary(error=FileError(unit.path, "nested too deeply to be analysed"))
+        if self._kept_bytes + len(unit.data) <= RETAIN_BYTES:
+            self._kept[unit.path] = module
+            self._kept_bytes += len(unit.data)
+        else:
+            module.release()
+        return Summary(facts)
+
+    def judge(self, unit: Unit, project: ProjectFacts) -> Verdict:
+        """Run all rules over a file that parses."""
+        module = self._kept.pop(unit.path, None)
+        try:
+            if module is None or module.source.encode(module.source.text) != unit.data:
+                module = _parsed(unit)
+            module.enter(project)
+            findings = _findings(module)
+        except (SyntaxError, SourceError) as error:
+            return Verdict(error=FileError(unit.path, str(error)))
+        except RecursionError:
+            return Verdict(error=FileError(unit.path, "nested too deeply to be analysed"))
+        except RuleError as error:
+            return Verdict(error=FileError(unit.path, str(error)))
+        module.release()
+        return Verdict(findings)
+
+
+class RuleError(Exception):
+    """A rule that failed; an internal error."""
+
+
+def _parsed(unit: Unit) -> Module:
+    name, package = module_name(unit.path)
+    return Module(Source.decode(unit.path, unit.data), name, package=package)
+
+
+def _findings(module: Module) -> tuple[Finding, ...]:
+    found: dict[Finding, None] = {}
+    for rule in rules():
+        for handler in rule.handlers:
+            for node, scope in _places(module, handler):
+                if handler.traced and module.trace_path(scope) is None:
+                    continue
+                try:
+                    found.update(dict.fromkeys(handler.check(node, Context(rule, module, scope))))
+                except RecursionError:
+                    raise
+                except Exception as error:
+                    raise RuleError(_failure(rule, node, error)) from error
+    suppressions = module.source.suppressions
+    kept = (finding for finding in found if not suppressions or not _suppressed(finding, suppressions))
+    return tuple(sorted(kept, key=lambda finding: finding.sort_key))
+
+
+def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, object]] | list:  # type: ignore[type-arg]
+    if handler.node is ast.Module:
+        return [(module.source.tree, module.index.module)]
+    if handler.named:
+        return [place for name in sorted(handler.named) for place in module.index.calls.get(name, ())]
+    return module.index.nodes[handler.node]
+
+
+def _failure(rule: Rule, node: ast.AST, error: Exception) -> str:
+    place = f" at line {node.lineno}" if isinstance(node, ast.expr | ast.stmt) else ""
+    return f"internal error: rule {rule.code} failed{place}: {type(error).__name__}: {error}"
+
+
+def _suppressed(finding: Finding, suppressions: dict[int, frozenset[str] | None]) -> bool:
+    for row in (finding.location.row, finding.end_location.row):
+        if row in suppressions:
+            codes = suppressions[row]
+            if codes is None or finding.code in codes or finding.name in codes:
+                return True
+    return False
+
+
+def _syntax_finding(unit: Unit, error: SyntaxError) -> Finding:
+    source = Source.decode(unit.path, unit.data)
+    row = min(max(error.lineno or 1, 1), len(source.line_starts))
+    line = source.line(row)
+    start = source.line_starts[row - 1] + min(max((error.offset or 1) - 1, 0), len(line))
+    end = max(start, min(start + 1, source.line_starts[row - 1] + len(line)))
+    code, name = SYNTAX_ERROR
+    message = f"the file is not analysed: {error.msg}"
+    return Finding(
+        unit.path, source.location(start), source.location(end), code, name, message, Span(start, end), line
+    )

@@ -1,0 +1,166 @@
+"""Fixing: apply, parse, analyse anew, until nothing is left to apply."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tpulint.engine.cache import MemoryCache
+from tpulint.engine.desk import Unit
+from tpulint.engine.run import Analysis, analyse_units, open_cache, read
+from tpulint.finding import Applicability, FileError, Finding, Fix
+from tpulint.fixes import apply
+from tpulint.model.undefined import undefined_names
+from tpulint.settings import Settings
+from tpulint.source import Source
+
+#: Each round applies all fixes that do not collide, so real files settle within a few.
+MAX_ROUNDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file that fixes changed: its text before and after, and the bytes to write."""
+
+    path: str
+    before: str
+    after: str
+    data: bytes
+
+    def write(self) -> None:
+        """Put the new content in the file's place in one step; links, mode and owner survive.
+
+        Raises:
+            OSError: when the file cannot be written; it is then as it was.
+        """
+        target = os.path.realpath(self.path)
+        state = os.stat(target)
+        if not os.access(target, os.W_OK):
+            raise PermissionError(13, "Permission denied", self.path)
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".tpulint-", suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(self.data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(temporary, stat.S_IMODE(state.st_mode))
+            if hasattr(os, "chown") and (state.st_uid, state.st_gid) != (os.geteuid(), os.getegid()):
+                try:
+                    os.chown(temporary, state.st_uid, state.st_gid)
+                except PermissionError:
+                    pass  # only root may give files away; the content matters more
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class FixResult:
+    """What fixing came to; nothing is written yet."""
+
+    changes: list[Change] = field(default_factory=list)
+    applied: dict[str, int] = field(default_factory=dict)
+    remaining: list[Finding] = field(default_factory=list)
+    errors: list[FileError] = field(default_factory=list)
+    files: int = 0
+
+
+def fix(
+    files: Sequence[Path],
+    settings: Settings,
+    *,
+    jobs: int | None = None,
+    cache: bool = True,
+    unsafe: bool = False,
+    stdin: tuple[str, bytes] | None = None,
+) -> FixResult:
+    """Fix files as one project, to a fixed point.
+
+    Args:
+        files: absolute paths.
+        settings: which rules' fixes to apply.
+        jobs: worker processes, by default one for each processor.
+        cache: whether results are kept in, and taken from, the cache folder.
+        unsafe: whether unsafe fixes are applied as well.
+        stdin: name and content of one more file.
+    """
+    units, errors = read(files)
+    if stdin is not None:
+        units[stdin[0]] = Unit(*stdin)
+    store = open_cache(settings) if cache else MemoryCache()
+    allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
+    current = dict(units)
+    broken: dict[str, FileError] = {}
+    counts: dict[str, Counter[str]] = {}
+    analysis = Analysis()
+    for _ in range(MAX_ROUNDS):
+        analysis = analyse_units(current, settings, jobs=jobs, cache=store)
+        changed = False
+        for path, findings in _by_path(analysis.findings).items():
+            wanted = [f for f in findings if f.fix is not None and f.fix.applicability in allowed]
+            if not wanted or path in broken:
+                continue
+            outcome = _fixed(current[path], wanted)
+            if isinstance(outcome, FileError):
+                broken[path] = outcome
+                changed = changed or current[path] != units[path]
+                current[path] = units[path]
+            elif outcome is not None:
+                current[path], applied = outcome
+                counts.setdefault(path, Counter()).update(applied)
+                changed = True
+        if not changed:
+            break
+    else:
+        unsettled = _by_path([f for f in analysis.findings if f.fix is not None and f.fix.applicability in allowed])
+        for path, findings in unsettled.items():
+            if path not in broken:
+                codes = ", ".join(sorted({finding.code for finding in findings}))
+                broken[path] = FileError(path, f"internal error: the fixes of {codes} do not settle; the file stays as it was")
+                current[path] = units[path]
+        analysis = analyse_units(current, settings, jobs=jobs, cache=store)
+    changes = []
+    total: Counter[str] = Counter()
+    for path in sorted(units):
+        if path not in broken and current[path].data != units[path].data:
+            before, after = Source.decode(path, units[path].data), Source.decode(path, current[path].data)
+            changes.append(Change(path, before.text, after.text, current[path].data))
+            total.update(counts[path])
+    all_errors = sorted([*errors, *analysis.errors, *broken.values()], key=lambda error: error.path)
+    return FixResult(changes, dict(sorted(total.items())), analysis.findings, all_errors, len(units))
+
+
+def _by_path(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    grouped: dict[str, list[Finding]] = {}
+    for finding in findings:
+        grouped.setdefault(finding.path, []).append(finding)
+    return grouped
+
+
+def _fixed(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str]] | FileError | None:
+    """One round over one file; an error where the result would not be sound, None where nothing changes."""
+    source = Source.decode(unit.path, unit.data)
+    codes: dict[Fix, str] = {}
+    for finding in findings:
+        assert finding.fix is not None
+        codes.setdefault(finding.fix, finding.code)
+    text, taken = apply(source.text, codes)
+    applied = Counter(codes[fix] for fix in taken)
+    if text == source.text:
+        return None
+    blamed = ", ".join(sorted(applied))
+    try:
+        undefined = undefined_names(text) - undefined_names(source.text)
+        data = source.encode(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        return FileError(unit.path, f"internal error: a fix of {blamed} breaks the file ({error}); it stays as it was")
+    if undefined:
+        names = ", ".join(f"`{name}`" for name in sorted(undefined))
+        return FileError(unit.path, f"internal error: a fix of {blamed} uses {names} undefined; the file stays as it was")
+    return Unit(unit.path, data), applied

@@ -1,0 +1,124 @@
+"""Worker processes, each at a desk of its own with a fixed share of the files.
+
+A file is judged by the process that summarised it, so that it need not be parsed twice.
+A process that dies takes one file with it, never the run.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import sys
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any, Literal
+
+from tpulint.engine.desk import Desk, Summary, Unit, Verdict
+from tpulint.finding import FileError
+from tpulint.model.project import ProjectFacts
+
+Question = Literal["summarise", "judge"]
+Answer = Summary | Verdict
+
+_CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+
+
+class Team:
+    """Desks in several processes; use as a context manager."""
+
+    def __init__(self, units: Sequence[Unit], jobs: int) -> None:
+        shares: list[list[Unit]] = [[] for _ in range(jobs)]
+        sizes = [0] * jobs
+        for unit in sorted(units, key=lambda unit: (-len(unit.data), unit.path)):
+            smallest = sizes.index(min(sizes))
+            shares[smallest].append(unit)
+            sizes[smallest] += len(unit.data)
+        self._workers = [_Worker(share) for share in shares if share]
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.stop()
+
+    def ask(
+        self, question: Question, paths: frozenset[str], project: ProjectFacts | None = None
+    ) -> Iterator[tuple[str, Answer]]:
+        """Answers about files, in the order in which they come."""
+        waiting = {}
+        for worker in self._workers:
+            worker.ask(question, [unit for unit in worker.share if unit.path in paths], project)
+            if worker.open:
+                waiting[worker.connection] = worker
+        while waiting:
+            for connection in wait(list(waiting)):
+                assert isinstance(connection, Connection)
+                worker = waiting.pop(connection)
+                yield worker.take()
+                if worker.open:
+                    waiting[worker.connection] = worker
+
+
+class _Worker:
+    """One process, the files that are its share, and the questions that are open."""
+
+    def __init__(self, share: list[Unit]) -> None:
+        self.share = share
+        self.open: list[Unit] = []
+        self._request: tuple[Question, ProjectFacts | None] = ("summarise", None)
+        self._start()
+
+    def _start(self) -> None:
+        self.connection, theirs = _CONTEXT.Pipe()
+        self.process = _CONTEXT.Process(target=_work, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def ask(self, question: Question, units: list[Unit], project: ProjectFacts | None) -> None:
+        self.open = units
+        self._request = (question, project)
+        if units:
+            self._send()
+
+    def _send(self) -> None:
+        try:
+            self.connection.send((self._request[0], self.open, self._request[1]))
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # seen again, and reported, when the answer is taken
+
+    def take(self) -> tuple[str, Answer]:
+        unit = self.open[0]
+        try:
+            answer: Answer = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            self.process.join()
+            error = FileError(unit.path, f"the analysis died (exit status {self.process.exitcode}); please report this file")
+            answer = Summary(error=error) if self._request[0] == "summarise" else Verdict(error=error)
+            self._start()
+            self.open = self.open[1:]
+            if self.open:
+                self._send()
+            return unit.path, answer
+        self.open = self.open[1:]
+        return unit.path, answer
+
+    def stop(self) -> None:
+        self.connection.close()
+        self.process.terminate()
+        self.process.join()
+
+
+def _work(connection: Connection) -> None:
+    """Answer questions until the other end closes."""
+    gc.disable()
+    gc.freeze()
+    desk = Desk()
+    try:
+        while True:
+            request: Any = connection.recv()
+            question, units, project = request
+            for unit in units:
+                connection.send(desk.summarise(unit) if question == "summarise" else desk.judge(unit, project))
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+        pass

@@ -1,0 +1,49 @@
+"""Finds the rules: every module below the packages named in the `tpulint.rules` entry points."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pkgutil
+from functools import cache
+
+from tpulint.rule import Rule
+
+GROUP = "tpulint.rules"
+
+#: Code of the finding that the engine itself makes for a file that does not parse.
+SYNTAX_ERROR = ("TPU000", "syntax-error")
+
+
+class RegistryError(Exception):
+    """Rules that cannot be loaded; the text says which and why."""
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """All installed rules by code.
+
+    Raises:
+        RegistryError: for a rule package that cannot be imported, or a code that is used twice.
+    """
+    found: dict[str, Rule] = {}
+    for name in sorted({point.value for point in importlib.metadata.entry_points(group=GROUP)}):
+        for rule in _package_rules(name):
+            other = found.setdefault(rule.code, rule)
+            if other is not rule:
+                raise RegistryError(f"code {rule.code} is used by both `{other.module}` and `{rule.module}`")
+    return tuple(found[code] for code in sorted(found))
+
+
+def _package_rules(name: str) -> list[Rule]:
+    try:
+        package = importlib.import_module(name)
+        found = []
+        for module in pkgutil.walk_packages(getattr(package, "__path__", []), f"{name}."):
+            if not module.ispkg:
+                rule = getattr(importlib.import_module(module.name), "rule", None)
+                if isinstance(rule, Rule):
+                    found.append(rule)
+        return found
+    except Exception as error:  # a third party's package may fail in any way
+        raise RegistryError(f"the rules of `{name}` cannot be loaded: {type(error).__name__}: {error}") from error

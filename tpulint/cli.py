@@ -54,13 +54,22 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return _closed_pipe()
     except Exception as error:
-        if os.environ.get("TPULINT_TRACEBACK"):
-            import traceback
+        return _failed(error)
 
-            traceback.print_exc()
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        _complain(f"internal error: {reason} (TPULINT_TRACEBACK=1 shows where)")
-        return ERROR
+
+def _failed(error: Exception) -> int:
+    """One line for what should not have happened; a rule package that does not load names itself."""
+    if os.environ.get("TPULINT_TRACEBACK"):
+        import traceback
+
+        traceback.print_exc()
+    registry = sys.modules.get("tpulint.registry")
+    if registry is not None and isinstance(error, registry.RegistryError):
+        reason = str(error)
+    else:
+        reason = f"internal error: {type(error).__name__}: {error}"
+    _complain(f"{' '.join(reason.split())} (TPULINT_TRACEBACK=1 shows where)")
+    return ERROR
 
 
 def _closed_pipe() -> int:
@@ -88,6 +97,7 @@ _COLOR = click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output."
 )
 _EXIT_ZERO = click.option("--exit-zero", is_flag=True, help="Exit 0 even when there are findings.")
+_NO_CACHE = click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
 _INPUT = _all(
     click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path()),
     click.option(
@@ -118,7 +128,7 @@ _FORMAT = click.option(
 @_FORMAT
 @click.option("-o", "--output-file", type=click.Path(path_type=Path), help="Write the report to a file.")
 @click.option("--statistics", is_flag=True, help="Count the findings by rule instead of listing them.")
-@click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
+@_NO_CACHE
 @click.option("--show-files", is_flag=True, help="List the files that would be checked, and stop.")
 @_EXIT_ZERO
 @_COLOR
@@ -171,6 +181,7 @@ def check(
 @click.option("--unsafe-fixes", is_flag=True, help="Apply fixes that may change behaviour, too.")
 @click.option("--diff", is_flag=True, help="Show what would change, and write nothing.")
 @_FORMAT
+@_NO_CACHE
 @_EXIT_ZERO
 @_COLOR
 def fix(
@@ -178,6 +189,7 @@ def fix(
     unsafe_fixes: bool,
     diff: bool,
     output_format: str,
+    no_cache: bool,
     exit_zero: bool,
     color: str,
     jobs: int | None,
@@ -195,7 +207,7 @@ def fix(
     from tpulint.engine.fix import fix as fixed
     from tpulint.report.paint import paint_for
 
-    result = fixed(files, settings, jobs=jobs, unsafe=unsafe_fixes, stdin=stdin)
+    result = fixed(files, settings, jobs=jobs, cache=not no_cache, unsafe=unsafe_fixes, stdin=stdin)
     errors += result.errors
     if diff:
         from tpulint.report.diff import render

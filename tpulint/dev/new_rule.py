@@ -17,18 +17,17 @@ TODO: what happens under torchax, measured by the fixture.
 TODO: safe, unsafe or shown only, and why.
 """
 
+import ast
 from collections.abc import Iterator
 
-import libcst as cst
-
-from tpulint.finding import Finding
+from tpulint.finding import Applicability, Finding
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU{number}", "{title}", module=__name__)
+rule = Rule("TPU{number}", "{title}", module=__name__, fix=Applicability.SAFE)
 
 
-@rule.on(cst.Call)
-def {name}(call: cst.Call, ctx: Context) -> Iterator[Finding]:
+@rule.on(ast.Call)
+def {name}(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     raise NotImplementedError("TODO")
     yield
 '''

@@ -1,0 +1,200 @@
+"""Time and memory of tpulint on timm, beside a bare `ast.parse` and the other linters, in one run.
+
+`make benchmark`, or `make benchmark BENCHMARK=--quick` to leave out TorchFix and Fixit, which take minutes.
+Every program gets the same tree and says nothing; ratios are to one process that parses the same files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WORK = ROOT / ".benchmark"
+SUBJECT = "timm==1.0.31"
+PEERS = {"ruff": "ruff==0.17.6", "torchfix": "torchfix==0.7.0", "fixit": "fixit==2.2.1"}
+PARSE = (
+    "import ast, pathlib, sys; "
+    "[ast.parse(path.read_bytes()) for path in sorted(pathlib.Path(sys.argv[1]).rglob('*.py'))]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution: seconds by the clock and of processor time, megabytes of the largest process."""
+
+    wall: float
+    cpu: float
+    largest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is measured; `before` runs ahead of each execution and is not."""
+
+    name: str
+    command: Sequence[str]
+    repeats: int = 5
+    before: Callable[[], object] = lambda: None
+
+
+def execute(command: Sequence[str]) -> Run:
+    """Run a command to its end, whatever its exit code says."""
+    start = time.perf_counter()
+    with subprocess.Popen(
+        command, cwd=WORK, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        errors = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 1):
+        sys.exit(f"{' '.join(command)} exited {process.returncode}:\n{errors}")
+    return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def together(command: Sequence[str]) -> float:
+    """The most megabytes that a command and all its processes held at one time, sampled.
+
+    A run of its own, since looking costs time. What processes share is counted for each of them unless
+    the system tells proportional sizes, so this errs on the high side.
+    """
+    peak = 0.0
+    with subprocess.Popen(command, cwd=WORK, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            peak = max(peak, sum(map(_held, _family(process.pid))))
+            time.sleep(0.02)
+    return peak
+
+
+def _family(pid: int) -> set[int]:
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                status = (entry / "stat").read_text()
+                parents[int(entry.name)] = int(status.rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    family = {pid}
+    for _ in range(4):
+        family |= {child for child, parent in parents.items() if parent in family}
+    return family
+
+
+def _held(pid: int) -> float:
+    try:
+        for line in Path("/proc", str(pid), "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    try:
+        pages = int(Path("/proc", str(pid), "statm").read_text().split()[1])
+    except (OSError, ValueError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGESIZE") / 1024 / 1024
+
+
+def subject() -> Path:
+    """The unpacked sources that everything is measured on."""
+    folder = WORK / SUBJECT.replace("==", "-")
+    if not folder.is_dir():
+        downloads = WORK / "downloads"
+        pip(sys.executable, "download", "--no-deps", "--dest", str(downloads), SUBJECT)
+        (wheel,) = downloads.glob(f"{SUBJECT.replace('==', '-')}-*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+    return folder
+
+
+def peer(name: str) -> str:
+    """The command of another linter, installed in an environment of its own."""
+    folder = WORK / f"venv-{PEERS[name].replace('==', '-')}"
+    command = folder / "bin" / name
+    if not command.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        pip(str(folder / "bin" / "python"), "install", PEERS[name])
+    return str(command)
+
+
+def pip(python: str, *arguments: str) -> None:
+    """Run pip without its chatter."""
+    subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments], check=True)
+
+
+def programs(tree: Path, *, quick: bool) -> list[Program]:
+    """What is compared, the yardstick first."""
+    tpulint = str(Path(sys.executable).parent / "tpulint")
+    check = [tpulint, "check", "--isolated", "--exit-zero", "--quiet"]
+    cache = WORK / ".tpulint_cache"
+    one = str(tree / "timm" / "models" / "vision_transformer.py")
+    listed = [
+        Program("ast.parse, one process", [sys.executable, "-c", PARSE, str(tree)]),
+        Program("tpulint, no cache", [*check, "--no-cache", str(tree)]),
+        Program("tpulint, no cache, -j 1", [*check, "--no-cache", "-j", "1", str(tree)], repeats=3),
+        Program(
+            "tpulint, filling the cache",
+            [*check, str(tree)],
+            3,
+            lambda: shutil.rmtree(cache, ignore_errors=True),
+        ),
+        Program("tpulint, from the cache", [*check, str(tree)]),
+        Program("tpulint, one file", [*check, "--no-cache", one]),
+        Program("tpulint --version", [tpulint, "--version"]),
+        Program("ruff", [peer("ruff"), "check", "--isolated", "--no-cache", "--quiet", str(tree)]),
+    ]
+    if not quick:
+        listed += [
+            Program("TorchFix", [peer("torchfix"), "--select", "ALL", str(tree)], repeats=1),
+            Program("Fixit", [peer("fixit"), "--quiet", "lint", str(tree)], repeats=1),
+        ]
+    return listed
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="leave out TorchFix and Fixit")
+    quick = parser.parse_args().quick
+    WORK.mkdir(exist_ok=True)
+    tree = subject()
+    files = sorted(tree.rglob("*.py"))
+    lines = sum(path.read_bytes().count(b"\n") for path in files)
+    print(f"{SUBJECT}: {len(files)} files, {lines} lines; {os.cpu_count()} processors; ", end="")
+    print(f"Python {sys.version.split()[0]}; {', '.join(PEERS.values())}\n")
+    header = f"{'':28} {'wall s':>8} {'ratio':>7} {'CPU s':>8} {'ratio':>7} {'largest MB':>11} {'all MB':>8}"
+    print(header)
+    yardstick: Run | None = None
+    for program in programs(tree, quick=quick):
+        runs = []
+        for _ in range(program.repeats):
+            program.before()
+            runs.append(execute(program.command))
+        run = Run(*(statistics.median(column) for column in zip(*map(_row, runs), strict=True)))
+        program.before()
+        memory = together(program.command) if program.repeats > 1 else float("nan")
+        yardstick = yardstick or run
+        print(
+            f"{program.name:28} {run.wall:8.2f} {run.wall / yardstick.wall:7.2f} {run.cpu:8.2f} "
+            f"{run.cpu / yardstick.cpu:7.2f} {run.largest:11.0f} {memory:8.0f}",
+            flush=True,
+        )
+
+
+def _row(run: Run) -> tuple[float, float, float]:
+    return (run.wall, run.cpu, run.largest)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpulint.finding import FileError, Finding
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Engine, Outcome
+
+Command = Callable[..., "Outcome"]
+
+
+def changes(engine: Engine, *paths: Path) -> None:
+    from tests.cli.conftest import FakeChange
+
+    engine.changes = [FakeChange(str(path)) for path in paths]
+
+
+def test_what_was_fixed_and_what_is_left_is_told(
+    tpulint: Command, engine: Engine, finding: Finding, project: Path
+) -> None:
+    changes(engine, project / "a.py", project / "b.py")
+    engine.applied = {"TPU101": 3}
+    engine.findings = [finding]
+    outcome = tpulint("fix")
+    assert 1 == outcome.code
+    assert outcome.out.startswith("Fixed 3 findings in 2 files:\n  3 × TPU101 hardcoded-cuda-device\n")
+    assert "a.py:1:1: TPU301" in outcome.out
+    assert outcome.out.endswith("1 fixable with `tpulint fix --unsafe-fixes`\n")
+    assert [True, True] == [change.written for change in engine.changes]
+    assert {"jobs": None, "cache": True, "unsafe": False, "stdin": None} == engine.options
+
+
+def test_nothing_left_exits_0(tpulint: Command, engine: Engine, project: Path) -> None:
+    changes(engine, project / "a.py")
+    engine.applied = {"TPU101": 1}
+    assert 0 == tpulint("fix", "--unsafe-fixes").code
+    assert engine.options["unsafe"] is True
+
+
+def test_exit_zero_is_for_findings_not_for_errors(tpulint: Command, engine: Engine, finding: Finding) -> None:
+    engine.findings = [finding]
+    assert 0 == tpulint("fix", "--exit-zero").code
+    engine.errors = [FileError("b.py", "not text")]
+    assert 2 == tpulint("fix", "--exit-zero").code
+
+
+def test_a_diff_writes_nothing_and_exits_1(tpulint: Command, engine: Engine, project: Path) -> None:
+    changes(engine, project / "a.py")
+    outcome = tpulint("fix", "--diff")
+    assert (1, "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-a\n+b\n") == (outcome.code, outcome.out)
+    assert [False] == [change.written for change in engine.changes]
+
+
+def test_a_diff_of_nothing_exits_0_even_with_findings(
+    tpulint: Command, engine: Engine, finding: Finding
+) -> None:
+    engine.findings = [finding]
+    outcome = tpulint("fix", "--diff")
+    assert (0, "") == (outcome.code, outcome.out)
+
+
+def test_a_file_that_cannot_be_written_is_an_error_and_the_rest_goes_on(
+    tpulint: Command, engine: Engine, project: Path
+) -> None:
+    changes(engine, project / "a.py", project / "b.py")
+    engine.changes[0].error = PermissionError(13, "Permission denied")
+    outcome = tpulint("fix")
+    assert (2, "error: a.py: cannot be written: Permission denied\n") == (outcome.code, outcome.err)
+    assert [False, True] == [change.written for change in engine.changes]
+
+
+def test_standard_input_comes_out_fixed_and_the_report_stays_apart(
+    tpulint: Command, engine: Engine, finding: Finding
+) -> None:
+    changes(engine, Path("-"))
+    engine.findings = [finding]
+    outcome = tpulint("fix", "-", stdin=b"a\n")
+    assert (1, "b\n") == (outcome.code, outcome.out)
+    assert "TPU301" in outcome.err
+
+
+def test_standard_input_that_cannot_be_fixed_comes_out_as_it_went_in(
+    tpulint: Command, engine: Engine
+) -> None:
+    engine.errors = [FileError("-", "not text")]
+    outcome = tpulint("fix", "-", "-q", stdin=b"a\r\n")
+    assert (2, "a\r\n", "error: -: not text\n") == (outcome.code, outcome.out, outcome.err)
+
+
+def test_no_files_are_fine(tpulint: Command, project: Path) -> None:
+    (project / "empty").mkdir()
+    assert 0 == tpulint("fix", "empty").code

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tpulint import __version__
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Outcome
+
+Command = Callable[..., "Outcome"]
+
+
+def test_rules_are_listed_by_family(tpulint: Command) -> None:
+    expected = """\
+placement
+  TPU101  [fix]  hardcoded-cuda-device    hardcoded cuda device found
+trace hazards
+  TPU301         item-in-traced-code      item in traced code found
+  TPU302         tensor-dependent-branch  tensor dependent branch found
+"""
+    outcome = tpulint("rules")
+    assert (0, expected) == (outcome.code, outcome.out)
+
+
+def test_rules_are_listed_for_programs(tpulint: Command) -> None:
+    rows = json.loads(tpulint("rules", "--output-format", "json").out)
+    assert {
+        "code": "TPU301",
+        "name": "item-in-traced-code",
+        "summary": "item in traced code found",
+        "family": "trace_hazards",
+        "fixable": "display",
+        "url": "https://example.org/item-in-traced-code.md",
+    } == rows[1]
+
+
+@pytest.mark.parametrize("name", ["TPU301", "tpu301", "item-in-traced-code", "item_in_traced_code"])
+def test_a_page_is_found_by_code_or_name(tpulint: Command, name: str) -> None:
+    expected = """\
+# TPU301 item-in-traced-code
+
+item-in-traced-code found.
+
+## What it does
+Flags `item-in-traced-code`.
+"""
+    outcome = tpulint("explain", name)
+    assert (0, expected) == (outcome.code, outcome.out)
+
+
+def test_a_terminal_gets_the_page_laid_out(tpulint: Command) -> None:
+    outcome = tpulint("explain", "TPU301", "--color", "always")
+    assert "\x1b[" in outcome.out
+    assert "## What" not in outcome.out
+
+
+def test_the_version_is_told_either_way(tpulint: Command) -> None:
+    assert f"tpulint {__version__}\n" == tpulint("version").out == tpulint("--version").out

@@ -54,7 +54,7 @@ verify: .venv/.for-test
 	$(BIN)/tpulint verify
 
 unit: .venv/.for-test
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 benchmark: .venv/.for-test
 	$(BIN)/python tests/benchmarks/benchmark.py $(BENCHMARK)

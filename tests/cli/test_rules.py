@@ -41,7 +41,9 @@ def test_rules_are_listed_for_programs(tpulint: Command) -> None:
 @pytest.mark.parametrize("name", ["TPU301", "tpu301", "item-in-traced-code", "item_in_traced_code"])
 def test_a_page_is_found_by_code_or_name(tpulint: Command, name: str) -> None:
     expected = """\
-# TPU301 item-in-traced-code
+# item-in-traced-code (TPU301)
+
+Family: trace hazards. Fix: shown, not applied.
 
 item-in-traced-code found.
 

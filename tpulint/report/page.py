@@ -46,7 +46,18 @@ def as_object(rule: Rule) -> Mapping[str, object]:
 
 def text(rule: Rule) -> str:
     """The page as Markdown: what docs/rules/ holds, less the example."""
-    return f"# {rule.code} {rule.name}\n\n{rule.doc.strip()}\n"
+    family = rule.family.replace("_", " ")
+    return f"# {rule.name} ({rule.code})\n\nFamily: {family}. Fix: {fix_words(rule)}.\n\n{rule.doc.strip()}\n"
+
+
+def fix_words(rule: Rule) -> str:
+    """The best that the rule's fixes can do, in words."""
+    return {
+        None: "none",
+        "display": "shown, not applied",
+        "safe": "safe",
+        "unsafe": "unsafe, with `--unsafe-fixes`",
+    }[rule.fixable]
 
 
 def show(rule: Rule, stream: TextIO, paint: Paint) -> None:

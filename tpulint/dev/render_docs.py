@@ -1,0 +1,87 @@
+"""docs/rules/: a page for each rule from its docstring and its `example` case, and an index."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from itertools import groupby
+from pathlib import Path
+
+from tpulint.fixture import SINGLE, Case, cases, strip_wants
+from tpulint.registry import rules
+from tpulint.report.page import fix_words, text
+from tpulint.rule import Rule
+
+_GENERATED = (
+    "<!-- Written by `python -m tpulint.dev render-docs` from the rules' docstrings and fixtures. -->\n"
+)
+_TABLE_STARTS, _TABLE_ENDS = "<!-- rules -->\n", "<!-- end of rules -->\n"
+
+
+def stale(root: Path) -> list[Path]:
+    """The files of a checkout that are not what they would be if they were written now."""
+    wanted = _files(root)
+    odd = [path for path in sorted((root / "docs" / "rules").glob("*.md")) if path not in wanted]
+    return odd + [path for path, content in wanted.items() if _content(path) != content]
+
+
+def write(root: Path) -> None:
+    """Bring every page, the index and the README's table up to date."""
+    wanted = _files(root)
+    for path in stale(root):
+        if path in wanted:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[path], encoding="utf-8")
+        else:
+            path.unlink()
+
+
+def _content(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+def _files(root: Path) -> Mapping[Path, str]:
+    """Path and content of everything that is generated."""
+    folder = root / "docs" / "rules"
+    # Other installed packages may register rules as well; these are the checkout's.
+    own = [rule for rule in rules() if Path(sys.modules[rule.module].__file__ or "").is_relative_to(root)]
+    examples = {case.rule: case for case in cases(root / "fixtures") if case.name == "example"}
+    files = {folder / f"{rule.name}.md": _page(rule, examples.get(rule.folder)) for rule in own}
+    files[folder / "README.md"] = f"{_GENERATED}\n# Rules\n\n{_tables(own, '')}"
+    readme = root / "README.md"
+    before, start, rest = (_content(readme) or "").partition(_TABLE_STARTS)
+    _, end, after = rest.partition(_TABLE_ENDS)
+    if start and end:
+        files[readme] = f"{before}{start}\n{_tables(own, 'docs/rules/')}\n{end}{after}"
+    return files
+
+
+def _page(rule: Rule, example: Case | None) -> str:
+    parts = [_GENERATED, text(rule)]
+    if example is not None:
+        parts += ["## Example", _code(example.before)]
+        if example.after is not None and example.after != example.before:
+            parts += ["After the fix:", _code(example.after)]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _code(files: Mapping[str, str]) -> str:
+    blocks = []
+    for path, source in sorted(files.items()):
+        title = "" if path == SINGLE else f"`{path}`\n\n"
+        blocks.append(f"{title}```python\n{strip_wants(source).strip()}\n```")
+    return "\n\n".join(blocks)
+
+
+def _tables(own: list[Rule], folder: str) -> str:
+    parts = []
+    for family, group in groupby(own, key=lambda rule: rule.family):
+        rows = [
+            f"| {rule.code} | [{rule.name}]({folder}{rule.name}.md) | {rule.summary} | {fix_words(rule)} |\n"
+            for rule in group
+        ]
+        title = family.replace("_", " ").capitalize()
+        parts.append(
+            f"## {title}\n\n| code | name | finds | fix |\n| --- | --- | --- | --- |\n{''.join(rows)}"
+        )
+    return "\n".join(parts)

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Related, Span
-from tpulint.model.kinds import Kind
+from tpulint.model.kinds import Instance, Kind
 from tpulint.model.module import Module
 from tpulint.model.project import TracePath
 from tpulint.model.scopes import Scope, ScopeKind
@@ -100,6 +100,10 @@ class Context:
         """The kind of value that an expression has."""
         return self.module.kind(node, self.scope)
 
+    def is_module(self, kind: Kind) -> bool:
+        """Whether a kind is an instance of a `torch.nn.Module`."""
+        return isinstance(kind, Instance) and self.module.project.is_module_class(kind.cls)
+
     @property
     def trace_path(self) -> TracePath | None:
         """The chain by which tracing reaches this place; None for host code."""
@@ -134,6 +138,14 @@ class Context:
         if isinstance(node, ast.stmt):
             return node
         return next(outer for outer in self.ancestors(node) if isinstance(outer, ast.stmt))
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The list of statements that a statement is one of."""
+        outer = self.parent(statement)
+        for value in vars(outer).values() if outer is not None else ():
+            if isinstance(value, list) and any(item is statement for item in value):
+                return value
+        return [statement]
 
     @property
     def function_body(self) -> list[ast.stmt]:
@@ -264,13 +276,48 @@ class Context:
                 missing.append(module)
             elif self.module.names.qualified(ast.Name(head, ast.Load()), self.scope) != head:
                 return None
-        if not missing:
-            return ()
-        return (self.after_imports(*(f"import {module}" for module in sorted(missing))),)
+        return self._import_edits(sorted(missing))
 
-    def after_imports(self, *lines: str) -> Edit:
-        """Insert lines behind the imports at the top of the file."""
+    def _import_edits(self, modules: list[str]) -> tuple[Edit, ...]:
+        """Import statements, each at its alphabetical place in the block of imports that names torch."""
         source = self.module.source
+        lines: dict[int, list[str]] = {}
+        block = self._torch_imports()
+        for module in modules:
+            after = [s for s in block if isinstance(s, ast.Import) and s.names[0].name < module]
+            if not block:
+                offset = self._end_of_imports()
+            elif after:
+                offset = self._next_line(after[-1])
+            else:
+                offset = source.line_starts[block[0].lineno - 1]
+            lines.setdefault(offset, []).append(f"import {module}")
+        return tuple(self._line_edit(offset, tuple(some)) for offset, some in lines.items())
+
+    def _torch_imports(self) -> list[ast.Import | ast.ImportFrom]:
+        """The run of adjacent top-level imports that has one of torch in it."""
+        run: list[ast.Import | ast.ImportFrom] = []
+        found = False
+        for statement in self.tree.body:
+            is_import = isinstance(statement, ast.Import | ast.ImportFrom)
+            if found and not (is_import and run and statement.lineno == (run[-1].end_lineno or 0) + 1):
+                return run
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                if run and statement.lineno != (run[-1].end_lineno or 0) + 1:
+                    run = []
+                run.append(statement)
+                names = [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else [statement.module or ""]
+                found = found or any(name.partition(".")[0] == "torch" for name in names)
+        return run if found else []
+
+    def _next_line(self, statement: ast.stmt) -> int:
+        """Offset of the line below a statement."""
+        source = self.module.source
+        row = source.location(self.span(statement).end).row
+        return source.line_starts[row] if row < len(source.line_starts) else len(source.text)
+
+    def _end_of_imports(self) -> int:
+        """Offset behind the docstring and the imports at the top of the file."""
         anchor: ast.stmt | None = None
         for statement in self.tree.body:
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -278,15 +325,19 @@ class Context:
             docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
             if isinstance(statement, ast.Import | ast.ImportFrom) or (docstring and anchor is None):
                 anchor = statement
-        if anchor is None:
-            offset = self.span(self.tree.body[0]).start if self.tree.body else len(source.text)
-            offset = source.line_starts[source.location(offset).row - 1]
-            return self.edit(Span(offset, offset), "".join(f"{line}{source.newline}" for line in lines))
-        row = source.location(self.span(anchor).end).row
-        end = source.line_starts[row] if row < len(source.line_starts) else len(source.text)
-        ended = source.text[:end].endswith(("\n", "\r"))
+        if anchor is not None:
+            return self._next_line(anchor)
+        return self.module.source.line_starts[self.tree.body[0].lineno - 1] if self.tree.body else len(self.module.source.text)
+
+    def _line_edit(self, offset: int, lines: tuple[str, ...]) -> Edit:
+        source = self.module.source
+        ended = offset == 0 or source.text[:offset].endswith(("\n", "\r"))
         content = "".join(f"{line}{source.newline}" for line in lines)
-        return self.edit(Span(end, end), content if ended else source.newline + content)
+        return self.edit(Span(offset, offset), content if ended else source.newline + content)
+
+    def after_imports(self, *lines: str) -> Edit:
+        """Insert lines behind the imports at the top of the file."""
+        return self._line_edit(self._end_of_imports(), lines)
 
 
 def _comments(text: str, span: Span) -> Iterator[str]:

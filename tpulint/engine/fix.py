@@ -6,11 +6,11 @@ import os
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tpulint.engine.cache import MemoryCache
+from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.desk import Unit
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, FileError, Finding, Fix
@@ -94,13 +94,22 @@ def fix(
     if stdin is not None:
         units[stdin[0]] = Unit(*stdin)
     store = open_cache(settings) if cache else MemoryCache()
+    result = fix_units(units, settings, jobs=jobs, cache=store, unsafe=unsafe)
+    errors = sorted([*errors, *result.errors], key=lambda error: error.path)
+    return FixResult(result.changes, result.applied, result.remaining, errors, len(units))
+
+
+def fix_units(
+    units: Mapping[str, Unit], settings: Settings, *, jobs: int | None, cache: Cache, unsafe: bool
+) -> FixResult:
+    """Fix files whose bytes are at hand; see `fix`."""
     allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
     current = dict(units)
     broken: dict[str, FileError] = {}
     counts: dict[str, Counter[str]] = {}
     analysis = Analysis()
     for _ in range(MAX_ROUNDS):
-        analysis = analyse_units(current, settings, jobs=jobs, cache=store)
+        analysis = analyse_units(current, settings, jobs=jobs, cache=cache)
         changed = False
         for path, findings in _by_path(analysis.findings).items():
             wanted = [f for f in findings if f.fix is not None and f.fix.applicability in allowed]
@@ -124,7 +133,7 @@ def fix(
                 codes = ", ".join(sorted({finding.code for finding in findings}))
                 broken[path] = FileError(path, f"internal error: the fixes of {codes} do not settle; the file stays as it was")
                 current[path] = units[path]
-        analysis = analyse_units(current, settings, jobs=jobs, cache=store)
+        analysis = analyse_units(current, settings, jobs=jobs, cache=cache)
     changes = []
     total: Counter[str] = Counter()
     for path in sorted(units):
@@ -132,8 +141,8 @@ def fix(
             before, after = Source.decode(path, units[path].data), Source.decode(path, current[path].data)
             changes.append(Change(path, before.text, after.text, current[path].data))
             total.update(counts[path])
-    all_errors = sorted([*errors, *analysis.errors, *broken.values()], key=lambda error: error.path)
-    return FixResult(changes, dict(sorted(total.items())), analysis.findings, all_errors, len(units))
+    errors = sorted([*analysis.errors, *broken.values()], key=lambda error: error.path)
+    return FixResult(changes, dict(sorted(total.items())), analysis.findings, errors, len(units))
 
 
 def _by_path(findings: Sequence[Finding]) -> dict[str, list[Finding]]:

@@ -29,6 +29,8 @@ class Flow(Expressions):
         self._left: list[Environment] = []
         #: What the function's names hold in the end, for the functions nested in it.
         self.final: Environment = {}
+        #: What its parameters are when it is called.
+        self.initial: Environment = {}
         #: Kinds of what the function returns.
         self.returned: list[Kind] = []
 
@@ -37,6 +39,7 @@ class Flow(Expressions):
         node = self.scope.node
         if isinstance(node, FunctionNode):
             env = parameter_kinds(self.module, self.scope)
+            self.initial = dict(env)
             if isinstance(node, ast.Lambda):
                 self.returned.append(self.kind(node.body, env))
                 self.final = env

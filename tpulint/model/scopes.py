@@ -318,6 +318,8 @@ class _Walk:
                 scope.passed.setdefault(argument.id, []).append(node)  # type: ignore[attr-defined]
             self.visit(argument, scope)
         for keyword in node.keywords:
+            if keyword.value.__class__ is ast.Name:
+                scope.passed.setdefault(keyword.value.id, []).append(node)  # type: ignore[attr-defined]
             self.visit(keyword.value, scope)
 
     def attribute(self, node: ast.AST, scope: Scope) -> None:

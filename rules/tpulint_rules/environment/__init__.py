@@ -1,0 +1,1 @@
+"""What torchax needs before anything can run."""

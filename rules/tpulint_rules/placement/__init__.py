@@ -1,0 +1,1 @@
+"""Where tensors and modules are put."""

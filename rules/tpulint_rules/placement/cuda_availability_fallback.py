@@ -1,0 +1,125 @@
+"""Code that asks for CUDA and falls back to the CPU.
+
+## What it does
+
+Flags `torch.cuda.is_available()`, `device.type == "cuda"`, `"cuda" in str(device)` and `tensor.is_cuda`.
+
+## Why it matters on TPU
+
+On a TPU host they are all false, silently: `"cuda" if torch.cuda.is_available() else "cpu"` puts the whole
+program on the host CPU, where it runs slowly and prints the right numbers, so nobody notices.
+
+## Fix safety
+
+Safe for a choice between device names, which becomes `"jax"`.
+Unsafe for the others: what the condition guards may call `torch.cuda` functions that raise on TPU.
+`torch.accelerator.is_available()` is true under torchax as well as on a GPU.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix, Span
+from tpulint.model.devices import assigned_device, is_cuda_string, is_guarded_synchronize, jax_form
+from tpulint.model.kinds import Device, Tensor, Unknown
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU103", "code that asks for CUDA and falls back to the CPU", module=__name__, fix=Applicability.SAFE)
+
+_SILENT = "is false on a TPU host, so the program silently stays on the CPU"
+
+
+@rule.on(ast.Call, named={"is_available"})
+def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.cuda.is_available":
+        return
+    message = f"`torch.cuda.is_available()` {_SILENT}"
+    test: ast.expr = call
+    outer = ctx.parent(call)
+    negated = isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.Not)
+    if isinstance(outer, ast.UnaryOp) and negated:
+        test, outer = outer, ctx.parent(outer)
+    if isinstance(outer, ast.IfExp) and outer.test is test:
+        device = jax_form(ctx.module, outer, ctx.scope)
+        if device is not None:
+            yield ctx.finding(outer, message, ctx.fix(f"use the torchax device, `{device}`", ctx.replace(outer, device)))
+            return
+    if outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope):
+        return
+    if isinstance(outer, ast.If) and outer.test is test and not negated:
+        choice = _chosen_device(outer, ctx)
+        if choice is not None:
+            yield ctx.finding(call, message, choice)
+            return
+    module = ctx.text(call.func).removesuffix(".cuda.is_available")
+    fix = None
+    if module != ctx.text(call.func):
+        edit = ctx.replace(call, f"{module}.accelerator.is_available()")
+        title = "ask for any accelerator with `torch.accelerator.is_available()`"
+        fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, message, fix)
+
+
+@rule.on(ast.Compare)
+def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
+    if len(node.ops) != 1:
+        return
+    sides = (node.left, node.comparators[0])
+    literal = next((side for side in sides if is_cuda_string(side)), None)
+    if literal is None:
+        return
+    other = sides[1] if literal is sides[0] else sides[0]
+    if isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        asked = isinstance(other, ast.Attribute) and other.attr == "type" and isinstance(ctx.kind(other.value), Device)
+    elif isinstance(node.ops[0], ast.In | ast.NotIn) and literal is node.left:
+        asked = (
+            isinstance(other, ast.Call)
+            and ctx.qualified_name(other.func) == "builtins.str"
+            and len(other.args) == 1
+            and isinstance(ctx.kind(other.args[0]), Device)
+        )
+    else:
+        asked = False
+    outer = ctx.parent(node)
+    if asked and not (outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope)):
+        fix = ctx.fix('compare with `"jax"`', ctx.replace(literal, '"jax"'), applicability=Applicability.UNSAFE)
+        yield ctx.finding(node, f"`{ctx.text(node)}` asks for a CUDA device; a torchax tensor's is `jax`", fix)
+
+
+@rule.on(ast.Attribute)
+def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    if node.attr != "is_cuda" or not isinstance(node.ctx, ast.Load):
+        return
+    receiver = ctx.kind(node.value)
+    if isinstance(receiver, Tensor | Unknown) and ctx.qualified_name(node) is None:
+        comparison = f'{ctx.text(node.value)}.device.type == "jax"'
+        edit = ctx.replace(node, f"({comparison})" if _binds_tighter(node, ctx) else comparison)
+        fix = ctx.fix('compare the device with `"jax"`', edit, applicability=Applicability.UNSAFE)
+        yield ctx.finding(node, "`.is_cuda` is false for torchax tensors, silently", fix)
+
+
+def _binds_tighter(node: ast.expr, ctx: Context) -> bool:
+    outer = ctx.parent(node)
+    return isinstance(outer, ast.UnaryOp | ast.BinOp | ast.Compare | ast.Attribute | ast.Await)
+
+
+def _chosen_device(node: ast.If, ctx: Context) -> Fix | None:
+    """`if available: d = cuda / else: d = cpu`, or the same after `d = cpu`, as one assignment."""
+    chosen = assigned_device(ctx.module, node.body, ctx.scope)
+    if chosen is None:
+        return None
+    name, device = chosen
+    start = ctx.span(node).start
+    other = node.orelse
+    if not other:
+        block = ctx.block(node)
+        position = block.index(node)
+        other = block[position - 1 : position] if position else []
+        start = ctx.span(other[0]).start if other else start
+    fallback = assigned_device(ctx.module, other, ctx.scope)
+    if fallback is None or fallback[0] != name:
+        return None
+    edit = ctx.edit(Span(start, ctx.span(node).end), f"{name} = {device}")
+    return ctx.fix(f"use the torchax device, `{device}`", edit)

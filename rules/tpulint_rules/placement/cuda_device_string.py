@@ -1,0 +1,85 @@
+"""CUDA device named by a string.
+
+## What it does
+
+Flags `"cuda"` and `"cuda:0"` where torch takes a device: `.to("cuda")`, `device="cuda"`,
+`torch.device("cuda")`, and variables and defaults that are handed on to such a place.
+Strings elsewhere (keys, texts, names of backends) are left alone.
+
+## Why it matters on TPU
+
+Some calls are taken over by torchax inside its environment (`.to("cuda")` on a host tensor, most
+factories), others raise `AssertionError: Torch not compiled with CUDA enabled`: `.to("cuda")` on a tensor
+that already is on the `jax` device, `linspace`, `*_like`, `new_*`.
+Under `jax_jit`, `.to("cuda")` raises `TracerArrayConversionError`.
+`"jax"` works in all of them.
+
+## Fix safety
+
+Safe where torch takes the literal itself.
+Unsafe for a variable or a default, which may be used in other ways too, and for an object of
+unknown kind with a `to` method.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Edit, Finding
+from tpulint.model.devices import ends_in_device, is_cuda_string, is_device_choice, takes_device
+from tpulint.model.kinds import Unknown
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Applicability.SAFE)
+
+
+@rule.on(ast.Constant)
+def cuda_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
+    if not is_cuda_string(node):
+        return
+    slot: ast.expr = node
+    outer = ctx.parent(node)
+    if any(is_device_choice(ctx.module, around, ctx.scope) for around in ctx.ancestors(node)):
+        return  # the choice is reported as a whole
+    while isinstance(outer, ast.BoolOp) or (isinstance(outer, ast.IfExp) and outer.test is not slot):
+        slot, outer = outer, ctx.parent(outer)
+    if isinstance(outer, ast.keyword):
+        outer = ctx.parent(outer)
+    applicability = Applicability.SAFE
+    if isinstance(outer, ast.Call) and takes_device(ctx.module, outer, slot, ctx.scope):
+        if isinstance(outer.func, ast.Attribute) and isinstance(ctx.kind(outer.func.value), Unknown):
+            named = ctx.qualified_name(outer.func) is not None
+            applicability = Applicability.SAFE if named else Applicability.UNSAFE
+    elif _reaches_device(slot, outer, ctx):
+        applicability = Applicability.UNSAFE
+    else:
+        return
+    message = f"`{node.value!r}` names a CUDA device; torchax tensors live on the `jax` device".replace("'", '"')
+    fix = ctx.fix('name the torchax device, `"jax"`', _jax(node, outer, ctx), applicability=applicability)
+    yield ctx.finding(node, message, fix)
+
+
+def _reaches_device(slot: ast.expr, outer: ast.AST | None, ctx: Context) -> bool:
+    """Whether a name that gets this value is handed to where torch takes a device."""
+    if isinstance(outer, ast.Assign | ast.AnnAssign):
+        targets = outer.targets if isinstance(outer, ast.Assign) else [outer.target]
+        return any(isinstance(t, ast.Name) and ends_in_device(ctx.module, t.id, ctx.scope) for t in targets)
+    if isinstance(outer, ast.arguments):
+        positional = [*outer.posonlyargs, *outer.args]
+        pairs = [*zip(reversed(positional), reversed(outer.defaults), strict=False), *zip(outer.kwonlyargs, outer.kw_defaults, strict=True)]
+        name = next((argument.arg for argument, default in pairs if default is slot), None)
+        inner = next((child for child in ctx.scope.children if getattr(child.node, "args", None) is outer), None)
+        return name is not None and inner is not None and ends_in_device(ctx.module, name, inner)
+    return False
+
+
+def _jax(node: ast.Constant, outer: ast.AST | None, ctx: Context) -> Edit:
+    """The literal replaced; `torch.device("cuda", 0)` as a whole, since its index goes too."""
+    if (
+        isinstance(outer, ast.Call)
+        and ctx.qualified_name(outer.func) == "torch.device"
+        and len(outer.args) + len(outer.keywords) > 1
+    ):
+        return ctx.replace(outer, f'{ctx.text(outer.func)}("jax")')
+    return ctx.replace(node, '"jax"')

@@ -1,0 +1,1 @@
+"""Waiting for the device, and timing it."""

@@ -1,0 +1,130 @@
+"""`torch.cuda.synchronize()` call.
+
+## What it does
+
+Flags `torch.cuda.synchronize()`, alone or behind a guard such as `if torch.cuda.is_available():`.
+
+## Why it matters on TPU
+
+It raises `AssertionError: Torch not compiled with CUDA enabled`.
+Behind a guard it is worse: the guard is false, nothing waits, and every time that is measured is the
+time to start the work instead of the time to do it.
+JAX has no wait for everything; `jax.block_until_ready` waits for the values that it is given.
+
+## Fix safety
+
+Unsafe: the fix waits for what the function computed since the last synchronisation (or for its
+arguments where it computed nothing), found by following the assignments.
+Work that nothing in the function names is not waited for, and a tensor on the host among them raises
+`AssertionError`.
+There is no fix where the function holds no value to wait for.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.devices import is_guarded_synchronize
+from tpulint.model.kinds import Several, Tensor, Unknown
+from tpulint.model.scopes import FunctionNode, parameters
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU201", "`torch.cuda.synchronize()` call", module=__name__, fix=Applicability.UNSAFE)
+
+
+@rule.on(ast.Call, named={"synchronize"})
+def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.cuda.synchronize":
+        return
+    message = "`torch.cuda.synchronize()` raises or does nothing without CUDA, so times measured around it are wrong"
+    yield ctx.finding(call, message, _block_until_ready(call, ctx))
+
+
+def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:
+    statement = ctx.statement(call)
+    if not isinstance(statement, ast.Expr) or statement.value is not call:
+        return None
+    outer = ctx.parent(statement)
+    whole: ast.stmt = statement
+    if isinstance(outer, ast.If) and is_guarded_synchronize(ctx.module, outer, ctx.scope):
+        whole = outer
+    names = _pending(whole, ctx) or _arguments(ctx)
+    imports = ctx.imports("jax", "torchax")
+    if not names or imports is None:
+        return None
+    waited = names[0] if len(names) == 1 else f"({', '.join(names)})"
+    edit = ctx.replace(whole, f"torchax.interop.call_jax(jax.block_until_ready, {waited})")
+    title = f"wait for `{waited}` with `jax.block_until_ready`"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+
+
+def _pending(statement: ast.stmt, ctx: Context) -> list[str]:
+    """Names that get a tensor between the last synchronisation, or the function's start, and this one."""
+    names: dict[str, None] = {}
+    for before in _statements(ctx.function_body):
+        if before is statement:
+            break
+        if _synchronizes(before, ctx):
+            names.clear()
+        elif isinstance(before, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            targets = before.targets if isinstance(before, ast.Assign) else [before.target]
+            for target in targets:
+                names.update(dict.fromkeys(_computed(target, before.value, ctx)))
+    return list(names)
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements in the order of the text, without those of functions inside."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for block in ("body", "orelse", "finalbody"):
+                yield from _statements(getattr(statement, block, []))
+
+
+def _synchronizes(statement: ast.stmt, ctx: Context) -> bool:
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    name = ctx.qualified_name(statement.value.func)
+    return name in ("torch.cuda.synchronize", "torchax.interop.call_jax")
+
+
+def _computed(target: ast.expr, value: ast.expr | None, ctx: Context) -> Iterator[str]:
+    if isinstance(target, ast.Tuple | ast.List):
+        for element in target.elts:
+            yield from _computed(element, value, ctx)
+    elif isinstance(target, ast.Name) and value is not None:
+        kind = ctx.kind(value)
+        if isinstance(kind, Tensor) or (isinstance(kind, Unknown | Several) and _may_compute(value, ctx)):
+            yield target.id
+
+
+def _may_compute(value: ast.expr, ctx: Context) -> bool:
+    """Whether an expression of unknown kind could have started work on the device."""
+    if isinstance(value, ast.BinOp):
+        return isinstance(value.op, ast.MatMult)
+    if not isinstance(value, ast.Call):
+        return False
+    name = ctx.qualified_name(value.func)
+    if name is not None:
+        return name.startswith("torch.") or ctx.module.project.function(name) is not None
+    return isinstance(value.func, ast.Name | ast.Attribute)
+
+
+def _arguments(ctx: Context) -> list[str]:
+    """Parameters that hold tensors, or may."""
+    function = ctx.scope.function
+    if function is None or not isinstance(function.node, FunctionNode):
+        return []
+    flow = ctx.module.flow(function)
+    found = []
+    for argument in parameters(function.node):
+        kind = flow.initial.get(argument.arg, Unknown()) if flow is not None else Unknown()
+        passed_on = argument is function.node.args.vararg and any(
+            isinstance(node, ast.Name) and node.id == argument.arg for node in ast.walk(function.node)
+        )
+        if isinstance(kind, Tensor) or passed_on:
+            found.append(argument.arg)
+    return found

@@ -1,0 +1,1 @@
+"""Values that Python wants while there are only tracers."""

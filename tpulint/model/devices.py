@@ -1,0 +1,110 @@
+"""Places where torch takes a device, and the names whose values end up in one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from tpulint.model.kinds import Instance, Tensor, Unknown
+from tpulint.model.scopes import Scope
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+CUDA = re.compile(r"cuda(:\d+)?\Z")
+_DEVICE = re.compile(r"(cuda|cpu|mps|xpu|npu)(:\d+)?\Z")
+_TAKES_DEVICE_FIRST = frozenset({"torch.device", "torch.set_default_device"})
+
+
+def is_cuda_string(node: ast.AST) -> bool:
+    """Whether a node is a literal such as `"cuda"` or `"cuda:0"`."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and CUDA.match(node.value) is not None
+
+
+def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -> bool:
+    """Whether an argument of a call stands where torch takes a device."""
+    first = bool(call.args) and call.args[0] is slot
+    keyword = next((keyword.arg for keyword in call.keywords if keyword.value is slot), None)
+    qualified = module.names.qualified(call.func, scope)
+    if qualified in _TAKES_DEVICE_FIRST:
+        return first or keyword in ("type", "device")
+    if qualified is not None:
+        return keyword == "device" and qualified.startswith("torch.")
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    receiver = module.kind(call.func.value, scope)
+    owned = isinstance(receiver, Tensor) or (
+        isinstance(receiver, Instance)
+        and (receiver.cls.startswith("torch.nn.") or module.project.is_module_class(receiver.cls))
+    )
+    if call.func.attr == "to":
+        return (first or keyword == "device") and (owned or isinstance(receiver, Unknown))
+    return keyword == "device" and isinstance(receiver, Tensor | Unknown) and call.func.attr.startswith("new_")
+
+
+def ends_in_device(module: Module, name: str, scope: Scope) -> bool:
+    """Whether a name of a scope is handed, there or in a function inside, to where torch takes a device."""
+    for call in scope.passed.get(name, ()):
+        arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+        for argument in arguments:
+            if isinstance(argument, ast.Name) and argument.id == name and takes_device(module, call, argument, scope):
+                return True
+    return any(name not in child.bindings and ends_in_device(module, name, child) for child in scope.children)
+
+
+def asks_for_cuda(module: Module, test: ast.expr, scope: Scope) -> bool:
+    """Whether a condition is `torch.cuda.is_available()` or the comparison of a device with `"cuda"`."""
+    if isinstance(test, ast.Call):
+        return module.names.qualified(test.func, scope) == "torch.cuda.is_available"
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.In):
+        return is_cuda_string(test.left) or is_cuda_string(test.comparators[0])
+    return isinstance(test, ast.Attribute) and test.attr == "is_cuda"
+
+
+def jax_form(module: Module, node: ast.expr, scope: Scope) -> str | None:
+    """The text of the torchax device in the form of a device expression; None for any other expression."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DEVICE.match(node.value):
+        return '"jax"'
+    if isinstance(node, ast.Call) and node.args and module.names.qualified(node.func, scope) == "torch.device":
+        return f'{ast.unparse(node.func)}("jax")' if jax_form(module, node.args[0], scope) is not None else None
+    if isinstance(node, ast.IfExp):
+        body = jax_form(module, node.body, scope)
+        return body if jax_form(module, node.orelse, scope) is not None else None
+    return None
+
+
+def assigned_device(module: Module, body: list[ast.stmt], scope: Scope) -> tuple[str, str] | None:
+    """The name and the torchax device, if a block does nothing but assign a device to one name."""
+    if len(body) != 1 or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
+        return None
+    target = body[0].targets[0]
+    device = jax_form(module, body[0].value, scope)
+    if device is None or not isinstance(target, ast.Name | ast.Attribute):
+        return None
+    return ast.unparse(target), device
+
+
+def is_device_choice(module: Module, node: ast.AST, scope: Scope) -> bool:
+    """Whether a conditional does nothing but choose between CUDA and another device by availability."""
+    if isinstance(node, ast.IfExp):
+        test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+        return asks_for_cuda(module, test, scope) and jax_form(module, node, scope) is not None
+    if isinstance(node, ast.If):
+        chosen = assigned_device(module, node.body, scope)
+        other = assigned_device(module, node.orelse, scope) if node.orelse else chosen
+        return asks_for_cuda(module, node.test, scope) and chosen is not None and other is not None
+    return False
+
+
+def is_guarded_synchronize(module: Module, node: ast.AST, scope: Scope) -> bool:
+    """Whether a statement does nothing but `torch.cuda.synchronize()` where there is CUDA."""
+    return (
+        isinstance(node, ast.If)
+        and not node.orelse
+        and len(node.body) == 1
+        and asks_for_cuda(module, node.test, scope)
+        and isinstance(node.body[0], ast.Expr)
+        and isinstance(node.body[0].value, ast.Call)
+        and module.names.qualified(node.body[0].value.func, scope) == "torch.cuda.synchronize"
+    )

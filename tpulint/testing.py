@@ -1,0 +1,72 @@
+"""The test kit: what the installed rules say of a fixture case, and what their fixes make of it.
+
+Third-party rule packages use it as this project's own tests do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tpulint.engine.cache import MemoryCache
+from tpulint.engine.desk import Unit
+from tpulint.engine.fix import fix_units
+from tpulint.engine.run import analyse_units
+from tpulint.finding import FileError, Finding
+from tpulint.fixture import Case, Want, strip_wants, wants
+from tpulint.settings import Settings
+
+
+def _units(case: Case, files: Mapping[str, str]) -> dict[str, Unit]:
+    """The files of a case, as if they lay beside each other in its folder."""
+    paths = {str(case.folder / relative): text for relative, text in files.items()}
+    return {path: Unit(path, text.encode()) for path, text in paths.items()}
+
+
+def findings(case: Case) -> list[Finding]:
+    """What all rules find in a case, errors raised.
+
+    Raises:
+        AssertionError: when a file cannot be analysed.
+    """
+    found = analyse_units(_units(case, case.before), Settings(root=case.folder), jobs=1)
+    _none(found.errors)
+    return found.findings
+
+
+def unmet(case: Case) -> tuple[list[Want], list[Finding]]:
+    """Wants of a case that no finding meets, and findings that nothing wants."""
+    found = findings(case)
+    due = [want for relative, text in case.before.items() for want in wants(text, str(case.folder / relative))]
+    missing = []
+    for want in due:
+        met = next((f for f in found if _meets(f, want)), None)
+        if met is None:
+            missing.append(want)
+        else:
+            found.remove(met)
+    return missing, found
+
+
+def _meets(finding: Finding, want: Want) -> bool:
+    place = (finding.path, finding.location.row, finding.code) == (want.path, want.row, want.code)
+    return place and re.search(want.pattern, finding.message) is not None
+
+
+def fixed(case: Case, *, unsafe: bool = True) -> dict[str, str]:
+    """What `tpulint fix` makes of a case's files, wants stripped.
+
+    Raises:
+        AssertionError: when a file cannot be analysed or fixed.
+    """
+    before = {relative: strip_wants(text) for relative, text in case.before.items()}
+    units = _units(case, before)
+    result = fix_units(units, Settings(root=case.folder), jobs=1, cache=MemoryCache(), unsafe=unsafe)
+    _none(result.errors)
+    changed = {change.path: change.after for change in result.changes}
+    return {relative: changed.get(str(case.folder / relative), text) for relative, text in before.items()}
+
+
+def _none(errors: list[FileError]) -> None:
+    if errors:
+        raise AssertionError("; ".join(f"{error.path}: {error.message}" for error in errors))

@@ -63,11 +63,26 @@ corpus: .venv/.for-test
 	$(BIN)/python tests/corpus/corpus.py $(CORPUS)
 
 # `check` exits 1 when it finds something and `fix --diff` when it would change something: here both do.
+# On CPU torch, torchvision's Python parts work once its compiled operators are declared.
 demo: .venv/.for-demo
-	@echo '--- tpulint check $(PROGRAM)'
+	@echo '=== tpulint check $(PROGRAM)'
 	@$(BIN)/tpulint check $(PROGRAM) || test $$? -eq 1
-	@echo '--- tpulint fix --unsafe-fixes --diff $(PROGRAM)'
+	@echo; echo '=== tpulint fix --unsafe-fixes --diff $(PROGRAM)'
 	@$(BIN)/tpulint fix --unsafe-fixes --diff $(PROGRAM) || test $$? -eq 1
+	@echo; echo '=== tpulint fix --unsafe-fixes .demo/image_processing (a copy)'
+	@rm -rf .demo && mkdir .demo && cp -R $(PROGRAM) .demo/
+	@$(BIN)/tpulint fix --unsafe-fixes .demo/image_processing
+	@echo; echo '=== the original, on plain CPU torch'
+	@$(BIN)/python -m tpulint.verify.reference $(PROGRAM)/before.py 2>.demo/original.log \
+		>.demo/original.txt || { cat .demo/original.log; exit 1; }
+	@cat .demo/original.txt
+	@echo; echo '=== the fixed copy, under torchax'
+	@$(BIN)/python -c 'import runpy, sys; from tpulint.verify import torchvision_standin; \
+		torchvision_standin.install(); sys.argv = sys.argv[1:]; \
+		runpy.run_path(sys.argv[0], run_name="__main__")' .demo/image_processing/before.py \
+		2>.demo/fixed.log >.demo/fixed.txt || { cat .demo/fixed.log; exit 1; }
+	@cat .demo/fixed.txt
+	@echo; diff .demo/original.txt .demo/fixed.txt && echo 'Both printed the same numbers.'
 
 clean:
 	rm -rf .demo .corpus .benchmark .tpulint_cache .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("tpulint", "rules", "pyproject.toml", "README.md", "MANIFEST.in", ".pre-commit-hooks.yaml")
+SOURCES = (
+    "tpulint",
+    "rules",
+    "pyproject.toml",
+    "README.md",
+    "MANIFEST.in",
+    "LICENSE",
+    ".pre-commit-hooks.yaml",
+)
 
 
 @pytest.fixture(scope="session")

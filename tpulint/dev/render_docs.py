@@ -47,12 +47,12 @@ def _files(root: Path) -> Mapping[Path, str]:
     own = [rule for rule in rules() if Path(sys.modules[rule.module].__file__ or "").is_relative_to(root)]
     examples = {case.rule: case for case in cases(root / "fixtures") if case.name == "example"}
     files = {folder / f"{rule.name}.md": _page(rule, examples.get(rule.folder)) for rule in own}
-    files[folder / "README.md"] = f"{_GENERATED}\n# Rules\n\n{_tables(own, '')}"
+    files[folder / "README.md"] = f"{_GENERATED}\n# Rules\n\n{_tables(own, '', '##')}"
     readme = root / "README.md"
     before, start, rest = (_content(readme) or "").partition(_TABLE_STARTS)
     _, end, after = rest.partition(_TABLE_ENDS)
     if start and end:
-        files[readme] = f"{before}{start}\n{_tables(own, 'docs/rules/')}\n{end}{after}"
+        files[readme] = f"{before}{start}\n{_tables(own, 'docs/rules/', '###')}\n{end}{after}"
     return files
 
 
@@ -73,7 +73,7 @@ def _code(files: Mapping[str, str]) -> str:
     return "\n\n".join(blocks)
 
 
-def _tables(own: list[Rule], folder: str) -> str:
+def _tables(own: list[Rule], folder: str, level: str) -> str:
     parts = []
     for family, group in groupby(own, key=lambda rule: rule.family):
         rows = [

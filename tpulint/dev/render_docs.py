@@ -81,7 +81,6 @@ def _tables(own: list[Rule], folder: str, level: str) -> str:
             for rule in group
         ]
         title = family.replace("_", " ").capitalize()
-        parts.append(
-            f"## {title}\n\n| code | name | finds | fix |\n| --- | --- | --- | --- |\n{''.join(rows)}"
-        )
+        head = "| code | name | finds | fix |\n| --- | --- | --- | --- |\n"
+        parts.append(f"{level} {title}\n\n{head}{''.join(rows)}")
     return "\n".join(parts)

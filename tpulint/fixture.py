@@ -1,0 +1,127 @@
+"""Fixture cases: folders that show what a rule finds, what its fix gives, and how to execute both."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SINGLE = "before.py"
+"""How the file of a single-file case is called in `Case.before` and in `Case.after`."""
+
+_ITEM = re.compile(r"""(?:\#\s*want:|,)?\s*(?P<code>[A-Z]+\d+)(?:\s+"(?P<pattern>(?:[^"\\]|\\.)*)")?\s*""")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One fixture folder, read.
+
+    Paths in `before` and `after` are relative and the same on both sides, so that the two mappings
+    compare directly: a single-file case calls its file `before.py` in both.
+    """
+
+    rule: str
+    name: str
+    folder: Path
+    before: Mapping[str, str]
+    after: Mapping[str, str] | None
+    run: Path | None
+
+    @property
+    def data(self) -> tuple[Path, ...]:
+        """The folder's files that are neither code under study nor run.py, such as pictures."""
+        return tuple(
+            path
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file() and path.suffix not in {".py", ".pyc"}
+        )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Want:
+    """A finding that is due: `code` at `row` (from 1), its message matching the regular expression."""
+
+    path: str
+    row: int
+    code: str
+    pattern: str
+
+
+def cases(root: Path) -> tuple[Case, ...]:
+    """Every case under `root`, which holds one folder for each rule; sorted by rule, then by name."""
+    found = [
+        Case(
+            rule=folder.parent.name,
+            name=folder.name,
+            folder=folder,
+            before=before,
+            after=_side(folder, "after"),
+            run=run if (run := folder / "run.py").is_file() else None,
+        )
+        for folder in sorted(root.glob("*/*/"))
+        if (before := _side(folder, "before")) is not None
+    ]
+    return tuple(found)
+
+
+def wants(text: str, path: str = SINGLE) -> tuple[Want, ...]:
+    """The findings that the text's trailing `# want: CODE "regex"` comments ask for."""
+    return tuple(
+        Want(path, row, match["code"], (match["pattern"] or "").replace('\\"', '"'))
+        for row, _, comment in _want_comments(text)
+        for match in _items(comment, path, row)
+    )
+
+
+def strip_wants(text: str) -> str:
+    """The text without its want comments and the blanks before them; every line keeps its number."""
+    # Not `splitlines`, which also breaks at form feeds, where a Python line goes on.
+    lines = list(io.StringIO(text, newline=""))
+    for row, column, comment in _want_comments(text):
+        line = lines[row - 1]
+        lines[row - 1] = line[:column].rstrip(" \t") + line[column + len(comment) :]
+    return "".join(lines)
+
+
+def read_source(path: Path) -> str:
+    """A source file's text, decoded as Python would, line endings kept as they are."""
+    with path.open("rb") as stream:
+        encoding, _ = tokenize.detect_encoding(stream.readline)
+    with path.open(encoding=encoding, newline="") as stream:
+        return stream.read()
+
+
+def _side(folder: Path, side: str) -> dict[str, str] | None:
+    if (single := folder / f"{side}.py").is_file():
+        return {SINGLE: read_source(single)}
+    if (several := folder / side).is_dir():
+        paths = sorted(several.rglob("*.py"))
+        return {path.relative_to(several).as_posix(): read_source(path) for path in paths}
+    return None
+
+
+def _want_comments(text: str) -> Iterator[tuple[int, int, str]]:
+    """Row, column and text of each want; a want may follow another comment on its line."""
+    reader = io.StringIO(text, newline="").readline
+    try:
+        for token in tokenize.generate_tokens(reader):
+            if token.type == tokenize.COMMENT and (found := re.search(r"#\s*want:", token.string)):
+                yield token.start[0], token.start[1] + found.start(), token.string[found.start() :].rstrip()
+    except (tokenize.TokenError, SyntaxError):
+        # A case about broken code: what stands before the break still counts.
+        return
+
+
+def _items(comment: str, path: str, row: int) -> Iterator[re.Match[str]]:
+    position = 0
+    while position < len(comment):
+        match = _ITEM.match(comment, position)
+        if match is None:
+            raise ValueError(f'{path}:{row}: a want reads `# want: CODE "regex"`, not `{comment}`')
+        yield match
+        position = match.end()
+    if position == 0:
+        raise ValueError(f"{path}:{row}: an empty want")

@@ -1,0 +1,172 @@
+"""Watches what torchax really executes, and where host data enters it.
+
+`python -m tpulint.verify.on_torchax COUNT script.py [argument ...]` runs a script as python would and
+leaves the number of operations that torchax executed in the file COUNT.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import os
+import pickle
+import runpy
+import sys
+from collections import Counter
+from collections.abc import Callable
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tpulint.verify import torchvision_standin
+
+
+class Watch:
+    """Counts the operations that torchax executed and fingerprints the host data that entered it.
+
+    An operation counts when `Environment.dispatch`, through which every call of torch's API goes while
+    the environment is entered, gives back a tensor of torchax; so do `interop.call_jax` and the few
+    methods of torchax's tensors that go past the dispatch.
+    Host data that differs when only the inputs differ was computed on the host from the inputs: that is
+    how a round trip is told from a constant, whatever way the data took out of torchax.
+    """
+
+    def __init__(self) -> None:
+        self.operations = 0
+        self.entered: Counter[str] = Counter()
+        self._tensors: tuple[type, ...] = ()
+
+    def restart(self) -> None:
+        """Forget what was seen so far."""
+        self.operations = 0
+        self.entered = Counter()
+
+    def install(self, *, entries: bool) -> None:
+        """Hook into torchax, which must be imported by now; `entries` takes fingerprints too."""
+        import torch
+        from torch.utils import _pytree as pytree
+        from torchax import interop, tensor, view
+
+        self._tensors = (tensor.Tensor, view.View)
+        environment = tensor.Environment
+        dispatch = environment.dispatch
+
+        @functools.wraps(dispatch)
+        def watched(env: Any, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            if entries and func in (torch.tensor, torch.as_tensor):
+                data = args[0] if args else (kwargs or {}).get("data")
+                if env._should_use_torchax_tensor((kwargs or {}).get("device")):  # noqa: SLF001
+                    self._enter(data)
+            elif entries:
+                # A 0-d host tensor takes part in torchax's mathematics without being moved first.
+                leaves = pytree.tree_leaves((args, kwargs))
+                if any(isinstance(leaf, self._tensors) for leaf in leaves):
+                    for leaf in leaves:
+                        if isinstance(leaf, torch.Tensor):
+                            self._enter(leaf)
+            result = dispatch(env, func, types, args, kwargs)
+            if any(isinstance(leaf, self._tensors) for leaf in pytree.tree_leaves(result)):
+                self.operations += 1
+            return result
+
+        environment.dispatch = watched
+        self._count(interop, "call_jax")
+        for owner, name in (
+            (tensor.Tensor, "__setitem__"),
+            (tensor.Tensor, "flatten"),
+            (view.View, "__setitem__"),
+        ):
+            self._count(owner, name)
+        if entries:
+            move = environment.t2j_copy
+
+            @functools.wraps(move)
+            def moved(env: Any, values: Any) -> Any:
+                for leaf in pytree.tree_leaves(values):
+                    self._enter(leaf)
+                return move(env, values)
+
+            environment.t2j_copy = moved
+
+    def _count(self, owner: Any, name: str) -> None:
+        function: Callable[..., Any] = getattr(owner, name)
+
+        @functools.wraps(function)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            import jax
+
+            result = function(*args, **kwargs)
+            # Waiting is not computing.
+            if not (args and args[0] is jax.block_until_ready):
+                self.operations += 1
+            return result
+
+        setattr(owner, name, counted)
+
+    def _enter(self, data: Any) -> None:
+        if not isinstance(data, self._tensors):
+            self.entered[fingerprint(data)] += 1
+
+
+def fingerprint(data: Any) -> str:
+    """What tells one piece of host data from another: a digest of dtype, shape and bytes."""
+    import torch
+
+    if isinstance(data, torch.Tensor):
+        plain = data.detach().cpu().contiguous()
+        described = (
+            f"{plain.dtype}{tuple(plain.shape)}".encode()
+            + plain.flatten().view(torch.uint8).numpy().tobytes()
+        )
+    else:
+        try:
+            described = pickle.dumps(data)
+        except Exception:  # whatever it is, its text is all there is to tell it by
+            described = repr(data).encode()
+    return hashlib.sha256(described).hexdigest()
+
+
+class _WatchOnImport(MetaPathFinder, Loader):
+    """Installs the watch as soon as the program imports torchax; a program that never does pays nothing."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._loader: Loader | None = None
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "torchax":
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            self._loader, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec) if self._loader else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        if self._loader:
+            self._loader.exec_module(module)
+            self._watch.install(entries=False)
+
+
+def run_script(count: str, path: str, arguments: list[str]) -> None:
+    """Run a script as `python path arguments` would, and write how much of it torchax executed."""
+    sys.argv = [path, *arguments]
+    sys.path[0] = os.path.dirname(os.path.abspath(path))  # what python does
+    watch = Watch()
+    sys.meta_path.insert(0, _WatchOnImport(watch))
+    torchvision_standin.install()
+    target = Path(count).resolve()
+    atexit.register(lambda: target.write_text(str(watch.operations)))
+    runpy.run_path(path, run_name="__main__")
+
+
+if __name__ == "__main__":
+    run_script(sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -1,0 +1,210 @@
+"""CUDA code on plain CPU torch: the reference that every other run is compared with.
+
+`python -m tpulint.verify.reference script.py [argument ...]` runs a whole script so.
+
+Every accelerator (`cuda`, `jax`) is the CPU here, and `torch.cuda.is_available()` stays False.
+A tensor that moves to the accelerator is a copy, as on a GPU, so that writing to one does not change
+the other; a tensor that is already there stays itself.
+torchax is not imported: importing it changes torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import runpy
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
+
+from tpulint.verify import torchvision_standin
+
+_ACCELERATORS = ("cuda", "jax", "privateuseone")
+_MOVES = {torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu}
+
+
+@functools.cache
+def _name_the_jax_device() -> None:
+    """Let `torch.device("jax")` be written, which torch without torchax refuses."""
+    torch.utils.rename_privateuse1_backend("jax")
+
+
+def is_accelerator(device: object) -> bool:
+    """Whether a `device` argument names an accelerator; a bare number is a CUDA index."""
+    if isinstance(device, bool):
+        return False
+    if isinstance(device, int):
+        return True
+    name = device.type if isinstance(device, torch.device) else device
+    return isinstance(name, str) and name.partition(":")[0] in _ACCELERATORS
+
+
+def on_accelerator(tensor: torch.Tensor) -> torch.Tensor:
+    """Mark a tensor as one that is already on the emulated accelerator."""
+    tensor._tpulint_on_accelerator = True  # noqa: SLF001
+    return tensor
+
+
+class OnCpu(TorchFunctionMode):  # type: ignore[misc]
+    """Sends what is meant for an accelerator to the CPU, in each call of torch's API."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """See `torch.overrides.TorchFunctionMode`."""
+        kwargs = dict(kwargs or {})
+        if func in _MOVES:
+            return self._move(func, args, kwargs)
+        if func is torch.Tensor.pin_memory:
+            return args[0]
+        if func is torch.Tensor.is_pinned:
+            return False
+        made = is_accelerator(kwargs.get("device"))
+        if made:
+            kwargs["device"] = "cpu"
+        if kwargs.get("pin_memory"):
+            kwargs["pin_memory"] = False
+        args = tuple(_cpu(arg) if isinstance(arg, torch.device) else arg for arg in args)
+        result = func(*args, **kwargs)
+        return on_accelerator(result) if made and isinstance(result, torch.Tensor) else result
+
+    def _move(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensor, rest = args[0], list(args[1:])
+        here = getattr(tensor, "_tpulint_on_accelerator", False)
+        if func is torch.Tensor.to:
+            # A tensor as the argument stands for its own device, which this emulation knows.
+            if rest and isinstance(rest[0], torch.Tensor):
+                there: bool | None = getattr(rest[0], "_tpulint_on_accelerator", None)
+            elif rest and (is_accelerator(rest[0]) or isinstance(rest[0], (str, torch.device))):
+                there, rest[0] = is_accelerator(rest[0]), "cpu"
+            elif "device" in kwargs and kwargs["device"] is not None:
+                there, kwargs["device"] = is_accelerator(kwargs["device"]), "cpu"
+            else:
+                there = None
+            result = tensor.to(*rest, **kwargs)
+        else:
+            there, result = func is torch.Tensor.cuda, tensor
+        if there is not None and result is tensor and there != here:
+            result = tensor.clone()
+        if there or (there is None and here):
+            on_accelerator(result)
+        return result
+
+
+def _cpu(device: Any) -> Any:
+    return torch.device("cpu") if is_accelerator(device) else device
+
+
+class _Event:
+    """torch.cuda.Event on the host's clock."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self._time = 0.0
+
+    def record(self, *_: object) -> None:
+        self._time = time.perf_counter()
+
+    def elapsed_time(self, end: _Event) -> float:
+        return (end._time - self._time) * 1e3
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing runs behind the host's back here."""
+
+    def wait(self, *_: object) -> None:
+        """Nothing runs behind the host's back here."""
+
+
+class _Stream(_Event):
+    """torch.cuda.Stream where all work is done in order."""
+
+    def record_event(self, event: _Event | None = None) -> _Event:
+        event = event or _Event()
+        event.record()
+        return event
+
+    def wait_event(self, _: object) -> None:
+        """Work is in order already."""
+
+    def wait_stream(self, _: object) -> None:
+        """Work is in order already."""
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the stream, which is the only one."""
+
+
+def _silent() -> Callable[..., None]:
+    """A new function each time: torch's compiler, on import, refuses one function under two names."""
+    return lambda *_, **__: None
+
+
+def _cuda_replacements() -> dict[str, Any]:
+    @contextlib.contextmanager
+    def here(*_: object, **__: object) -> Iterator[None]:
+        yield
+
+    stream = _Stream()
+    silent = ("synchronize", "set_device", "ipc_collect", "init", "set_stream", "reset_peak_memory_stats")
+    return {
+        **{name: _silent() for name in silent},
+        "Event": _Event,
+        "Stream": _Stream,
+        "current_stream": lambda *_: stream,
+        "default_stream": lambda *_: stream,
+        "stream": here,
+        "device": here,
+        "current_device": lambda: 0,
+        "get_device_name": lambda *_: "CPU",
+    }
+
+
+def _with_cpu_argument(function: Callable[..., Any], name: str, position: int) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if is_accelerator(kwargs.get(name)):
+            kwargs[name] = "cpu"
+        if len(args) > position and is_accelerator(args[position]):
+            args = (*args[:position], "cpu", *args[position + 1 :])
+        return function(*args, **kwargs)
+
+    return wrapped
+
+
+@contextlib.contextmanager
+def emulation() -> Iterator[None]:
+    """Make accelerators mean the CPU. What is patched stays so: a process does this once and ends."""
+    _name_the_jax_device()
+    for name, replacement in _cuda_replacements().items():
+        setattr(torch.cuda, name, replacement)
+    for name in ("range_push", "range_pop", "mark"):
+        setattr(torch.cuda.nvtx, name, _silent())
+    # These take a device without passing through the mode.
+    torch.load = _with_cpu_argument(torch.load, "map_location", 1)
+    torch.set_default_device = _with_cpu_argument(torch.set_default_device, "device", 0)
+    DeviceContext.__init__ = _with_cpu_argument(DeviceContext.__init__, "device", 1)
+    with OnCpu():
+        yield
+
+
+def run_script(path: str, arguments: list[str]) -> None:
+    """Run a script as `python path arguments` would, on the emulated accelerator."""
+    sys.argv = [path, *arguments]
+    sys.path[0] = os.path.dirname(os.path.abspath(path))  # what python does
+    torchvision_standin.install()
+    with emulation():
+        runpy.run_path(path, run_name="__main__")
+
+
+if __name__ == "__main__":
+    run_script(sys.argv[1], sys.argv[2:])

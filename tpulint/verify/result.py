@@ -1,0 +1,55 @@
+"""What verify says: one row for each stage of each case, and what the rows add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+Side = Literal["original", "fixed"]
+
+
+class State(StrEnum):
+    """Executed and as it should be; executed and not; not executed, for a stated reason."""
+
+    VERIFIED = "verified"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One stage of one case: what was claimed, what happened, and whether the two agree."""
+
+    rule: str
+    case: str
+    stage: str
+    side: Side
+    claimed: str
+    happened: str
+    state: State
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+def case_state(results: Iterable[Result]) -> State:
+    """Failed if any stage failed; not run if nothing was verified; else verified."""
+    states = {result.state for result in results}
+    for state in (State.FAILED, State.VERIFIED):
+        if state in states:
+            return state
+    return State.NOT_RUN
+
+
+def case_states(results: Iterable[Result]) -> dict[tuple[str, str], State]:
+    """The state of each case, under its rule's folder and its own name, in the order of the results."""
+    by_case: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        by_case.setdefault((result.rule, result.case), []).append(result)
+    return {case: case_state(rows) for case, rows in by_case.items()}
+
+
+def exit_status(results: Iterable[Result]) -> int:
+    """1 if anything failed, 2 if nothing was executed (never green), else 0."""
+    return {State.FAILED: 1, State.NOT_RUN: 2, State.VERIFIED: 0}[case_state(results)]

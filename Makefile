@@ -77,12 +77,11 @@ demo: .venv/.for-demo
 		>.demo/original.txt || { cat .demo/original.log; exit 1; }
 	@cat .demo/original.txt
 	@echo; echo '=== the fixed copy, under torchax'
-	@$(BIN)/python -c 'import runpy, sys; from tpulint.verify import torchvision_standin; \
-		torchvision_standin.install(); sys.argv = sys.argv[1:]; \
-		runpy.run_path(sys.argv[0], run_name="__main__")' .demo/image_processing/before.py \
+	@$(BIN)/python -m tpulint.verify.on_torchax .demo/operations .demo/image_processing/before.py \
 		2>.demo/fixed.log >.demo/fixed.txt || { cat .demo/fixed.log; exit 1; }
 	@cat .demo/fixed.txt
-	@echo; diff .demo/original.txt .demo/fixed.txt && echo 'Both printed the same numbers.'
+	@echo; diff .demo/original.txt .demo/fixed.txt && \
+		echo "Both printed the same; torchax executed $$(cat .demo/operations) operations."
 
 clean:
 	rm -rf .demo .corpus .benchmark .tpulint_cache .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info

@@ -1,0 +1,94 @@
+"""The command line on the real engine and rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tpulint.cli import run
+
+CUDA = "import torch\n\nx = torch.zeros(2).cuda()\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(CUDA)
+    return tmp_path
+
+
+def test_bad_files_are_named_in_a_line_each_and_the_others_are_done(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "binary.py").write_bytes(b"\x7fELF\x00\x01\x02")
+    (folder / "latin.py").write_bytes(b"name = '\xe9'\n")
+    (folder / "broken.py").write_text("def f(:\n")
+    (folder / "deep.py").write_text("x = " + "(" * 5000 + ")" * 5000 + "\n")
+    (folder / "long.py").write_text("x = [" + "1, " * 3_000_000 + "]\n")
+    (folder / "empty.py").touch()
+    (folder / "loop.py").symlink_to("loop.py")
+    code = run(["check", "--isolated", "--no-cache", "--output-format", "concise", "-q", ".", "gone.py"])
+    captured = capsys.readouterr()
+    told = [line.split(":")[0] for line in captured.out.splitlines()]
+    told += [line.split(":")[1].strip() for line in captured.err.splitlines()]
+    assert 2 == code
+    assert "model.py:3:5: TPU101" in captured.out
+    assert "broken.py:1:" in captured.out
+    odd = {"binary.py", "latin.py", "broken.py", "deep.py", "long.py", "loop.py", "gone.py"}
+    assert odd | {"model.py"} == set(told)
+    assert "Traceback" not in captured.err
+
+
+def test_a_syntax_error_is_a_finding(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "model.py").write_text("x = (1,\n")
+    assert 1 == run(["check", "--isolated", "--no-cache", "--select", "TPU3", "--output-format", "json"])
+    assert ["TPU000"] == [finding["code"] for finding in json.loads(capsys.readouterr().out)]
+
+
+def test_what_check_calls_fixable_fix_fixes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--isolated", "--no-cache", "--select", "TPU101"]
+    assert 1 == run(["check", *options])
+    assert "1 fixable with `tpulint fix`" in capsys.readouterr().out
+    assert 1 == run(["fix", "--diff", *options])
+    assert '+x = torch.zeros(2).to("jax")' in capsys.readouterr().out
+    assert CUDA == (folder / "model.py").read_text()
+    assert 0 == run(["fix", *options])
+    assert "1 × TPU101 cuda-method" in capsys.readouterr().out
+    assert CUDA.replace(".cuda()", '.to("jax")') == (folder / "model.py").read_text()
+    assert 0 == run(["check", *options])
+
+
+def test_a_comment_silences_a_finding(folder: Path) -> None:
+    (folder / "model.py").write_text(CUDA.replace(".cuda()", ".cuda()  # tpulint: ignore[TPU101]"))
+    assert 0 == run(["check", "--isolated", "--no-cache", "--select", "TPU101"])
+
+
+def test_per_file_ignores_come_from_pyproject(folder: Path) -> None:
+    (folder / "pyproject.toml").write_text(
+        '[tool.tpulint]\nselect = ["TPU101"]\nper-file-ignores = { "model.py" = ["cuda-method"] }\n'
+    )
+    assert 0 == run(["check", "--no-cache"])
+
+
+def test_an_interrupt_in_the_middle_of_parallel_work_is_quiet(tmp_path: Path) -> None:
+    for number in range(60):
+        (tmp_path / f"m{number}.py").write_text("import torch\n" + "x = torch.zeros(2).cuda()\n" * 2000)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tpulint", "check", "--no-cache", "--isolated", "-j", "2", "-q"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        time.sleep(1.0)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr is not None
+        assert (130, "") == (process.wait(timeout=30), process.stderr.read().strip())

@@ -14,13 +14,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Related, Span
+from tpulint.model.imports import insertions, missing_imports
 from tpulint.model.kinds import Instance, Kind
 from tpulint.model.module import Module
 from tpulint.model.project import TracePath
-from tpulint.model.scopes import Scope, ScopeKind
+from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
+from tpulint.model.uses import SIZED_FACTORIES, data_dependent_size
 
 if TYPE_CHECKING:
     import libcst as cst
+
+__all__ = ["DOCS", "SIZED_FACTORIES", "Context", "Handler", "Rule"]
 
 DOCS = "https://github.com/tpulint/tpulint/blob/main/docs/rules"
 
@@ -119,6 +123,41 @@ class Context:
     def tree(self) -> ast.Module:
         """The file's syntax tree."""
         return self.module.source.tree
+
+    def is_parameter(self, node: ast.expr) -> bool:
+        """Whether an expression is a plain parameter of the enclosing function."""
+        function = self.scope.function
+        if not isinstance(node, ast.Name) or function is None or not isinstance(function.node, FunctionNode):
+            return False
+        return any(argument.arg == node.id for argument in parameters(function.node)) and node.id not in ("self", "cls")
+
+    def data_dependent_size(self, call: ast.Call) -> ast.expr | None:
+        """The argument that gives a factory of torch a size from a tensor's value, if one does."""
+        return data_dependent_size(self.module, call, self.scope)
+
+    def sizes_a_factory(self, node: ast.expr) -> bool:
+        """Whether an expression is part of what sizes a factory, which is then the place to report."""
+        for outer in self.ancestors(node):
+            if isinstance(outer, ast.stmt):
+                return False
+            if isinstance(outer, ast.Call) and self.data_dependent_size(outer) is not None:
+                return True
+        return False
+
+    def names_before(self, node: ast.expr) -> Iterator[tuple[str, Kind]]:
+        """Names read or bound earlier in the enclosing function, nearest first, with their kinds there."""
+        function = self.scope.function
+        flow = self.module.flow(function) if function is not None else None
+        if function is None or flow is None:
+            return
+        here = (node.lineno, node.col_offset)
+        seen: dict[str, Kind] = {}
+        names = [n for n in ast.walk(function.node) if isinstance(n, ast.Name)]
+        for name in sorted(names, key=lambda n: (n.lineno, n.col_offset), reverse=True):
+            if (name.lineno, name.col_offset) < here and id(name) in flow.kinds:
+                seen.setdefault(name.id, flow.kinds[id(name)])
+        yield from seen.items()
+        yield from ((name, kind) for name, kind in flow.initial.items() if name not in seen)
 
     # places
 
@@ -252,92 +291,19 @@ class Context:
             return self.edit(Span(line_start, line_end), "")
         return self.edit(span, "pass")
 
-    def statements_before(self, statement: ast.stmt, *lines: str) -> Edit:
-        """Insert lines before a statement, at its indentation."""
-        return self._insert(self.span(statement).start, lines)
-
-    def _insert(self, offset: int, lines: tuple[str, ...]) -> Edit:
-        source = self.module.source
-        start = source.line_starts[source.location(offset).row - 1]
-        indent = source.text[start:offset]
-        content = "".join(f"{line}{source.newline}{indent}" for line in lines)
-        return self.edit(Span(offset, offset), content)
-
-    def imports(self, *modules: str) -> tuple[Edit, ...] | None:
-        """Edits that make modules available at the top of the file under their own names.
+    def imports(self, *statements: str) -> tuple[Edit, ...] | None:
+        """Edits that add import statements of one name each, such as `import numpy as np`, where they lack.
 
         None where a name already means something else.
         """
-        missing = []
-        for module in modules:
-            head = module.partition(".")[0]
-            found = self.module.names.lookup(head, self.scope)
-            if found is None:
-                missing.append(module)
-            elif self.module.names.qualified(ast.Name(head, ast.Load()), self.scope) != head:
-                return None
-        return self._import_edits(sorted(missing))
+        missing = missing_imports(self.module, statements, self.scope)
+        if missing is None:
+            return None
+        return tuple(self.insert(offset, text) for offset, text in insertions(self.module, missing).items())
 
-    def _import_edits(self, modules: list[str]) -> tuple[Edit, ...]:
-        """Import statements, each at its alphabetical place in the block of imports that names torch."""
-        source = self.module.source
-        lines: dict[int, list[str]] = {}
-        block = self._torch_imports()
-        for module in modules:
-            after = [s for s in block if isinstance(s, ast.Import) and s.names[0].name < module]
-            if not block:
-                offset = self._end_of_imports()
-            elif after:
-                offset = self._next_line(after[-1])
-            else:
-                offset = source.line_starts[block[0].lineno - 1]
-            lines.setdefault(offset, []).append(f"import {module}")
-        return tuple(self._line_edit(offset, tuple(some)) for offset, some in lines.items())
-
-    def _torch_imports(self) -> list[ast.Import | ast.ImportFrom]:
-        """The run of adjacent top-level imports that has one of torch in it."""
-        run: list[ast.Import | ast.ImportFrom] = []
-        found = False
-        for statement in self.tree.body:
-            is_import = isinstance(statement, ast.Import | ast.ImportFrom)
-            if found and not (is_import and run and statement.lineno == (run[-1].end_lineno or 0) + 1):
-                return run
-            if isinstance(statement, ast.Import | ast.ImportFrom):
-                if run and statement.lineno != (run[-1].end_lineno or 0) + 1:
-                    run = []
-                run.append(statement)
-                names = [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else [statement.module or ""]
-                found = found or any(name.partition(".")[0] == "torch" for name in names)
-        return run if found else []
-
-    def _next_line(self, statement: ast.stmt) -> int:
-        """Offset of the line below a statement."""
-        source = self.module.source
-        row = source.location(self.span(statement).end).row
-        return source.line_starts[row] if row < len(source.line_starts) else len(source.text)
-
-    def _end_of_imports(self) -> int:
-        """Offset behind the docstring and the imports at the top of the file."""
-        anchor: ast.stmt | None = None
-        for statement in self.tree.body:
-            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                break
-            docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-            if isinstance(statement, ast.Import | ast.ImportFrom) or (docstring and anchor is None):
-                anchor = statement
-        if anchor is not None:
-            return self._next_line(anchor)
-        return self.module.source.line_starts[self.tree.body[0].lineno - 1] if self.tree.body else len(self.module.source.text)
-
-    def _line_edit(self, offset: int, lines: tuple[str, ...]) -> Edit:
-        source = self.module.source
-        ended = offset == 0 or source.text[:offset].endswith(("\n", "\r"))
-        content = "".join(f"{line}{source.newline}" for line in lines)
-        return self.edit(Span(offset, offset), content if ended else source.newline + content)
-
-    def after_imports(self, *lines: str) -> Edit:
-        """Insert lines behind the imports at the top of the file."""
-        return self._line_edit(self._end_of_imports(), lines)
+    def insert(self, offset: int, text: str) -> Edit:
+        """Insert text at an offset."""
+        return self.edit(Span(offset, offset), text)
 
 
 def _comments(text: str, span: Span) -> Iterator[str]:

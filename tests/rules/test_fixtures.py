@@ -13,9 +13,11 @@ from tpulint.testing import fixed, unmet
 
 CASES = cases(Path(__file__).parents[2] / "fixtures")
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}-{case.name}")
+#: Programs are as users write them, without comments that name the findings.
+RULE_CASES = [case for case in CASES if case.rule != "programs"]
 
 
-@each_case
+@pytest.mark.parametrize("case", RULE_CASES, ids=lambda case: f"{case.rule}-{case.name}")
 def test_findings_are_exactly_the_wanted_ones(case: Case) -> None:
     missing, unwanted = unmet(case)
     assert missing == []

@@ -15,6 +15,7 @@ from tpulint.engine.desk import Unit
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, FileError, Finding, Fix
 from tpulint.fixes import apply
+from tpulint.model.imports import orphaned_imports
 from tpulint.model.undefined import undefined_names
 from tpulint.settings import Settings
 from tpulint.source import Source
@@ -134,6 +135,9 @@ def fix_units(
                 broken[path] = FileError(path, f"internal error: the fixes of {codes} do not settle; the file stays as it was")
                 current[path] = units[path]
         analysis = analyse_units(current, settings, jobs=jobs, cache=cache)
+    for path in current:
+        if path not in broken and current[path].data != units[path].data:
+            current[path] = _without_orphans(units[path], current[path])
     changes = []
     total: Counter[str] = Counter()
     for path in sorted(units):
@@ -143,6 +147,22 @@ def fix_units(
             total.update(counts[path])
     errors = sorted([*analysis.errors, *broken.values()], key=lambda error: error.path)
     return FixResult(changes, dict(sorted(total.items())), analysis.findings, errors, len(units))
+
+
+def _without_orphans(before: Unit, after: Unit) -> Unit:
+    """A fixed file without the imports whose last use the fixes took away."""
+    if os.path.basename(after.path) == "__init__.py":
+        return after  # imports there are for others to use
+    source = Source.decode(after.path, after.data)
+    text = source.text
+    for row, shrunk in reversed(orphaned_imports(Source.decode(before.path, before.data).text, text)):
+        start = source.line_starts[row - 1]
+        end = source.line_starts[row] if row < len(source.line_starts) else len(text)
+        line = source.line(row)
+        if "#" in line or ";" in line:
+            continue
+        text = text[:start] + (f"{shrunk}{text[start + len(line) : end]}" if shrunk is not None else "") + text[end:]
+    return Unit(after.path, source.encode(text))
 
 
 def _by_path(findings: Sequence[Finding]) -> dict[str, list[Finding]]:

@@ -70,6 +70,12 @@ _SHARED = _names(
 #: Attributes that only a tensor has, among what models handle.
 TENSOR_ONLY = (frozenset(METHODS) | frozenset(ATTRIBUTES)) - _SHARED
 
+#: Attributes of a tensor that no string, list, dictionary or module has.
+TENSOR_LIKELY = TENSOR_ONLY | _names(
+    "max min sum mean any all abs clamp std var norm exp log sqrt clone detach round real imag numpy tolist item size dim"
+    " stride add long bool int indices is_cuda"
+)
+
 #: Annotations that say tensor.
 TENSOR_TYPES = frozenset(
     {

@@ -1,5 +1,13 @@
 """Where tracing begins, and which conditions say that it is going on."""
 
+import re
+
+#: Strings that name an accelerator's device.
+DEVICE_STRING = re.compile(r"(cuda(:\d+)?|jax)\Z")
+
+#: Functions that give or enter the torchax environment.
+ENVIRONMENT_ENTRIES = frozenset({"torchax.enable_globally", "torchax.default_env", "torchax.tensor.Environment"})
+
 #: Functions that trace what they are given, with the words that a report uses for them.
 TRACE_ENTRIES = {
     "torchax.interop.jax_jit": "`torchax.interop.jax_jit`",

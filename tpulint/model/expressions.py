@@ -41,6 +41,10 @@ SETTLED = {
     "torch.jit.is_scripting": False,
     "torch.jit.is_tracing": False,
     "torch.onnx.is_in_onnx_export": False,
+    "torch.compiler.is_compiling": False,
+    "torch.compiler.is_exporting": False,
+    "torch.compiler.is_dynamo_compiling": False,
+    "torch.fx._symbolic_trace.is_fx_tracing": False,
     "torch.cuda.is_available": False,
     "typing.TYPE_CHECKING": False,
 }

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from tpulint.knowledge.tracing import LIBRARIES, TRACE_ENTRIES, WRAPPERS
+from tpulint.knowledge.tracing import DEVICE_STRING, ENVIRONMENT_ENTRIES, LIBRARIES, TRACE_ENTRIES, WRAPPERS
 from tpulint.model.names import Names
 from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind
 
@@ -65,7 +65,11 @@ class Root(NamedTuple):
 
 
 class ModuleFacts(NamedTuple):
-    """All that the project needs to know of one module."""
+    """All that the project needs to know of one module.
+
+    `places` says that its code puts tensors on a device that is not the host's, `enters` that it
+    enters the torchax environment.
+    """
 
     name: str
     path: str
@@ -75,6 +79,8 @@ class ModuleFacts(NamedTuple):
     classes: dict[str, ClassFacts]
     roots: tuple[Root, ...]
     imports: tuple[str, ...]
+    places: bool
+    enters: bool
 
 
 def references(node: ast.AST, scope: Scope, names: Names, *, depth: int = 0) -> tuple[str, ...]:
@@ -185,8 +191,22 @@ class _Summary:
         }
         return ModuleFacts(
             self.name, self.path, exports, tuple(module.stars), functions, classes, tuple(self.roots),
-            tuple(sorted(imports | set(module.stars))),
+            tuple(sorted(imports | set(module.stars))), self._places(imports), self._enters(),
         )  # fmt: skip
+
+    def _places(self, imports: set[str]) -> bool:
+        if not any(name.partition(".")[0] == "torch" for name in imports):
+            return False
+        devices = (node.value for node, _ in self.index.nodes[ast.Constant] if isinstance(node, ast.Constant))
+        return "cuda" in self.index.calls or any(DEVICE_STRING.match(str(value)) for value in devices)
+
+    def _enters(self) -> bool:
+        return any(
+            self.names.qualified(node.func, scope) in ENVIRONMENT_ENTRIES
+            for name in ("enable_globally", "default_env", "Environment")
+            for node, scope in self.index.calls.get(name, ())
+            if isinstance(node, ast.Call)
+        )
 
     def _calls(self) -> None:
         for node, scope in self.index.nodes[ast.Call]:

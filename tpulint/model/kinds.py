@@ -20,6 +20,11 @@ class Kind:
         """Whether the value is a tensor for certain."""
         return False
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether the value is a tensor that has no value while tracing."""
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown(Kind):
@@ -53,6 +58,11 @@ class Tensor(Kind):
     def is_bool(self) -> bool:
         """Whether it is a boolean tensor for certain."""
         return self.certain and self.dtype == "bool"
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether it is a tracer while tracing: a tensor for certain, and not one made on the host."""
+        return self.certain and self.origin < 0
 
     @property
     def is_host(self) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tpulint.knowledge.tensors import JAXTYPING_DTYPES, STATIC_TYPES, TENSOR_ONLY, TENSOR_TYPE_DTYPES, TENSOR_TYPES
+from tpulint.knowledge.tensors import JAXTYPING_DTYPES, STATIC_TYPES, TENSOR_LIKELY, TENSOR_TYPE_DTYPES, TENSOR_TYPES
+from tpulint.knowledge.torch_api import ATTRIBUTES, METHODS
 from tpulint.model.kinds import ARRAY, STATIC, UNKNOWN, Device, Instance, Kind, Several, Static, Tensor, join, joined
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
 
@@ -34,7 +35,8 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
             kinds[name] = annotated_kind(module, argument.annotation, scope.parent, name)
         elif name in defaults:
             kinds[name] = _default_kind(defaults[name])
-        if kinds.get(name, UNKNOWN) == UNKNOWN and traced and used_as_tensor(scope, name):
+        unknown = kinds.get(name, UNKNOWN) == UNKNOWN and argument is not node.args.kwarg
+        if unknown and traced and (used_as_tensor(scope, name) or _is_input(scope, number, name, defaults)):
             kinds[name] = Tensor(root=name)
     return kinds
 
@@ -61,9 +63,20 @@ def _default_kind(node: ast.expr) -> Kind:
 
 
 def used_as_tensor(scope: Scope, name: str) -> bool:
-    """Whether a function takes attributes of a name that only tensors have."""
+    """Whether a function takes attributes of a name that, among what models handle, only tensors have."""
+    return not TENSOR_LIKELY.isdisjoint(_evidence(scope, name))
+
+
+def _evidence(scope: Scope, name: str) -> set[str]:
     scopes = [scope, *(child for child in scope.children if child.kind is ScopeKind.COMPREHENSION)]
-    return any(not TENSOR_ONLY.isdisjoint(found) for s in scopes if (found := s.evidence.get(name)))
+    return {attribute for s in scopes for attribute in s.evidence.get(name, ())}
+
+
+def _is_input(scope: Scope, number: int, name: str, defaults: dict[str, ast.expr]) -> bool:
+    """Whether a parameter is the first of a `forward`, and nothing says that it is a container."""
+    if number != 1 or scope.name != "forward" or scope.owner is None or name in defaults:
+        return False
+    return all(attribute in METHODS or attribute in ATTRIBUTES for attribute in _evidence(scope, name))
 
 
 def annotated_kind(module: Module, node: ast.expr, scope: Scope | None, name: str = "") -> Kind:

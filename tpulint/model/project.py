@@ -192,6 +192,21 @@ class ProjectFacts:
                 yield heir
                 waiting.extend(self._heirs.get(heir, ()))
 
+    def program(self, module: str) -> Iterator[ModuleFacts]:
+        """A module and all of the project that it imports, directly or not."""
+        seen = {module}
+        waiting = [module]
+        while waiting:
+            facts = self.modules.get(waiting.pop())
+            if facts is None:
+                continue
+            yield facts
+            for target in facts.imports:
+                found = self.split(target)
+                if found is not None and found[0].name not in seen:
+                    seen.add(found[0].name)
+                    waiting.append(found[0].name)
+
     def trace_path(self, function: str) -> TracePath | None:
         """The chain by which tracing reaches a function, from the root on; None where it does not."""
         steps: list[Step] = []
@@ -282,10 +297,6 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
     functions.
     """
     own = {name: hashlib.blake2b(repr(facts).encode(), digest_size=12).digest() for name, facts in project.modules.items()}
-    edges = {
-        name: {found[0].name for target in facts.imports if (found := project.split(target)) is not None}
-        for name, facts in project.modules.items()
-    }
     chains: dict[str, list[str]] = {}
     for function in project.reach:
         found = project.split(function)
@@ -293,15 +304,8 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
             chains.setdefault(found[0].name, []).append(repr(project.trace_path(function)))
     result: dict[str, str] = {}
     for name in project.modules:
-        seen = {name}
-        waiting = [name]
-        while waiting:
-            for target in edges.get(waiting.pop(), ()):
-                if target not in seen:
-                    seen.add(target)
-                    waiting.append(target)
         digest = hashlib.blake2b(digest_size=16)
-        for module in sorted(seen):
+        for module in sorted(facts.name for facts in project.program(name)):
             digest.update(own[module])
         for chain in sorted(chains.get(name, ())):
             digest.update(chain.encode())

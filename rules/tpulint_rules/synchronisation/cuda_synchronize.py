@@ -51,7 +51,7 @@ def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:
     if isinstance(outer, ast.If) and is_guarded_synchronize(ctx.module, outer, ctx.scope):
         whole = outer
     names = _pending(whole, ctx) or _arguments(ctx)
-    imports = ctx.imports("jax", "torchax")
+    imports = ctx.imports("import jax", "import torchax")
     if not names or imports is None:
         return None
     waited = names[0] if len(names) == 1 else f"({', '.join(names)})"

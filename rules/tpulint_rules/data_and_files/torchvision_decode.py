@@ -1,0 +1,118 @@
+"""Image decoded by torchvision.
+
+## What it does
+
+Flags `torchvision.io.decode_image`, `read_image`, `decode_png` and `decode_jpeg`.
+
+## Why it matters on TPU
+
+Inside the torchax environment `decode_image`, `read_image` and `decode_png` end the process with a
+segmentation fault, and `decode_jpeg` raises: their compiled code reads the memory of a tensor that torchax has
+taken over.
+
+## Fix safety
+
+Pillow decodes the file into the same `uint8` tensor, channels first.
+Safe for the mode RGB, which is exact for 8 bit PNG, JPEG, WebP and GIF (not for 16 bit PNG).
+Unsafe for the others: GRAY of a coloured picture may differ by up to 8 levels, RGB_ALPHA of a GIF and
+UNCHANGED of CMYK or 1 bit pictures come out differently.
+Source: compared with torchvision's own decoders on 21 files.
+
+## Without a fix
+
+Decode before the environment is entered, or under `torchax.disable_temporarily()`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU701", "image decoded by torchvision", module=__name__, fix=Applicability.SAFE)
+
+_DECODERS = frozenset({"decode_image", "read_image", "decode_png", "decode_jpeg"})
+_MODES = {"RGB": "RGB", "RGB_ALPHA": "RGBA", "GRAY": "L", "UNCHANGED": None}
+
+
+@rule.on(ast.Call, named=_DECODERS)
+def decode(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = _torchvision_io(ctx.qualified_name(call.func))
+    if name in _DECODERS:
+        message = f"`torchvision.io.{name}` ends the process with a segmentation fault inside the torchax environment"
+        yield ctx.finding(call, message, _pillow(call, name, ctx))
+
+
+def _torchvision_io(qualified: str | None) -> str:
+    if qualified is None or not qualified.startswith("torchvision.io."):
+        return ""
+    return qualified.rpartition(".")[2]
+
+
+def _pillow(call: ast.Call, name: str, ctx: Context) -> Fix | None:
+    mode = _mode(call, ctx)
+    if mode is _UNKNOWN or not call.args or isinstance(call.args[0], ast.Starred) or name == "decode_jpeg":
+        return None
+    source, from_bytes = _opened(call.args[0], name, ctx)
+    wanted = ["import numpy as np", "import torch", "from PIL import Image"]
+    if from_bytes is None:
+        return None
+    if from_bytes:
+        wanted.append("import io")
+    imports = ctx.imports(*wanted)
+    if imports is None:
+        return None
+    image = f"Image.open({source})"
+    if mode == "L":
+        code = f'torch.from_numpy(np.array({image}.convert("L"))[None])'
+    elif mode is None:
+        code = f"torch.from_numpy(np.atleast_3d(np.array({image}))).permute(2, 0, 1)"
+    else:
+        code = f'torch.from_numpy(np.array({image}.convert("{mode}"))).permute(2, 0, 1)'
+    applicability = Applicability.SAFE if mode == "RGB" else Applicability.UNSAFE
+    return ctx.fix("decode with Pillow", ctx.replace(call, code), *imports, applicability=applicability)
+
+
+def _opened(argument: ast.expr, name: str, ctx: Context) -> tuple[str, bool | None]:
+    """What Pillow opens, and whether it is a buffer; None where nobody knows what the argument is."""
+    if isinstance(argument, ast.Call) and _torchvision_io(ctx.qualified_name(argument.func)) == "read_file":
+        return ctx.text(argument.args[0]) if argument.args else "", False if argument.args else None
+    if name == "read_image":
+        return ctx.text(argument), False
+    if ctx.kind(argument).is_tensor or _read_before(argument, ctx):
+        return f"io.BytesIO({ctx.text(argument)}.numpy())", True
+    if name == "decode_image":
+        path = ctx.is_parameter(argument) or isinstance(argument, ast.Constant | ast.JoinedStr)
+        path = path or (isinstance(argument, ast.Call) and ctx.qualified_name(argument.func) == "builtins.str")
+        return ctx.text(argument), False if path else None
+    return "", None
+
+
+def _read_before(argument: ast.expr, ctx: Context) -> bool:
+    """Whether a name holds what `read_file` gave."""
+    found = ctx.module.names.lookup(argument.id, ctx.scope) if isinstance(argument, ast.Name) else None
+    values = [binding.value for binding in found[1]] if found is not None else []
+    return bool(values) and all(
+        isinstance(value, ast.Call) and _torchvision_io(ctx.qualified_name(value.func)) == "read_file" for value in values
+    )
+
+
+_UNKNOWN = "?"
+
+
+def _mode(call: ast.Call, ctx: Context) -> str | None:
+    """Pillow's mode for the call's, None for the file's own, `_UNKNOWN` where it is not a constant."""
+    given = call.args[1] if len(call.args) > 1 else None
+    for keyword in call.keywords:
+        if keyword.arg != "mode":
+            return _UNKNOWN
+        given = keyword.value
+    if given is None:
+        return None
+    if isinstance(given, ast.Constant) and isinstance(given.value, str):
+        return _MODES.get(given.value.upper(), _UNKNOWN)
+    name = ctx.qualified_name(given) or ""
+    head, _, last = name.rpartition(".")
+    return _MODES.get(last, _UNKNOWN) if head.endswith("ImageReadMode") else _UNKNOWN

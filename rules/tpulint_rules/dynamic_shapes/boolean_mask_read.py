@@ -1,0 +1,91 @@
+"""Read by a boolean mask in traced code.
+
+## What it does
+
+Flags `x[mask]`, where `mask` is a boolean tensor, in code that tracing reaches, and writes other than
+that of one number (`x[mask] += v`, `x[mask] = y[mask]`).
+`x[mask] = 0.5` traces well and is left alone.
+
+## Why it matters on TPU
+
+How many elements come out depends on the mask's values, and XLA compiles for fixed shapes:
+`jax.errors.NonConcreteBooleanIndexError: Array boolean indices must be concrete` under jit.
+
+## Fix safety
+
+`x[mask].sum()` and `x[mask].mean()` become a `torch.where` with the shape of `x`.
+The fix is safe where the mask is known to have the shape of `x`, since it was computed from it element by
+element; there is none where that is not known, since a mask with fewer dimensions selects rows.
+A NaN or an infinity outside the mask does not reach the sum.
+
+## Without a fix
+
+Keep the full shape and carry the mask along: a masked loss is a sum of `torch.where(mask, loss, 0)` divided by
+`mask.sum()`, a partition is `x[torch.argsort((~mask).to(torch.int32), stable=True)]`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.kinds import Tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU401", "read by a boolean mask in traced code", module=__name__, fix=Applicability.SAFE)
+
+
+@rule.on(ast.Subscript, traced=True)
+def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
+    base = ctx.kind(node.value)
+    if not isinstance(base, Tensor) or isinstance(node.ctx, ast.Del):
+        return
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if not any(_is_mask(part, ctx) for part in parts):
+        return
+    if isinstance(node.ctx, ast.Store) and len(parts) == 1 and _writes_number(node, ctx):
+        return
+    message = "the mask decides how many elements this has; XLA needs fixed shapes: `NonConcreteBooleanIndexError` under jit"
+    yield ctx.finding(node, message, _where(node, ctx))
+
+
+def _is_mask(part: ast.expr, ctx: Context) -> bool:
+    kind = ctx.kind(part)
+    if isinstance(kind, Tensor):
+        return kind.is_bool
+    if isinstance(part, ast.Compare) and not isinstance(part.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
+        sides = [ctx.kind(side) for side in (part.left, *part.comparators)]
+        return any(side.is_tensor for side in sides) or ctx.is_parameter(part.left)
+    return False
+
+
+def _writes_number(node: ast.Subscript, ctx: Context) -> bool:
+    """Whether `x[mask] = value` writes one value to all places, which traces well."""
+    outer = ctx.parent(node)
+    if not isinstance(outer, ast.Assign):
+        return False
+    value = ctx.kind(outer.value)
+    masked = any(isinstance(inner, ast.Subscript) for inner in ast.walk(outer.value))
+    return not masked and (not isinstance(value, Tensor) or value.scalar)
+
+
+def _where(node: ast.Subscript, ctx: Context) -> Fix | None:
+    base, mask = ctx.kind(node.value), ctx.kind(node.slice)
+    if not isinstance(base, Tensor) or not isinstance(mask, Tensor) or not base.root or base.root != mask.root:
+        return None
+    method = ctx.parent(node)
+    call = ctx.parent(method) if isinstance(method, ast.Attribute) else None
+    if not isinstance(method, ast.Attribute) or not isinstance(call, ast.Call) or call.args or call.keywords:
+        return None
+    imports = ctx.imports("import torch")
+    if imports is None or call.func is not method or method.attr not in ("sum", "mean"):
+        return None
+    values, where = ctx.text(node.value), ctx.text(node.slice)
+    code = f"torch.where({where}, {values}, 0).sum()"
+    if method.attr == "mean":
+        simple = isinstance(node.slice, ast.Name)
+        code += f" / {where if simple else f'({where})'}.sum()"
+        if isinstance(ctx.parent(call), ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript):
+            code = f"({code})"
+    return ctx.fix("reduce over the full shape with `torch.where`", ctx.replace(call, code), *imports)

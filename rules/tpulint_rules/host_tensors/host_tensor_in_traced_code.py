@@ -1,0 +1,87 @@
+"""Tensor made on the host in traced code.
+
+## What it does
+
+Flags factories such as `torch.arange(n)`, `torch.ones(n)` and `torch.tensor([...])` without `device=`, in
+code that tracing reaches, whose result meets a tensor on the device.
+A factory whose result is moved with `.to(...)`, or has just one element, is left alone.
+
+## Why it matters on TPU
+
+Without `device=` the tensor is a plain host tensor, which torchax does not mix with its own:
+`AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means there is a mixed
+math between XLATensor and torch.Tensor`, with or without jit.
+
+## Fix safety
+
+Safe: `device=` of a tensor at hand is added; on the GPU it does the same.
+`torch.from_numpy`, which takes no device, and lists that mix integers with floats (torchax gives them the
+dtype of the first element) get `.to(device)` instead.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import libcst as cst
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.tensors import FACTORIES, NO_DEVICE_KEYWORD
+from tpulint.model.kinds import Tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU501", "tensor made on the host in traced code", module=__name__, fix=Applicability.SAFE)
+
+
+@rule.on(ast.Call, named=FACTORIES, traced=True)
+def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = (ctx.qualified_name(call.func) or "").removeprefix("torch.")
+    if name not in FACTORIES or ctx.span(call).start not in ctx.mixed:
+        return
+    message = f"`torch.{name}` without `device=` makes a host tensor, which torchax does not mix with its own"
+    yield ctx.finding(call, message, _placed(call, name, ctx))
+
+
+def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
+    device = _device_at_hand(call, ctx)
+    if device is None:
+        return None
+    if name in NO_DEVICE_KEYWORD or _mixes_numbers(call):
+        edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
+        return ctx.fix(f"move it with `.to({device})`", edit)
+    node = ctx.libcst(call)
+    assert isinstance(node, cst.Call)
+    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    added = cst.Arg(cst.parse_expression(device), keyword=cst.Name("device"), equal=equal)
+    arguments = list(node.args)
+    if arguments and isinstance(arguments[-1].comma, cst.Comma):
+        added = added.with_changes(comma=arguments[-1].comma)
+        first_gap = arguments[-2].comma if len(arguments) > 1 else comma
+        arguments[-1] = arguments[-1].with_changes(comma=first_gap)
+    elif arguments:
+        arguments[-1] = arguments[-1].with_changes(comma=comma)
+    new = node.with_changes(args=[*arguments, added])
+    return ctx.fix(f"make it on the device, with `device={device}`", ctx.replace_libcst(call, new))
+
+
+def _mixes_numbers(call: ast.Call) -> bool:
+    numbers = {type(n.value) for arg in call.args[:1] for n in ast.walk(arg) if isinstance(n, ast.Constant)}
+    return len(numbers & {int, float, bool}) > 1
+
+
+def _device_at_hand(call: ast.Call, ctx: Context) -> str | None:
+    """The device of a tensor that the function holds for certain at this place."""
+    for outer in ctx.ancestors(call):  # what it meets, where the text shows it
+        if isinstance(outer, ast.stmt):
+            break
+        if isinstance(outer, ast.BinOp):
+            for side in (outer.left, outer.right):
+                kind = ctx.kind(side)
+                if isinstance(side, ast.Name) and isinstance(kind, Tensor) and kind.is_tensor and not kind.is_host:
+                    return f"{side.id}.device"
+    for name, kind in ctx.names_before(call):
+        if isinstance(kind, Tensor) and kind.is_tensor and not kind.is_host:
+            return f"{name}.device"
+    return None

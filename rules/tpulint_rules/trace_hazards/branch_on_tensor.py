@@ -1,0 +1,129 @@
+"""Python branch on a tensor's value in traced code.
+
+## What it does
+
+Flags `if`, `while`, conditional expressions, `and`, `or` and `in` whose outcome is the value of a tensor,
+in code that tracing reaches.
+Conditions on shapes, dtypes, `is None`, `isinstance` and configuration are static while tracing and are
+left alone.
+
+## Why it matters on TPU
+
+Python has to know which way to go, and a tracer has no value:
+`jax.errors.TracerBoolConversionError` (older: `ConcretizationTypeError`) under jit.
+
+## Fix safety
+
+Unsafe: a branch that only gives a tensor of the same shape becomes `torch.where`, which computes both
+sides.
+An error or a side effect on the side not taken now happens, and a NaN there reaches gradients.
+
+## Without a fix
+
+`jax.lax.cond` runs one side only, and `jax.lax.while_loop` repeats; both are reached through
+`torchax.interop.torch_view`.
+A check that only raises belongs outside of the traced function, or into `jax.experimental.checkify`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.kinds import Tensor
+from tpulint.model.uses import concretized
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU303", "Python branch on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE)
+
+_NO_VALUE = "depends on a tensor's value, which a tracer does not have"
+
+
+@rule.on(ast.If, traced=True)
+def if_statement(node: ast.If, ctx: Context) -> Iterator[Finding]:
+    if concretized(ctx.module, node.test, ctx.scope) is not None:
+        yield ctx.finding(node.test, f"the branch {_NO_VALUE}", _where_statement(node, ctx))
+
+
+@rule.on(ast.While, traced=True)
+def while_statement(node: ast.While, ctx: Context) -> Iterator[Finding]:
+    if concretized(ctx.module, node.test, ctx.scope) is not None:
+        yield ctx.finding(node.test, f"the end of this `while` {_NO_VALUE}")
+
+
+@rule.on(ast.IfExp, traced=True)
+def conditional_expression(node: ast.IfExp, ctx: Context) -> Iterator[Finding]:
+    if concretized(ctx.module, node.test, ctx.scope) is not None:
+        yield ctx.finding(node.test, f"the branch {_NO_VALUE}", _where(node, node.test, node.body, node.orelse, "", ctx))
+
+
+@rule.on(ast.BoolOp, traced=True)
+def and_or(node: ast.BoolOp, ctx: Context) -> Iterator[Finding]:
+    inner: ast.expr = node
+    outer = ctx.parent(node)
+    while isinstance(outer, ast.BoolOp) or (isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.Not)):
+        inner, outer = outer, ctx.parent(outer)
+    if isinstance(outer, ast.If | ast.While | ast.IfExp | ast.Assert) and outer.test is inner:
+        return
+    if any(ctx.kind(value).is_traced for value in node.values[:-1]):
+        word = "and" if isinstance(node.op, ast.And) else "or"
+        yield ctx.finding(node, f"this branch by `{word}` {_NO_VALUE}")
+
+
+def _where_statement(node: ast.If, ctx: Context) -> Fix | None:
+    """The fix for `if t: name = a` with or without `else: name = b`."""
+    then = _assignment(node.body)
+    other = _assignment(node.orelse) if node.orelse else None
+    if then is None or (node.orelse and (other is None or other[0] != then[0])):
+        return None
+    name, value = then
+    target = node.body[0]
+    assert isinstance(target, ast.Assign)
+    if other is not None:
+        return _where(node, node.test, value, other[1], f"{name} = ", ctx)
+    old = next((load for load in ast.walk(value) if isinstance(load, ast.Name) and load.id == name), None)
+    return _where(node, node.test, value, old, f"{name} = ", ctx) if old is not None else None
+
+
+def _assignment(body: list[ast.stmt]) -> tuple[str, ast.expr] | None:
+    match body:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=value)]:
+            return name, value
+        case _:
+            return None
+
+
+def _where(
+    whole: ast.stmt | ast.expr, test: ast.expr, then: ast.expr, other: ast.expr, prefix: str, ctx: Context
+) -> Fix | None:
+    one, two = ctx.kind(then), ctx.kind(other)
+    if not isinstance(one, Tensor) or not isinstance(two, Tensor) or not one.root or one.root != two.root:
+        return None  # `torch.where` needs one shape
+    condition = _condition(test, ctx)
+    imports = ctx.imports("import torch")
+    if condition is None or imports is None:
+        return None
+    code = f"{prefix}torch.where({condition}, {ctx.text(then)}, {ctx.text(other)})"
+    title = "choose between both sides with `torch.where`"
+    return ctx.fix(title, ctx.replace(whole, code), *imports, applicability=Applicability.UNSAFE)
+
+
+def _condition(test: ast.expr, ctx: Context) -> str | None:
+    """The condition as one boolean tensor."""
+    match test:
+        case ast.BoolOp():
+            parts = [_condition(value, ctx) for value in test.values]
+            if any(part is None for part in parts):
+                return None
+            sign = " & " if isinstance(test.op, ast.And) else " | "
+            return sign.join(f"({part})" for part in parts)
+        case ast.UnaryOp(op=ast.Not()):
+            inner = _condition(test.operand, ctx)
+            simple = isinstance(test.operand, ast.Name | ast.Call | ast.Attribute | ast.Subscript)
+            return None if inner is None else f"~{inner}" if simple else f"~({inner})"
+        case _:
+            kind = ctx.kind(test)
+            if not isinstance(kind, Tensor):
+                return None
+            return ctx.text(test) if kind.is_bool else f"({ctx.text(test)}) != 0"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -17,14 +18,23 @@ import click
 
 from tpulint import __version__
 from tpulint.finding import FileError, Finding
-from tpulint.settings import Selectors, Settings, SettingsError, check_selectors, load, patterns
+from tpulint.invocation import Given, UsageError, asked_for
+from tpulint.settings import SettingsError
 
 if TYPE_CHECKING:
+    from tpulint.fixture import Case
     from tpulint.report.paint import Paint
     from tpulint.rule import Rule
 
 CLEAN, FINDINGS, ERROR, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
-_STDIN = "-"
+_NEEDS = "verify needs {}, which is not installed: pip install 'tpulint[verify]'"
+_TOPOLOGIES = {
+    "v4": "v4:2x2x1",
+    "v5e": "v5e:2x2",
+    "v5p": "v5p:2x2x1",
+    "v6e": "v6e:2x2",
+    "tpu7x": "tpu7x:2x2x1",
+}
 _TEXT_FORMATS = ("full", "concise")
 
 
@@ -48,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return ERROR
-    except SettingsError as error:
+    except (SettingsError, UsageError) as error:
         _complain(str(error))
         return ERROR
     except BrokenPipeError:
@@ -151,15 +161,16 @@ def check(
     """
     if statistics and output_format not in (*_TEXT_FORMATS, "json"):
         raise click.UsageError("--statistics is for the formats full, concise and json")
-    settings, files, stdin, errors = _input(paths, quiet=quiet, **choices)
+    given = _given(paths, choices, quiet=quiet)
+    errors = list(given.errors)
     if show_files:
-        _write("".join(f"{file}\n" for file in files))
+        _write("".join(f"{file}\n" for file in given.files))
         return _finish(errors, CLEAN)
     findings: list[Finding] = []
-    if files or stdin:
+    if given:
         from tpulint.engine.run import analyse
 
-        analysis = analyse(files, settings, jobs=jobs, cache=not no_cache, stdin=stdin)
+        analysis = analyse(given.files, given.settings, jobs=jobs, cache=not no_cache, stdin=given.stdin)
         findings = analysis.findings
         errors += analysis.errors
     from tpulint.report.paint import Paint, paint_for
@@ -201,13 +212,21 @@ def fix(
     PATH is as for `check`; with - the fixed text goes to standard output.
     With --diff the exit code is 1 if anything would change.
     """
-    settings, files, stdin, errors = _input(paths, quiet=quiet, **choices)
-    if not files and not stdin:
+    given = _given(paths, choices, quiet=quiet)
+    errors = list(given.errors)
+    if not given:
         return _finish(errors, CLEAN)
     from tpulint.engine.fix import fix as fixed
     from tpulint.report.paint import paint_for
 
-    result = fixed(files, settings, jobs=jobs, cache=not no_cache, unsafe=unsafe_fixes, stdin=stdin)
+    result = fixed(
+        given.files,
+        given.settings,
+        jobs=jobs,
+        cache=not no_cache,
+        unsafe=unsafe_fixes,
+        stdin=given.stdin,
+    )
     errors += result.errors
     if diff:
         from tpulint.report.diff import render
@@ -217,10 +236,10 @@ def fix(
             _write(render(change.path, change.before, change.after, paint))
         return _finish(errors, FINDINGS if result.changes and not exit_zero else CLEAN)
     stream = sys.stdout
-    if stdin:
+    if given.stdin:
         stream = sys.stderr
         sys.stdout.flush()
-        sys.stdout.buffer.write(result.changes[0].data if result.changes else stdin[1])
+        sys.stdout.buffer.write(result.changes[0].data if result.changes else given.stdin[1])
         sys.stdout.buffer.flush()
     else:
         for change in result.changes:
@@ -238,6 +257,68 @@ def fix(
         _write(applied(result.applied, names, len(result.changes), paint), stream)
     _write(_report(result.remaining, errors, output_format, paint, summary=summary), stream)
     return _finish(errors, FINDINGS if result.remaining and not exit_zero else CLEAN)
+
+
+@cli.command()
+@click.argument("which", nargs=-1, metavar="[CODE|RULE|CASE]...")
+@click.option("--tpu", "tpus", multiple=True, metavar="NAME", help="Compile for this TPU: v5e, v6e:2x4, ...")
+@click.option(
+    "--platform",
+    type=click.Choice(["auto", "cpu", "gpu", "tpu"]),
+    default="auto",
+    show_default=True,
+    help="Where to run; the CPU where that is not there.",
+)
+@click.option("--timeout", type=click.FloatRange(min=1), default=120.0, help="Seconds for each step.")
+@click.option("--fixtures", type=click.Path(path_type=Path), help="The folder that holds the cases.")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Execute this many cases at a time.")
+@click.option("-q", "--quiet", is_flag=True, help="Tell only of cases that are not verified.")
+@click.option("--output-format", type=click.Choice(["table", "json"]), default="table", help="The form.")
+@_COLOR
+def verify(
+    which: tuple[str, ...],
+    tpus: tuple[str, ...],
+    platform: str,
+    timeout: float,
+    fixtures: Path | None,
+    jobs: int | None,
+    quiet: bool,
+    output_format: str,
+    color: str,
+) -> int:
+    """Execute the rules' fixtures: in plain PyTorch, on torchax, jitted, and compiled for TPU.
+
+    All of them, or those of a rule, or one: TPU301, item-in-traced-code, item_in_traced_code/example.
+    Exits 1 if any failed, 2 if none was executed.
+    """
+    try:
+        from tpulint.verify import Options, State, case_state, exit_status, missing_packages
+        from tpulint.verify import verify as execute
+    except ModuleNotFoundError as error:
+        raise click.UsageError(_NEEDS.format(error.name)) from None
+    if missing := missing_packages():
+        raise click.UsageError(_NEEDS.format(", ".join(missing)))
+    from tpulint.registry import rules as registered
+    from tpulint.report import verification
+    from tpulint.report.paint import paint_for
+
+    codes = {rule.folder: rule.code for rule in registered()}
+    paint = paint_for(sys.stdout, color)
+    options = Options(timeout=timeout, platform=platform, jobs=jobs)
+    if tpus:
+        options = replace(options, tpus=tuple(_TOPOLOGIES.get(name, name) for name in tpus))
+    results = []
+    table = output_format == "table"
+    if table and not quiet:
+        _write(verification.heading(paint))
+    notes = partial(_complain, kind="note")
+    for group in verification.by_case(execute(_cases(which, fixtures, codes), _fixed, options, notes)):
+        results += group
+        if table and not (quiet and case_state(group) is State.VERIFIED):
+            _write(verification.case(group, codes.get(group[0].rule, ""), paint))
+            sys.stdout.flush()
+    _write(verification.summary(results, codes, paint) if table else verification.render_json(results, codes))
+    return exit_status(results)
 
 
 @cli.command()
@@ -272,68 +353,48 @@ def version() -> None:
     _write(f"tpulint {__version__}\n")
 
 
-def _input(
-    paths: tuple[str, ...], *, quiet: bool, stdin_filename: str | None, **choices: Any
-) -> tuple[Settings, tuple[Path, ...], tuple[str, bytes] | None, list[FileError]]:
-    """The settings, the files and the standard input that a command line asks for."""
-    if _STDIN in paths:
-        if len(paths) > 1:
-            raise click.UsageError("`-` stands alone: standard input cannot be checked beside files")
-        name = os.path.abspath(stdin_filename) if stdin_filename else _STDIN
-        settings = _settings(Path(name).parent if stdin_filename else Path.cwd(), **choices)
-        data = sys.stdin.buffer.read()
-        return settings, (), (name, data), []
-    if stdin_filename is not None:
-        raise click.UsageError("--stdin-filename goes with `-`")
-    from tpulint.engine.select import select
-
-    given = [os.path.abspath(path) for path in paths or (".",)]
-    start = Path(os.path.commonpath(given))
-    settings = _settings(start if start.is_dir() else start.parent, **choices)
-    selection = select(given, settings)
-    if not selection.files and not selection.errors and not quiet:
+def _given(paths: tuple[str, ...], choices: Mapping[str, Any], *, quiet: bool) -> Given:
+    given = asked_for(paths, **choices)
+    if not given and not given.errors and not quiet:
         _complain("no Python files to check", kind="note")
-    return settings, selection.files, None, list(selection.errors)
+    return given
 
 
-def _settings(
-    start: Path,
-    *,
-    config: Path | None,
-    isolated: bool,
-    select: tuple[str, ...],
-    ignore: tuple[str, ...],
-    extend_select: tuple[str, ...],
-    exclude: tuple[str, ...],
-    extend_exclude: tuple[str, ...],
-    force_exclude: bool,
-) -> Settings:
-    if config is not None and isolated:
-        raise click.UsageError("--config and --isolated exclude each other")
-    settings = load(start, config, isolated)
+def _cases(which: tuple[str, ...], fixtures: Path | None, codes: Mapping[str, str]) -> list[Case]:
+    """The fixture cases that a command line names; the folder is the one here, or the checkout's own."""
+    from tpulint.fixture import cases
 
-    def globs(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
-        return patterns(_commas(values), option, base=Path.cwd(), root=settings.root)
-
-    settings = replace(
-        settings,
-        exclude=globs("--exclude", exclude) if exclude else settings.exclude,
-        extend_exclude=settings.extend_exclude + globs("--extend-exclude", extend_exclude),
-        force_exclude=force_exclude or settings.force_exclude,
-        command_line=Selectors(
-            select=_commas(select) if select else None,
-            ignore=_commas(ignore),
-            extend_select=_commas(extend_select),
-        ),
-    )
-    check_selectors(settings, _known_rules)
-    return settings
+    here, own = Path("fixtures"), Path(__file__).parents[1] / "fixtures"
+    folder = fixtures or (here if here.is_dir() else own)
+    if not folder.is_dir():
+        raise click.UsageError(f"there is no folder `{folder}` with cases; name it with --fixtures")
+    found = cases(folder)
+    if not found:
+        raise click.UsageError(f"`{folder}` holds no cases")
+    chosen = set()
+    for word in which:
+        text = word.strip("/")
+        matching = {
+            case.folder
+            for case in found
+            if text.replace("-", "_") in (case.rule, f"{case.rule}/{case.name}".replace("-", "_"))
+            or text == case.name
+            or codes.get(case.rule, " ").startswith(text)
+        }
+        if not matching:
+            raise click.UsageError(f"no case in `{folder}` is called `{word}`, nor is a rule with cases")
+        chosen |= matching
+    return [case for case in found if not which or case.folder in chosen]
 
 
-def _known_rules() -> Iterable[tuple[str, str]]:
-    from tpulint.registry import rules as registered
+def _fixed(case: Case) -> Mapping[str, str]:
+    """What `fix` makes of a case; the very texts where it changes nothing."""
+    from tpulint.fixture import strip_wants
+    from tpulint.testing import fixed
 
-    return [(rule.code, rule.name) for rule in registered()]
+    plain = {path: strip_wants(text) for path, text in case.before.items()}
+    after = fixed(case)
+    return case.before if after == plain else after
 
 
 def _rule(text: str) -> Rule:
@@ -397,7 +458,3 @@ def _write(text: str, stream: TextIO | None = None) -> None:
 
 def _complain(text: str, kind: str = "error") -> None:
     print(f"{kind}: {text}", file=sys.stderr)
-
-
-def _commas(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(item.strip() for value in values for item in value.split(",") if item.strip())

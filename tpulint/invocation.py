@@ -1,0 +1,96 @@
+"""What a command line asks for: the settings under it, and the files or the standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tpulint.finding import FileError
+from tpulint.settings import Selectors, Settings, check_selectors, load, patterns
+
+_STDIN = "-"
+
+
+class UsageError(Exception):
+    """Arguments that contradict each other, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The work of one run; false where there is none."""
+
+    settings: Settings
+    files: tuple[Path, ...] = ()
+    stdin: tuple[str, bytes] | None = None
+    errors: tuple[FileError, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.files) or self.stdin is not None
+
+
+def asked_for(
+    paths: tuple[str, ...],
+    *,
+    stdin_filename: str | None,
+    config: Path | None,
+    isolated: bool,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    extend_select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    extend_exclude: tuple[str, ...],
+    force_exclude: bool,
+) -> Given:
+    """The settings of the project that the paths lie in, overlaid by the options, and what to work on."""
+    if config is not None and isolated:
+        raise UsageError("--config and --isolated exclude each other")
+    if _STDIN in paths and len(paths) > 1:
+        raise UsageError("`-` stands alone: standard input cannot be checked beside files")
+    if stdin_filename is not None and _STDIN not in paths:
+        raise UsageError("--stdin-filename goes with `-`")
+    name = os.path.abspath(stdin_filename) if stdin_filename else _STDIN
+    given = [name] if _STDIN in paths else [os.path.abspath(path) for path in paths or (".",)]
+    file = load(_folder(given), config, isolated)
+
+    def globs(option: str, values: tuple[str, ...]) -> tuple[str, ...]:
+        return patterns(_commas(values), option, base=Path.cwd(), root=file.root)
+
+    settings = replace(
+        file,
+        exclude=globs("--exclude", exclude) if exclude else file.exclude,
+        extend_exclude=file.extend_exclude + globs("--extend-exclude", extend_exclude),
+        force_exclude=force_exclude or file.force_exclude,
+        command_line=Selectors(
+            select=_commas(select) if select else None,
+            ignore=_commas(ignore),
+            extend_select=_commas(extend_select),
+        ),
+    )
+    check_selectors(settings, _known_rules)
+    if _STDIN in paths:
+        return Given(settings, stdin=(name, sys.stdin.buffer.read()))
+    from tpulint.engine.select import select as selected
+
+    selection = selected(given, settings)
+    return Given(settings, selection.files, None, selection.errors)
+
+
+def _folder(given: list[str]) -> Path:
+    """Where the search for settings starts: the folder that all the paths lie in."""
+    if given == [_STDIN]:
+        return Path.cwd()
+    common = Path(os.path.commonpath(given))
+    return common if common.is_dir() else common.parent
+
+
+def _known_rules() -> Iterable[tuple[str, str]]:
+    from tpulint.registry import rules
+
+    return [(rule.code, rule.name) for rule in rules()]
+
+
+def _commas(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(item.strip() for value in values for item in value.split(",") if item.strip())

@@ -81,7 +81,7 @@ demo: .venv/.for-demo
 		2>.demo/fixed.log >.demo/fixed.txt || { cat .demo/fixed.log; exit 1; }
 	@cat .demo/fixed.txt
 	@echo; diff .demo/original.txt .demo/fixed.txt && \
-		echo "Both printed the same; torchax executed $$(cat .demo/operations) operations."
+		echo "Both printed the same; torchax executed $$(grep -o '[0-9]*' .demo/operations | head -1) operations."
 
 clean:
 	rm -rf .demo .corpus .benchmark .tpulint_cache .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info

@@ -13,7 +13,8 @@ from tpulint.engine.cache import Cache, FileCache, MemoryCache, key, tool_digest
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
 from tpulint.finding import FileError, Finding
 from tpulint.model.facts import ModuleFacts
-from tpulint.model.project import ProjectFacts, link, visible_digests
+from tpulint.model.project import ProjectFacts, link
+from tpulint.model.visibility import visible_digests
 from tpulint.settings import Settings
 
 #: Less source than this, in bytes, is done sooner in one process.

@@ -181,7 +181,7 @@ def _result(
     elif bare in FLOATING:
         dtype = "float"
     else:
-        dtype = base.dtype if base is not None and (name in ELEMENTWISE or word == "tensor") else ""
+        dtype = base.dtype if base is not None and word in ("tensor", "tensor|tensors") else ""
         if bare in ("where", "cat", "stack"):
             dtypes = {kind.dtype for kind in operands[1 if bare == "where" else 0 :] if isinstance(kind, Tensor)}
             dtype = dtypes.pop() if len(dtypes) == 1 else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -42,6 +41,11 @@ class ProjectFacts:
         self.modules: dict[str, ModuleFacts] = {}
         for module in modules:
             self.modules.setdefault(module.name, module)
+        #: For each module those of the project that it imports.
+        self.imports: dict[str, set[str]] = {
+            name: {found[0].name for target in facts.imports if (found := self.split(target)) is not None}
+            for name, facts in self.modules.items()
+        }
         self.reach: dict[str, Step] = {}
         self._resolved: dict[str, str] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
@@ -197,15 +201,13 @@ class ProjectFacts:
         seen = {module}
         waiting = [module]
         while waiting:
-            facts = self.modules.get(waiting.pop())
-            if facts is None:
-                continue
-            yield facts
-            for target in facts.imports:
-                found = self.split(target)
-                if found is not None and found[0].name not in seen:
-                    seen.add(found[0].name)
-                    waiting.append(found[0].name)
+            name = waiting.pop()
+            facts = self.modules.get(name)
+            if facts is not None:
+                yield facts
+                fresh = self.imports[name] - seen
+                seen |= fresh
+                waiting.extend(sorted(fresh))
 
     def trace_path(self, function: str) -> TracePath | None:
         """The chain by which tracing reaches a function, from the root on; None where it does not."""
@@ -288,26 +290,3 @@ def _owner(project: ProjectFacts, module: ModuleFacts, facts: FunctionFacts) -> 
 def _short(name: str) -> str:
     parts = name.split(".")
     return ".".join(parts[-2:]) if len(parts) > 1 and parts[-2][:1].isupper() else parts[-1]
-
-
-def visible_digests(project: ProjectFacts) -> dict[str, str]:
-    """For each module, a digest of all that the judgement of its file depends on besides its text.
-
-    That is the facts of the modules it can see through imports, and the chains that reach its
-    functions.
-    """
-    own = {name: hashlib.blake2b(repr(facts).encode(), digest_size=12).digest() for name, facts in project.modules.items()}
-    chains: dict[str, list[str]] = {}
-    for function in project.reach:
-        found = project.split(function)
-        if found is not None:
-            chains.setdefault(found[0].name, []).append(repr(project.trace_path(function)))
-    result: dict[str, str] = {}
-    for name in project.modules:
-        digest = hashlib.blake2b(digest_size=16)
-        for module in sorted(facts.name for facts in project.program(name)):
-            digest.update(own[module])
-        for chain in sorted(chains.get(name, ())):
-            digest.update(chain.encode())
-        result[name] = digest.hexdigest()
-    return result

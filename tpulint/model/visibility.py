@@ -1,0 +1,77 @@
+"""What each module can see of the others, as digests that change when any of it changes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from tpulint.model.project import ProjectFacts
+
+
+def visible_digests(project: ProjectFacts) -> dict[str, str]:
+    """For each module, a digest of all that the judgement of its file depends on besides its text.
+
+    That is the facts of the modules that it sees through imports, and the chains that reach its
+    functions. Modules that import each other share what they see, so each group of them is digested
+    once, from its own facts and the digests of the groups that it imports: linear in the project.
+    """
+    seen: dict[str, bytes] = {}
+    for group in components(project.imports):
+        parts = sorted(_digest(repr(project.modules[name]).encode()) for name in group)
+        below = {seen[target] for name in group for target in project.imports[name] if target not in group}
+        digest = _digest(b"".join([*parts, *sorted(below)]))
+        seen.update(dict.fromkeys(group, digest))
+    chains: dict[str, list[str]] = {}
+    for function in project.reach:
+        found = project.split(function)
+        if found is not None:
+            chains.setdefault(found[0].name, []).append(f"{function} {project.trace_path(function)!r}")
+    return {
+        name: _digest(digest, *(chain.encode() for chain in sorted(chains.get(name, ())))).hex()
+        for name, digest in seen.items()
+    }
+
+
+def _digest(*parts: bytes) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def components(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
+    """Groups of nodes that reach each other, each behind all the groups that it points to (Tarjan)."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    stacked: set[str] = set()
+    groups: list[frozenset[str]] = []
+    for start in edges:
+        if start in number:
+            continue
+        walk = [(start, iter(edges[start]))]
+        number[start] = lowest[start] = len(number)
+        stack.append(start)
+        stacked.add(start)
+        while walk:
+            node, targets = walk[-1]
+            for target in targets:
+                if target not in number:
+                    number[target] = lowest[target] = len(number)
+                    stack.append(target)
+                    stacked.add(target)
+                    walk.append((target, iter(edges[target])))
+                    break
+                if target in stacked:
+                    lowest[node] = min(lowest[node], number[target])
+            else:
+                walk.pop()
+                if walk:
+                    lowest[walk[-1][0]] = min(lowest[walk[-1][0]], lowest[node])
+                if lowest[node] == number[node]:
+                    cut = stack.index(node)
+                    group = frozenset(stack[cut:])
+                    del stack[cut:]
+                    stacked -= group
+                    groups.append(group)
+    return groups

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tpulint.fixture import cases
-from tpulint.verify import Options, Result, State, case_state, exit_status, missing_packages, verify
+from tpulint.verify import (
+    Options,
+    Result,
+    State,
+    case_state,
+    case_states,
+    exit_status,
+    missing_packages,
+    verify,
+)
+from tpulint.verify.claims import Claim, Outcome, Word
 
 pytestmark = pytest.mark.skipif(bool(missing_packages()), reason="tpulint[verify] is not installed")
 
@@ -79,6 +92,18 @@ MUTANTS = {
         "return _crash() if 'torchax' in sys.modules else x",
         "return x + 0",
         'claim = {"eager": "crashes"}\n' + INPUTS,
+        None,
+    ),
+    "right_moves_of_data_born_on_the_host": Mutant(
+        "return torch.stack([row.cuda() for row in x * 2])",
+        'return torch.stack([row.to("jax") for row in x * 2])',
+        "inputs_on_host = True\n" + CUDA,
+        None,
+    ),
+    "right_with_a_round_trip_of_the_users_own": Mutant(
+        "return torch.sigmoid((x.cpu() * 2).cuda())",
+        'return torch.sigmoid((x.cpu() * 2).to("jax"))',
+        CUDA,
         None,
     ),
     # What is wrong is not.
@@ -286,3 +311,39 @@ def test_nothing_executed_is_not_green(tmp_path: Path) -> None:
     ]
     assert exit_status(rows) == 2
     assert exit_status([]) == 2
+
+
+def torchvision_loads() -> bool:
+    code = "import torchvision.io.image as image; assert image._has_image_ops()"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_what_ran_by_a_stand_in_proves_nothing_of_torchvision(tmp_path: Path) -> None:
+    if importlib.util.find_spec("torchvision") is None or torchvision_loads():
+        pytest.skip("torchvision is not installed, or its own operators load")
+    before = "from torchvision.io import read_file\n    return read_file('data.bin').sum() + x"
+    after = "import numpy as np\n    return torch.from_numpy(np.fromfile('data.bin', np.uint8)).sum() + x"
+    recipe = (
+        'claim = {"eager": "crashes"}\nimport os, torch\nfrom pathlib import Path\n'
+        "def inputs(): return (torch.zeros(2),)\n"
+        "def call(module, x):\n    os.chdir(Path(module.__file__).parent)\n    return module.f(x)\n"
+    )
+    for name, fix in (("fixed", after), ("left", before + " * 1"), ("unfixed", None)):
+        write(tmp_path / "rule" / name, Mutant(before, fix, recipe, None))
+        (tmp_path / "rule" / name / "data.bin").write_bytes(b"data")
+    rows = run(tmp_path)
+    found = [(row.case, row.stage, row.side, row.state) for row in rows if row.stage != "reference"]
+    assert found == [
+        ("fixed", "eager", "original", State.NOT_RUN),
+        ("fixed", "eager", "fixed", State.VERIFIED),
+        ("left", "eager", "original", State.NOT_RUN),
+        ("left", "eager", "fixed", State.FAILED),
+        ("unfixed", "eager", "original", State.NOT_RUN),
+    ], rows
+    assert list(case_states(rows).values()) == [State.VERIFIED, State.FAILED, State.NOT_RUN]
+
+
+def test_a_messages_first_line_is_enough() -> None:
+    raised = Outcome(Word.RAISES, "first\n\nsecond", "ValueError")
+    assert str(raised) == "raises ValueError: first"
+    assert Claim(Word.RAISES, "ValueError", "second").holds(raised)

@@ -20,10 +20,13 @@ class Word(StrEnum):
     NOTHING = "nothing to compare"
     HANGS = "hangs"
     BROKEN = "broken"
+    STOOD_IN = "stood in for"
 
+
+_LINE = 300
 
 # What no claim may ask for: these say that the case itself, not the code in it, went wrong.
-_UNCLAIMABLE = {Word.NOTHING, Word.HANGS, Word.BROKEN}
+_UNCLAIMABLE = {Word.NOTHING, Word.HANGS, Word.BROKEN, Word.STOOD_IN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +38,11 @@ class Outcome:
     error: str = ""
 
     def __str__(self) -> str:
-        if self.word is Word.RAISES:
-            return f"raises {self.error}: {self.detail}" if self.detail else f"raises {self.error}"
-        return f"{self.word}: {self.detail}" if self.detail else str(self.word)
+        head = f"raises {self.error}" if self.word is Word.RAISES else str(self.word)
+        # Compilers' messages go on for pages; the first line says what it is.
+        lines = self.detail.strip().splitlines() or [""]
+        first = lines[0] if len(lines[0]) <= _LINE else lines[0][: _LINE - 3] + "..."
+        return f"{head}: {first}" if first else head
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tpulint.verify.claims import Claim, Outcome, Word
 from tpulint.verify.recipe import Recipe
-from tpulint.verify.result import State
+from tpulint.verify.result import Side, State
 from tpulint.verify.values import Comparison, Scalar, Tolerance, arrays, compare
 from tpulint.verify.worker import Call
 from tpulint.verify.zygote import Ending
@@ -24,15 +24,19 @@ def death(ending: Ending) -> Outcome | None:
     return None
 
 
-def outcome(ending: Ending, reference: Sequence[Call], recipe: Recipe, notes: set[str]) -> Outcome:
+def outcome(
+    ending: Ending, reference: Sequence[Call], recipe: Recipe, notes: set[str], side: Side
+) -> Outcome:
     """What a stage on torchax came to, beside the reference; remarks go into `notes`."""
     if (died := death(ending)) is not None:
         return died
     assert ending.report is not None
+    if ending.report.stood_in:
+        return stood_in(ending.report.stood_in)
     if not ending.report.calls:
         return Outcome(Word.BROKEN, "no call was made")
     pairs = list(zip(ending.report.calls, reference, strict=False))
-    judged = [_of_call(call, expected, recipe, notes) for call, expected in pairs]
+    judged = [_of_call(call, expected, recipe, notes, side) for call, expected in pairs]
     index = min(range(len(judged)), key=lambda i: _WEIGHT.index(judged[i].word))
     worst = judged[index]
     if index and worst.word in (Word.DIFFERS, Word.RAISES):
@@ -42,7 +46,12 @@ def outcome(ending: Ending, reference: Sequence[Call], recipe: Recipe, notes: se
     return worst
 
 
-def _of_call(call: Call, expected: Call, recipe: Recipe, notes: set[str]) -> Outcome:
+def stood_in(names: Iterable[str]) -> Outcome:
+    """The outcome of a run under torchax that needed what is not there."""
+    return Outcome(Word.STOOD_IN, f"torchvision's compiled {', '.join(names)} did not load")
+
+
+def _of_call(call: Call, expected: Call, recipe: Recipe, notes: set[str], side: Side) -> Outcome:
     if call.error is not None:
         return Outcome(Word.RAISES, call.error[1], call.error[0])
     comparison: Comparison = compare(expected.value, call.value, recipe.tolerance)
@@ -53,7 +62,9 @@ def _of_call(call: Call, expected: Call, recipe: Recipe, notes: set[str]) -> Out
         return Outcome(Word.NOTHING)
     if any(array.place == "host" for array in arrays(call.value)):
         return Outcome(Word.HOST, "the result is a host tensor")
-    if call.computed_on_host:
+    # Data that the original itself takes to a device is the user's own doing: a fix may do it too.
+    own = expected.moved if side == "fixed" or recipe.inputs_on_host else frozenset[str]()
+    if call.from_host - own:
         if not recipe.round_trip:
             return Outcome(Word.HOST, "computed on the host from the inputs, then moved back")
         notes.add(f"round trip: {recipe.round_trip}")
@@ -88,4 +99,6 @@ def of_compilation(ending: Ending) -> Outcome:
 
 def verdict(claim: Claim, outcome: Outcome) -> State:
     """Verified if what happened is what was claimed."""
+    if outcome.word is Word.STOOD_IN:
+        return State.NOT_RUN
     return State.VERIFIED if claim.holds(outcome) else State.FAILED

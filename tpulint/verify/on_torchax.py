@@ -1,16 +1,16 @@
 """Watches what torchax really executes, and where host data enters it.
 
 `python -m tpulint.verify.on_torchax COUNT script.py [argument ...]` runs a script as python would and
-leaves the number of operations that torchax executed in the file COUNT.
+leaves in the file COUNT, as JSON, the number of operations that torchax executed and the names of
+torchvision's operators that had to be stood in for.
 """
 
 from __future__ import annotations
 
 import atexit
 import functools
-import hashlib
+import json
 import os
-import pickle
 import runpy
 import sys
 from collections import Counter
@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from tpulint.verify import torchvision_standin
+from tpulint.verify.fingerprint import fingerprint
 
 
 class Watch:
@@ -111,24 +112,6 @@ class Watch:
             self.entered[fingerprint(data)] += 1
 
 
-def fingerprint(data: Any) -> str:
-    """What tells one piece of host data from another: a digest of dtype, shape and bytes."""
-    import torch
-
-    if isinstance(data, torch.Tensor):
-        plain = data.detach().cpu().contiguous()
-        described = (
-            f"{plain.dtype}{tuple(plain.shape)}".encode()
-            + plain.flatten().view(torch.uint8).numpy().tobytes()
-        )
-    else:
-        try:
-            described = pickle.dumps(data)
-        except Exception:  # whatever it is, its text is all there is to tell it by
-            described = repr(data).encode()
-    return hashlib.sha256(described).hexdigest()
-
-
 class _WatchOnImport(MetaPathFinder, Loader):
     """Installs the watch as soon as the program imports torchax; a program that never does pays nothing."""
 
@@ -164,7 +147,11 @@ def run_script(count: str, path: str, arguments: list[str]) -> None:
     sys.meta_path.insert(0, _WatchOnImport(watch))
     torchvision_standin.install()
     target = Path(count).resolve()
-    atexit.register(lambda: target.write_text(str(watch.operations)))
+
+    def leave_count() -> None:
+        target.write_text(json.dumps([watch.operations, sorted(torchvision_standin.used)]))
+
+    atexit.register(leave_count)
     runpy.run_path(path, run_name="__main__")
 
 

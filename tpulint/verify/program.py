@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tpulint.verify import judge
 from tpulint.verify.claims import Outcome, Word
 from tpulint.verify.recipe import Recipe
 
@@ -30,6 +32,7 @@ class Ended:
     printed: str
     errors: str
     operations: int = 0
+    stood_in: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,9 @@ class Launch:
         with tempfile.TemporaryDirectory(prefix="tpulint-count-") as place:
             count = Path(place, "count")
             ended = self._run(["-m", "tpulint.verify.on_torchax", str(count), main], folder)
-            operations = int(count.read_text()) if count.exists() else 0
-        return Ended(ended.status, ended.printed, ended.errors, operations)
+            # A program that dies leaves no count, and is judged by its death.
+            operations, used = json.loads(count.read_text()) if count.exists() else (0, [])
+        return Ended(ended.status, ended.printed, ended.errors, operations, tuple(used))
 
     def _run(self, start: list[str], folder: Path) -> Ended:
         with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
@@ -91,6 +95,8 @@ def outcome(ended: Ended, reference: Ended, recipe: Recipe, notes: set[str]) -> 
     """What a program came to beside the reference's print."""
     if (died := _death(ended)) is not None:
         return died
+    if ended.stood_in:
+        return judge.stood_in(ended.stood_in)
     ours, theirs = (_lines(side, recipe.ignore_lines) for side in (ended, reference))
     if not ours:
         return Outcome(Word.NOTHING)

@@ -24,8 +24,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
 from tpulint.verify import torchvision_standin
+from tpulint.verify.fingerprint import fingerprint
 
 _ACCELERATORS = ("cuda", "jax", "privateuseone")
+_FROM_DATA = {torch.tensor, torch.as_tensor}
 _MOVES = {torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu}
 
 
@@ -54,6 +56,11 @@ def on_accelerator(tensor: torch.Tensor) -> torch.Tensor:
 class OnCpu(TorchFunctionMode):  # type: ignore[misc]
     """Sends what is meant for an accelerator to the CPU, in each call of torch's API."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.moved: set[str] = set()
+        """Fingerprints of the data that the code moves between devices, or gives to one."""
+
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -66,6 +73,8 @@ class OnCpu(TorchFunctionMode):  # type: ignore[misc]
         if func is torch.Tensor.is_pinned:
             return False
         made = is_accelerator(kwargs.get("device"))
+        if made and func in _FROM_DATA and (args or "data" in kwargs):
+            self.moved.add(fingerprint(args[0] if args else kwargs["data"]))
         if made:
             kwargs["device"] = "cpu"
         if kwargs.get("pin_memory"):
@@ -90,6 +99,9 @@ class OnCpu(TorchFunctionMode):  # type: ignore[misc]
             result = tensor.to(*rest, **kwargs)
         else:
             there, result = func is torch.Tensor.cuda, tensor
+        if there is not None:
+            # Both, since `.to(device, dtype)` may convert before or after the move.
+            self.moved |= {fingerprint(tensor), fingerprint(result)}
         if there is not None and result is tensor and there != here:
             result = tensor.clone()
         if there or (there is None and here):
@@ -182,7 +194,7 @@ def _with_cpu_argument(function: Callable[..., Any], name: str, position: int) -
 
 
 @contextlib.contextmanager
-def emulation() -> Iterator[None]:
+def emulation() -> Iterator[OnCpu]:
     """Make accelerators mean the CPU. What is patched stays so: a process does this once and ends."""
     _name_the_jax_device()
     for name, replacement in _cuda_replacements().items():
@@ -193,8 +205,8 @@ def emulation() -> Iterator[None]:
     torch.load = _with_cpu_argument(torch.load, "map_location", 1)
     torch.set_default_device = _with_cpu_argument(torch.set_default_device, "device", 0)
     DeviceContext.__init__ = _with_cpu_argument(DeviceContext.__init__, "device", 1)
-    with OnCpu():
-        yield
+    with OnCpu() as mode:
+        yield mode
 
 
 def run_script(path: str, arguments: list[str]) -> None:

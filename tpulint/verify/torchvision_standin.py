@@ -79,6 +79,10 @@ _VISION_SCHEMAS = (
 # By torchvision.io.ImageReadMode's numbers; 0 keeps the file's own form.
 _PIL_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
+used: set[str] = set()
+"""The operators that were stood in for in this process: a run under torchax proves nothing of the real ones,
+some of which crash there."""
+
 # A library's operators vanish with it.
 _kept: list[Any] = []
 
@@ -122,7 +126,7 @@ def _declare_vision() -> None:
         library.define(schema)
     # -1 is what a build without CUDA answers: nothing to compare versions with.
     library.impl("_cuda_version", lambda: -1, "CompositeExplicitAutograd")
-    library.impl("nms", _nms, "CPU")
+    library.impl("nms", _noted("nms", _nms), "CPU")
     _kept.append(library)
 
 
@@ -131,14 +135,25 @@ def _declare_image() -> None:
     for schema in _IMAGE_SCHEMAS:
         library.define(schema)
     # Reading has no tensor argument from which torch could tell a backend.
-    library.impl("read_file", _read_file, "CompositeExplicitAutograd")
-    for name in ("decode_image", "decode_png", "decode_jpeg", "decode_webp"):
-        library.impl(name, _decode, "CPU")
-    library.impl("decode_gif", _decode_gif, "CPU")
-    library.impl("write_file", _write_file, "CPU")
-    library.impl("encode_png", _encode_png, "CPU")
-    library.impl("encode_jpeg", _encode_jpeg, "CPU")
+    library.impl("read_file", _noted("read_file", _read_file), "CompositeExplicitAutograd")
+    kernels: dict[str, Callable[..., Any]] = {
+        **dict.fromkeys(("decode_image", "decode_png", "decode_jpeg", "decode_webp"), _decode),
+        "decode_gif": _decode_gif,
+        "write_file": _write_file,
+        "encode_png": _encode_png,
+        "encode_jpeg": _encode_jpeg,
+    }
+    for name, kernel in kernels.items():
+        library.impl(name, _noted(name, kernel), "CPU")
     _kept.append(library)
+
+
+def _noted(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def noted(*args: Any) -> Any:
+        used.add(name)
+        return kernel(*args)
+
+    return noted
 
 
 def _nms(dets: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:

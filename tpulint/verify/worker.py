@@ -44,7 +44,10 @@ class Call:
     value: Value = field(default_factory=lambda: Opaque("nothing"))
     error: tuple[str, str] | None = None
     operations: int = 0
-    computed_on_host: bool = False
+    from_host: frozenset[str] = frozenset()
+    """Fingerprints of what entered torchax from the host and depends on the inputs."""
+    moved: frozenset[str] = frozenset()
+    """In the reference: fingerprints of what the code itself moves to a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class Report:
     recipe: Recipe | None = None
     broken: str = ""
     notes: tuple[str, ...] = ()
+    stood_in: tuple[str, ...] = ()
+    """torchvision's compiled operators that ran as stand-ins, since the real ones do not load."""
 
 
 class _BrokenCaseError(Exception):
@@ -73,7 +78,8 @@ def work(job: Job) -> Report:
         from tpulint.verify import torchvision_standin
 
         torchvision_standin.install()
-        return _reference(job, names) if job.stage == "reference" else _on_torchax(job, names)
+        report = _reference(job, names) if job.stage == "reference" else _on_torchax(job, names)
+        return dataclasses.replace(report, stood_in=tuple(sorted(torchvision_standin.used)))
     except _BrokenCaseError as error:
         return Report(broken=str(error))
 
@@ -92,7 +98,7 @@ def _reference(job: Job, names: Mapping[str, Any]) -> Report:
     from tpulint.verify import reference
 
     function, calls, notes = recipes.make_call(names), [], []
-    with reference.emulation():
+    with reference.emulation() as mode:
         try:
             module = _load(job)
         except BaseException as error:  # the case's own code may raise anything
@@ -102,8 +108,13 @@ def _reference(job: Job, names: Mapping[str, Any]) -> Report:
             if not job.recipe.inputs_on_host:
                 _mark(inputs, reference.on_accelerator)
             torch.manual_seed(0)
-            calls.append(_called(partial(function, module, *inputs), _kept(job, inputs)))
+            mode.moved.clear()
+            call = _called(partial(function, module, *inputs), _kept(job, inputs))
+            calls.append(dataclasses.replace(call, moved=frozenset(mode.moved)))
     return Report(calls=tuple(calls), notes=tuple(notes))
+
+
+_Run = tuple[Call, Mapping[str, int], set[str]]
 
 
 def _on_torchax(job: Job, names: Mapping[str, Any]) -> Report:
@@ -126,7 +137,7 @@ def _on_torchax(job: Job, names: Mapping[str, Any]) -> Report:
     except BaseException as error:  # the case's own code may raise anything
         return Report(calls=(_raised(error),))
     function = recipes.make_call(names)
-    runs: list[tuple[Call, Mapping[str, int], set[str]]] = []
+    runs: list[_Run] = []
     jit = _Jit(function, module)
     for inputs, _ in _inputs(names, module):
         own = _fingerprints(inputs)
@@ -151,18 +162,17 @@ def _on_torchax(job: Job, names: Mapping[str, Any]) -> Report:
         if job.stage == "tpu":
             # One compilation says it all; only values vary with the seed.
             break
-    hosted = job.stage == "eager" and _entries_differ(runs, job.recipe)
-    return Report(calls=tuple(dataclasses.replace(call, computed_on_host=hosted) for call, _, _ in runs))
+    if job.stage != "eager":
+        return Report(calls=tuple(call for call, _, _ in runs))
+    return Report(calls=tuple(_with_entries(run, runs, job.recipe) for run in runs))
 
 
-def _entries_differ(runs: list[tuple[Call, Mapping[str, int], set[str]]], recipe: Recipe) -> bool:
-    """Whether host data that depends on the inputs entered torchax; inputs that the code moves may."""
-    entries = [
-        {key: count for key, count in entered.items() if not (recipe.inputs_on_host and key in own)}
-        for call, entered, own in runs
-        if call.error is None
-    ]
-    return any(entered != entries[0] for entered in entries[1:])
+def _with_entries(run: _Run, runs: list[_Run], recipe: Recipe) -> Call:
+    """The call with the host data that entered in it alone; inputs that the code has to move may."""
+    call, entered, own = run
+    others = [other for completed, other, _ in runs if completed.error is None and other is not entered]
+    varying = {key for key, count in entered.items() if any(other.get(key) != count for other in others)}
+    return dataclasses.replace(call, from_host=frozenset(varying - (own if recipe.inputs_on_host else set())))
 
 
 def _load(job: Job) -> Any:
@@ -213,7 +223,7 @@ def _fingerprints(inputs: tuple[Any, ...]) -> set[str]:
     import torch
     from torch.utils import _pytree as pytree
 
-    from tpulint.verify.on_torchax import fingerprint
+    from tpulint.verify.fingerprint import fingerprint
 
     states = [
         leaf.state_dict() if isinstance(leaf, torch.nn.Module) else leaf

@@ -1,0 +1,25 @@
+"""What tells one piece of host data from another."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from typing import Any
+
+
+def fingerprint(data: Any) -> str:
+    """A digest of dtype, shape and bytes, or of whatever else makes the data."""
+    import torch
+
+    if isinstance(data, torch.Tensor):
+        plain = data.detach().cpu().contiguous()
+        described = (
+            f"{plain.dtype}{tuple(plain.shape)}".encode()
+            + plain.flatten().view(torch.uint8).numpy().tobytes()
+        )
+    else:
+        try:
+            described = pickle.dumps(data)
+        except Exception:  # whatever it is, its text is all there is to tell it by
+            described = repr(data).encode()
+    return hashlib.sha256(described).hexdigest()

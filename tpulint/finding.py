@@ -78,8 +78,8 @@ class Related:
 class Finding:
     """One place where code does not do on TPU what it does on a GPU.
 
-    `path` is absolute (or what standard input was called), `source_line` is the text of the first line of the span, without its line
-    ending, so that a report needs no second look at the file.
+    `path` is absolute (or what standard input was called), `source_line` is the text of the first line of
+    the span, without its line ending, so that a report needs no second look at the file.
     """
 
     path: str

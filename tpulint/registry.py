@@ -46,4 +46,6 @@ def _package_rules(name: str) -> list[Rule]:
                     found.append(rule)
         return found
     except Exception as error:  # a third party's package may fail in any way
-        raise RegistryError(f"the rules of `{name}` cannot be loaded: {type(error).__name__}: {error}") from error
+        raise RegistryError(
+            f"the rules of `{name}` cannot be loaded: {type(error).__name__}: {error}"
+        ) from error

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Related, Span
 from tpulint.model.imports import insertions, missing_imports
@@ -36,12 +36,13 @@ _C = TypeVar("_C", bound=Check)
 class Handler:
     """One function of a rule and the nodes that it wants.
 
-    `named` restricts calls to those whose callee ends in one of these identifiers; `traced`
-    restricts to code that tracing reaches.
+    `named` restricts calls to those whose callee ends in one of these identifiers, `where` nodes to those
+    that a quick look accepts, `traced` places to code that tracing reaches.
     """
 
     node: type[ast.AST]
     named: frozenset[str]
+    where: Callable[[Any], bool] | None
     traced: bool
     check: Check
 
@@ -73,11 +74,18 @@ class Rule:
         """The rule's page, in Markdown."""
         return sys.modules[self.module].__doc__ or ""
 
-    def on(self, node: type[ast.AST], *, named: Iterable[str] = (), traced: bool = False) -> Callable[[_C], _C]:
-        """Register a generator of findings for a node type; `ast.Module` is asked once per file."""
+    def on(
+        self,
+        node: type[ast.AST],
+        *,
+        named: Iterable[str] = (),
+        where: Callable[[Any], bool] | None = None,
+        traced: bool = False,
+    ) -> Callable[[_C], _C]:
+        """Register a generator of findings; see `Handler`. `ast.Module` is asked once per file."""
 
         def register(check: _C) -> _C:
-            self.handlers.append(Handler(node, frozenset(named), traced, check))
+            self.handlers.append(Handler(node, frozenset(named), where, traced, check))
             return check
 
         return register
@@ -129,7 +137,10 @@ class Context:
         function = self.scope.function
         if not isinstance(node, ast.Name) or function is None or not isinstance(function.node, FunctionNode):
             return False
-        return any(argument.arg == node.id for argument in parameters(function.node)) and node.id not in ("self", "cls")
+        return any(argument.arg == node.id for argument in parameters(function.node)) and node.id not in (
+            "self",
+            "cls",
+        )
 
     def data_dependent_size(self, call: ast.Call) -> ast.expr | None:
         """The argument that gives a factory of torch a size from a tensor's value, if one does."""
@@ -230,7 +241,11 @@ class Context:
     # findings and fixes
 
     def finding(
-        self, node: ast.expr | ast.stmt, message: str, fix: Fix | None = None, related: tuple[Related, ...] = ()
+        self,
+        node: ast.expr | ast.stmt,
+        message: str,
+        fix: Fix | None = None,
+        related: tuple[Related, ...] = (),
     ) -> Finding:
         """A finding at a node; one in traced code carries the chain from its root."""
         span = self.span(node)
@@ -243,9 +258,18 @@ class Context:
         source = self.module.source
         start, end = source.location(span.start), source.location(span.end)
         return Finding(
-            source.path, start, end, self.rule.code, self.rule.name, message, span, source.line(start.row), fix, related,
+            source.path,
+            start,
+            end,
+            self.rule.code,
+            self.rule.name,
+            message,
+            span,
+            source.line(start.row),
+            fix,
+            related,
             self.rule.url,
-        )  # fmt: skip
+        )
 
     def _chain(self) -> tuple[Related, ...]:
         path = self.trace_path
@@ -280,7 +304,9 @@ class Context:
         """
         source, span = self.module.source, self.span(statement)
         outer = self.parent(statement)
-        blocks = [value for value in vars(outer).values() if isinstance(value, list)] if outer is not None else []
+        blocks = (
+            [value for value in vars(outer).values() if isinstance(value, list)] if outer is not None else []
+        )
         if any(statement in block and len(block) == 1 for block in blocks):
             return self.edit(span, "pass")
         text = source.text

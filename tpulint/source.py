@@ -109,7 +109,9 @@ class Source:
     def span(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.excepthandler) -> Span:
         """The characters of a node, decorators left out."""
         assert node.end_lineno is not None and node.end_col_offset is not None
-        return Span(self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset))
+        return Span(
+            self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
+        )
 
     def location(self, offset: int) -> Location:
         """Row and column, from 1, of an offset."""
@@ -136,7 +138,9 @@ class Source:
             if token.type == tokenize.COMMENT and (match := _SUPPRESSION.search(token.string)):
                 codes = match["codes"]
                 found[token.start[0]] = (
-                    None if codes is None else frozenset(code.strip() for code in codes.split(",") if code.strip())
+                    None
+                    if codes is None
+                    else frozenset(code.strip() for code in codes.split(",") if code.strip())
                 )
         return found
 

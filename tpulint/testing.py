@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from tpulint.engine.cache import MemoryCache
 from tpulint.engine.desk import Unit
 from tpulint.engine.fix import fix_units
-from tpulint.engine.run import analyse_units
+from tpulint.engine.run import analyse_units, as_units
 from tpulint.finding import FileError, Finding
 from tpulint.fixture import Case, Want, strip_wants, wants
 from tpulint.settings import Settings
@@ -19,8 +19,7 @@ from tpulint.settings import Settings
 
 def _units(case: Case, files: Mapping[str, str]) -> dict[str, Unit]:
     """The files of a case, as if they lay beside each other in its folder."""
-    paths = {str(case.folder / relative): text for relative, text in files.items()}
-    return {path: Unit(path, text.encode()) for path, text in paths.items()}
+    return as_units({str(case.folder / relative): text.encode() for relative, text in files.items()})
 
 
 def findings(case: Case) -> list[Finding]:
@@ -37,7 +36,9 @@ def findings(case: Case) -> list[Finding]:
 def unmet(case: Case) -> tuple[list[Want], list[Finding]]:
     """Wants of a case that no finding meets, and findings that nothing wants."""
     found = findings(case)
-    due = [want for relative, text in case.before.items() for want in wants(text, str(case.folder / relative))]
+    due = [
+        want for relative, text in case.before.items() for want in wants(text, str(case.folder / relative))
+    ]
     missing = []
     for want in due:
         met = next((f for f in found if _meets(f, want)), None)

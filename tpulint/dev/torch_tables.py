@@ -30,9 +30,26 @@ def _by_name(table: dict[str, str]) -> dict[str, str]:
 
 '''
 STATIC = {
-    "_bool", "bool", "_int", "int", "_size", "Size", "torch.Size", "_dtype", "torch.dtype", "_device", "_layout",
-    "torch.layout", "torch.device", "builtins.int", "builtins.bool", "str", "SymInt", "_int | SymInt", "tuple[_int, ...]",
-}  # fmt: skip
+    "_bool",
+    "bool",
+    "_int",
+    "int",
+    "_size",
+    "Size",
+    "torch.Size",
+    "_dtype",
+    "torch.dtype",
+    "_device",
+    "_layout",
+    "torch.layout",
+    "torch.device",
+    "builtins.int",
+    "builtins.bool",
+    "str",
+    "SymInt",
+    "_int | SymInt",
+    "tuple[_int, ...]",
+}
 SCALAR_NAMESPACES = ("linalg", "fft", "special")
 
 
@@ -70,7 +87,9 @@ def literal(name: str, comment: str, table: dict[str, str]) -> str:
     """Source text of one table: the names that share a word stand in one wrapped string."""
     rows = []
     for word in sorted(set(table.values())):
-        names = " ".join(sorted(key for key, value in table.items() if value == word and not key.startswith("_")))
+        names = " ".join(
+            sorted(key for key, value in table.items() if value == word and not key.startswith("_"))
+        )
         lines = "\n".join(textwrap.wrap(names, 110, break_long_words=False, break_on_hyphens=False))
         rows.append(f'    "{word}": """\n{lines}\n""",\n')
     return f"\n#: {comment}\n{name} = _by_name({{\n{''.join(rows)}}})\n"
@@ -97,21 +116,55 @@ def main() -> None:
 
     for namespace in SCALAR_NAMESPACES:
         for name in dir(getattr(torch, namespace)):
-            if not name.startswith("_") and name.islower() and callable(getattr(getattr(torch, namespace), name)):
+            if (
+                not name.startswith("_")
+                and name.islower()
+                and callable(getattr(getattr(torch, namespace), name))
+            ):
                 functions[f"{namespace}.{name}"] = "tensor"
-    for name in ("tensor", "as_tensor", "from_numpy", "einsum", "cdist", "meshgrid", "broadcast_tensors", "split",
-                 "stft", "istft", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "cartesian_prod", "chain_matmul",
-                 "tensordot", "unique", "unique_consecutive", "norm", "lu", "unravel_index"):  # fmt: skip
+    for name in (
+        "tensor",
+        "as_tensor",
+        "from_numpy",
+        "einsum",
+        "cdist",
+        "meshgrid",
+        "broadcast_tensors",
+        "split",
+        "stft",
+        "istft",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "block_diag",
+        "cartesian_prod",
+        "chain_matmul",
+        "tensordot",
+        "unique",
+        "unique_consecutive",
+        "norm",
+        "lu",
+        "unravel_index",
+    ):
         several = name in {"meshgrid", "broadcast_tensors", "split", "lu", "unravel_index"}
         functions[name] = "tensors" if several else "tensor"
 
-    stub = ast.parse((root / "_C/__init__.pyi").read_text())
-    base = next(n for n in stub.body if isinstance(n, ast.ClassDef) and n.name == "TensorBase")
+    tree = ast.parse((root / "_C/__init__.pyi").read_text())
+    base = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "TensorBase")
     methods = collect(base.body)
     fields = {name: word for name, word in attributes(base.body) if word in ("tensor", "static")}
-    fields |= {name: "tensor" for name in ("T", "mT", "H", "mH", "grad")}
-    methods |= {"unflatten": "tensor", "split": "tensors", "stft": "tensor", "unique": "tensor|tensors", "norm": "tensor",
-                "backward": "other", "register_hook": "other", "is_shared": "static", "numpy": "other"}  # fmt: skip
+    fields |= dict.fromkeys(("T", "mT", "H", "mH", "grad"), "tensor")
+    methods |= {
+        "unflatten": "tensor",
+        "split": "tensors",
+        "stft": "tensor",
+        "unique": "tensor|tensors",
+        "norm": "tensor",
+        "backward": "other",
+        "register_hook": "other",
+        "is_shared": "static",
+        "numpy": "other",
+    }
     TARGET.write_text(
         HEADER.format(version=version)
         + literal("FUNCTIONS", "By qualified name without the leading `torch.`.", functions)

@@ -64,7 +64,9 @@ class FileCache:
         connection = sqlite3.connect(self._path, timeout=2, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=OFF")
-        connection.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, run INTEGER, value BLOB) WITHOUT ROWID")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, run INTEGER, value BLOB) WITHOUT ROWID"
+        )
         row = connection.execute("SELECT MAX(run) FROM entries").fetchone()
         self._run = (row[0] or 0) + 1
         self._connection = connection
@@ -79,7 +81,9 @@ class FileCache:
             for start in range(0, len(wanted), 500):
                 some = wanted[start : start + 500]
                 marks = ",".join("?" * len(some))
-                for key, value in self._connection.execute(f"SELECT key, value FROM entries WHERE key IN ({marks})", some):
+                for key, value in self._connection.execute(
+                    f"SELECT key, value FROM entries WHERE key IN ({marks})", some
+                ):
                     found[key] = pickle.loads(value)
         except (sqlite3.Error, pickle.UnpicklingError, EOFError, AttributeError, ImportError, TypeError):
             return {}
@@ -89,7 +93,9 @@ class FileCache:
         """Keep values, and drop what no run has made for long."""
         if self._connection is None or not values:
             return
-        rows = [(key, self._run, pickle.dumps(value, pickle.HIGHEST_PROTOCOL)) for key, value in values.items()]
+        rows = [
+            (key, self._run, pickle.dumps(value, pickle.HIGHEST_PROTOCOL)) for key, value in values.items()
+        ]
         try:
             self._connection.execute("BEGIN")
             self._connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", rows)
@@ -102,7 +108,10 @@ class FileCache:
 def tool_digest() -> str:
     """A digest of this version of the tool, its rules and its interpreter."""
     digest = hashlib.blake2b(f"{tpulint.__version__} {sys.version}".encode(), digest_size=16)
-    folders = {Path(__file__).parents[1], *(Path(sys.modules[rule.module].__file__ or ".").parent for rule in rules())}
+    folders = {
+        Path(__file__).parents[1],
+        *(Path(sys.modules[rule.module].__file__ or ".").parent for rule in rules()),
+    }
     for folder in sorted(folders):
         for path in sorted(folder.rglob("*.py")):
             state = path.stat()

@@ -7,16 +7,15 @@ two questions that are asked about each, within a budget of memory.
 from __future__ import annotations
 
 import ast
-import os
 import sys
 import warnings
 from dataclasses import dataclass
-from functools import cache
 
 from tpulint.finding import FileError, Finding, Span
 from tpulint.model.facts import ModuleFacts
-from tpulint.model.module import Module
+from tpulint.model.module import Module, Place
 from tpulint.model.project import ProjectFacts
+from tpulint.model.scopes import Scope
 from tpulint.registry import SYNTAX_ERROR, rules
 from tpulint.rule import Context, Handler, Rule
 from tpulint.source import Source, SourceError
@@ -30,10 +29,14 @@ RECURSION_LIMIT = 12_000
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One file to analyse: its absolute path (or the name of standard input) and its bytes."""
+    """One file to analyse.
+
+    `path` is absolute, or what standard input is called. `place` says under which name it is imported.
+    """
 
     path: str
     data: bytes
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +54,6 @@ class Verdict:
 
     findings: tuple[Finding, ...] = ()
     error: FileError | None = None
-
-
-@cache
-def _is_package(folder: str) -> bool:
-    return os.path.isfile(os.path.join(folder, "__init__.py"))
-
-
-def module_name(path: str) -> tuple[str, bool]:
-    """The dotted name under which a file is imported, and whether it is a package's `__init__.py`."""
-    folder, filename = os.path.split(path)
-    stem = filename.removesuffix(".py")
-    package = stem == "__init__"
-    parts = [] if package else [stem]
-    while _is_package(folder):
-        folder, name = os.path.split(folder)
-        parts.append(name)
-    return ".".join(reversed(parts)) or stem, package
 
 
 class Desk:
@@ -121,8 +107,7 @@ class RuleError(Exception):
 
 
 def _parsed(unit: Unit) -> Module:
-    name, package = module_name(unit.path)
-    return Module(Source.decode(unit.path, unit.data), name, package=package)
+    return Module(Source.decode(unit.path, unit.data), unit.place)
 
 
 def _findings(module: Module) -> tuple[Finding, ...]:
@@ -130,6 +115,8 @@ def _findings(module: Module) -> tuple[Finding, ...]:
     for rule in rules():
         for handler in rule.handlers:
             for node, scope in _places(module, handler):
+                if handler.where is not None and not handler.where(node):
+                    continue
                 if handler.traced and module.trace_path(scope) is None:
                     continue
                 try:
@@ -143,7 +130,7 @@ def _findings(module: Module) -> tuple[Finding, ...]:
     return tuple(sorted(kept, key=lambda finding: finding.sort_key))
 
 
-def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, object]] | list:  # type: ignore[type-arg]
+def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, Scope]]:
     if handler.node is ast.Module:
         return [(module.source.tree, module.index.module)]
     if handler.named:

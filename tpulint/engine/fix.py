@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tpulint.engine.cache import Cache, MemoryCache
@@ -51,10 +52,9 @@ class Change:
                 os.fsync(stream.fileno())
             os.chmod(temporary, stat.S_IMODE(state.st_mode))
             if hasattr(os, "chown") and (state.st_uid, state.st_gid) != (os.geteuid(), os.getegid()):
-                try:
+                # Only root may give files away; the content matters more.
+                with contextlib.suppress(PermissionError):
                     os.chown(temporary, state.st_uid, state.st_gid)
-                except PermissionError:
-                    pass  # only root may give files away; the content matters more
             os.replace(temporary, target)
         except BaseException:
             os.unlink(temporary)
@@ -91,9 +91,7 @@ def fix(
         unsafe: whether unsafe fixes are applied as well.
         stdin: name and content of one more file.
     """
-    units, errors = read(files)
-    if stdin is not None:
-        units[stdin[0]] = Unit(*stdin)
+    units, errors = read(files, stdin)
     store = open_cache(settings) if cache else MemoryCache()
     result = fix_units(units, settings, jobs=jobs, cache=store, unsafe=unsafe)
     errors = sorted([*errors, *result.errors], key=lambda error: error.path)
@@ -128,11 +126,15 @@ def fix_units(
         if not changed:
             break
     else:
-        unsettled = _by_path([f for f in analysis.findings if f.fix is not None and f.fix.applicability in allowed])
+        unsettled = _by_path(
+            [f for f in analysis.findings if f.fix is not None and f.fix.applicability in allowed]
+        )
         for path, findings in unsettled.items():
             if path not in broken:
                 codes = ", ".join(sorted({finding.code for finding in findings}))
-                broken[path] = FileError(path, f"internal error: the fixes of {codes} do not settle; the file stays as it was")
+                broken[path] = FileError(
+                    path, f"internal error: the fixes of {codes} do not settle; the file stays as it was"
+                )
                 current[path] = units[path]
         analysis = analyse_units(current, settings, jobs=jobs, cache=cache)
     for path in current:
@@ -161,8 +163,12 @@ def _without_orphans(before: Unit, after: Unit) -> Unit:
         line = source.line(row)
         if "#" in line or ";" in line:
             continue
-        text = text[:start] + (f"{shrunk}{text[start + len(line) : end]}" if shrunk is not None else "") + text[end:]
-    return Unit(after.path, source.encode(text))
+        text = (
+            text[:start]
+            + (f"{shrunk}{text[start + len(line) : end]}" if shrunk is not None else "")
+            + text[end:]
+        )
+    return replace(after, data=source.encode(text))
 
 
 def _by_path(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
@@ -188,8 +194,12 @@ def _fixed(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str]]
         undefined = undefined_names(text) - undefined_names(source.text)
         data = source.encode(text)
     except (SyntaxError, ValueError, RecursionError) as error:
-        return FileError(unit.path, f"internal error: a fix of {blamed} breaks the file ({error}); it stays as it was")
+        return FileError(
+            unit.path, f"internal error: a fix of {blamed} breaks the file ({error}); it stays as it was"
+        )
     if undefined:
         names = ", ".join(f"`{name}`" for name in sorted(undefined))
-        return FileError(unit.path, f"internal error: a fix of {blamed} uses {names} undefined; the file stays as it was")
-    return Unit(unit.path, data), applied
+        return FileError(
+            unit.path, f"internal error: a fix of {blamed} uses {names} undefined; the file stays as it was"
+        )
+    return replace(unit, data=data), applied

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tpulint.engine.cache import Cache, FileCache, MemoryCache, key, tool_digest
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
+from tpulint.engine.places import places
 from tpulint.finding import FileError, Finding
-from tpulint.model.facts import ModuleFacts
 from tpulint.model.project import ProjectFacts, link
 from tpulint.model.visibility import visible_digests
 from tpulint.settings import Settings
@@ -47,25 +47,33 @@ def analyse(
         cache: whether results are kept in, and taken from, the cache folder.
         stdin: name and content of one more file.
     """
-    units, errors = read(files)
-    if stdin is not None:
-        units[stdin[0]] = Unit(*stdin)
+    units, errors = read(files, stdin)
     found = analyse_units(units, settings, jobs=jobs, cache=open_cache(settings) if cache else None)
-    return Analysis(found.findings, sorted([*errors, *found.errors], key=lambda e: e.path), len(units) + len(errors))
+    return Analysis(
+        found.findings, sorted([*errors, *found.errors], key=lambda e: e.path), len(units) + len(errors)
+    )
 
 
-def read(files: Sequence[Path]) -> tuple[dict[str, Unit], list[FileError]]:
-    """The files' bytes, and those that cannot be read."""
-    units: dict[str, Unit] = {}
+def read(files: Sequence[Path], stdin: tuple[str, bytes] | None) -> tuple[dict[str, Unit], list[FileError]]:
+    """The files' bytes, and those that cannot be read; `stdin` is one more file, with its name."""
+    contents: dict[str, bytes] = {}
     errors: list[FileError] = []
     for file in files:
         path = str(file)
         try:
             with open(path, "rb") as stream:
-                units[path] = Unit(path, stream.read())
+                contents[path] = stream.read()
         except OSError as error:
             errors.append(FileError(path, f"cannot be read: {error.strerror or error}"))
-    return units, errors
+    if stdin is not None:
+        contents[stdin[0]] = stdin[1]
+    return as_units(contents), errors
+
+
+def as_units(contents: Mapping[str, bytes]) -> dict[str, Unit]:
+    """Files as units of one project, each with its place in it."""
+    found = places(contents)
+    return {path: Unit(path, data, found[path]) for path, data in contents.items()}
 
 
 def open_cache(settings: Settings) -> Cache:
@@ -79,7 +87,9 @@ def analyse_units(
     """Check files whose bytes are at hand; see `analyse`."""
     store = cache if cache is not None else MemoryCache()
     tool = tool_digest()
-    summary_keys = {path: key(tool, "facts", path, unit.data) for path, unit in units.items()}
+    summary_keys = {
+        path: key(tool, "facts", path, repr(unit.place), unit.data) for path, unit in units.items()
+    }
     known = store.get(summary_keys.values())
     summaries: dict[str, Summary] = {p: known[k] for p, k in summary_keys.items() if k in known}
     fresh = [unit for path, unit in units.items() if path not in summaries]
@@ -94,7 +104,7 @@ def analyse_units(
         for path in units:
             module = summaries[path].facts
             if module is not None:
-                verdict_keys[path] = key(tool, "findings", path, units[path].data, _visible(project, module, digests))
+                verdict_keys[path] = key(tool, "findings", path, units[path].data, digests[module.name])
         known = store.get(verdict_keys.values())
         verdicts: dict[str, Verdict] = {p: known[k] for p, k in verdict_keys.items() if k in known}
         judged = dict(desks.judge([units[path] for path in verdict_keys if path not in verdicts], project))
@@ -114,12 +124,6 @@ def analyse_units(
         and not settings.ignored_in(finding.path, finding.code, finding.name)
     ]
     return Analysis(wanted, errors, len(units))
-
-
-def _visible(project: ProjectFacts, module: ModuleFacts, digests: Mapping[str, str]) -> str:
-    # Of two files with one module name (scripts in two folders) the project knows the first.
-    known = project.modules.get(module.name)
-    return digests[module.name] if known is not None and known.path == module.path else f"shadowed {digests[module.name]}"
 
 
 class _Here:

@@ -6,6 +6,7 @@ A process that dies takes one file with it, never the run.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import sys
@@ -20,7 +21,7 @@ from tpulint.model.project import ProjectFacts
 Question = Literal["summarise", "judge"]
 Answer = Summary | Verdict
 
-_CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+_CONTEXT: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
 class Team:
@@ -82,10 +83,9 @@ class _Worker:
             self._send()
 
     def _send(self) -> None:
-        try:
+        # A worker that is gone is seen again, and reported, when the answer is taken.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send((self._request[0], self.open, self._request[1]))
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # seen again, and reported, when the answer is taken
 
     def take(self) -> tuple[str, Answer]:
         unit = self.open[0]
@@ -93,7 +93,9 @@ class _Worker:
             answer: Answer = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
-            error = FileError(unit.path, f"the analysis died (exit status {self.process.exitcode}); please report this file")
+            error = FileError(
+                unit.path, f"the analysis died (exit status {self.process.exitcode}); please report this file"
+            )
             answer = Summary(error=error) if self._request[0] == "summarise" else Verdict(error=error)
             self._start()
             self.open = self.open[1:]
@@ -119,6 +121,8 @@ def _work(connection: Connection) -> None:
             request: Any = connection.recv()
             question, units, project = request
             for unit in units:
-                connection.send(desk.summarise(unit) if question == "summarise" else desk.judge(unit, project))
+                connection.send(
+                    desk.summarise(unit) if question == "summarise" else desk.judge(unit, project)
+                )
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         pass

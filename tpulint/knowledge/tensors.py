@@ -14,41 +14,43 @@ READS = _names("item tolist numpy equal allclose is_nonzero")
 
 #: Results with boolean elements.
 BOOLEAN = _names(
-    "eq ne lt le gt ge greater greater_equal less less_equal not_equal isnan isinf isfinite isclose isin logical_and"
-    " logical_or logical_not logical_xor any all bool isposinf isneginf signbit"
+    "eq ne lt le gt ge greater greater_equal less less_equal not_equal isnan isinf isfinite isclose"
+    " isin logical_and logical_or logical_not logical_xor any all bool isposinf isneginf signbit"
 )
 #: Results with integer elements.
 INTEGER = _names(
-    "argmax argmin argsort nonzero argwhere long int short bincount searchsorted bucketize count_nonzero char byte"
+    "argmax argmin argsort nonzero argwhere long int short bincount searchsorted bucketize"
+    " count_nonzero char byte"
 )
 #: Results with floating elements.
 FLOATING = _names(
-    "float double half bfloat16 softmax log_softmax sigmoid tanh exp log sqrt rsqrt sin cos mean std var norm rand randn"
-    " linspace logspace reciprocal div true_divide"
+    "float double half bfloat16 softmax log_softmax sigmoid tanh exp log sqrt rsqrt sin cos mean std"
+    " var norm rand randn linspace logspace reciprocal div true_divide"
 )
 #: Reductions that give a tensor without dimensions when they get no dimension.
 REDUCTIONS = _names(
-    "sum mean max min amax amin any all prod std var norm count_nonzero median argmax argmin nansum nanmean logsumexp"
-    " aminmax"
+    "sum mean max min amax amin any all prod std var norm count_nonzero median argmax argmin nansum"
+    " nanmean logsumexp aminmax"
 )
 #: Reductions that give (values, indices) when they get a dimension.
 PAIRED = _names("max min median mode kthvalue cummax cummin sort topk")
 
 #: Operations that keep the shape of their first operand, element by element.
 ELEMENTWISE = BOOLEAN - _names("any all") | _names(
-    "abs absolute neg negative exp log sqrt rsqrt sin cos tan tanh sigmoid relu gelu silu clamp clip clone detach contiguous"
-    " float double half bfloat16 long int to type type_as cpu cuda round floor ceil trunc sign square pow masked_fill"
-    " add sub mul div softmax log_softmax dropout nan_to_num exp_ clamp_ mul_ add_ sub_ div_ masked_fill_ zero_ fill_"
-    " requires_grad_ zeros_like ones_like full_like rand_like randn_like empty_like"
+    "abs absolute neg negative exp log sqrt rsqrt sin cos tan tanh sigmoid relu gelu silu clamp clip"
+    " clone detach contiguous float double half bfloat16 long int to type type_as cpu cuda round floor"
+    " ceil trunc sign square pow masked_fill add sub mul div softmax log_softmax dropout nan_to_num"
+    " exp_ clamp_ mul_ add_ sub_ div_ masked_fill_ zero_ fill_ requires_grad_ zeros_like ones_like"
+    " full_like rand_like randn_like empty_like"
 )
 #: Methods that change the shape of their own tensor.
 RESHAPES_IN_PLACE = _names("unsqueeze_ squeeze_ resize_ t_ transpose_ swapaxes_ swapdims_ set_ resize_as_")
 
 #: Functions of `torch` that make a tensor from Python values; on the host unless `device=` says otherwise.
 FACTORIES = _names(
-    "arange linspace logspace zeros ones full eye tensor as_tensor from_numpy randn rand randint randperm empty tril_indices"
-    " triu_indices hann_window hamming_window bartlett_window blackman_window scalar_tensor range empty_strided asarray"
-    " normal"
+    "arange linspace logspace zeros ones full eye tensor as_tensor from_numpy randn rand randint"
+    " randperm empty tril_indices triu_indices hann_window hamming_window bartlett_window"
+    " blackman_window scalar_tensor range empty_strided asarray normal"
 )
 #: Those of them that take no `device=`.
 NO_DEVICE_KEYWORD = _names("from_numpy")
@@ -62,28 +64,39 @@ SEVERAL_OUTPUTS = frozenset(
 
 #: Attributes that objects other than tensors have as well, so that taking them proves nothing.
 _SHARED = _names(
-    "split sort index count copy apply_ type data to half float double cuda cpu device dtype register_hook requires_grad_"
-    " values indices size all any sum min max mean clone share_memory_ round real imag grad requires_grad name names stride"
-    " dim equal record_stream numpy item tolist map_ xpu is_shared normal_ retain_grad is_cuda int bool bfloat16 long add"
-    " pin_memory detach"
+    "split sort index count copy apply_ type data to half float double cuda cpu device dtype"
+    " register_hook requires_grad_ values indices size all any sum min max mean clone share_memory_"
+    " round real imag grad requires_grad name names stride dim equal record_stream numpy item tolist"
+    " map_ xpu is_shared normal_ retain_grad is_cuda int bool bfloat16 long add pin_memory detach"
 )
 #: Attributes that only a tensor has, among what models handle.
 TENSOR_ONLY = (frozenset(METHODS) | frozenset(ATTRIBUTES)) - _SHARED
 
 #: Attributes of a tensor that no string, list, dictionary or module has.
 TENSOR_LIKELY = TENSOR_ONLY | _names(
-    "max min sum mean any all abs clamp std var norm exp log sqrt clone detach round real imag numpy tolist item size dim"
-    " stride add long bool int indices is_cuda"
+    "max min sum mean any all abs clamp std var norm exp log sqrt clone detach round real imag numpy"
+    " tolist item size dim stride add long bool int indices is_cuda"
 )
 
 #: Annotations that say tensor.
 TENSOR_TYPES = frozenset(
     {
-        "torch.Tensor", "torch.FloatTensor", "torch.LongTensor", "torch.BoolTensor", "torch.IntTensor",
-        "torch.HalfTensor", "torch.DoubleTensor", "torch.BFloat16Tensor", "torch.ByteTensor", "torch.nn.Parameter",
-        "torch.nn.parameter.Parameter", "torch._C.TensorBase", "torch.autograd.Variable", "torch.nn.Buffer",
+        "torch.Tensor",
+        "torch.FloatTensor",
+        "torch.LongTensor",
+        "torch.BoolTensor",
+        "torch.IntTensor",
+        "torch.HalfTensor",
+        "torch.DoubleTensor",
+        "torch.BFloat16Tensor",
+        "torch.ByteTensor",
+        "torch.nn.Parameter",
+        "torch.nn.parameter.Parameter",
+        "torch._C.TensorBase",
+        "torch.autograd.Variable",
+        "torch.nn.Buffer",
     }
-)  # fmt: skip
+)
 TENSOR_TYPE_DTYPES = {
     "torch.BoolTensor": "bool",
     "torch.LongTensor": "int",
@@ -93,10 +106,19 @@ TENSOR_TYPE_DTYPES = {
 #: Annotations that say a Python value which does not change while tracing.
 STATIC_TYPES = frozenset(
     {
-        "builtins.int", "builtins.float", "builtins.bool", "builtins.str", "builtins.bytes", "torch.dtype", "torch.Size",
-        "torch.memory_format", "torch.layout", "builtins.complex", "builtins.slice",
+        "builtins.int",
+        "builtins.float",
+        "builtins.bool",
+        "builtins.str",
+        "builtins.bytes",
+        "torch.dtype",
+        "torch.Size",
+        "torch.memory_format",
+        "torch.layout",
+        "builtins.complex",
+        "builtins.slice",
     }
-)  # fmt: skip
+)
 #: Subscripted annotations of the kind `Float[Tensor, "b n"]` (jaxtyping).
 JAXTYPING_DTYPES = {"Bool": "bool", "Int": "int", "Integer": "int", "Float": "float", "Num": "", "Shaped": ""}
 

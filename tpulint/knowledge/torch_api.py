@@ -15,18 +15,19 @@ def _by_name(table: dict[str, str]) -> dict[str, str]:
 
 
 #: By qualified name without the leading `torch.`.
-FUNCTIONS = _by_name({
-    "other": """
+FUNCTIONS = _by_name(
+    {
+        "other": """
 init_num_threads q_scale set_num_interop_threads set_num_threads split_copy split_with_sizes_copy
 sym_constrain_range sym_constrain_range_for_size unbind_copy
 """,
-    "static": """
+        "static": """
 allclose can_cast cudnn_is_acceptable equal get_default_dtype get_num_interop_threads get_num_threads
 is_complex is_conj is_distributed is_floating_point is_grad_enabled is_inference is_inference_mode_enabled
 is_neg is_nonzero is_same_size is_signed is_vulkan_available numel promote_types q_per_channel_axis
 q_zero_point result_type set_flush_denormal
 """,
-    "tensor": """
+        "tensor": """
 abs abs_ absolute acos acos_ acosh acosh_ adaptive_avg_pool1d add addbmm addcdiv addcmul addmm addmv addmv_
 addr adjoint affine_grid_generator alias_copy all alpha_dropout alpha_dropout_ amax amin angle any arange
 arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan_ arctanh arctanh_ argmax
@@ -122,7 +123,7 @@ triu triu_indices true_divide trunc trunc_ unflatten unfold_copy unique unique_c
 unsqueeze_copy values_copy vander var vdot view_as_complex view_as_complex_copy view_as_real view_as_real_copy
 view_copy vstack xlogy xlogy_ zero_ zeros zeros_like
 """,
-    "tensors": """
+        "tensors": """
 adaptive_max_pool1d aminmax batch_norm_backward_reduce batch_norm_gather_stats
 batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats broadcast_tensors
 choose_qparams_optimized chunk cudnn_batch_norm cummax cummin dsplit embedding_bag
@@ -137,28 +138,30 @@ nn.functional.max_pool3d_with_indices nn.functional.multi_head_attention_forward
 rnn_relu rnn_tanh slogdet sort split split_with_sizes std_mean svd tensor_split topk triangular_solve unbind
 unique_dim unravel_index unsafe_chunk unsafe_split unsafe_split_with_sizes var_mean vsplit
 """,
-    "tensor|tensors": """
+        "tensor|tensors": """
 dequantize max median min nanmedian nn.functional.adaptive_max_pool1d nn.functional.adaptive_max_pool2d
 nn.functional.adaptive_max_pool3d nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
 nn.functional.max_pool1d nn.functional.max_pool2d nn.functional.max_pool3d nonzero quantize_per_tensor where
 """,
-})
+    }
+)
 
 #: Methods of `torch.Tensor`.
-METHODS = _by_name({
-    "other": """
+METHODS = _by_name(
+    {
+        "other": """
 as_subclass backward item numpy q_scale qscheme record_stream register_hook retain_grad storage_type tolist
 untyped_storage
 """,
-    "static": """
+        "static": """
 allclose data_ptr dense_dim dim element_size equal get_device is_coalesced is_complex is_conj is_contiguous
 is_distributed is_floating_point is_inference is_neg is_nonzero is_pinned is_same_size is_set_to is_shared
 is_signed ndimension nelement numel q_per_channel_axis q_zero_point size sparse_dim storage_offset stride
 """,
-    "static|tensor": """
+        "static|tensor": """
 type
 """,
-    "tensor": """
+        "tensor": """
 abs abs_ absolute absolute_ acos acos_ acosh acosh_ add add_ addbmm addbmm_ addcdiv addcdiv_ addcmul addcmul_
 addmm addmm_ addmv addmv_ addr addr_ adjoint all amax amin angle any apply_ arccos arccos_ arccosh arccosh_
 arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_ argmax argmin argsort
@@ -197,24 +200,27 @@ to_sparse to_sparse_bsc to_sparse_bsr to_sparse_csc to_sparse_csr trace transpos
 triu_ true_divide true_divide_ trunc trunc_ type_as unflatten unfold uniform_ unsqueeze unsqueeze_ values var
 vdot view view_as where xlogy xlogy_ xpu zero_
 """,
-    "tensors": """
+        "tensors": """
 aminmax chunk cummax cummin dsplit frexp geqrf histogram hsplit kthvalue mode qr slogdet sort split
 split_with_sizes svd tensor_split topk triangular_solve unbind unsafe_chunk unsafe_split
 unsafe_split_with_sizes vsplit
 """,
-    "tensor|tensors": """
+        "tensor|tensors": """
 max median min nanmedian nonzero unique
 """,
-})
+    }
+)
 
 #: Attributes of `torch.Tensor`.
-ATTRIBUTES = _by_name({
-    "static": """
+ATTRIBUTES = _by_name(
+    {
+        "static": """
 device dtype is_cpu is_cuda is_ipu is_leaf is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized
 is_sparse is_sparse_csr is_vulkan is_xpu itemsize layout nbytes ndim output_nr requires_grad retains_grad
 shape
 """,
-    "tensor": """
+        "tensor": """
 H T data grad imag mH mT real
 """,
-})
+    }
+)

@@ -6,7 +6,9 @@ import re
 DEVICE_STRING = re.compile(r"(cuda(:\d+)?|jax)\Z")
 
 #: Functions that give or enter the torchax environment.
-ENVIRONMENT_ENTRIES = frozenset({"torchax.enable_globally", "torchax.default_env", "torchax.tensor.Environment"})
+ENVIRONMENT_ENTRIES = frozenset(
+    {"torchax.enable_globally", "torchax.default_env", "torchax.tensor.Environment"}
+)
 
 #: Functions that trace what they are given, with the words that a report uses for them.
 TRACE_ENTRIES = {
@@ -21,7 +23,9 @@ TRACE_ENTRIES = {
 }
 
 #: Functions that pass a function on: what they wrap is what is traced.
-WRAPPERS = frozenset({"functools.partial", "torchax.interop.jax_view", "torchax.interop.jax_jit", "torch.no_grad"})
+WRAPPERS = frozenset(
+    {"functools.partial", "torchax.interop.jax_view", "torchax.interop.jax_jit", "torch.no_grad"}
+)
 
 #: Base classes from outside the project whose instances are `torch.nn.Module`s.
 MODULE_BASES = frozenset(
@@ -44,8 +48,32 @@ MODULE_BASES = frozenset(
 #: Packages none of whose functions belong to a project under analysis.
 LIBRARIES = frozenset(
     {
-        "torch", "numpy", "jax", "torchax", "torchvision", "builtins", "math", "os", "sys", "typing", "logging",
-        "collections", "itertools", "functools", "warnings", "dataclasses", "abc", "copy", "re", "json", "pathlib",
-        "contextlib", "enum", "inspect", "random", "time", "einops",
+        "torch",
+        "numpy",
+        "jax",
+        "torchax",
+        "torchvision",
+        "builtins",
+        "math",
+        "os",
+        "sys",
+        "typing",
+        "logging",
+        "collections",
+        "itertools",
+        "functools",
+        "warnings",
+        "dataclasses",
+        "abc",
+        "copy",
+        "re",
+        "json",
+        "pathlib",
+        "contextlib",
+        "enum",
+        "inspect",
+        "random",
+        "time",
+        "einops",
     }
-)  # fmt: skip
+)

@@ -43,7 +43,19 @@ if TYPE_CHECKING:
 
 _PYTHON_SCALARS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.complex"})
 _STATIC_BUILTINS = frozenset(
-    f"builtins.{name}" for name in ("len", "isinstance", "hasattr", "str", "repr", "type", "id", "callable", "format", "issubclass")
+    f"builtins.{name}"
+    for name in (
+        "len",
+        "isinstance",
+        "hasattr",
+        "str",
+        "repr",
+        "type",
+        "id",
+        "callable",
+        "format",
+        "issubclass",
+    )
 )
 
 
@@ -56,7 +68,7 @@ def call_kind(self: Expressions, node: ast.Call, env: Environment) -> Kind:
         return _named_call(self, node, qualified, arguments, keywords)
     if isinstance(node.func, ast.Attribute):
         base = self.kind(node.func.value, env)
-        return _method_call(self, node, node.func.attr, base, arguments, keywords)
+        return _method_call(self, node.func.attr, base, arguments, keywords)
     called = self.kind(node.func, env)
     if isinstance(called, Instance):
         return _instance_call(self, called.cls, [*arguments, *keywords.values()])
@@ -70,7 +82,7 @@ def _named_call(
     if head == "torch":
         return _torch_call(self, node, rest, arguments, keywords)
     if head == "builtins":
-        return _builtin_call(self, name, arguments)
+        return _builtin_call(name, arguments)
     if head == "numpy":
         return ARRAY
     if head == "math":
@@ -79,7 +91,11 @@ def _named_call(
         return STATIC
     if head == "einops":
         tensor = arguments[0] if arguments else UNKNOWN
-        return Tensor(tensor.dtype, origin=tensor.origin, certain=tensor.certain) if isinstance(tensor, Tensor) else UNKNOWN
+        return (
+            Tensor(tensor.dtype, origin=tensor.origin, certain=tensor.certain)
+            if isinstance(tensor, Tensor)
+            else UNKNOWN
+        )
     resolved = self.module.project.resolve(name)
     if self.module.project.class_(resolved) is not None:
         return Instance(resolved)
@@ -100,7 +116,15 @@ def _torch_call(
         return Device(text.partition(":")[0] if isinstance(text, str) else "")
     if name in FACTORIES:
         return _factory(self, node, name, arguments, keywords)
-    if name in ("nn.Parameter", "nn.parameter.Parameter", "nn.Buffer", "Tensor", "FloatTensor", "LongTensor", "BoolTensor"):
+    if name in (
+        "nn.Parameter",
+        "nn.parameter.Parameter",
+        "nn.Buffer",
+        "Tensor",
+        "FloatTensor",
+        "LongTensor",
+        "BoolTensor",
+    ):
         return Tensor(dtype={"BoolTensor": "bool", "LongTensor": "int"}.get(last, ""))
     if last[:1].isupper() and name.startswith(("nn.", "optim.", "utils.data.")):
         return Instance(f"torch.{name}")
@@ -114,7 +138,11 @@ def _torch_call(
 
 
 def _method_call(
-    self: Expressions, node: ast.Call, name: str, base: Kind, arguments: list[Kind], keywords: dict[str | None, Kind]
+    self: Expressions,
+    name: str,
+    base: Kind,
+    arguments: list[Kind],
+    keywords: dict[str | None, Kind],
 ) -> Kind:
     if isinstance(base, Tensor):
         if name in READS:
@@ -135,7 +163,7 @@ def _method_call(
     if isinstance(base, Data | Array):
         return base
     if isinstance(base, Several):
-        if name in ("items",):
+        if name == "items":
             return Several(Several(base.element, (STATIC, base.element)))
         if name in ("values", "copy"):
             return Several(base.element)
@@ -172,7 +200,9 @@ def _result(
         if name in ("max", "min") and any(kind.is_tensor for kind in arguments):
             return Tensor(origin=origin)
         element = Tensor(base.dtype if base is not None else "", origin=origin)
-        return Several(element, (element, Tensor("int", origin=origin))) if name in PAIRED else Several(element)
+        return (
+            Several(element, (element, Tensor("int", origin=origin))) if name in PAIRED else Several(element)
+        )
     bare = name.rstrip("_")
     if bare in BOOLEAN:
         dtype = "bool"
@@ -183,9 +213,23 @@ def _result(
     else:
         dtype = base.dtype if base is not None and word in ("tensor", "tensor|tensors") else ""
         if bare in ("where", "cat", "stack"):
-            dtypes = {kind.dtype for kind in operands[1 if bare == "where" else 0 :] if isinstance(kind, Tensor)}
+            dtypes = {
+                kind.dtype for kind in operands[1 if bare == "where" else 0 :] if isinstance(kind, Tensor)
+            }
             dtype = dtypes.pop() if len(dtypes) == 1 else ""
-        elif bare in ("sum", "prod", "cumsum", "embedding", "one_hot", "conv2d", "linear", "gather", "bernoulli", "mul", "add"):
+        elif bare in (
+            "sum",
+            "prod",
+            "cumsum",
+            "embedding",
+            "one_hot",
+            "conv2d",
+            "linear",
+            "gather",
+            "bernoulli",
+            "mul",
+            "add",
+        ):
             dtype = "" if dtype == "bool" or bare in ("embedding", "conv2d", "linear") else dtype
     dtype = _declared(keywords, dtype)
     scalar = bare in REDUCTIONS and not reduced and base is not None
@@ -217,7 +261,11 @@ def _moved(base: Tensor, name: str, arguments: list[Kind], keywords: dict[str | 
             continue
         else:
             origin = -1
-            dtype = dtype if isinstance(kind, Device) or (isinstance(kind, Static) and kind.value is not ...) else ""
+            dtype = (
+                dtype
+                if isinstance(kind, Device) or (isinstance(kind, Static) and kind.value is not ...)
+                else ""
+            )
     if "device" in keywords or name == "cuda":
         origin = -1
     return replace(base, dtype=dtype, origin=origin)
@@ -226,8 +274,19 @@ def _moved(base: Tensor, name: str, arguments: list[Kind], keywords: dict[str | 
 def _factory(
     self: Expressions, node: ast.Call, name: str, arguments: list[Kind], keywords: dict[str | None, Kind]
 ) -> Kind:
-    default = {"arange": "", "eye": "float", "zeros": "float", "ones": "float", "rand": "float", "randn": "float",
-               "linspace": "float", "randperm": "int", "randint": "int", "tril_indices": "int", "triu_indices": "int"}  # fmt: skip
+    default = {
+        "arange": "",
+        "eye": "float",
+        "zeros": "float",
+        "ones": "float",
+        "rand": "float",
+        "randn": "float",
+        "linspace": "float",
+        "randperm": "int",
+        "randint": "int",
+        "tril_indices": "int",
+        "triu_indices": "int",
+    }
     dtype = _declared(keywords, default.get(name, ""))
     scalar = False
     if name in ("tensor", "as_tensor", "scalar_tensor") and arguments:
@@ -245,7 +304,7 @@ def _factory(
     return Tensor(dtype, origin=self.module.source.span(node).start)
 
 
-def _builtin_call(self: Expressions, name: str, arguments: list[Kind]) -> Kind:
+def _builtin_call(name: str, arguments: list[Kind]) -> Kind:
     first = arguments[0] if arguments else UNKNOWN
     if name in _PYTHON_SCALARS:
         if isinstance(first, Tensor | Data):
@@ -258,7 +317,11 @@ def _builtin_call(self: Expressions, name: str, arguments: list[Kind]) -> Kind:
             first = first.element
         return first if isinstance(first, Tensor | Static | Data | Array) else UNKNOWN
     if name in ("builtins.max", "builtins.min"):
-        kinds = first.items or (first.element,) if isinstance(first, Several) and len(arguments) == 1 else tuple(arguments)
+        kinds = (
+            first.items or (first.element,)
+            if isinstance(first, Several) and len(arguments) == 1
+            else tuple(arguments)
+        )
         if any(isinstance(kind, Tensor) for kind in kinds):
             return Tensor(certain=all(kind.is_tensor for kind in kinds))
         if any(isinstance(kind, Data) for kind in kinds):
@@ -266,12 +329,21 @@ def _builtin_call(self: Expressions, name: str, arguments: list[Kind]) -> Kind:
         return STATIC if all(isinstance(kind, Static) for kind in kinds) else UNKNOWN
     if name == "builtins.range":
         return Several(DATA if any(isinstance(kind, Tensor | Data) for kind in arguments) else STATIC)
-    if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed", "builtins.iter", "builtins.set"):
+    if name in (
+        "builtins.list",
+        "builtins.tuple",
+        "builtins.sorted",
+        "builtins.reversed",
+        "builtins.iter",
+        "builtins.set",
+    ):
         if isinstance(first, Several):
             return first
         return Several(replace(first, scalar=False, root="") if isinstance(first, Tensor) else UNKNOWN)
     if name == "builtins.enumerate":
-        element = first.element if isinstance(first, Several) else TENSOR if isinstance(first, Tensor) else UNKNOWN
+        element = (
+            first.element if isinstance(first, Several) else TENSOR if isinstance(first, Tensor) else UNKNOWN
+        )
         return Several(UNKNOWN if element is UNKNOWN else Several(element, (STATIC, element)))
     if name == "builtins.zip":
         elements = tuple(
@@ -292,7 +364,9 @@ def _instance_call(self: Expressions, cls: str, arguments: list[Kind]) -> Kind:
             return Several(UNKNOWN, (TENSOR, TENSORS))
         if cls in ("torch.nn.Identity", "torch.nn.Dropout") and arguments:
             return arguments[0]
-        return Tensor(dtype="" if cls.endswith("Embedding") else "float", certain=cls != "torch.nn.Sequential")
+        return Tensor(
+            dtype="" if cls.endswith("Embedding") else "float", certain=cls != "torch.nn.Sequential"
+        )
     project = self.module.project
     if project.is_module_class(cls):
         self.meet(TENSOR, *arguments)
@@ -303,7 +377,18 @@ def _instance_call(self: Expressions, cls: str, arguments: list[Kind]) -> Kind:
 
 
 def _instance_method(self: Expressions, base: Instance, name: str, arguments: list[Kind]) -> Kind:
-    if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_"):
+    if name in (
+        "to",
+        "cuda",
+        "cpu",
+        "eval",
+        "train",
+        "half",
+        "float",
+        "double",
+        "bfloat16",
+        "requires_grad_",
+    ):
         return base
     project = self.module.project
     method = project.method(base.cls, name)

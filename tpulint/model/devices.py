@@ -19,7 +19,9 @@ _TAKES_DEVICE_FIRST = frozenset({"torch.device", "torch.set_default_device"})
 
 def is_cuda_string(node: ast.AST) -> bool:
     """Whether a node is a literal such as `"cuda"` or `"cuda:0"`."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and CUDA.match(node.value) is not None
+    return (
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and CUDA.match(node.value) is not None
+    )
 
 
 def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -> bool:
@@ -40,7 +42,9 @@ def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -
     )
     if call.func.attr == "to":
         return (first or keyword == "device") and (owned or isinstance(receiver, Unknown))
-    return keyword == "device" and isinstance(receiver, Tensor | Unknown) and call.func.attr.startswith("new_")
+    return (
+        keyword == "device" and isinstance(receiver, Tensor | Unknown) and call.func.attr.startswith("new_")
+    )
 
 
 def ends_in_device(module: Module, name: str, scope: Scope) -> bool:
@@ -48,7 +52,11 @@ def ends_in_device(module: Module, name: str, scope: Scope) -> bool:
     for call in scope.passed.get(name, ()):
         arguments = (*call.args, *(keyword.value for keyword in call.keywords))
         for argument in arguments:
-            if isinstance(argument, ast.Name) and argument.id == name and takes_device(module, call, argument, scope):
+            if (
+                isinstance(argument, ast.Name)
+                and argument.id == name
+                and takes_device(module, call, argument, scope)
+            ):
                 return True
     return any(name not in child.bindings and ends_in_device(module, name, child) for child in scope.children)
 
@@ -66,8 +74,14 @@ def jax_form(module: Module, node: ast.expr, scope: Scope) -> str | None:
     """The text of the torchax device in the form of a device expression; None for any other expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DEVICE.match(node.value):
         return '"jax"'
-    if isinstance(node, ast.Call) and node.args and module.names.qualified(node.func, scope) == "torch.device":
-        return f'{ast.unparse(node.func)}("jax")' if jax_form(module, node.args[0], scope) is not None else None
+    if (
+        isinstance(node, ast.Call)
+        and node.args
+        and module.names.qualified(node.func, scope) == "torch.device"
+    ):
+        return (
+            f'{ast.unparse(node.func)}("jax")' if jax_form(module, node.args[0], scope) is not None else None
+        )
     if isinstance(node, ast.IfExp):
         body = jax_form(module, node.body, scope)
         return body if jax_form(module, node.orelse, scope) is not None else None

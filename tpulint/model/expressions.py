@@ -105,7 +105,9 @@ class Expressions:
 
         Returns the origin that the result keeps: that of a host tensor which met no other.
         """
-        host = [kind.origin for kind in operands if isinstance(kind, Tensor) and kind.is_host and not kind.scalar]
+        host = [
+            kind.origin for kind in operands if isinstance(kind, Tensor) and kind.is_host and not kind.scalar
+        ]
         if not host:
             return -1
         if any(isinstance(kind, Tensor) and not kind.is_host and not kind.scalar for kind in operands):
@@ -119,7 +121,7 @@ class Expressions:
         known = env.get(node.id)
         return known if known is not None else self.module.free_name(node.id, self.scope)
 
-    def _constant(self, node: ast.Constant, env: Environment) -> Kind:
+    def _constant(self, node: ast.Constant, _: Environment) -> Kind:
         value = node.value
         return Static(value) if value is None or isinstance(value, str | int | float | bool) else STATIC
 
@@ -168,9 +170,12 @@ class Expressions:
             return ARRAY
         if isinstance(left, Several) or isinstance(right, Several):
             if isinstance(left, Several) and isinstance(right, Several):
-                items = left.items + right.items if left.items is not None and right.items is not None else None
+                items = (
+                    left.items + right.items if left.items is not None and right.items is not None else None
+                )
                 return Several(join(left.element, right.element), items)
-            return Several((left if isinstance(left, Several) else right).element)  # type: ignore[union-attr]
+            one = left if isinstance(left, Several) else right
+            return Several(one.element) if isinstance(one, Several) else UNKNOWN
         if isinstance(left, Data) or isinstance(right, Data):
             return DATA
         return STATIC if isinstance(left, Static) and isinstance(right, Static) else UNKNOWN
@@ -240,7 +245,11 @@ class Expressions:
         truth = self.settled(node.test)
         body = self.kind(node.body, then)
         orelse = self.kind(node.orelse, other)
-        if isinstance(body, Static) and isinstance(orelse, Static) and "cuda" in (str(body.value)[:4], str(orelse.value)[:4]):
+        if (
+            isinstance(body, Static)
+            and isinstance(orelse, Static)
+            and "cuda" in (str(body.value)[:4], str(orelse.value)[:4])
+        ):
             return Device("cuda")
         return body if truth is True else orelse if truth is False else join(body, orelse)
 
@@ -249,8 +258,10 @@ class Expressions:
     def _sequence(self, node: ast.Tuple | ast.List | ast.Set, env: Environment) -> Kind:
         items = tuple(self.kind(item, env) for item in node.elts)
         if any(isinstance(item, ast.Starred) for item in node.elts):
-            flat = tuple(k.element if isinstance(k, Several) else UNKNOWN if isinstance(n, ast.Starred) else k
-                         for k, n in zip(items, node.elts, strict=True))  # fmt: skip
+            flat = tuple(
+                k.element if isinstance(k, Several) else UNKNOWN if isinstance(n, ast.Starred) else k
+                for k, n in zip(items, node.elts, strict=True)
+            )
             return Several(joined(flat))
         return Several(joined(items), items)
 
@@ -358,13 +369,19 @@ class Expressions:
             case ast.BoolOp(op=ast.Or()) if not truth:
                 for value in test.values:
                     self.narrow(value, env, truth=False)
-            case ast.Compare(left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
+            case ast.Compare(
+                left=ast.Name(id=name),
+                ops=[ast.Is() | ast.IsNot() as op],
+                comparators=[ast.Constant(value=None)],
+            ):
                 if isinstance(op, ast.Is) == truth:
                     env[name] = NONE
                 elif env.get(name) == NONE:
                     env[name] = UNKNOWN
             case ast.Call(func=func, args=[ast.Name(id=name), *classes]):
-                self._narrow_class(self.module.names.qualified(func, self.scope), name, classes, env, truth=truth)
+                self._narrow_class(
+                    self.module.names.qualified(func, self.scope), name, classes, env, truth=truth
+                )
             case _:
                 pass
 
@@ -379,7 +396,11 @@ class Expressions:
             tensor = qualified == {"torch.Tensor"}
             if truth and qualified <= {"builtins.int", "builtins.float", "builtins.str", "builtins.bool"}:
                 env[name] = STATIC
-            elif truth and qualified <= {"builtins.list", "builtins.tuple"} and not isinstance(env.get(name), Several):
+            elif (
+                truth
+                and qualified <= {"builtins.list", "builtins.tuple"}
+                and not isinstance(env.get(name), Several)
+            ):
                 env[name] = Several(UNKNOWN)
         else:
             return
@@ -395,7 +416,3 @@ class Expressions:
         from tpulint.model.calls import call_kind
 
         return call_kind(self, node, env)
-
-    def is_device_context(self, node: ast.expr, kind: Kind) -> bool:
-        """Whether `with node:` sets the device that factories use."""
-        return isinstance(kind, Device)

@@ -108,7 +108,10 @@ def references(node: ast.AST, scope: Scope, names: Names, *, depth: int = 0) -> 
     if found is not None and depth < 3:
         owner, bindings = found
         if node.id in owner.loops:
-            return tuple(_extend(ref, tail) for ref in references(_looped(owner.loops[node.id]), scope, names, depth=depth + 1))
+            return tuple(
+                _extend(ref, tail)
+                for ref in references(_looped(owner.loops[node.id]), scope, names, depth=depth + 1)
+            )
         values = [binding.value for binding in bindings if binding.value is not None]
         if values and len(values) == len(bindings) <= 3 and owner.kind is not ScopeKind.CLASS:
             refs: list[str] = []
@@ -120,7 +123,9 @@ def references(node: ast.AST, scope: Scope, names: Names, *, depth: int = 0) -> 
                     elif made is not None:
                         refs.append(f"new:{made}:{tail or '__call__'}")
                 elif isinstance(value, ast.Attribute | ast.Subscript):
-                    refs.extend(_extend(ref, tail) for ref in references(value, owner, names, depth=depth + 1))
+                    refs.extend(
+                        _extend(ref, tail) for ref in references(value, owner, names, depth=depth + 1)
+                    )
             if refs:
                 return tuple(refs)
     qualified = names.qualified(node, scope)
@@ -190,9 +195,17 @@ class _Summary:
             if binding.target is not None
         }
         return ModuleFacts(
-            self.name, self.path, exports, tuple(module.stars), functions, classes, tuple(self.roots),
-            tuple(sorted(imports | set(module.stars))), self._places(imports), self._enters(),
-        )  # fmt: skip
+            self.name,
+            self.path,
+            exports,
+            tuple(module.stars),
+            functions,
+            classes,
+            tuple(self.roots),
+            tuple(sorted(imports | set(module.stars))),
+            self._places(imports),
+            self._enters(),
+        )
 
     def _places(self, imports: set[str]) -> bool:
         if not any(name.partition(".")[0] == "torch" for name in imports):
@@ -217,7 +230,7 @@ class _Summary:
             function = scope.function
             if function is None:
                 continue
-            if node.func.__class__ is ast.Attribute and node.func.attr == "register_buffer":  # type: ignore[attr-defined]
+            if node.func.__class__ is ast.Attribute and node.func.attr == "register_buffer":
                 self._buffer(node, function)
             head = entry.partition(".")[0] if entry is not None else ""
             calls = self.calls[id(function)]
@@ -230,7 +243,9 @@ class _Summary:
         for scope in self.index.functions:
             outer = scope.parent.function if scope.parent is not None else None
             if outer is not None and isinstance(scope.node, ast.Lambda):
-                fact = CallFact(f"name:{self.name}.{scope.qualname}", scope.node.lineno, scope.node.col_offset + 1)
+                fact = CallFact(
+                    f"name:{self.name}.{scope.qualname}", scope.node.lineno, scope.node.col_offset + 1
+                )
                 self.calls[id(outer)][fact] = None
 
     def _mention(self, node: ast.expr, scope: Scope, calls: dict[CallFact, None]) -> None:
@@ -239,7 +254,9 @@ class _Summary:
             found = self.names.lookup(node.id, scope)
             if found is None or not any(binding.node is not None for binding in found[1]):
                 return
-        elif not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"):
+        elif not (
+            isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+        ):
             return
         for reference in references(node, scope, self.names):
             calls[CallFact(reference, node.lineno, node.col_offset + 1)] = None
@@ -276,7 +293,12 @@ class _Summary:
 
     def _buffer(self, node: ast.Call, function: Scope) -> None:
         method = _method(function)
-        if method is not None and method.owner is not None and node.args and isinstance(node.args[0], ast.Constant):
+        if (
+            method is not None
+            and method.owner is not None
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        ):
             self.tensors.setdefault(method.owner.qualname, set()).add(str(node.args[0].value))
 
     def _function(self, scope: Scope) -> FunctionFacts:
@@ -335,12 +357,19 @@ class _Summary:
                 else:
                     modules.setdefault(attribute, {})[made] = None
         methods = sorted(
-            name for name, bound in scope.bindings.items() if any(isinstance(b.node, FunctionNode) for b in bound)
+            name
+            for name, bound in scope.bindings.items()
+            if any(isinstance(b.node, FunctionNode) for b in bound)
         )
         return ClassFacts(
-            scope.qualname, bases, tuple(methods), {name: tuple(made) for name, made in modules.items()}, tuple(sorted(tensors)),
-            node.lineno, node.col_offset + 1,
-        )  # fmt: skip
+            scope.qualname,
+            bases,
+            tuple(methods),
+            {name: tuple(made) for name, made in modules.items()},
+            tuple(sorted(tensors)),
+            node.lineno,
+            node.col_offset + 1,
+        )
 
     def _made(self, value: ast.expr, scope: Scope) -> list[str]:
         """Classes (by the convention of a capital letter) that an expression instantiates."""
@@ -360,7 +389,9 @@ class _Summary:
             return None
         arguments = function.node.args
         positional = [*arguments.posonlyargs, *arguments.args]
-        defaults = dict(zip([a.arg for a in reversed(positional)], reversed(arguments.defaults), strict=False))
+        defaults = dict(
+            zip([a.arg for a in reversed(positional)], reversed(arguments.defaults), strict=False)
+        )
         defaults |= {
             a.arg: default
             for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)

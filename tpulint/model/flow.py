@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import RESHAPES_IN_PLACE
 from tpulint.model.expressions import Environment, Expressions
-from tpulint.model.kinds import DATA, NONE, STATIC, UNKNOWN, Array, Data, Kind, Several, Static, Tensor, join
+from tpulint.model.kinds import (
+    DATA,
+    NONE,
+    STATIC,
+    UNKNOWN,
+    Array,
+    Data,
+    Device,
+    Kind,
+    Several,
+    Static,
+    Tensor,
+    join,
+)
 from tpulint.model.parameters import parameter_kinds
 from tpulint.model.scopes import FunctionNode, Scope
 
@@ -113,7 +126,11 @@ class Flow(Expressions):
 
     def _expression(self, node: ast.expr, env: Environment) -> None:
         self.kind(node, env)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+        ):
             name, attribute = node.func.value.id, node.func.attr
             known = env.get(name)
             if attribute in RESHAPES_IN_PLACE and isinstance(known, Tensor):
@@ -185,7 +202,7 @@ class Flow(Expressions):
         placed = 0
         for item in node.items:
             kind = self.kind(item.context_expr, env)
-            if self.is_device_context(item.context_expr, kind):
+            if isinstance(kind, Device):  # which factories then use
                 placed += 1
             if item.optional_vars is not None:
                 self._assign(item.optional_vars, UNKNOWN, env)

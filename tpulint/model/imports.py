@@ -26,7 +26,13 @@ def missing_imports(module: Module, statements: tuple[str, ...], scope: Scope) -
         assert isinstance(node, ImportNode)
         alias = node.names[0]
         name = alias.asname or alias.name.partition(".")[0]
-        target = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name if alias.asname else name
+        target = (
+            f"{node.module}.{alias.name}"
+            if isinstance(node, ast.ImportFrom)
+            else alias.name
+            if alias.asname
+            else name
+        )
         if module.names.lookup(name, scope) is None:
             missing.append(text)
         elif module.names.qualified(ast.Name(name, ast.Load()), scope) != target:
@@ -59,7 +65,9 @@ def _place(module: Module, text: str) -> tuple[int, bool]:
     standard = text.split()[1].partition(".")[0] in sys.stdlib_module_names
     run = _run(module, standard=standard)
     if not run:
-        first = next((s for s in module.source.tree.body if isinstance(s, ImportNode) and not _is_future(s)), None)
+        first = next(
+            (s for s in module.source.tree.body if isinstance(s, ImportNode) and not _is_future(s)), None
+        )
         if standard and first is not None:
             return module.source.line_starts[first.lineno - 1], True
         return end_of_imports(module), False
@@ -74,7 +82,9 @@ def _run(module: Module, *, standard: bool) -> list[ImportNode]:
     run: list[ImportNode] = []
     found = False
     for statement in [*module.source.tree.body, None]:
-        joined = isinstance(statement, ImportNode) and (not run or statement.lineno == (run[-1].end_lineno or 0) + 1)
+        joined = isinstance(statement, ImportNode) and (
+            not run or statement.lineno == (run[-1].end_lineno or 0) + 1
+        )
         if not joined:
             if found:
                 return run
@@ -82,7 +92,8 @@ def _run(module: Module, *, standard: bool) -> list[ImportNode]:
         if isinstance(statement, ImportNode) and not _is_future(statement):
             run.append(statement)
             found = found or any(
-                (head in sys.stdlib_module_names) if standard else head == "torch" for head in _heads(statement)
+                (head in sys.stdlib_module_names) if standard else head == "torch"
+                for head in _heads(statement)
             )
     return []
 
@@ -153,7 +164,9 @@ def _is_orphan(alias: ast.alias, before: set[str], after: set[str]) -> bool:
 
 
 def _used_names(tree: ast.Module) -> set[str]:
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    used = {
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200:
             used.update(part for part in _words(node.value))  # annotations as text

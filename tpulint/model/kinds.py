@@ -52,6 +52,7 @@ class Tensor(Kind):
 
     @property
     def is_tensor(self) -> bool:
+        """Whether it is a tensor for certain."""
         return self.certain
 
     @property
@@ -77,7 +78,7 @@ class Static(Kind):
     `value` is the constant itself where it is a string, a number, a bool or None that is known.
     """
 
-    value: str | float | bool | None | EllipsisType = ...
+    value: str | float | bool | EllipsisType | None = ...
 
 
 @dataclass(frozen=True, slots=True)

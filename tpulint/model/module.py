@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from functools import cached_property
 
 from tpulint.model.facts import ModuleFacts, summarise
@@ -15,22 +16,37 @@ from tpulint.model.scopes import Scope, ScopeKind, index
 from tpulint.source import Source
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a module stands among the others.
+
+    `name` is unique in the project. `package` says that it is a package's `__init__.py`. `renamed`
+    gives the unique names of those modules of its own folder that share their plain name with one
+    elsewhere, as two folders of scripts do that both have a `utils.py`.
+    """
+
+    name: str
+    package: bool = False
+    renamed: tuple[tuple[str, str], ...] = ()
+
+
 class Module:
     """One parsed file within its project.
 
     Args:
         source: the file.
-        name: its dotted module name.
-        package: whether it is a package's `__init__.py`.
+        place: under which name it is imported.
 
     Raises:
         SyntaxError, SourceError: when the text does not parse.
     """
 
-    def __init__(self, source: Source, name: str, *, package: bool) -> None:
+    def __init__(self, source: Source, place: Place) -> None:
         self.source = source
-        self.name = name
-        self.index = index(source.tree, name if package else name.rpartition(".")[0])
+        self.name = name = place.name
+        self.index = index(
+            source.tree, name if place.package else name.rpartition(".")[0], dict(place.renamed)
+        )
         self.names = Names(self.index, name)
         self.project = ProjectFacts(())
         self._flows: dict[int, Flow | None] = {}
@@ -88,7 +104,7 @@ class Module:
         return flow.kinds.get(id(node), UNKNOWN) if flow is not None else UNKNOWN
 
     def flow(self, scope: Scope) -> Flow | None:
-        """The inference of a function or of the top level; None while it is under way, and in class bodies."""
+        """The inference of a function or of the top level; None for class bodies and while under way."""
         if scope.kind is ScopeKind.COMPREHENSION:
             scope = self.index.module
         key = id(scope)
@@ -152,17 +168,27 @@ class Module:
     # places
 
     def parent(self, node: ast.AST, scope: Scope) -> ast.AST | None:
-        """The node around a node."""
-        top = scope
-        while top.parent is not None and top.parent.kind is not ScopeKind.MODULE:
-            top = top.parent
-        key = id(top)
-        if key not in self._parents:
-            parents: dict[int, ast.AST] = {}
-            for outer in ast.walk(top.node):
-                for child in ast.iter_child_nodes(outer):
-                    parents[id(child)] = outer
-            self._parents[key] = parents
-        return self._parents[key].get(id(node))
+        """The node around a node of this scope."""
+        current: Scope | None = scope
+        while current is not None:
+            if current.kind in (ScopeKind.FUNCTION, ScopeKind.MODULE):
+                found = self._parents_in(current).get(id(node))
+                if found is not None:
+                    return found
+            current = current.parent
+        return None
 
-
+    def _parents_in(self, scope: Scope) -> dict[int, ast.AST]:
+        key = id(scope)
+        parents = self._parents.get(key)
+        if parents is None:
+            parents = self._parents[key] = {}
+            waiting: list[ast.AST] = [scope.node]
+            while waiting:
+                outer = waiting.pop()
+                for value in vars(outer).values():
+                    for child in value if value.__class__ is list else (value,):
+                        if isinstance(child, ast.AST):
+                            parents[id(child)] = outer
+                            waiting.append(child)
+        return parents

@@ -5,9 +5,27 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tpulint.knowledge.tensors import JAXTYPING_DTYPES, STATIC_TYPES, TENSOR_LIKELY, TENSOR_TYPE_DTYPES, TENSOR_TYPES
+from tpulint.knowledge.tensors import (
+    JAXTYPING_DTYPES,
+    STATIC_TYPES,
+    TENSOR_LIKELY,
+    TENSOR_TYPE_DTYPES,
+    TENSOR_TYPES,
+)
 from tpulint.knowledge.torch_api import ATTRIBUTES, METHODS
-from tpulint.model.kinds import ARRAY, STATIC, UNKNOWN, Device, Instance, Kind, Several, Static, Tensor, join, joined
+from tpulint.model.kinds import (
+    ARRAY,
+    STATIC,
+    UNKNOWN,
+    Device,
+    Instance,
+    Kind,
+    Several,
+    Static,
+    Tensor,
+    join,
+    joined,
+)
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
 
 if TYPE_CHECKING:

@@ -141,7 +141,8 @@ class ProjectFacts:
     def is_tensor_attribute(self, cls: str, name: str) -> bool:
         """Whether an attribute is a parameter or a buffer."""
         return any(
-            facts is not None and name in facts.tensors for facts in map(self.class_, self.mro(self.resolve(cls)))
+            facts is not None and name in facts.tensors
+            for facts in map(self.class_, self.mro(self.resolve(cls)))
         )
 
     def callees(self, reference: str, owner: str | None) -> Iterator[str]:
@@ -245,25 +246,38 @@ def link(modules: Iterable[ModuleFacts], trace_roots: Iterable[str] = ()) -> Pro
             if found is None or facts is None:
                 continue
             module = found[0]
-            owner = f"{module.name}.{facts.owner}" if facts.owner is not None else _owner(project, module, facts)
+            owner = f"{module.name}.{facts.owner}" if facts.owner is not None else _owner(module, facts)
             explicit = project.reach[name].explicit
             for call in facts.calls:
                 for callee in project.callees(call.callee, owner):
                     if callee.rpartition(".")[2] not in ("__init__", "__post_init__"):
-                        enter(callee, Step(name, f"`{_short(callee)}`", module.path, call.row, call.column, explicit))
+                        enter(
+                            callee,
+                            Step(name, f"`{_short(callee)}`", module.path, call.row, call.column, explicit),
+                        )
 
     for module in project.modules.values():
         for root in module.roots:
             owner = f"{module.name}.{root.owner}" if root.owner is not None else None
             for name in project.callees(root.callee, owner):
-                enter(name, Step(None, f"`{_short(name)}`, traced by {root.label}", module.path, root.row, root.column, True))
+                enter(
+                    name,
+                    Step(
+                        None,
+                        f"`{_short(name)}`, traced by {root.label}",
+                        module.path,
+                        root.row,
+                        root.column,
+                        explicit=True,
+                    ),
+                )
     for name in trace_roots:
         resolved = project.resolve(name)
         facts = project.function(resolved)
         split = project.split(resolved)
         if facts is not None and split is not None:
             label = f"`{_short(resolved)}`, a trace root by the settings"
-            enter(resolved, Step(None, label, split[0].path, facts.row, facts.column, True))
+            enter(resolved, Step(None, label, split[0].path, facts.row, facts.column, explicit=True))
     walk()
     for module in project.modules.values():
         for qualname, cls in module.classes.items():
@@ -271,12 +285,14 @@ def link(modules: Iterable[ModuleFacts], trace_roots: Iterable[str] = ()) -> Pro
             if "forward" in cls.methods and project.is_module_class(name):
                 facts = module.functions[f"{qualname}.forward"]
                 label = f"`{qualname}.forward`, which is traced once the module is jitted"
-                enter(f"{name}.forward", Step(None, label, module.path, facts.row, facts.column, False))
+                enter(
+                    f"{name}.forward", Step(None, label, module.path, facts.row, facts.column, explicit=False)
+                )
     walk()
     return project
 
 
-def _owner(project: ProjectFacts, module: ModuleFacts, facts: FunctionFacts) -> str | None:
+def _owner(module: ModuleFacts, facts: FunctionFacts) -> str | None:
     """The class around a function nested in a method."""
     head = facts.qualname
     while "." in head:

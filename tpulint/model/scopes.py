@@ -6,7 +6,7 @@ Everything after this looks things up; nothing walks a whole file again.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -45,9 +45,19 @@ class Scope:
     """A module, class, function or comprehension, and the names bound in it."""
 
     __slots__ = (
-        "bindings", "children", "declared", "evidence", "kind", "loops", "name", "node", "parent", "passed", "qualname",
+        "bindings",
+        "children",
+        "declared",
+        "evidence",
+        "kind",
+        "loops",
+        "name",
+        "node",
+        "parent",
+        "passed",
+        "qualname",
         "stars",
-    )  # fmt: skip
+    )
 
     def __init__(self, kind: ScopeKind, node: ast.AST, name: str, parent: Scope | None) -> None:
         self.kind = kind
@@ -99,9 +109,19 @@ Place = tuple[ast.AST, Scope]
 
 #: Node types that are kept for rules besides calls.
 INDEXED: tuple[type[ast.AST], ...] = (
-    ast.Assert, ast.Attribute, ast.BoolOp, ast.Call, ast.Compare, ast.Constant, ast.For, ast.If, ast.IfExp, ast.Subscript,
-    ast.UnaryOp, ast.While,
-)  # fmt: skip
+    ast.Assert,
+    ast.Attribute,
+    ast.BoolOp,
+    ast.Call,
+    ast.Compare,
+    ast.Constant,
+    ast.For,
+    ast.If,
+    ast.IfExp,
+    ast.Subscript,
+    ast.UnaryOp,
+    ast.While,
+)
 
 
 class Index:
@@ -120,14 +140,17 @@ class Index:
         self.attributes: list[tuple[str, ast.expr, Scope]] = []
 
 
-_LEAVES = frozenset({ast.Load, ast.Store, ast.Del, int, str, type(None), bool, float, bytes, complex, type(Ellipsis)})
+_LEAVES = frozenset(
+    {ast.Load, ast.Store, ast.Del, int, str, type(None), bool, float, bytes, complex, type(Ellipsis)}
+)
 
 
 class _Walk:
     """The walk itself; lives for one file."""
 
-    def __init__(self, tree: ast.Module, package: str) -> None:
+    def __init__(self, tree: ast.Module, package: str, renamed: Mapping[str, str]) -> None:
         self.package = package
+        self.renamed = renamed
         self.index = Index(Scope(ScopeKind.MODULE, tree, "<module>", None))
         self.handlers: dict[type, Callable[[ast.AST, Scope], None]] = {
             ast.FunctionDef: self.function,
@@ -213,7 +236,11 @@ class _Walk:
         arguments = node.args
         self.all(arguments.defaults, scope)
         self.all(arguments.kw_defaults, scope)
-        while scope.kind is ScopeKind.COMPREHENSION and scope.parent is not None and not isinstance(node, ast.Lambda):
+        while (
+            scope.kind is ScopeKind.COMPREHENSION
+            and scope.parent is not None
+            and not isinstance(node, ast.Lambda)
+        ):
             scope = scope.parent
         inner = Scope(ScopeKind.FUNCTION, node, name, scope)
         self.index.functions.append(inner)
@@ -236,7 +263,9 @@ class _Walk:
     def comprehension(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp)
         self.visit(node.generators[0].iter, scope)
-        inner = Scope(ScopeKind.COMPREHENSION, node, f"<comprehension:{node.lineno}:{node.col_offset}>", scope)
+        inner = Scope(
+            ScopeKind.COMPREHENSION, node, f"<comprehension:{node.lineno}:{node.col_offset}>", scope
+        )
         for number, generator in enumerate(node.generators):
             for target in ast.walk(generator.target):
                 if isinstance(target, ast.Name):
@@ -256,14 +285,15 @@ class _Walk:
         assert isinstance(node, ast.Import)
         for alias in node.names:
             if alias.asname is not None:
-                scope.bind(alias.asname, Binding(target=alias.name))
+                scope.bind(alias.asname, Binding(target=self.renamed.get(alias.name, alias.name)))
             else:
                 head = alias.name.partition(".")[0]
-                scope.bind(head, Binding(target=head))
+                scope.bind(head, Binding(target=self.renamed.get(head, head)))
 
     def import_from(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.ImportFrom)
         base = absolute(node.module, node.level, self.package)
+        base = self.renamed.get(base, base)
         for alias in node.names:
             if alias.name == "*":
                 scope.stars.append(base)
@@ -279,14 +309,18 @@ class _Walk:
         assert isinstance(node, ast.Assign)
         for target in node.targets:
             if target.__class__ is ast.Name:
-                scope.bind(target.id, Binding(value=node.value))  # type: ignore[attr-defined]
+                scope.bind(target.id, Binding(value=node.value))
             else:
                 self.assigned(target, node.value, scope)
                 self.visit(target, scope)
         self.visit(node.value, scope)
 
     def assigned(self, target: ast.expr, value: ast.expr, scope: Scope) -> None:
-        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
+        if (
+            isinstance(target, ast.Attribute)
+            and isinstance(target.value, ast.Name)
+            and target.value.id == "self"
+        ):
             self.index.attributes.append((target.attr, value, scope))
 
     def annotated(self, node: ast.AST, scope: Scope) -> None:
@@ -307,19 +341,18 @@ class _Walk:
         place = (node, scope)
         self.call_nodes.append(place)
         func = node.func
-        kind = func.__class__
-        if kind is ast.Attribute:
-            self.calls.setdefault(func.attr, []).append(place)  # type: ignore[attr-defined]
-        elif kind is ast.Name:
-            self.calls.setdefault(func.id, []).append(place)  # type: ignore[attr-defined]
+        if isinstance(func, ast.Attribute):
+            self.calls.setdefault(func.attr, []).append(place)
+        elif isinstance(func, ast.Name):
+            self.calls.setdefault(func.id, []).append(place)
         self.visit(func, scope)
         for argument in node.args:
             if argument.__class__ is ast.Name:
-                scope.passed.setdefault(argument.id, []).append(node)  # type: ignore[attr-defined]
+                scope.passed.setdefault(argument.id, []).append(node)
             self.visit(argument, scope)
         for keyword in node.keywords:
             if keyword.value.__class__ is ast.Name:
-                scope.passed.setdefault(keyword.value.id, []).append(node)  # type: ignore[attr-defined]
+                scope.passed.setdefault(keyword.value.id, []).append(node)
             self.visit(keyword.value, scope)
 
     def attribute(self, node: ast.AST, scope: Scope) -> None:
@@ -327,7 +360,7 @@ class _Walk:
         self.attributes.append((node, scope))
         value = node.value
         if value.__class__ is ast.Name:
-            scope.evidence.setdefault(value.id, set()).add(node.attr)  # type: ignore[attr-defined]
+            scope.evidence.setdefault(value.id, set()).add(node.attr)
         else:
             self.visit(value, scope)
 
@@ -389,9 +422,15 @@ def absolute(module: str | None, level: int, package: str) -> str:
     return ".".join([*base, module] if module else base)
 
 
-def index(tree: ast.Module, package: str) -> Index:
-    """Walk a module's tree; `package` is the dotted name that its relative imports start from."""
-    walk = _Walk(tree, package)
+def index(tree: ast.Module, package: str, renamed: Mapping[str, str]) -> Index:
+    """Walk a module's tree.
+
+    Args:
+        tree: the module.
+        package: the dotted name that its relative imports start from.
+        renamed: names that modules of the project go by, where that is not what imports call them.
+    """
+    walk = _Walk(tree, package, renamed)
     walk.all(tree.body, walk.index.module)
     walk.handlers.clear()  # bound methods: a cycle that would keep the tree alive
     return walk.index

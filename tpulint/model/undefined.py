@@ -16,7 +16,9 @@ def undefined_names(text: str) -> frozenset[str]:
         SyntaxError: when the text does not parse or does not compile.
     """
     top = symtable.symtable(text, "<text>", "exec")
-    bound = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    bound = {
+        symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()
+    }
     bound |= {child.get_name() for child in top.get_children()}
     used: set[str] = set()
     for table in _tables(top):

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 #: Functions and methods that take a tensor without dimensions as well as a number.
-_TAKE_EITHER = ELEMENTWISE | frozenset({"where", "maximum", "minimum", "lerp", "addcmul", "remainder", "fmod", "atan2"})
+_TAKE_EITHER = ELEMENTWISE | frozenset(
+    {"where", "maximum", "minimum", "lerp", "addcmul", "remainder", "fmod", "atan2"}
+)
 #: Methods that fix the dtype in which a function computes.
 _CONVERSIONS = frozenset({"half", "bfloat16", "float", "double", "type", "type_as", "autocast"})
 _DEPTH = 4
@@ -76,7 +78,10 @@ def converts_dtypes(scope: Scope) -> bool:
         return False
     for node in ast.walk(function.node):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in _CONVERSIONS or (node.func.attr == "to" and _mentions_dtype(node)):
+            name = node.func.attr
+            if name in _CONVERSIONS:
+                return True
+            if name == "to" and _mentions_dtype(node):
                 return True
     return False
 
@@ -97,7 +102,9 @@ def concretized(module: Module, test: ast.expr, scope: Scope) -> ast.expr | None
     """
     match test:
         case ast.BoolOp():
-            return next((found for value in test.values if (found := concretized(module, value, scope))), None)
+            return next(
+                (found for value in test.values if (found := concretized(module, value, scope))), None
+            )
         case ast.UnaryOp(op=ast.Not()):
             return concretized(module, test.operand, scope)
         case ast.Compare() if any(isinstance(op, ast.In | ast.NotIn) for op in test.ops):
@@ -120,9 +127,17 @@ def concretized(module: Module, test: ast.expr, scope: Scope) -> ast.expr | None
 
 #: Factories of torch, with how many leading arguments are sizes (None for all).
 SIZED_FACTORIES = {
-    "arange": None, "zeros": None, "ones": None, "empty": None, "rand": None, "randn": None, "full": 1, "eye": 2,
-    "linspace": 3, "randperm": 1,
-}  # fmt: skip
+    "arange": None,
+    "zeros": None,
+    "ones": None,
+    "empty": None,
+    "rand": None,
+    "randn": None,
+    "full": 1,
+    "eye": 2,
+    "linspace": 3,
+    "randperm": 1,
+}
 
 
 def data_dependent_size(module: Module, call: ast.Call, scope: Scope) -> ast.expr | None:
@@ -133,12 +148,19 @@ def data_dependent_size(module: Module, call: ast.Call, scope: Scope) -> ast.exp
     positional = call.args[: SIZED_FACTORIES[name]]
     if name == "linspace":
         positional = call.args[2:3]
-    for argument in (*positional, *(k.value for k in call.keywords if k.arg in ("size", "end", "steps", "n"))):
+    for argument in (
+        *positional,
+        *(k.value for k in call.keywords if k.arg in ("size", "end", "steps", "n")),
+    ):
         parts = argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument]
         for part in parts:
             kind = module.kind(part, scope)
             if isinstance(kind, Data) or kind.is_traced:
                 return part
-            if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "item":
+            if (
+                isinstance(part, ast.Call)
+                and isinstance(part.func, ast.Attribute)
+                and part.func.attr == "item"
+            ):
                 return part
     return None

@@ -49,11 +49,11 @@ def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name == _TORCHVISION:
         given = _arguments(call, _TORCHVISION_PARAMETERS)
         method = _method(given.get("interpolation"), "linear", ctx)
-        antialiased = not _is_constant(given.get("antialias"), False)
+        antialiased = not _is_constant(given.get("antialias"), value=False)
     elif name == _INTERPOLATE:
         given = _arguments(call, _INTERPOLATE_PARAMETERS)
         method = _method(given.get("mode"), None, ctx)
-        antialiased = _is_constant(given.get("antialias"), True)
+        antialiased = _is_constant(given.get("antialias"), value=True)
     else:
         return
     if method is None or not antialiased:
@@ -67,7 +67,7 @@ def _arguments(call: ast.Call, parameters: tuple[str, ...]) -> dict[str, ast.exp
     return given | {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
 
 
-def _is_constant(node: ast.expr | None, value: object) -> bool:
+def _is_constant(node: ast.expr | None, *, value: object) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
@@ -84,7 +84,9 @@ def _image_resize(call: ast.Call, given: dict[str, ast.expr], method: str, ctx: 
     picture = given.get("img") or given.get("input")
     size = given.get("size")
     others = {"scale_factor", "max_size", "align_corners", "recompute_scale_factor"} & set(given)
-    exact = all(_is_constant(given[name], None) or _is_constant(given[name], False) for name in others)
+    exact = all(
+        _is_constant(given[name], value=None) or _is_constant(given[name], value=False) for name in others
+    )
     imports = ctx.imports("import jax", "import torchax")
     if picture is None or size is None or not exact or imports is None or not _is_pair(size, ctx):
         return None
@@ -104,7 +106,9 @@ def _image_resize(call: ast.Call, given: dict[str, ast.expr], method: str, ctx: 
     else:
         code = f'torchax.interop.call_jax(jax.image.resize, {image}, {shape}, "{method}")'
     applicability = Applicability.SAFE if dtype == "float" else Applicability.UNSAFE
-    return ctx.fix("resize with `jax.image.resize`", ctx.replace(call, code), *imports, applicability=applicability)
+    return ctx.fix(
+        "resize with `jax.image.resize`", ctx.replace(call, code), *imports, applicability=applicability
+    )
 
 
 def _is_pair(size: ast.expr, ctx: Context) -> bool:

@@ -7,8 +7,8 @@ Flags `torchvision.io.decode_image`, `read_image`, `decode_png` and `decode_jpeg
 ## Why it matters on TPU
 
 Inside the torchax environment `decode_image`, `read_image` and `decode_png` end the process with a
-segmentation fault, and `decode_jpeg` raises: their compiled code reads the memory of a tensor that torchax has
-taken over.
+segmentation fault, and `decode_jpeg` raises: their compiled code reads the memory of a tensor that
+torchax has taken over.
 
 ## Fix safety
 
@@ -41,7 +41,7 @@ _MODES = {"RGB": "RGB", "RGB_ALPHA": "RGBA", "GRAY": "L", "UNCHANGED": None}
 def decode(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = _torchvision_io(ctx.qualified_name(call.func))
     if name in _DECODERS:
-        message = f"`torchvision.io.{name}` ends the process with a segmentation fault inside the torchax environment"
+        message = f"`torchvision.io.{name}` crashes the process inside the torchax environment"
         yield ctx.finding(call, message, _pillow(call, name, ctx))
 
 
@@ -85,7 +85,9 @@ def _opened(argument: ast.expr, name: str, ctx: Context) -> tuple[str, bool | No
         return f"io.BytesIO({ctx.text(argument)}.numpy())", True
     if name == "decode_image":
         path = ctx.is_parameter(argument) or isinstance(argument, ast.Constant | ast.JoinedStr)
-        path = path or (isinstance(argument, ast.Call) and ctx.qualified_name(argument.func) == "builtins.str")
+        path = path or (
+            isinstance(argument, ast.Call) and ctx.qualified_name(argument.func) == "builtins.str"
+        )
         return ctx.text(argument), False if path else None
     return "", None
 
@@ -95,7 +97,8 @@ def _read_before(argument: ast.expr, ctx: Context) -> bool:
     found = ctx.module.names.lookup(argument.id, ctx.scope) if isinstance(argument, ast.Name) else None
     values = [binding.value for binding in found[1]] if found is not None else []
     return bool(values) and all(
-        isinstance(value, ast.Call) and _torchvision_io(ctx.qualified_name(value.func)) == "read_file" for value in values
+        isinstance(value, ast.Call) and _torchvision_io(ctx.qualified_name(value.func)) == "read_file"
+        for value in values
     )
 
 

@@ -20,8 +20,8 @@ A NaN or an infinity outside the mask does not reach the sum.
 
 ## Without a fix
 
-Keep the full shape and carry the mask along: a masked loss is a sum of `torch.where(mask, loss, 0)` divided by
-`mask.sum()`, a partition is `x[torch.argsort((~mask).to(torch.int32), stable=True)]`.
+Keep the full shape and carry the mask along: a masked loss is a sum of `torch.where(mask, loss, 0)`
+divided by `mask.sum()`, a partition is `x[torch.argsort((~mask).to(torch.int32), stable=True)]`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         return
     if isinstance(node.ctx, ast.Store) and len(parts) == 1 and _writes_number(node, ctx):
         return
-    message = "the mask decides how many elements this has; XLA needs fixed shapes: `NonConcreteBooleanIndexError` under jit"
+    message = "the mask decides how many elements this has, and XLA needs fixed shapes"
     yield ctx.finding(node, message, _where(node, ctx))
 
 
@@ -72,7 +72,12 @@ def _writes_number(node: ast.Subscript, ctx: Context) -> bool:
 
 def _where(node: ast.Subscript, ctx: Context) -> Fix | None:
     base, mask = ctx.kind(node.value), ctx.kind(node.slice)
-    if not isinstance(base, Tensor) or not isinstance(mask, Tensor) or not base.root or base.root != mask.root:
+    if (
+        not isinstance(base, Tensor)
+        or not isinstance(mask, Tensor)
+        or not base.root
+        or base.root != mask.root
+    ):
         return None
     method = ctx.parent(node)
     call = ctx.parent(method) if isinstance(method, ast.Attribute) else None

@@ -2,8 +2,9 @@
 
 ## What it does
 
-Flags `torch.arange`, `torch.zeros`, `torch.ones`, `torch.full`, `torch.empty`, `torch.linspace`, `torch.rand`,
-`torch.randn` and `torch.eye` whose size comes out of a tensor, in code that tracing reaches.
+Flags `torch.arange`, `torch.zeros`, `torch.ones`, `torch.full`, `torch.empty`, `torch.linspace`,
+`torch.rand`, `torch.randn`, `torch.randperm` and `torch.eye` whose size comes out of a tensor, in code
+that tracing reaches.
 A size taken from `x.shape` is static and is left alone.
 
 ## Why it matters on TPU
@@ -25,7 +26,9 @@ from collections.abc import Iterator
 from tpulint.finding import Finding
 from tpulint.rule import SIZED_FACTORIES, Context, Rule
 
-rule = Rule("TPU402", "factory whose size depends on a tensor's value in traced code", module=__name__, fix=None)
+rule = Rule(
+    "TPU402", "factory whose size depends on a tensor's value in traced code", module=__name__, fix=None
+)
 
 
 @rule.on(ast.Call, named=SIZED_FACTORIES, traced=True)

@@ -2,9 +2,9 @@
 
 ## What it does
 
-Flags the entry point (`if __name__ == "__main__":`) of a program that puts tensors on a device, itself or in a
-module of the project that it imports, where no module of the program calls `torchax.enable_globally()` or
-enters `torchax.default_env()`.
+Flags the entry point (`if __name__ == "__main__":`) of a program that puts tensors on a device, itself or
+in a module of the project that it imports, where no module of the program calls
+`torchax.enable_globally()` or enters `torchax.default_env()`.
 
 ## Why it matters on TPU
 
@@ -29,7 +29,9 @@ from tpulint.finding import Applicability, Finding, Fix
 from tpulint.model.imports import end_of_imports
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU001", "program that never enters the torchax environment", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU001", "program that never enters the torchax environment", module=__name__, fix=Applicability.UNSAFE
+)
 
 
 @rule.on(ast.Module)
@@ -46,7 +48,9 @@ def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 def _is_entry(node: ast.stmt) -> bool:
     match node:
-        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), comparators=[ast.Constant(value="__main__")])):
+        case ast.If(
+            test=ast.Compare(left=ast.Name(id="__name__"), comparators=[ast.Constant(value="__main__")])
+        ):
             return True
         case _:
             return False

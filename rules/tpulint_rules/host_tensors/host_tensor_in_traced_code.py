@@ -79,7 +79,12 @@ def _device_at_hand(call: ast.Call, ctx: Context) -> str | None:
         if isinstance(outer, ast.BinOp):
             for side in (outer.left, outer.right):
                 kind = ctx.kind(side)
-                if isinstance(side, ast.Name) and isinstance(kind, Tensor) and kind.is_tensor and not kind.is_host:
+                if (
+                    isinstance(side, ast.Name)
+                    and isinstance(kind, Tensor)
+                    and kind.is_tensor
+                    and not kind.is_host
+                ):
                     return f"{side.id}.device"
     for name, kind in ctx.names_before(call):
         if isinstance(kind, Tensor) and kind.is_tensor and not kind.is_host:

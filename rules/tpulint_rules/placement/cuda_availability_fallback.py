@@ -26,7 +26,9 @@ from tpulint.model.devices import assigned_device, is_cuda_string, is_guarded_sy
 from tpulint.model.kinds import Device, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU103", "code that asks for CUDA and falls back to the CPU", module=__name__, fix=Applicability.SAFE)
+rule = Rule(
+    "TPU103", "code that asks for CUDA and falls back to the CPU", module=__name__, fix=Applicability.SAFE
+)
 
 _SILENT = "is false on a TPU host, so the program silently stays on the CPU"
 
@@ -44,7 +46,9 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(outer, ast.IfExp) and outer.test is test:
         device = jax_form(ctx.module, outer, ctx.scope)
         if device is not None:
-            yield ctx.finding(outer, message, ctx.fix(f"use the torchax device, `{device}`", ctx.replace(outer, device)))
+            yield ctx.finding(
+                outer, message, ctx.fix(f"use the torchax device, `{device}`", ctx.replace(outer, device))
+            )
             return
     if outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope):
         return
@@ -62,7 +66,11 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, message, fix)
 
 
-@rule.on(ast.Compare)
+def _names_cuda(node: ast.Compare) -> bool:
+    return is_cuda_string(node.left) or is_cuda_string(node.comparators[0])
+
+
+@rule.on(ast.Compare, where=_names_cuda)
 def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
     if len(node.ops) != 1:
         return
@@ -72,7 +80,11 @@ def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
         return
     other = sides[1] if literal is sides[0] else sides[0]
     if isinstance(node.ops[0], ast.Eq | ast.NotEq):
-        asked = isinstance(other, ast.Attribute) and other.attr == "type" and isinstance(ctx.kind(other.value), Device)
+        asked = (
+            isinstance(other, ast.Attribute)
+            and other.attr == "type"
+            and isinstance(ctx.kind(other.value), Device)
+        )
     elif isinstance(node.ops[0], ast.In | ast.NotIn) and literal is node.left:
         asked = (
             isinstance(other, ast.Call)
@@ -84,13 +96,17 @@ def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
         asked = False
     outer = ctx.parent(node)
     if asked and not (outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope)):
-        fix = ctx.fix('compare with `"jax"`', ctx.replace(literal, '"jax"'), applicability=Applicability.UNSAFE)
-        yield ctx.finding(node, f"`{ctx.text(node)}` asks for a CUDA device; a torchax tensor's is `jax`", fix)
+        fix = ctx.fix(
+            'compare with `"jax"`', ctx.replace(literal, '"jax"'), applicability=Applicability.UNSAFE
+        )
+        yield ctx.finding(
+            node, f"`{ctx.text(node)}` asks for a CUDA device; a torchax tensor's is `jax`", fix
+        )
 
 
-@rule.on(ast.Attribute)
+@rule.on(ast.Attribute, where=lambda node: node.attr == "is_cuda")
 def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    if node.attr != "is_cuda" or not isinstance(node.ctx, ast.Load):
+    if not isinstance(node.ctx, ast.Load):
         return
     receiver = ctx.kind(node.value)
     if isinstance(receiver, Tensor | Unknown) and ctx.qualified_name(node) is None:

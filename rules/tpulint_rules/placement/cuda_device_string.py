@@ -34,10 +34,8 @@ from tpulint.rule import Context, Rule
 rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Applicability.SAFE)
 
 
-@rule.on(ast.Constant)
+@rule.on(ast.Constant, where=is_cuda_string)
 def cuda_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
-    if not is_cuda_string(node):
-        return
     slot: ast.expr = node
     outer = ctx.parent(node)
     if any(is_device_choice(ctx.module, around, ctx.scope) for around in ctx.ancestors(node)):
@@ -55,7 +53,9 @@ def cuda_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
         applicability = Applicability.UNSAFE
     else:
         return
-    message = f"`{node.value!r}` names a CUDA device; torchax tensors live on the `jax` device".replace("'", '"')
+    message = f"`{node.value!r}` names a CUDA device; torchax tensors live on the `jax` device".replace(
+        "'", '"'
+    )
     fix = ctx.fix('name the torchax device, `"jax"`', _jax(node, outer, ctx), applicability=applicability)
     yield ctx.finding(node, message, fix)
 
@@ -67,9 +67,14 @@ def _reaches_device(slot: ast.expr, outer: ast.AST | None, ctx: Context) -> bool
         return any(isinstance(t, ast.Name) and ends_in_device(ctx.module, t.id, ctx.scope) for t in targets)
     if isinstance(outer, ast.arguments):
         positional = [*outer.posonlyargs, *outer.args]
-        pairs = [*zip(reversed(positional), reversed(outer.defaults), strict=False), *zip(outer.kwonlyargs, outer.kw_defaults, strict=True)]
+        pairs = [
+            *zip(reversed(positional), reversed(outer.defaults), strict=False),
+            *zip(outer.kwonlyargs, outer.kw_defaults, strict=True),
+        ]
         name = next((argument.arg for argument, default in pairs if default is slot), None)
-        inner = next((child for child in ctx.scope.children if getattr(child.node, "args", None) is outer), None)
+        inner = next(
+            (child for child in ctx.scope.children if getattr(child.node, "args", None) is outer), None
+        )
         return name is not None and inner is not None and ends_in_device(ctx.module, name, inner)
     return False
 

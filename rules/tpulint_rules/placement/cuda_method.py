@@ -63,4 +63,8 @@ def _to_jax(call: ast.Call, ctx: Context, *, known: bool) -> Fix | None:
     arguments = [cst.Arg(cst.SimpleString('"jax"')), *kept]
     new = node.with_changes(func=node.func.with_changes(attr=cst.Name("to")), args=arguments)
     applicability = Applicability.SAFE if known else Applicability.UNSAFE
-    return ctx.fix('move to the `jax` device with `.to("jax")`', ctx.replace_libcst(call, new), applicability=applicability)
+    return ctx.fix(
+        'move to the `jax` device with `.to("jax")`',
+        ctx.replace_libcst(call, new),
+        applicability=applicability,
+    )

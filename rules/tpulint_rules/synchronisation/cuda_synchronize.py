@@ -38,7 +38,7 @@ rule = Rule("TPU201", "`torch.cuda.synchronize()` call", module=__name__, fix=Ap
 def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.cuda.synchronize":
         return
-    message = "`torch.cuda.synchronize()` raises or does nothing without CUDA, so times measured around it are wrong"
+    message = "`torch.cuda.synchronize()` raises without CUDA; behind a guard, times around it are wrong"
     yield ctx.finding(call, message, _block_until_ready(call, ctx))
 
 

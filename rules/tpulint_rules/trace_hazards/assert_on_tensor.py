@@ -26,7 +26,9 @@ from tpulint.finding import Applicability, Finding
 from tpulint.model.uses import concretized
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU304", "`assert` on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU304", "`assert` on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE
+)
 
 
 @rule.on(ast.Assert, traced=True)

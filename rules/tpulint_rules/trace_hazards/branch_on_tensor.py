@@ -35,7 +35,9 @@ from tpulint.model.kinds import Tensor
 from tpulint.model.uses import concretized
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU303", "Python branch on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU303", "Python branch on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE
+)
 
 _NO_VALUE = "depends on a tensor's value, which a tracer does not have"
 
@@ -55,7 +57,9 @@ def while_statement(node: ast.While, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.IfExp, traced=True)
 def conditional_expression(node: ast.IfExp, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
-        yield ctx.finding(node.test, f"the branch {_NO_VALUE}", _where(node, node.test, node.body, node.orelse, "", ctx))
+        yield ctx.finding(
+            node.test, f"the branch {_NO_VALUE}", _where(node, node.test, node.body, node.orelse, "", ctx)
+        )
 
 
 @rule.on(ast.BoolOp, traced=True)

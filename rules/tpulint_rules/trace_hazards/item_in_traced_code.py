@@ -46,12 +46,14 @@ def item(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     receiver = ctx.kind(call.func.value)
     if isinstance(receiver, Tensor) and receiver.is_host:
         return
-    if not isinstance(receiver, Tensor) and not (isinstance(receiver, Unknown) and ctx.is_parameter(call.func.value)):
+    if not isinstance(receiver, Tensor) and not (
+        isinstance(receiver, Unknown) and ctx.is_parameter(call.func.value)
+    ):
         return
     if isinstance(receiver, Several) or ctx.sizes_a_factory(call):
         return
     name = call.func.attr
-    message = f"`.{name}()` needs the tensor's value, which a tracer does not have: `ConcretizationTypeError` under jit"
+    message = f"`.{name}()` needs the tensor's value, which a tracer does not have"
     yield ctx.finding(call, message, _stay_tensor(call, receiver, ctx))
 
 

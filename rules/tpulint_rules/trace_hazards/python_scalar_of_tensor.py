@@ -24,13 +24,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
+from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.model.kinds import Tensor
 from tpulint.model.uses import converts_dtypes, serves_as_tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule(
-    "TPU302", "`float()`, `int()` or `bool()` of a tensor in traced code", module=__name__, fix=Applicability.UNSAFE
+    "TPU302",
+    "`float()`, `int()` or `bool()` of a tensor in traced code",
+    module=__name__,
+    fix=Applicability.UNSAFE,
 )
 
 
@@ -55,7 +58,7 @@ def _stay_tensor(call: ast.Call, function: str, kind: Tensor, ctx: Context) -> F
     simple = isinstance(argument, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
     text = ctx.text(argument) if simple else f"({ctx.text(argument)})"
     if kind.dtype == wanted or (function == "float" and kind.dtype == ""):
-        edits = (ctx.replace(call, text),)
+        edits: tuple[Edit, ...] = (ctx.replace(call, text),)
     else:
         imports = ctx.imports("import torch")
         if imports is None:

@@ -24,6 +24,7 @@ from tpulint.model.kinds import (
     Several,
     Static,
     Tensor,
+    element_of,
     join,
     joined,
 )
@@ -51,7 +52,7 @@ SETTLED = {
 
 
 class Expressions:
-    """Evaluates expressions of one scope to kinds and remembers the kind of each node."""
+    """Evaluates expressions of one scope, but for calls, to kinds; remembers the kind of each node."""
 
     def __init__(self, module: Module, scope: Scope) -> None:
         self.module = module
@@ -65,7 +66,6 @@ class Expressions:
             ast.Name: self._name,
             ast.Constant: self._constant,
             ast.Attribute: self._attribute,
-            ast.Call: self._call,
             ast.Subscript: self._subscript,
             ast.BinOp: self._binary,
             ast.Compare: self._compare,
@@ -274,8 +274,6 @@ class Expressions:
     def _comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, env: Environment
     ) -> Kind:
-        from tpulint.model.flow import element_of
-
         local = dict(env)
         for generator in node.generators:
             self._bind(generator.target, element_of(self.kind(generator.iter, local)), local)
@@ -288,8 +286,6 @@ class Expressions:
         return Several(self.kind(node.elt, local))
 
     def _bind(self, target: ast.expr, kind: Kind, env: Environment) -> None:
-        from tpulint.model.flow import element_of
-
         if isinstance(target, ast.Name):
             env[target.id] = kind
         elif isinstance(target, ast.Tuple | ast.List):
@@ -409,10 +405,3 @@ class Expressions:
             env[name] = replace(known, certain=True) if isinstance(known, Tensor) else TENSOR
         elif tensor and isinstance(known, Tensor):
             env[name] = UNKNOWN
-
-    # calls: see `calls.py`
-
-    def _call(self, node: ast.Call, env: Environment) -> Kind:
-        from tpulint.model.calls import call_kind
-
-        return call_kind(self, node, env)

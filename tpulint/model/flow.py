@@ -7,21 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import RESHAPES_IN_PLACE
+from tpulint.model.calls import call_kind
 from tpulint.model.expressions import Environment, Expressions
-from tpulint.model.kinds import (
-    DATA,
-    NONE,
-    STATIC,
-    UNKNOWN,
-    Array,
-    Data,
-    Device,
-    Kind,
-    Several,
-    Static,
-    Tensor,
-    join,
-)
+from tpulint.model.kinds import NONE, UNKNOWN, Device, Kind, Several, Tensor, element_of, join
 from tpulint.model.parameters import parameter_kinds
 from tpulint.model.scopes import FunctionNode, Scope
 
@@ -37,6 +25,7 @@ class Flow(Expressions):
 
     def __init__(self, module: Module, scope: Scope) -> None:
         super().__init__(module, scope)
+        self.evaluators[ast.Call] = self._call
         self._loops = 0
         #: What holds where the loop being walked is left or continued early.
         self._left: list[Environment] = []
@@ -46,6 +35,9 @@ class Flow(Expressions):
         self.initial: Environment = {}
         #: Kinds of what the function returns.
         self.returned: list[Kind] = []
+
+    def _call(self, node: ast.Call, env: Environment) -> Kind:
+        return call_kind(self, node, env)
 
     def run(self) -> None:
         """Walk the body."""
@@ -239,21 +231,6 @@ def merged(ends: list[Environment | None]) -> Environment | None:
             if known is not kind:
                 result[name] = kind if known is None else join(known, kind)
     return result
-
-
-def element_of(kind: Kind) -> Kind:
-    """What iterating over a value gives."""
-    if isinstance(kind, Several):
-        return kind.element
-    if isinstance(kind, Tensor):
-        return replace(kind, scalar=False, root="")
-    if isinstance(kind, Static):
-        return STATIC
-    if isinstance(kind, Data):
-        return DATA
-    if isinstance(kind, Array):
-        return kind
-    return UNKNOWN
 
 
 def _unpacked(kind: Kind, number: int) -> Kind:

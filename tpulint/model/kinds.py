@@ -168,3 +168,18 @@ def joined(kinds: tuple[Kind, ...]) -> Kind:
     for kind in kinds[1:]:
         result = join(result, kind)
     return result
+
+
+def element_of(kind: Kind) -> Kind:
+    """What iterating over a value gives."""
+    if isinstance(kind, Several):
+        return kind.element
+    if isinstance(kind, Tensor):
+        return replace(kind, scalar=False, root="")
+    if isinstance(kind, Static):
+        return STATIC
+    if isinstance(kind, Data):
+        return DATA
+    if isinstance(kind, Array):
+        return kind
+    return UNKNOWN

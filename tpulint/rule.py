@@ -122,6 +122,18 @@ class Context:
         return self.module.trace_path(self.scope)
 
     @property
+    def is_imported(self) -> bool:
+        """Whether another module of the project imports this one, or it belongs to a package."""
+        name = self.module.name
+        return "." in name or any(name in found for found in self.module.project.imports.values())
+
+    def top_level_calls(self, name: str) -> Iterator[ast.Call]:
+        """Calls whose callee ends in a name, outside of any function or class."""
+        for node, scope in self.module.index.calls.get(name, ()):
+            if scope is self.module.index.module and isinstance(node, ast.Call):
+                yield node
+
+    @property
     def mixed(self) -> set[int]:
         """Offsets of the calls in this function that make a host tensor which meets one on the device."""
         flow = self.module.flow(self.scope.function or self.scope)

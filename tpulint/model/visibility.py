@@ -11,8 +11,8 @@ from tpulint.model.project import ProjectFacts
 def visible_digests(project: ProjectFacts) -> dict[str, str]:
     """For each module, a digest of all that the judgement of its file depends on besides its text.
 
-    That is the facts of the modules that it sees through imports, and the chains that reach its
-    functions. Modules that import each other share what they see, so each group of them is digested
+    That is the facts of the modules that it sees through imports, the chains that reach its functions, and
+    whether it is imported itself. Modules that import each other share what they see, so each group of them is digested
     once, from its own facts and the digests of the groups that it imports: linear in the project.
     """
     seen: dict[str, bytes] = {}
@@ -26,8 +26,9 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
         found = project.split(function)
         if found is not None:
             chains.setdefault(found[0].name, []).append(f"{function} {project.trace_path(function)!r}")
+    imported = {target for targets in project.imports.values() for target in targets}
     return {
-        name: _digest(digest, *(chain.encode() for chain in sorted(chains.get(name, ())))).hex()
+        name: _digest(digest, bytes([name in imported]), *map(str.encode, sorted(chains.get(name, ())))).hex()
         for name, digest in seen.items()
     }
 

@@ -2,9 +2,11 @@
 
 ## What it does
 
-Flags the entry point (`if __name__ == "__main__":`) of a program that puts tensors on a device, itself or
-in a module of the project that it imports, where no module of the program calls
-`torchax.enable_globally()` or enters `torchax.default_env()`.
+Flags the entry point of a program that puts tensors on a device, itself or in a module of the project that
+it imports, where no module of the program calls `torchax.enable_globally()` or enters
+`torchax.default_env()`.
+The entry point is `if __name__ == "__main__":`, or, in a script that no other module imports, the first
+statement at the top level that moves something to a device.
 
 ## Why it matters on TPU
 
@@ -26,6 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.devices import takes_device
 from tpulint.model.imports import end_of_imports
 from tpulint.rule import Context, Rule
 
@@ -36,24 +39,36 @@ rule = Rule(
 
 @rule.on(ast.Module)
 def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    entry = next((node for node in tree.body if _is_entry(node)), None)
-    if not isinstance(entry, ast.If):
+    entry = _entry(tree, ctx)
+    if entry is None:
         return
     modules = list(ctx.module.project.program(ctx.module.name))
     if not any(facts.places for facts in modules) or any(facts.enters for facts in modules):
         return
     message = 'the program never enters the torchax environment, without which `.to("jax")` raises'
-    yield ctx.finding(entry.test, message, _enable(ctx))
+    yield ctx.finding(entry, message, _enable(ctx))
 
 
-def _is_entry(node: ast.stmt) -> bool:
-    match node:
-        case ast.If(
-            test=ast.Compare(left=ast.Name(id="__name__"), comparators=[ast.Constant(value="__main__")])
-        ):
-            return True
-        case _:
-            return False
+def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
+    """Where the program starts, if the file starts one."""
+    for node in tree.body:
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Compare):
+            left, right = node.test.left, node.test.comparators[0]
+            named = isinstance(left, ast.Name) and left.id == "__name__"
+            if named and isinstance(right, ast.Constant) and right.value == "__main__":
+                return node.test
+    if ctx.is_imported:
+        return None
+    moves = (call for name in ("to", "cuda") for call in ctx.top_level_calls(name) if _moves(call, ctx))
+    return min(moves, key=lambda call: (call.lineno, call.col_offset), default=None)
+
+
+def _moves(call: ast.Call, ctx: Context) -> bool:
+    if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
+        return False
+    return call.func.attr == "cuda" or any(
+        takes_device(ctx.module, call, arg, ctx.scope) for arg in call.args
+    )
 
 
 def _enable(ctx: Context) -> Fix | None:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Related, Span
+from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.model.imports import insertions, missing_imports
 from tpulint.model.kinds import Instance, Kind
 from tpulint.model.module import Module
@@ -127,6 +128,16 @@ class Context:
         name = self.module.name
         return "." in name or any(name in found for found in self.module.project.imports.values())
 
+    def serves_otherwise(self, name: str) -> bool:
+        """Whether a name is used here as what is no tensor: called, or for attributes that tensors lack."""
+        scope = self.scope.function or self.module.index.module
+        if not scope.evidence.get(name, set()) <= TENSOR_ATTRIBUTES:
+            return True
+        calls = (
+            call for call, place in self.module.index.nodes[ast.Call] if (place.function or place) is scope
+        )
+        return any(isinstance(call, ast.Call) and is_name(call.func, name) for call in calls)
+
     def top_level_calls(self, name: str) -> Iterator[ast.Call]:
         """Calls whose callee ends in a name, outside of any function or class."""
         for node, scope in self.module.index.calls.get(name, ()):
@@ -228,6 +239,11 @@ class Context:
         """The source of a node."""
         span = self.span(node)
         return self.module.source.text[span.start : span.end]
+
+    def quoted(self, value: str, like: ast.expr) -> str:
+        """A string literal in the quotes of another one."""
+        mark = "'" if self.text(like).rstrip().endswith("'") else '"'
+        return f"{mark}{value}{mark}"
 
     def is_bound(self, name: str) -> bool:
         """Whether a name means anything at this place."""
@@ -342,6 +358,11 @@ class Context:
     def insert(self, offset: int, text: str) -> Edit:
         """Insert text at an offset."""
         return self.edit(Span(offset, offset), text)
+
+
+def is_name(node: ast.AST, name: str) -> bool:
+    """Whether a node is this plain name."""
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _comments(text: str, span: Span) -> Iterator[str]:

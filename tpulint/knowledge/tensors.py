@@ -78,6 +78,9 @@ TENSOR_LIKELY = TENSOR_ONLY | _names(
     " tolist item size dim stride add long bool int indices is_cuda"
 )
 
+#: All attributes that a tensor has.
+TENSOR_ATTRIBUTES = frozenset(METHODS) | frozenset(ATTRIBUTES)
+
 #: Annotations that say tensor.
 TENSOR_TYPES = frozenset(
     {

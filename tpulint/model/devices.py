@@ -73,15 +73,15 @@ def asks_for_cuda(module: Module, test: ast.expr, scope: Scope) -> bool:
 def jax_form(module: Module, node: ast.expr, scope: Scope) -> str | None:
     """The text of the torchax device in the form of a device expression; None for any other expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DEVICE.match(node.value):
-        return '"jax"'
+        single = module.source.text[module.source.span(node).start] == "'"
+        return "'jax'" if single else '"jax"'
     if (
         isinstance(node, ast.Call)
         and node.args
         and module.names.qualified(node.func, scope) == "torch.device"
     ):
-        return (
-            f'{ast.unparse(node.func)}("jax")' if jax_form(module, node.args[0], scope) is not None else None
-        )
+        inner = jax_form(module, node.args[0], scope)
+        return f"{ast.unparse(node.func)}({inner})" if inner is not None else None
     if isinstance(node, ast.IfExp):
         body = jax_form(module, node.body, scope)
         return body if jax_form(module, node.orelse, scope) is not None else None

@@ -97,7 +97,9 @@ def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
     if asked and not (outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope)):
         fix = ctx.fix(
-            'compare with `"jax"`', ctx.replace(literal, '"jax"'), applicability=Applicability.UNSAFE
+            'compare with `"jax"`',
+            ctx.replace(literal, ctx.quoted("jax", literal)),
+            applicability=Applicability.UNSAFE,
         )
         yield ctx.finding(
             node, f"`{ctx.text(node)}` asks for a CUDA device; a torchax tensor's is `jax`", fix

@@ -86,5 +86,5 @@ def _jax(node: ast.Constant, outer: ast.AST | None, ctx: Context) -> Edit:
         and ctx.qualified_name(outer.func) == "torch.device"
         and len(outer.args) + len(outer.keywords) > 1
     ):
-        return ctx.replace(outer, f'{ctx.text(outer.func)}("jax")')
-    return ctx.replace(node, '"jax"')
+        return ctx.replace(outer, f"{ctx.text(outer.func)}({ctx.quoted('jax', node)})")
+    return ctx.replace(node, ctx.quoted("jax", node))

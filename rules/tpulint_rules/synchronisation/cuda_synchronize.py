@@ -26,6 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.tensors import READS
 from tpulint.model.devices import is_guarded_synchronize
 from tpulint.model.kinds import Several, Tensor, Unknown
 from tpulint.model.scopes import FunctionNode, parameters
@@ -95,7 +96,7 @@ def _computed(target: ast.expr, value: ast.expr | None, ctx: Context) -> Iterato
     if isinstance(target, ast.Tuple | ast.List):
         for element in target.elts:
             yield from _computed(element, value, ctx)
-    elif isinstance(target, ast.Name) and value is not None:
+    elif isinstance(target, ast.Name) and value is not None and not ctx.serves_otherwise(target.id):
         kind = ctx.kind(value)
         if isinstance(kind, Tensor) or (isinstance(kind, Unknown | Several) and _may_compute(value, ctx)):
             yield target.id
@@ -106,6 +107,8 @@ def _may_compute(value: ast.expr, ctx: Context) -> bool:
     if isinstance(value, ast.BinOp):
         return isinstance(value.op, ast.MatMult)
     if not isinstance(value, ast.Call):
+        return False
+    if isinstance(value.func, ast.Attribute) and value.func.attr in READS:
         return False
     name = ctx.qualified_name(value.func)
     if name is not None:

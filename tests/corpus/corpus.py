@@ -44,7 +44,7 @@ class Subject:
 class Found:
     """A finding without what changes from machine to machine.
 
-    `file` is relative to the project's folder, `fix` is how far the fix may be trusted, or that there is none.
+    `file` is relative to the project's folder, `fix` is how far its fix may be trusted.
     """
 
     file: str
@@ -143,8 +143,8 @@ class Record:
                 yield f"{name}: {code} {before['count']} -> {after['count']}\n"
             elif before["digest"] != after["digest"]:
                 yield f"{name}: {code} {after['count']} as before, with other places or messages\n"
-            if before["fixes"] != after["fixes"]:
-                yield f"{name}: {code} fixes {before['fixes']} -> {after['fixes']}\n"
+            if before.get("fixes") != after["fixes"]:
+                yield f"{name}: {code} fixes {before.get('fixes')} -> {after['fixes']}\n"
 
 
 def _entry(findings: Sequence[Found]) -> Mapping[str, object]:

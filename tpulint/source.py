@@ -56,7 +56,7 @@ class Source:
                 raise SourceError(f"cannot be decoded: {error.msg}") from error
         try:
             return cls(path, body.decode(encoding), encoding, bom=bom)
-        except (UnicodeDecodeError, LookupError) as error:
+        except (UnicodeError, LookupError) as error:
             raise SourceError(f"cannot be decoded: {error}") from error
 
     def encode(self, text: str) -> bytes:
@@ -131,7 +131,9 @@ class Source:
             return {}
         found: dict[int, frozenset[str] | None] = {}
         try:
-            tokens = list(tokenize.generate_tokens(io.StringIO(self.text).readline))
+            # `tokenize` does not know a lone carriage return for the end of a line, as the parser does.
+            text = _LINE_END.sub("\n", self.text)
+            tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
         except (tokenize.TokenError, SyntaxError):
             return {}
         for token in tokens:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tpulint.engine.cache import Cache, MemoryCache
-from tpulint.engine.desk import Unit
+from tpulint.engine.desk import RECURSION_LIMIT, Unit
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, FileError, Finding, Fix
 from tpulint.fixes import apply
 from tpulint.model.imports import orphaned_imports
 from tpulint.model.undefined import undefined_names
 from tpulint.settings import Settings
-from tpulint.source import Source
+from tpulint.source import Source, SourceError
 
 #: Each round applies all fixes that do not collide, so real files settle within a few.
 MAX_ROUNDS = 30
@@ -32,16 +34,20 @@ class Change:
     path: str
     before: str
     after: str
+    original: bytes
     data: bytes
 
     def write(self) -> None:
         """Put the new content in the file's place in one step; links, mode and owner survive.
 
         Raises:
-            OSError: when the file cannot be written; it is then as it was.
+            OSError: when the file cannot be written, or somebody has changed it meanwhile; it is then
+                as it was.
         """
         target = os.path.realpath(self.path)
         state = os.stat(target)
+        if Path(target).read_bytes() != self.original:
+            raise OSError(errno.EAGAIN, "it has changed meanwhile, so fix it again", self.path)
         if not os.access(target, os.W_OK):
             raise PermissionError(13, "Permission denied", self.path)
         handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".tpulint-", suffix=".tmp")
@@ -57,7 +63,8 @@ class Change:
                     os.chown(temporary, state.st_uid, state.st_gid)
             os.replace(temporary, target)
         except BaseException:
-            os.unlink(temporary)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
             raise
 
 
@@ -103,6 +110,8 @@ def fix_units(
 ) -> FixResult:
     """Fix files whose bytes are at hand; see `fix`."""
     allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
+    # What a desk can follow must not be too deep for the proof that its fix is sound.
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     current = dict(units)
     broken: dict[str, FileError] = {}
     counts: dict[str, Counter[str]] = {}
@@ -110,6 +119,11 @@ def fix_units(
     for _ in range(MAX_ROUNDS):
         analysis = analyse_units(current, settings, jobs=jobs, cache=cache)
         changed = False
+        for error in analysis.errors:
+            if current[error.path].data != units[error.path].data:
+                broken[error.path] = error
+                current[error.path] = units[error.path]
+                changed = True
         for path, findings in _by_path(analysis.findings).items():
             wanted = [f for f in findings if f.fix is not None and f.fix.applicability in allowed]
             if not wanted or path in broken:
@@ -137,17 +151,22 @@ def fix_units(
                 )
                 current[path] = units[path]
         analysis = analyse_units(current, settings, jobs=jobs, cache=cache)
-    for path in current:
-        if path not in broken and current[path].data != units[path].data:
-            current[path] = _without_orphans(units[path], current[path])
+    tidied = {
+        path: _without_orphans(units[path], current[path])
+        for path in current
+        if path not in broken and current[path].data != units[path].data
+    }
+    if any(unit.data != current[path].data for path, unit in tidied.items()):
+        current |= tidied
+        analysis = analyse_units(current, settings, jobs=jobs, cache=cache)  # rows have moved
     changes = []
     total: Counter[str] = Counter()
     for path in sorted(units):
         if path not in broken and current[path].data != units[path].data:
             before, after = Source.decode(path, units[path].data), Source.decode(path, current[path].data)
-            changes.append(Change(path, before.text, after.text, current[path].data))
+            changes.append(Change(path, before.text, after.text, units[path].data, current[path].data))
             total.update(counts[path])
-    errors = sorted([*analysis.errors, *broken.values()], key=lambda error: error.path)
+    errors = sorted({*analysis.errors, *broken.values()}, key=lambda error: error.path)
     return FixResult(changes, dict(sorted(total.items())), analysis.findings, errors, len(units))
 
 
@@ -163,11 +182,13 @@ def _without_orphans(before: Unit, after: Unit) -> Unit:
         line = source.line(row)
         if "#" in line or ";" in line:
             continue
-        text = (
+        shorter = (
             text[:start]
             + (f"{shrunk}{text[start + len(line) : end]}" if shrunk is not None else "")
             + text[end:]
         )
+        if undefined_names(shorter) <= undefined_names(text):
+            text = shorter
     return replace(after, data=source.encode(text))
 
 
@@ -191,9 +212,14 @@ def _fixed(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str]]
         return None
     blamed = ", ".join(sorted(applied))
     try:
-        undefined = undefined_names(text) - undefined_names(source.text)
+        known = undefined_names(source.text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        # It parses and yet Python does not run it, such as a function with two arguments of one name.
+        return FileError(unit.path, f"cannot be fixed, since it does not compile: {error}")
+    try:
+        undefined = undefined_names(text) - known
         data = source.encode(text)
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return FileError(
             unit.path, f"internal error: a fix of {blamed} breaks the file ({error}); it stays as it was"
         )
@@ -202,4 +228,10 @@ def _fixed(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str]]
         return FileError(
             unit.path, f"internal error: a fix of {blamed} uses {names} undefined; the file stays as it was"
         )
+    try:
+        faithful = source.encode(source.text) == unit.data and Source.decode(unit.path, data).text == text
+    except (UnicodeError, SourceError):
+        faithful = False
+    if not faithful:
+        return FileError(unit.path, f"cannot be fixed: {source.encoding} does not give the same bytes back")
     return replace(unit, data=data), applied

@@ -24,6 +24,7 @@ from tpulint.knowledge.torch_api import FUNCTIONS, METHODS
 from tpulint.model.kinds import (
     ARRAY,
     DATA,
+    NONE,
     STATIC,
     TENSOR,
     TENSORS,
@@ -41,6 +42,7 @@ from tpulint.model.kinds import (
 if TYPE_CHECKING:
     from tpulint.model.expressions import Environment, Expressions
 
+_HOST = (Device("cpu"), Static("cpu"), NONE)
 _PYTHON_SCALARS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.complex"})
 _STATIC_BUILTINS = frozenset(
     f"builtins.{name}"
@@ -68,7 +70,7 @@ def call_kind(self: Expressions, node: ast.Call, env: Environment) -> Kind:
         return _named_call(self, node, qualified, arguments, keywords)
     if isinstance(node.func, ast.Attribute):
         base = self.kind(node.func.value, env)
-        return _method_call(self, node.func.attr, base, arguments, keywords)
+        return _method_call(self, node, node.func.attr, base, arguments, keywords)
     called = self.kind(node.func, env)
     if isinstance(called, Instance):
         return _instance_call(self, called.cls, [*arguments, *keywords.values()])
@@ -99,8 +101,6 @@ def _named_call(
     resolved = self.module.project.resolve(name)
     if self.module.project.class_(resolved) is not None:
         return Instance(resolved)
-    if any(isinstance(kind, Tensor) and kind.is_host for kind in arguments):
-        self.meet(TENSOR, *arguments)
     return self.module.returned_kind(resolved)
 
 
@@ -139,15 +139,18 @@ def _torch_call(
 
 def _method_call(
     self: Expressions,
+    node: ast.Call,
     name: str,
     base: Kind,
     arguments: list[Kind],
     keywords: dict[str | None, Kind],
 ) -> Kind:
     if isinstance(base, Tensor):
+        if name == "cpu":
+            return replace(base, origin=self.module.source.span(node).start)
         if name in READS:
             return ARRAY if name == "numpy" else DATA
-        if name in ("to", "cuda", "cpu", "type_as", "type", "xpu"):
+        if name in ("to", "cuda", "type_as", "type", "xpu"):
             return _moved(base, name, arguments, keywords)
         if name == "dim":
             return STATIC
@@ -298,10 +301,10 @@ def _factory(
     elif name in SIZED and node.args:
         sizes = node.args[0].elts if isinstance(node.args[0], ast.Tuple | ast.List) else node.args
         scalar = all(isinstance(size, ast.Constant) and size.value == 1 for size in sizes)
-    placed = "device" in keywords or self.placed or None in keywords or "out" in keywords
-    if placed or scalar:
+    elsewhere = "device" in keywords and keywords["device"] not in _HOST
+    if elsewhere or self.placed or None in keywords or "out" in keywords:
         return Tensor(dtype, scalar)
-    return Tensor(dtype, origin=self.module.source.span(node).start)
+    return Tensor(dtype, scalar, origin=self.module.source.span(node).start)
 
 
 def _builtin_call(name: str, arguments: list[Kind]) -> Kind:
@@ -369,7 +372,6 @@ def _instance_call(self: Expressions, cls: str, arguments: list[Kind]) -> Kind:
         )
     project = self.module.project
     if project.is_module_class(cls):
-        self.meet(TENSOR, *arguments)
         forward = project.method(cls, "forward")
         return self.module.returned_kind(forward) if forward is not None else UNKNOWN
     called = project.method(cls, "__call__")

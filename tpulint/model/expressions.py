@@ -105,15 +105,14 @@ class Expressions:
 
         Returns the origin that the result keeps: that of a host tensor which met no other.
         """
-        host = [
-            kind.origin for kind in operands if isinstance(kind, Tensor) and kind.is_host and not kind.scalar
-        ]
-        if not host:
-            return -1
-        if any(isinstance(kind, Tensor) and not kind.is_host and not kind.scalar for kind in operands):
-            self.mixed.update(host)
-            return -1
-        return host[0]
+        tensors = [kind for kind in operands if isinstance(kind, Tensor)]
+        host = [kind for kind in tensors if kind.is_host]
+        large = [kind.origin for kind in host if not kind.scalar]
+        if host and len(host) == len(tensors):
+            return large[0] if large else host[0].origin
+        if any(not kind.is_host and not kind.scalar for kind in tensors):
+            self.mixed.update(large)
+        return -1
 
     # names and attributes
 
@@ -140,7 +139,7 @@ class Expressions:
         attribute = node.attr
         if isinstance(base, Tensor):
             if attribute == "device":
-                return Device()
+                return Device("cpu" if base.is_host else "")
             word = ATTRIBUTES.get(attribute)
             if word == "tensor":
                 return Tensor(dtype=base.dtype, origin=base.origin, certain=base.certain)

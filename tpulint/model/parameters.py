@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from tpulint.knowledge.tensors import (
     JAXTYPING_DTYPES,
     STATIC_TYPES,
+    TENSOR_ATTRIBUTES,
     TENSOR_LIKELY,
     TENSOR_TYPE_DTYPES,
     TENSOR_TYPES,
 )
-from tpulint.knowledge.torch_api import ATTRIBUTES, METHODS
 from tpulint.model.kinds import (
     ARRAY,
     STATIC,
@@ -54,7 +54,11 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
         elif name in defaults:
             kinds[name] = _default_kind(defaults[name])
         unknown = kinds.get(name, UNKNOWN) == UNKNOWN and argument is not node.args.kwarg
-        if unknown and traced and (used_as_tensor(scope, name) or _is_input(scope, number, name, defaults)):
+        if (
+            unknown
+            and traced
+            and (used_as_tensor(scope, name) or _is_input(module, scope, number, name, defaults))
+        ):
             kinds[name] = Tensor(root=name)
     return kinds
 
@@ -90,11 +94,26 @@ def _evidence(scope: Scope, name: str) -> set[str]:
     return {attribute for s in scopes for attribute in s.evidence.get(name, ())}
 
 
-def _is_input(scope: Scope, number: int, name: str, defaults: dict[str, ast.expr]) -> bool:
-    """Whether a parameter is the first of a `forward`, and nothing says that it is a container."""
+def _is_input(module: Module, scope: Scope, number: int, name: str, defaults: dict[str, ast.expr]) -> bool:
+    """Whether a parameter is the first of a `forward`, and nothing says that it is a container or a size."""
     if number != 1 or scope.name != "forward" or scope.owner is None or name in defaults:
         return False
-    return all(attribute in METHODS or attribute in ATTRIBUTES for attribute in _evidence(scope, name))
+    if not _evidence(scope, name) <= TENSOR_ATTRIBUTES:
+        return False
+    for factory in ("arange", "range"):
+        for call, place in module.index.calls.get(factory, ()):
+            if place.function is scope and any(
+                isinstance(n, ast.Name) and n.id == name for n in ast.walk(call)
+            ):
+                return _mentioned_by_shape(call, name)
+    return True
+
+
+def _mentioned_by_shape(call: ast.AST, name: str) -> bool:
+    """Whether a call mentions a name only for its attributes, such as `x.shape`."""
+    plain = {id(n) for n in ast.walk(call) if isinstance(n, ast.Name) and n.id == name}
+    plain -= {id(n.value) for n in ast.walk(call) if isinstance(n, ast.Attribute)}
+    return not plain
 
 
 def annotated_kind(module: Module, node: ast.expr, scope: Scope | None, name: str = "") -> Kind:

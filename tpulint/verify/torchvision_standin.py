@@ -3,10 +3,12 @@
 torchvision's wheels on PyPI are built for CUDA torch. On CPU torch neither `_C.so` nor `image.so` loads,
 and `import torchvision` fails altogether, because it registers details of operators that do not exist.
 
-Real here: all of torchvision's Python (transforms, resize, blur, models), on torch's own operators.
-Standing in: `image::read_file`, `write_file`, `decode_image`, `decode_png`, `decode_jpeg`, `decode_gif`,
-`decode_webp`, `encode_png` and `encode_jpeg` by PIL and numpy; `torchvision::nms` by a plain loop.
-PNG values are those of the real decoder, grey ones too, save for 16 bit files (refused) and grey made of
+Real here: all of torchvision's Python (transforms, resize, blur, models), on torch's own operators; and
+where `torchvision_decoders` can load them, the image operators.
+Standing in: `torchvision::nms` by a plain loop; and where they cannot be loaded, `image::read_file`,
+`write_file`, `decode_image`, `decode_png`, `decode_jpeg`, `decode_gif`, `decode_webp`, `encode_png` and
+`encode_jpeg` by PIL and numpy.
+Of these, PNG values are those of the real decoder, grey ones too, save for 16 bit files (refused) and grey made of
 coloured files that state a gamma; JPEG's may differ by a level, since libjpeg differs.
 The other compiled operators (`roi_align`, `deform_conv2d`, ...) are declared only: calling one raises
 NotImplementedError, from torch.
@@ -16,6 +18,7 @@ It acts only where the compiled extension does not load; where it does, everythi
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 from collections.abc import Callable
@@ -25,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from tpulint.verify import torchvision_decoders
 
 _IMAGE_SCHEMAS = (
     "read_file(str filename) -> Tensor",
@@ -88,8 +93,10 @@ _kept: list[Any] = []
 
 
 def install() -> None:
-    """From now on, importing torchvision works; costs nothing where it is never imported."""
+    """From now on, importing torchvision works; to be called before the code under study runs."""
     if "torchvision" not in sys.modules and not any(isinstance(f, _Finder) for f in sys.meta_path):
+        # Found out now, since this forks, and the code under study may start threads.
+        torchvision_decoders.work()
         sys.meta_path.insert(0, _Finder())
 
 
@@ -112,10 +119,12 @@ def _catch_failing_libraries() -> None:
         declare = {"_C.so": _declare_vision, "image.so": _declare_image}.get(Path(path).name)
         if declare is None or "torchvision" not in Path(path).parts:
             return load(path)
-        try:
+        with contextlib.suppress(OSError):
             return load(path)
-        except OSError:
-            return declare()
+        if declare is _declare_image and torchvision_decoders.work():
+            with contextlib.suppress(OSError, ValueError):
+                return torchvision_decoders.load(Path(path))
+        return declare()
 
     torch.ops.load_library = load_or_declare
 

@@ -213,6 +213,10 @@ def _preload() -> None:
     # torch imports this at the first operation of a tensor subclass, and it takes longer than all else.
     import torch._dynamo
 
+    from tpulint.verify import torchvision_decoders
+
+    # Every job inherits the answer.
+    torchvision_decoders.work()
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()

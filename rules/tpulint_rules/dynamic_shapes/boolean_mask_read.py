@@ -2,8 +2,8 @@
 
 ## What it does
 
-Flags `x[mask]`, where `mask` is a boolean tensor, in code that tracing reaches, and writes other than
-that of one number (`x[mask] += v`, `x[mask] = y[mask]`).
+Flags `x[mask]`, where `mask` is a boolean tensor, in code that tracing reaches, and writes that need to
+know how many places there are (`x[mask] += v`, `x[mask] = y[mask]`, `x[:, mask] = v`).
 `x[mask] = 0.5` traces well and is left alone.
 
 ## Why it matters on TPU
@@ -44,7 +44,7 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not any(_is_mask(part, ctx) for part in parts):
         return
-    if isinstance(node.ctx, ast.Store) and len(parts) == 1 and _writes_number(node, ctx):
+    if isinstance(node.ctx, ast.Store) and len(parts) == 1 and not _writes_selection(node, ctx):
         return
     message = "the mask decides how many elements this has, and XLA needs fixed shapes"
     yield ctx.finding(node, message, _where(node, ctx))
@@ -60,14 +60,17 @@ def _is_mask(part: ast.expr, ctx: Context) -> bool:
     return False
 
 
-def _writes_number(node: ast.Subscript, ctx: Context) -> bool:
-    """Whether `x[mask] = value` writes one value to all places, which traces well."""
+def _writes_selection(node: ast.Subscript, ctx: Context) -> bool:
+    """Whether `x[mask] = value` needs to know how many places there are, as `x[mask] = y[mask]` does.
+
+    A number, a row, or whatever else fits every place, traces well.
+    """
     outer = ctx.parent(node)
     if not isinstance(outer, ast.Assign):
-        return False
-    value = ctx.kind(outer.value)
-    masked = any(isinstance(inner, ast.Subscript) for inner in ast.walk(outer.value))
-    return not masked and (not isinstance(value, Tensor) or value.scalar)
+        return True
+    return any(
+        isinstance(inner, ast.Subscript) and _is_mask(inner.slice, ctx) for inner in ast.walk(outer.value)
+    )
 
 
 def _where(node: ast.Subscript, ctx: Context) -> Fix | None:

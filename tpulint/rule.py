@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Related, Span
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
+from tpulint.model.at_hand import names_at_hand
 from tpulint.model.imports import insertions, missing_imports
 from tpulint.model.kinds import Instance, Kind
 from tpulint.model.module import Module
@@ -117,6 +118,10 @@ class Context:
         """Whether a kind is an instance of a `torch.nn.Module`."""
         return isinstance(kind, Instance) and self.module.project.is_module_class(kind.cls)
 
+    def defines_method(self, kind: Instance, name: str) -> bool:
+        """Whether the project's own code defines a method of an instance."""
+        return self.module.project.method(self.module.project.resolve(kind.cls), name) is not None
+
     @property
     def trace_path(self) -> TracePath | None:
         """The chain by which tracing reaches this place; None for host code."""
@@ -143,6 +148,16 @@ class Context:
         for node, scope in self.module.index.calls.get(name, ()):
             if scope is self.module.index.module and isinstance(node, ast.Call):
                 yield node
+
+    @property
+    def is_import_time(self) -> bool:
+        """Whether this place runs when its module is imported."""
+        return self.scope.function is None
+
+    @property
+    def places_tensors(self) -> bool:
+        """Whether code of this file puts something on a device that is not the host's."""
+        return self.module.facts.placed_anywhere
 
     @property
     def mixed(self) -> set[int]:
@@ -178,20 +193,9 @@ class Context:
                 return True
         return False
 
-    def names_before(self, node: ast.expr) -> Iterator[tuple[str, Kind]]:
-        """Names read or bound earlier in the enclosing function, nearest first, with their kinds there."""
-        function = self.scope.function
-        flow = self.module.flow(function) if function is not None else None
-        if function is None or flow is None:
-            return
-        here = (node.lineno, node.col_offset)
-        seen: dict[str, Kind] = {}
-        names = [n for n in ast.walk(function.node) if isinstance(n, ast.Name)]
-        for name in sorted(names, key=lambda n: (n.lineno, n.col_offset), reverse=True):
-            if (name.lineno, name.col_offset) < here and id(name) in flow.kinds:
-                seen.setdefault(name.id, flow.kinds[id(name)])
-        yield from seen.items()
-        yield from ((name, kind) for name, kind in flow.initial.items() if name not in seen)
+    def names_at_hand(self, node: ast.expr) -> Iterator[tuple[str, Kind]]:
+        """Names that are bound for certain where a node is evaluated, nearest first, with their kinds."""
+        return names_at_hand(self.module, node, self.scope)
 
     # places
 
@@ -275,9 +279,25 @@ class Context:
         fix: Fix | None = None,
         related: tuple[Related, ...] = (),
     ) -> Finding:
-        """A finding at a node; one in traced code carries the chain from its root."""
+        """A finding at a node; one in traced code carries the chain from its root.
+
+        Before Python 3.12 nothing in an f-string may use its quotes, and the parser places what stands in
+        nested ones wrongly: a finding there has no fix, and stands at the f-string if need be.
+        """
         span = self.span(node)
+        formatted = [outer for outer in self.ancestors(node) if isinstance(outer, ast.JoinedStr)]
+        if formatted:
+            fix = None
+            if not self._stands_at(span, node):
+                span = self.span(formatted[-1])
         return self.finding_at(span, message, fix, related or self._chain())
+
+    def _stands_at(self, span: Span, node: ast.expr | ast.stmt) -> bool:
+        text = self.module.source.text[span.start : span.end]
+        try:
+            return ast.dump(ast.parse(f"({text}\n)", mode="eval").body) == ast.dump(node)
+        except (SyntaxError, ValueError):
+            return False
 
     def finding_at(
         self, span: Span, message: str, fix: Fix | None = None, related: tuple[Related, ...] = ()

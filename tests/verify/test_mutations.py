@@ -318,9 +318,12 @@ def torchvision_loads() -> bool:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_what_ran_by_a_stand_in_proves_nothing_of_torchvision(tmp_path: Path) -> None:
+def test_what_ran_by_a_stand_in_proves_nothing_of_torchvision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if importlib.util.find_spec("torchvision") is None or torchvision_loads():
         pytest.skip("torchvision is not installed, or its own operators load")
+    monkeypatch.setenv("TPULINT_TORCHVISION_DECODERS", "stand-in")
     before = "from torchvision.io import read_file\n    return read_file('data.bin').sum() + x"
     after = "import numpy as np\n    return torch.from_numpy(np.fromfile('data.bin', np.uint8)).sum() + x"
     recipe = (

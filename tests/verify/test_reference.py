@@ -69,8 +69,12 @@ print(torch.zeros(1).device)
     ]
 
 
-def test_pictures_are_read_without_the_compiled_operators(tmp_path: Path) -> None:
+@pytest.mark.parametrize("decoders", ["", "stand-in"])
+def test_pictures_are_read_where_torchvision_does_not_load(
+    tmp_path: Path, decoders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("PIL")
+    monkeypatch.setenv("TPULINT_TORCHVISION_DECODERS", decoders)
     text = """\
 from pathlib import Path
 
@@ -103,7 +107,7 @@ print(torchvision.ops.nms(boxes, torch.tensor([0.8, 0.9, 0.7]), 0.5).tolist())
 print(tuple(torchvision.transforms.functional.resize(picture, [2, 2]).shape))
 """
     assert run(tmp_path, text) == [
-        "torch.uint8 (3, 4, 5) True True",
+        "torch.uint8 (3, 4, 5) True False",
         "True True",
         "True True 3 [255]",
         "True",

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -192,6 +193,17 @@ def _without_orphans(before: Unit, after: Unit) -> Unit:
     return replace(after, data=source.encode(text))
 
 
+def _compiles(text: str) -> bool:
+    """Whether Python takes a text; it refuses some that parse, such as a late import from `__future__`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are about the user's code
+        try:
+            compile(text, "<text>", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True
+
+
 def _by_path(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     grouped: dict[str, list[Finding]] = {}
     for finding in findings:
@@ -219,6 +231,8 @@ def _fixed(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str]]
     try:
         undefined = undefined_names(text) - known
         data = source.encode(text)
+        if _compiles(source.text) and not _compiles(text):
+            raise SyntaxError("it does not compile any more")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return FileError(
             unit.path, f"internal error: a fix of {blamed} breaks the file ({error}); it stays as it was"

@@ -37,11 +37,16 @@ from tpulint.model.kinds import (
     Several,
     Static,
     Tensor,
+    Unknown,
 )
 
 if TYPE_CHECKING:
     from tpulint.model.expressions import Environment, Expressions
 
+#: Methods and functions whose arguments after the first are sizes, not operands.
+_TAKE_SIZES = frozenset(
+    {"view", "reshape", "expand", "repeat", "broadcast_to", "tile", "unflatten", "narrow"}
+)
 _HOST = (Device("cpu"), Static("cpu"), NONE)
 _PYTHON_SCALARS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.complex"})
 _STATIC_BUILTINS = frozenset(
@@ -77,6 +82,10 @@ def call_kind(self: Expressions, node: ast.Call, env: Environment) -> Kind:
     return UNKNOWN
 
 
+def _made_at(self: Expressions, node: ast.Call) -> frozenset[int]:
+    return frozenset({self.module.source.span(node).start})
+
+
 def _named_call(
     self: Expressions, node: ast.Call, name: str, arguments: list[Kind], keywords: dict[str | None, Kind]
 ) -> Kind:
@@ -94,7 +103,7 @@ def _named_call(
     if head == "einops":
         tensor = arguments[0] if arguments else UNKNOWN
         return (
-            Tensor(tensor.dtype, origin=tensor.origin, certain=tensor.certain)
+            Tensor(tensor.dtype, origins=tensor.origins, certain=tensor.certain)
             if isinstance(tensor, Tensor)
             else UNKNOWN
         )
@@ -147,7 +156,7 @@ def _method_call(
 ) -> Kind:
     if isinstance(base, Tensor):
         if name == "cpu":
-            return replace(base, origin=self.module.source.span(node).start)
+            return replace(base, origins=_made_at(self, node))
         if name in READS:
             return ARRAY if name == "numpy" else DATA
         if name in ("to", "cuda", "type_as", "type", "xpu"):
@@ -189,7 +198,8 @@ def _result(
     method: bool,
 ) -> Kind:
     """What an operation on tensors gives; `arguments` are those after the first operand."""
-    origin = self.meet(*operands)
+    shaped = name in _TAKE_SIZES
+    origins = self.meet(*operands[:1]) if shaped else self.meet(*operands)
     if word == "static":
         return STATIC
     first = operands[0] if operands else UNKNOWN
@@ -201,10 +211,12 @@ def _result(
         return Several(Tensor("int"))
     if word == "tensors" or (word == "tensor|tensors" and name in PAIRED and reduced):
         if name in ("max", "min") and any(kind.is_tensor for kind in arguments):
-            return Tensor(origin=origin)
-        element = Tensor(base.dtype if base is not None else "", origin=origin)
+            return Tensor(origins=origins)
+        element = Tensor(base.dtype if base is not None else "", origins=origins)
         return (
-            Several(element, (element, Tensor("int", origin=origin))) if name in PAIRED else Several(element)
+            Several(element, (element, Tensor("int", origins=origins)))
+            if name in PAIRED
+            else Several(element)
         )
     bare = name.rstrip("_")
     if bare in BOOLEAN:
@@ -242,7 +254,7 @@ def _result(
     same = base is not None and all(kind.root == base.root for kind in others)
     root = base.root if base is not None and bare in ELEMENTWISE and same else ""
     certain = base.certain if base is not None and method else True
-    return Tensor(dtype, scalar, origin, certain, root)
+    return Tensor(dtype, scalar, origins, certain, root)
 
 
 def _declared(keywords: dict[str | None, Kind], fallback: str) -> str:
@@ -254,24 +266,24 @@ def _declared(keywords: dict[str | None, Kind], fallback: str) -> str:
 
 def _moved(base: Tensor, name: str, arguments: list[Kind], keywords: dict[str | None, Kind]) -> Kind:
     """The result of `.to(...)` and its relatives: another dtype, another place, or both."""
-    dtype, origin = _declared(keywords, base.dtype), base.origin
+    dtype, origins = _declared(keywords, base.dtype), base.origins
     for kind in arguments[:2]:
         if isinstance(kind, Static) and isinstance(kind.value, str) and kind.value.startswith("torch."):
             dtype = DTYPES.get(kind.value.removeprefix("torch."), "")
         elif isinstance(kind, Tensor):
-            dtype, origin = kind.dtype, kind.origin
+            dtype, origins = kind.dtype, kind.origins
         elif isinstance(kind, Static) and isinstance(kind.value, bool):
             continue
         else:
-            origin = -1
+            origins = frozenset()
             dtype = (
                 dtype
                 if isinstance(kind, Device) or (isinstance(kind, Static) and kind.value is not ...)
                 else ""
             )
     if "device" in keywords or name == "cuda":
-        origin = -1
-    return replace(base, dtype=dtype, origin=origin)
+        origins = frozenset()
+    return replace(base, dtype=dtype, origins=origins)
 
 
 def _factory(
@@ -296,15 +308,18 @@ def _factory(
         first = arguments[0]
         if isinstance(first, Tensor):
             return replace(first, dtype=dtype or first.dtype) if name == "as_tensor" else Tensor(dtype)
-        scalar = isinstance(first, Static | Data)
+        arithmetic = isinstance(node.args[0], ast.BinOp | ast.UnaryOp | ast.Constant)
+        scalar = isinstance(first, Static | Data) or (arithmetic and not isinstance(first, Several | Array))
+        if isinstance(first, Unknown) and not arithmetic:
+            return Tensor(dtype)  # a number or a list: nobody knows
         scalar = scalar or (isinstance(first, Several) and first.items is not None and len(first.items) <= 1)
     elif name in SIZED and node.args:
         sizes = node.args[0].elts if isinstance(node.args[0], ast.Tuple | ast.List) else node.args
-        scalar = all(isinstance(size, ast.Constant) and size.value == 1 for size in sizes)
+        scalar = all(isinstance(size, ast.Constant) and size.value in (0, 1) for size in sizes)
     elsewhere = "device" in keywords and keywords["device"] not in _HOST
     if elsewhere or self.placed or None in keywords or "out" in keywords:
         return Tensor(dtype, scalar)
-    return Tensor(dtype, scalar, origin=self.module.source.span(node).start)
+    return Tensor(dtype, scalar, _made_at(self, node))
 
 
 def _builtin_call(name: str, arguments: list[Kind]) -> Kind:

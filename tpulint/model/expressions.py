@@ -51,6 +51,9 @@ SETTLED = {
 }
 
 
+_NOWHERE: frozenset[int] = frozenset()
+
+
 class Expressions:
     """Evaluates expressions of one scope, but for calls, to kinds; remembers the kind of each node."""
 
@@ -100,19 +103,20 @@ class Expressions:
             self.kinds[id(node)] = kind
         return kind
 
-    def meet(self, *operands: Kind) -> int:
+    def meet(self, *operands: Kind) -> frozenset[int]:
         """Note that operands take part in one operation.
 
-        Returns the origin that the result keeps: that of a host tensor which met no other.
+        Returns the origins of the result: none unless all tensors among the operands are on the host.
         """
         tensors = [kind for kind in operands if isinstance(kind, Tensor)]
-        host = [kind for kind in tensors if kind.is_host]
-        large = [kind.origin for kind in host if not kind.scalar]
-        if host and len(host) == len(tensors):
-            return large[0] if large else host[0].origin
-        if any(not kind.is_host and not kind.scalar for kind in tensors):
+        if not any(kind.origins for kind in tensors):
+            return _NOWHERE
+        large: frozenset[int] = frozenset().union(*(kind.origins for kind in tensors if not kind.scalar))
+        if all(kind.origins for kind in tensors):
+            return large or tensors[0].origins
+        if any(not kind.origins and not kind.scalar for kind in tensors):
             self.mixed.update(large)
-        return -1
+        return _NOWHERE
 
     # names and attributes
 
@@ -142,7 +146,7 @@ class Expressions:
                 return Device("cpu" if base.is_host else "")
             word = ATTRIBUTES.get(attribute)
             if word == "tensor":
-                return Tensor(dtype=base.dtype, origin=base.origin, certain=base.certain)
+                return Tensor(dtype=base.dtype, origins=base.origins, certain=base.certain)
             return STATIC if word == "static" else UNKNOWN
         if isinstance(base, Instance):
             return self.module.attribute_kind(base.cls, attribute)
@@ -182,7 +186,7 @@ class Expressions:
     def _arithmetic(self, left: Kind, op: ast.operator, right: Kind) -> Kind:
         if isinstance(op, ast.Mod) and isinstance(left, Static) and isinstance(left.value, str):
             return STATIC
-        origin = self.meet(left, right)
+        origins = self.meet(left, right)
         sides = [kind for kind in (left, right) if isinstance(kind, Tensor)]
         dtypes = {kind.dtype for kind in sides}
         dtype = dtypes.pop() if len(dtypes) == 1 else "float" if "float" in dtypes else ""
@@ -194,7 +198,7 @@ class Expressions:
         root = shapes[0].root if plain and len({kind.root for kind in shapes}) == 1 else ""
         scalar = plain and not shapes
         certain = any(kind.certain for kind in sides)
-        return Tensor(dtype, scalar, origin, certain, root)
+        return Tensor(dtype, scalar, origins, certain, root)
 
     def _compare(self, node: ast.Compare, env: Environment) -> Kind:
         kinds = [self.kind(node.left, env), *(self.kind(item, env) for item in node.comparators)]
@@ -323,8 +327,8 @@ class Expressions:
         index = self.kind(node.slice, env)
         if isinstance(base, Tensor):
             parts = index.items if isinstance(index, Several) and index.items is not None else (index,)
-            origin = self.meet(base, *parts)
-            return Tensor(base.dtype, origin=origin if origin >= 0 else -1, certain=base.certain)
+            origins = self.meet(base, *parts)
+            return Tensor(base.dtype, origins=origins, certain=base.certain)
         if isinstance(base, Several):
             if isinstance(index, Static) and isinstance(index.value, int) and base.items is not None:
                 number = int(index.value)

@@ -28,7 +28,10 @@ class CallFact(NamedTuple):
 
 
 class FunctionFacts(NamedTuple):
-    """A function: where it is, what it calls, and its return annotation with qualified names."""
+    """A function: where it is, what it calls, and its return annotation with qualified names.
+
+    `places` says that it puts something on a device that is not the host's.
+    """
 
     qualname: str
     owner: str | None
@@ -36,6 +39,7 @@ class FunctionFacts(NamedTuple):
     column: int
     calls: tuple[CallFact, ...]
     returns: str
+    places: bool
 
 
 class ClassFacts(NamedTuple):
@@ -67,8 +71,8 @@ class Root(NamedTuple):
 class ModuleFacts(NamedTuple):
     """All that the project needs to know of one module.
 
-    `places` says that its code puts tensors on a device that is not the host's, `enters` that it
-    enters the torchax environment.
+    `places` says that its top level, `placed_anywhere` that any of its code puts something on a device that
+    is not the host's, `enters` that it enters the torchax environment.
     """
 
     name: str
@@ -80,6 +84,7 @@ class ModuleFacts(NamedTuple):
     roots: tuple[Root, ...]
     imports: tuple[str, ...]
     places: bool
+    placed_anywhere: bool
     enters: bool
 
 
@@ -179,7 +184,6 @@ class _Summary:
     def summarise(self) -> ModuleFacts:
         self._calls()
         self._decorators()
-        functions = {scope.qualname: self._function(scope) for scope in self.index.functions}
         classes = {scope.qualname: self._class(scope) for scope in self.index.classes}
         exports: dict[str, str] = {}
         module = self.index.module
@@ -194,6 +198,11 @@ class _Summary:
             for binding in bindings
             if binding.target is not None
         }
+        placing = self._placing(imports)
+        functions = {
+            scope.qualname: self._function(scope, places=id(scope) in placing)
+            for scope in self.index.functions
+        }
         return ModuleFacts(
             self.name,
             self.path,
@@ -203,15 +212,22 @@ class _Summary:
             classes,
             tuple(self.roots),
             tuple(sorted(imports | set(module.stars))),
-            self._places(imports),
+            id(module) in placing,
+            bool(placing),
             self._enters(),
         )
 
-    def _places(self, imports: set[str]) -> bool:
+    def _placing(self, imports: set[str]) -> set[int]:
+        """Functions, and the module, that name a device which is not the host's, by identity."""
         if not any(name.partition(".")[0] == "torch" for name in imports):
-            return False
-        devices = (node.value for node, _ in self.index.nodes[ast.Constant] if isinstance(node, ast.Constant))
-        return "cuda" in self.index.calls or any(DEVICE_STRING.match(str(value)) for value in devices)
+            return set()
+        named = [
+            scope
+            for node, scope in self.index.nodes[ast.Constant]
+            if isinstance(node, ast.Constant) and DEVICE_STRING.match(str(node.value))
+        ]
+        called = [scope for _, scope in self.index.calls.get("cuda", ())]
+        return {id(scope.function or self.index.module) for scope in (*named, *called)}
 
     def _enters(self) -> bool:
         return any(
@@ -240,13 +256,11 @@ class _Summary:
             for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
                 if argument.__class__ is ast.Attribute or argument.__class__ is ast.Name:
                     self._mention(argument, scope, calls)
-        for scope in self.index.functions:
-            outer = scope.parent.function if scope.parent is not None else None
-            if outer is not None and isinstance(scope.node, ast.Lambda):
-                fact = CallFact(
-                    f"name:{self.name}.{scope.qualname}", scope.node.lineno, scope.node.col_offset + 1
-                )
-                self.calls[id(outer)][fact] = None
+                elif isinstance(argument, ast.Lambda) and head in ("torch", "jax", "torchax"):
+                    name = f"{scope.qualname}.<lambda:{argument.lineno}:{argument.col_offset}>"
+                    calls[CallFact(f"name:{self.name}.{name}", argument.lineno, argument.col_offset + 1)] = (
+                        None
+                    )
 
     def _mention(self, node: ast.expr, scope: Scope, calls: dict[CallFact, None]) -> None:
         """A function handed to another one is taken to be called by it."""
@@ -301,7 +315,7 @@ class _Summary:
         ):
             self.tensors.setdefault(method.owner.qualname, set()).add(str(node.args[0].value))
 
-    def _function(self, scope: Scope) -> FunctionFacts:
+    def _function(self, scope: Scope, *, places: bool) -> FunctionFacts:
         node = scope.node
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         owner = scope.owner.qualname if scope.owner is not None else None
@@ -309,7 +323,13 @@ class _Summary:
         if not isinstance(node, ast.Lambda) and node.returns is not None and scope.parent is not None:
             returns = self._annotation(node.returns, scope.parent)
         return FunctionFacts(
-            scope.qualname, owner, node.lineno, node.col_offset + 1, tuple(self.calls[id(scope)]), returns
+            scope.qualname,
+            owner,
+            node.lineno,
+            node.col_offset + 1,
+            tuple(self.calls[id(scope)]),
+            returns,
+            places,
         )
 
     def _annotation(self, node: ast.expr, scope: Scope) -> str:

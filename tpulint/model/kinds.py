@@ -37,8 +37,8 @@ class Tensor(Kind):
 
     `dtype` is "bool", "int", "float" or "" where unknown.
     `scalar` says that it is proven to have no dimensions.
-    `origin` is the offset of the factory call that made it on the host, -1 where it was not made on
-    the host or nobody knows.
+    `origins` are the offsets of the calls that made it on the host, none where it was not made there or
+    nobody knows.
     `certain` is false where the value may also be something else, such as a Python number.
     `root` is the name of the variable from which it was computed element by element, so that a mask
     made by comparing `x` is known to have the shape of `x`.
@@ -46,7 +46,7 @@ class Tensor(Kind):
 
     dtype: str = ""
     scalar: bool = False
-    origin: int = -1
+    origins: frozenset[int] = frozenset()
     certain: bool = True
     root: str = ""
 
@@ -63,12 +63,12 @@ class Tensor(Kind):
     @property
     def is_traced(self) -> bool:
         """Whether it is a tracer while tracing: a tensor for certain, and not one made on the host."""
-        return self.certain and self.origin < 0
+        return self.certain and not self.origins
 
     @property
     def is_host(self) -> bool:
         """Whether it was made on the host and never moved."""
-        return self.origin >= 0
+        return bool(self.origins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def join(one: Kind, other: Kind) -> Kind:
             return Tensor(
                 one.dtype if one.dtype == other.dtype else "",
                 one.scalar and other.scalar,
-                one.origin if one.origin == other.origin else -1,
+                one.origins | other.origins if one.origins and other.origins else frozenset(),
                 one.certain and other.certain,
                 one.root if one.root == other.root else "",
             )

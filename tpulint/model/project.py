@@ -167,6 +167,10 @@ class ProjectFacts:
     def _called(self, name: str) -> Iterator[str]:
         if self.function(name) is not None:
             yield name
+        elif self.class_(name) is not None:
+            made = self.method(name, "__init__")
+            if made is not None:
+                yield made
 
     def _path(self, cls: str, path: list[str], *, virtual: bool = False) -> Iterator[str]:
         head, rest = path[0], path[1:]
@@ -209,6 +213,27 @@ class ProjectFacts:
                 fresh = self.imports[name] - seen
                 seen |= fresh
                 waiting.extend(sorted(fresh))
+
+    def places(self, module: str) -> bool:
+        """Whether a program that starts in a module puts something on a device, as far as calls show."""
+        entry = self.modules[module]
+        if entry.placed_anywhere or any(facts.places for facts in self.program(module)):
+            return True
+        waiting = [f"{module}.{name}" for name in entry.functions]
+        seen = set(waiting)
+        while waiting:
+            name = waiting.pop()
+            facts, found = self.function(name), self.split(name)
+            if facts is None or found is None:
+                continue
+            if facts.places:
+                return True
+            owner = f"{found[0].name}.{facts.owner}" if facts.owner is not None else None
+            for call in facts.calls:
+                fresh = {callee for callee in self.callees(call.callee, owner) if callee not in seen}
+                seen |= fresh
+                waiting.extend(fresh)
+        return False
 
     def trace_path(self, function: str) -> TracePath | None:
         """The chain by which tracing reaches a function, from the root on; None where it does not."""

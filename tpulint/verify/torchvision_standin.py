@@ -5,11 +5,11 @@ and `import torchvision` fails altogether, because it registers details of opera
 
 Real here: all of torchvision's Python (transforms, resize, blur, models), on torch's own operators; and
 where `torchvision_decoders` can load them, the image operators.
-Standing in: `torchvision::nms` by a plain loop; and where they cannot be loaded, `image::read_file`,
-`write_file`, `decode_image`, `decode_png`, `decode_jpeg`, `decode_gif`, `decode_webp`, `encode_png` and
-`encode_jpeg` by PIL and numpy.
-Of these, PNG values are those of the real decoder, grey ones too, save for 16 bit files (refused) and grey made of
-coloured files that state a gamma; JPEG's may differ by a level, since libjpeg differs.
+Standing in: `torchvision::nms` by a plain loop; and where the image operators cannot be loaded, PIL and
+numpy for `image::read_file`, `write_file`, `decode_image`, `decode_png`, `decode_jpeg`, `decode_gif`,
+`decode_webp`, `encode_png` and `encode_jpeg`.
+Then PNG values are those of the real decoder, grey ones too, save for 16 bit files (refused) and grey made
+of coloured files that state a gamma; JPEG's may differ by a level, since libjpeg differs.
 The other compiled operators (`roi_align`, `deform_conv2d`, ...) are declared only: calling one raises
 NotImplementedError, from torch.
 
@@ -203,12 +203,10 @@ def _open(data: torch.Tensor) -> Any:
 
 
 def _tensor(picture: Any) -> torch.Tensor:
-    """Height, width, channels as PIL has them, to channels first."""
+    """Channels first, and last in memory, as the real decoders have it."""
     import numpy as np
 
-    pixels = np.array(picture)
-    pixels = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-    return torch.from_numpy(np.ascontiguousarray(pixels))
+    return torch.from_numpy(np.atleast_3d(np.array(picture))).permute(2, 0, 1)
 
 
 def _decode(data: torch.Tensor, mode: int, apply_exif_orientation: bool = False) -> torch.Tensor:
@@ -241,11 +239,11 @@ def _decode(data: torch.Tensor, mode: int, apply_exif_orientation: bool = False)
 def _gray(pixels: torch.Tensor, *, with_alpha: bool) -> torch.Tensor:
     """Grey as libpng makes it of 0.2989 red and 0.587 green, in 32768ths, rounded down; PIL differs."""
     red, green, blue = pixels[:3].to(torch.int64)
-    gray = ((9794 * red + 19234 * green + 3740 * blue) >> 15).to(torch.uint8)[None]
+    gray = ((9794 * red + 19234 * green + 3740 * blue) >> 15).to(torch.uint8)
     if not with_alpha:
-        return gray
-    alpha = pixels[3:] if pixels.shape[0] == 4 else torch.full_like(gray, 255)
-    return torch.cat([gray, alpha])
+        return gray[None]
+    alpha = pixels[3] if pixels.shape[0] == 4 else torch.full_like(gray, 255)
+    return torch.stack([gray, alpha], dim=-1).permute(2, 0, 1)
 
 
 def _decode_gif(data: torch.Tensor) -> torch.Tensor:

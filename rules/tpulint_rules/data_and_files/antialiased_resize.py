@@ -3,7 +3,8 @@
 ## What it does
 
 Flags `torchvision.transforms.functional.resize` (bilinear or bicubic, whose default is `antialias=True`) and
-`torch.nn.functional.interpolate(..., antialias=True)` on tensors.
+`torch.nn.functional.interpolate(..., antialias=True)`, in traced code and in files that put tensors on a
+device; on host tensors both work.
 
 ## Why it matters on TPU
 
@@ -14,8 +15,9 @@ torchax 0.0.14 lowers the antialiased kernels through an argument that JAX 0.10 
 
 `jax.image.resize` computes the same: on values from 0 to 1 the largest difference measured was 1.7e-6
 (linear) and 1.9e-6 (cubic).
-Safe where the picture is known to be floating; on `uint8`, which is converted, rounded and converted
-back, a level may differ by one, so the fix is unsafe, as it is where the dtype is not known.
+Safe in traced code where the picture is known to be floating.
+On `uint8`, which is converted, rounded and converted back, a level may differ by one, so the fix is unsafe,
+as it is where the dtype or the device is not known.
 
 ## Without a fix
 
@@ -57,6 +59,10 @@ def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     else:
         return
     if method is None or not antialiased:
+        return
+    picture = given.get("img") or given.get("input")
+    on_host = picture is not None and isinstance(kind := ctx.kind(picture), Tensor) and kind.is_host
+    if on_host or (ctx.trace_path is None and not ctx.places_tensors):
         return
     message = "antialiased resize raises `TypeError: 'tuple' object is not callable` on torchax with jax 0.10"
     yield ctx.finding(call, message, _image_resize(call, given, method, ctx))
@@ -105,7 +111,8 @@ def _image_resize(call: ast.Call, given: dict[str, ast.expr], method: str, ctx: 
         code = f"{resized}.round(){clamped}.to({image}.dtype)"
     else:
         code = f'torchax.interop.call_jax(jax.image.resize, {image}, {shape}, "{method}")'
-    applicability = Applicability.SAFE if dtype == "float" else Applicability.UNSAFE
+    safe = dtype == "float" and ctx.trace_path is not None
+    applicability = Applicability.SAFE if safe else Applicability.UNSAFE
     return ctx.fix(
         "resize with `jax.image.resize`", ctx.replace(call, code), *imports, applicability=applicability
     )

@@ -42,8 +42,10 @@ def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     entry = _entry(tree, ctx)
     if entry is None:
         return
-    modules = list(ctx.module.project.program(ctx.module.name))
-    if not any(facts.places for facts in modules) or any(facts.enters for facts in modules):
+    project = ctx.module.project
+    if not project.places(ctx.module.name):
+        return
+    if any(facts.enters for facts in project.program(ctx.module.name)):
         return
     message = 'the program never enters the torchax environment, without which `.to("jax")` raises'
     yield ctx.finding(entry, message, _enable(ctx))

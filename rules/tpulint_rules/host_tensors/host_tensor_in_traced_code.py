@@ -17,6 +17,7 @@ math between XLATensor and torch.Tensor`, with or without jit.
 Safe: `device=` of a tensor at hand is added; on the GPU it does the same.
 `torch.from_numpy`, which takes no device, and lists that mix integers with floats (torchax gives them the
 dtype of the first element) get `.to(device)` instead.
+Unsafe for random numbers, which come from another generator on another device.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     if name in NO_DEVICE_KEYWORD or _mixes_numbers(call):
         edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
         return ctx.fix(f"move it with `.to({device})`", edit)
+    applicability = Applicability.UNSAFE if name.startswith(("rand", "normal")) else Applicability.SAFE
     node = ctx.libcst(call)
     assert isinstance(node, cst.Call)
     equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -63,7 +65,8 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     elif arguments:
         arguments[-1] = arguments[-1].with_changes(comma=comma)
     new = node.with_changes(args=[*arguments, added])
-    return ctx.fix(f"make it on the device, with `device={device}`", ctx.replace_libcst(call, new))
+    title = f"make it on the device, with `device={device}`"
+    return ctx.fix(title, ctx.replace_libcst(call, new), applicability=applicability)
 
 
 def _mixes_numbers(call: ast.Call) -> bool:
@@ -86,7 +89,7 @@ def _device_at_hand(call: ast.Call, ctx: Context) -> str | None:
                     and not kind.is_host
                 ):
                     return f"{side.id}.device"
-    for name, kind in ctx.names_before(call):
+    for name, kind in ctx.names_at_hand(call):
         if isinstance(kind, Tensor) and kind.is_tensor and not kind.is_host:
             return f"{name}.device"
     return None

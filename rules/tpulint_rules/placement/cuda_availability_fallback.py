@@ -3,6 +3,8 @@
 ## What it does
 
 Flags `torch.cuda.is_available()`, `device.type == "cuda"`, `"cuda" in str(device)` and `tensor.is_cuda`.
+A condition in front of functions of `torch.cuda` and the like is left alone: without CUDA, false is the
+right answer.
 
 ## Why it matters on TPU
 
@@ -30,6 +32,8 @@ rule = Rule(
     "TPU103", "code that asks for CUDA and falls back to the CPU", module=__name__, fix=Applicability.SAFE
 )
 
+_CUDA_ONLY = ("torch.cuda.", "triton.", "torch.backends.cuda.", "torch.backends.cudnn.")
+_ASKS = frozenset({"torch.cuda.is_available", "torch.cuda.synchronize"})
 _SILENT = "is false on a TPU host, so the program silently stays on the CPU"
 
 
@@ -57,6 +61,13 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         if choice is not None:
             yield ctx.finding(call, message, choice)
             return
+    if _stops_program(outer, negated=negated):
+        yield ctx.finding(
+            call, "`torch.cuda.is_available()` is false on a TPU host, so this check stops the program"
+        )
+        return
+    if _guards_cuda_only(call, ctx):
+        return
     module = ctx.text(call.func).removesuffix(".cuda.is_available")
     fix = None
     if module != ctx.text(call.func):
@@ -95,6 +106,7 @@ def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
     else:
         asked = False
     outer = ctx.parent(node)
+    asked = asked and not _guards_cuda_only(node, ctx)
     if asked and not (outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope)):
         fix = ctx.fix(
             'compare with `"jax"`',
@@ -111,11 +123,39 @@ def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if not isinstance(node.ctx, ast.Load):
         return
     receiver = ctx.kind(node.value)
+    if _guards_cuda_only(node, ctx):
+        return
     if isinstance(receiver, Tensor | Unknown) and ctx.qualified_name(node) is None:
         comparison = f'{ctx.text(node.value)}.device.type == "jax"'
         edit = ctx.replace(node, f"({comparison})" if _binds_tighter(node, ctx) else comparison)
         fix = ctx.fix('compare the device with `"jax"`', edit, applicability=Applicability.UNSAFE)
         yield ctx.finding(node, "`.is_cuda` is false for torchax tensors, silently", fix)
+
+
+def _stops_program(outer: ast.AST | None, *, negated: bool) -> bool:
+    """Whether the condition is that of an assertion, or of a branch that raises without CUDA."""
+    if isinstance(outer, ast.Assert):
+        return True
+    return isinstance(outer, ast.If) and negated and isinstance(outer.body[-1], ast.Raise)
+
+
+def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
+    """Whether a condition guards what works with CUDA alone, so that false is the right answer on TPU."""
+    guarded: list[ast.AST] = []
+    inner: ast.AST = node
+    for outer in ctx.ancestors(node):
+        if isinstance(outer, ast.BoolOp):
+            guarded += outer.values[outer.values.index(inner) + 1 :] if inner in outer.values else []
+        elif isinstance(outer, ast.If | ast.IfExp | ast.While):
+            if outer.test is inner:
+                guarded += outer.body if isinstance(outer.body, list) else [outer.body]
+            break
+        elif isinstance(outer, ast.stmt):
+            break
+        inner = outer
+    inside = [part for root in guarded for part in ast.walk(root)]
+    names = [ctx.qualified_name(part) or "" for part in inside if isinstance(part, ast.Attribute | ast.Name)]
+    return any(name.startswith(_CUDA_ONLY) and name not in _ASKS for name in names)
 
 
 def _binds_tighter(node: ast.expr, ctx: Context) -> bool:

@@ -17,8 +17,10 @@ Under `jax_jit`, `.to("cuda")` raises `TracerArrayConversionError`.
 ## Fix safety
 
 Safe where torch takes the literal itself.
-Unsafe for a variable or a default, which may be used in other ways too, and for an object of
-unknown kind with a `to` method.
+Unsafe for a variable or a default, which may be used in other ways too, for an object of unknown kind with
+a `to` method, and for a `torch.device` that is made on import: `torch.device("jax")` raises before torchax
+is imported.
+There is no fix for a device that is handed to functions of `torch.cuda`.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from tpulint.model.kinds import Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Applicability.SAFE)
+
+MESSAGE = '`"{}"` names a CUDA device; torchax tensors live on the `jax` device'
 
 
 @rule.on(ast.Constant, where=is_cuda_string)
@@ -53,11 +57,32 @@ def cuda_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
         applicability = Applicability.UNSAFE
     else:
         return
-    message = f"`{node.value!r}` names a CUDA device; torchax tensors live on the `jax` device".replace(
-        "'", '"'
-    )
+    if applicability is Applicability.SAFE and _made_on_import(outer, ctx):
+        applicability = Applicability.UNSAFE
+    if _reaches_cuda_call(outer, ctx):
+        yield ctx.finding(node, MESSAGE.format(node.value))
+        return
     fix = ctx.fix('name the torchax device, `"jax"`', _jax(node, outer, ctx), applicability=applicability)
-    yield ctx.finding(node, message, fix)
+    yield ctx.finding(node, MESSAGE.format(node.value), fix)
+
+
+def _made_on_import(outer: ast.AST | None, ctx: Context) -> bool:
+    """Whether `torch.device(...)` runs with the import, when torchax may not be there yet to know `"jax"`."""
+    return (
+        isinstance(outer, ast.Call)
+        and ctx.is_import_time
+        and ctx.qualified_name(outer.func) == "torch.device"
+    )
+
+
+def _reaches_cuda_call(outer: ast.AST | None, ctx: Context) -> bool:
+    """Whether the device is kept in a name that `torch.cuda` functions take, which no other device suits."""
+    statement = ctx.statement(outer) if isinstance(outer, ast.Call) else outer
+    if not isinstance(statement, ast.Assign):
+        return False
+    names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    calls = (call for name in names for call in ctx.scope.passed.get(name, ()))
+    return any((ctx.qualified_name(call.func) or "").startswith("torch.cuda.") for call in calls)
 
 
 def _reaches_device(slot: ast.expr, outer: ast.AST | None, ctx: Context) -> bool:

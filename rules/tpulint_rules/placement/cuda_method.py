@@ -16,8 +16,8 @@ Tensors go to the TPU by `.to("jax")`.
 Safe where the receiver is known to be a tensor or a module.
 Where nothing is known of the receiver, the fix is unsafe: an object of another kind with a `cuda`
 method of its own would be broken.
-The device index is dropped, since torchax has one logical device; `non_blocking` and
-`memory_format` are kept.
+The device index is dropped, since torchax has one logical device (unsafe where it is a variable);
+`non_blocking` and `memory_format` are kept.
 """
 
 from __future__ import annotations
@@ -33,12 +33,22 @@ from tpulint.rule import Context, Rule
 
 rule = Rule("TPU101", "`.cuda()` call on a tensor or module", module=__name__, fix=Applicability.SAFE)
 
+_PARAMETERS = ("device", "non_blocking", "memory_format")
+
 
 @rule.on(ast.Call, named={"cuda"})
 def cuda_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
         return
+    if any(keyword.arg not in (*_PARAMETERS, None) for keyword in call.keywords) or len(call.args) > len(
+        _PARAMETERS
+    ):
+        return
     receiver = ctx.kind(call.func.value)
+    if isinstance(receiver, Instance) and ctx.defines_method(receiver, "cuda"):
+        return
+    if isinstance(call.func.value, ast.Call) and ctx.qualified_name(call.func.value.func) == "builtins.super":
+        return
     known = isinstance(receiver, Tensor) or ctx.is_module(receiver)
     if not known and not isinstance(receiver, Unknown):
         return
@@ -53,16 +63,20 @@ def _to_jax(call: ast.Call, ctx: Context, *, known: bool) -> Fix | None:
         return None
     node = ctx.libcst(call)
     assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
-    names = ("device", "non_blocking", "memory_format")
     kept = []
+    applicability = Applicability.SAFE if known else Applicability.UNSAFE
     for position, argument in enumerate(node.args):
-        name = argument.keyword.value if argument.keyword is not None else names[position]
-        if name != "device":
+        name = argument.keyword.value if argument.keyword is not None else _PARAMETERS[position]
+        if name == "device":
+            constant = isinstance(argument.value, cst.Integer | cst.SimpleString | cst.Name) and not (
+                isinstance(argument.value, cst.Name) and argument.value.value != "None"
+            )
+            applicability = applicability if constant else Applicability.UNSAFE
+        else:
             equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
             kept.append(argument.with_changes(keyword=cst.Name(name), equal=equal))
     arguments = [cst.Arg(cst.SimpleString('"jax"')), *kept]
     new = node.with_changes(func=node.func.with_changes(attr=cst.Name("to")), args=arguments)
-    applicability = Applicability.SAFE if known else Applicability.UNSAFE
     return ctx.fix(
         'move to the `jax` device with `.to("jax")`',
         ctx.replace_libcst(call, new),

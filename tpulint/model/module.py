@@ -83,18 +83,9 @@ class Module:
         return self._traced[key]
 
     def _trace_path(self, scope: Scope) -> TracePath | None:
-        current: Scope | None = scope
-        while current is not None and current.kind is not ScopeKind.MODULE:
-            if current.kind is ScopeKind.FUNCTION:
-                path = self.project.trace_path(f"{self.name}.{current.qualname}")
-                if path is not None:
-                    return path
-                if not isinstance(current.node, ast.Lambda):
-                    return None
-            elif current.kind is ScopeKind.CLASS:
-                return None
-            current = current.parent
-        return None
+        # A lambda counts by itself: one that only makes a message is never called while tracing.
+        function = scope.function
+        return self.project.trace_path(f"{self.name}.{function.qualname}") if function is not None else None
 
     # kinds
 

@@ -1,0 +1,77 @@
+"""The cache gives back what was put, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sqlite3
+from pathlib import Path
+
+from tpulint.engine.cache import FileCache
+from tpulint.engine.run import analyse
+from tpulint.finding import FileError, Finding
+from tpulint.settings import Settings
+
+SCRIPT = 'import torch\n\nx = torch.zeros(2, device="cuda")\n'
+
+
+def _found(folder: Path, *, cache: bool = True) -> list[Finding]:
+    (folder / "script.py").write_text(SCRIPT)
+    return analyse([folder / "script.py"], Settings(root=folder), jobs=1, cache=cache).findings
+
+
+def test_findings_from_the_cache_equal_fresh_ones(tmp_path: Path) -> None:
+    fresh = _found(tmp_path, cache=False)
+    assert _found(tmp_path) == fresh
+    assert _found(tmp_path) == fresh
+    assert fresh != []
+
+
+def test_values_come_back_equal(tmp_path: Path) -> None:
+    values = {"one": FileError("a.py", "unreadable")}
+    FileCache(tmp_path).put(values)
+    assert FileCache(tmp_path).get(["one", "two"]) == values
+
+
+class _Payload:
+    """What somebody could plant in the cache of a repository that they hand out."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.target),)
+
+
+def test_a_planted_value_runs_no_code(tmp_path: Path) -> None:
+    FileCache(tmp_path).put({"one": FileError("a.py", "unreadable")})
+    connection = sqlite3.connect(tmp_path / "cache.sqlite")
+    connection.execute("UPDATE entries SET value = ?", (pickle.dumps(_Payload(tmp_path / "planted")),))
+    connection.commit()
+    connection.close()
+    assert FileCache(tmp_path).get(["one"]) == {}
+    assert not (tmp_path / "planted").exists()
+
+
+def test_a_broken_cache_file_is_as_good_as_none(tmp_path: Path) -> None:
+    fresh = _found(tmp_path, cache=False)
+    folder = tmp_path / ".tpulint_cache"
+    folder.mkdir(exist_ok=True)
+    (folder / "cache.sqlite").write_bytes(b"no database at all" * 100)
+    assert _found(tmp_path) == fresh
+
+
+def test_a_cache_that_cannot_be_written_is_as_good_as_none(tmp_path: Path) -> None:
+    fresh = _found(tmp_path, cache=False)
+    (tmp_path / ".tpulint_cache").write_text("a file in the folder's place")
+    assert _found(tmp_path) == fresh
+
+
+def test_a_change_elsewhere_is_seen(tmp_path: Path) -> None:
+    settings = Settings(root=tmp_path)
+    model, jit = tmp_path / "model.py", tmp_path / "jit.py"
+    model.write_text("def step(x):\n    return x.sum().item()\n")
+    jit.write_text("import torch\n\nfrom model import step\n")
+    assert analyse([model, jit], settings, jobs=1).findings == []
+    jit.write_text("import torch\n\nfrom model import step\n\nfast = torch.compile(step)\n")
+    assert [f.code for f in analyse([model, jit], settings, jobs=1).findings] == ["TPU301"]

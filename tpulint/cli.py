@@ -444,7 +444,7 @@ def _finish(errors: Sequence[FileError], code: int) -> int:
     from tpulint.report.paths import shown
 
     for error in errors:
-        _complain(f"{shown(error.path)}: {error.message}")
+        _complain(f"{shown(error.path)}: {' '.join(error.message.split())}")
     return ERROR if errors else code
 
 

@@ -109,66 +109,93 @@ def fix(
 def fix_units(
     units: Mapping[str, Unit], settings: Settings, *, jobs: int | None, cache: Cache, unsafe: bool
 ) -> FixResult:
-    """Fix files whose bytes are at hand; see `fix`."""
+    """Fix files whose bytes are at hand; see `fix`.
+
+    After the first round only the files that changed are looked at, until nothing changes in them; then
+    all are once more, since a change in one file can lead to findings in another.
+    """
     allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
     # What a desk can follow must not be too deep for the proof that its fix is sound.
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
-    current = dict(units)
-    broken: dict[str, FileError] = {}
-    counts: dict[str, Counter[str]] = {}
-    analysis = Analysis()
+    rounds = _Rounds(units, frozenset(allowed))
+    only: frozenset[str] | None = None
+    settled = False
     for _ in range(MAX_ROUNDS):
-        analysis = analyse_units(current, settings, jobs=jobs, cache=cache)
-        changed = False
-        for error in analysis.errors:
-            if current[error.path].data != units[error.path].data:
-                broken[error.path] = error
-                current[error.path] = units[error.path]
-                changed = True
-        for path, findings in _by_path(analysis.findings).items():
-            wanted = [f for f in findings if f.fix is not None and f.fix.applicability in allowed]
-            if not wanted or path in broken:
-                continue
-            outcome = _fixed(current[path], wanted)
-            if isinstance(outcome, FileError):
-                broken[path] = outcome
-                changed = changed or current[path] != units[path]
-                current[path] = units[path]
-            elif outcome is not None:
-                current[path], applied = outcome
-                counts.setdefault(path, Counter()).update(applied)
-                changed = True
-        if not changed:
+        changed = rounds.take(analyse_units(rounds.current, settings, jobs=jobs, cache=cache, only=only))
+        if not changed and only is None:
+            settled = True
             break
-    else:
-        unsettled = _by_path(
-            [f for f in analysis.findings if f.fix is not None and f.fix.applicability in allowed]
-        )
-        for path, findings in unsettled.items():
-            if path not in broken:
+        only = changed or None
+    if not settled:
+        rounds.give_up(analyse_units(rounds.current, settings, jobs=jobs, cache=cache))
+    rounds.tidy()
+    return rounds.result(analyse_units(rounds.current, settings, jobs=jobs, cache=cache))
+
+
+class _Rounds:
+    """The files between the rounds: as they are now, what was applied, and which were broken by it."""
+
+    def __init__(self, units: Mapping[str, Unit], allowed: frozenset[Applicability]) -> None:
+        self._units = units
+        self._allowed = allowed
+        self._broken: dict[str, FileError] = {}
+        self._counts: dict[str, Counter[str]] = {}
+        self.current = dict(units)
+
+    def take(self, analysis: Analysis) -> frozenset[str]:
+        """Apply what a round's findings offer; returns the files that changed."""
+        changed: set[str] = set()
+        for error in analysis.errors:
+            if self.current[error.path].data != self._units[error.path].data:
+                self._restore(error)
+                changed.add(error.path)
+        for path, findings in _by_path(self._applicable(analysis)).items():
+            if path in self._broken:
+                continue
+            outcome = _fixed(self.current[path], findings)
+            if isinstance(outcome, FileError):
+                self._restore(outcome)
+                changed.add(path)
+            elif outcome is not None:
+                self.current[path], applied = outcome
+                self._counts.setdefault(path, Counter()).update(applied)
+                changed.add(path)
+        return frozenset(changed)
+
+    def give_up(self, analysis: Analysis) -> None:
+        """Restore the files whose fixes do not come to an end."""
+        for path, findings in _by_path(self._applicable(analysis)).items():
+            if path not in self._broken:
                 codes = ", ".join(sorted({finding.code for finding in findings}))
-                broken[path] = FileError(
-                    path, f"internal error: the fixes of {codes} do not settle; the file stays as it was"
-                )
-                current[path] = units[path]
-        analysis = analyse_units(current, settings, jobs=jobs, cache=cache)
-    tidied = {
-        path: _without_orphans(units[path], current[path])
-        for path in current
-        if path not in broken and current[path].data != units[path].data
-    }
-    if any(unit.data != current[path].data for path, unit in tidied.items()):
-        current |= tidied
-        analysis = analyse_units(current, settings, jobs=jobs, cache=cache)  # rows have moved
-    changes = []
-    total: Counter[str] = Counter()
-    for path in sorted(units):
-        if path not in broken and current[path].data != units[path].data:
-            before, after = Source.decode(path, units[path].data), Source.decode(path, current[path].data)
-            changes.append(Change(path, before.text, after.text, units[path].data, current[path].data))
-            total.update(counts[path])
-    errors = sorted({*analysis.errors, *broken.values()}, key=lambda error: error.path)
-    return FixResult(changes, dict(sorted(total.items())), analysis.findings, errors, len(units))
+                message = f"internal error: the fixes of {codes} do not settle; the file stays as it was"
+                self._restore(FileError(path, message))
+
+    def tidy(self) -> None:
+        """Take out the imports whose last use the fixes took away."""
+        for path, unit in self.current.items():
+            if path not in self._broken and unit.data != self._units[path].data:
+                self.current[path] = _without_orphans(self._units[path], unit)
+
+    def result(self, analysis: Analysis) -> FixResult:
+        """What fixing came to, with what is found in the files as they are now."""
+        changes = []
+        total: Counter[str] = Counter()
+        for path, unit in sorted(self._units.items()):
+            now = self.current[path]
+            if path not in self._broken and now.data != unit.data:
+                before, after = Source.decode(path, unit.data), Source.decode(path, now.data)
+                changes.append(Change(path, before.text, after.text, unit.data, now.data))
+                total.update(self._counts[path])
+        errors = sorted({*analysis.errors, *self._broken.values()}, key=lambda error: error.path)
+        return FixResult(changes, dict(sorted(total.items())), analysis.findings, errors, len(self._units))
+
+    def _applicable(self, analysis: Analysis) -> list[Finding]:
+        found = analysis.findings
+        return [f for f in found if f.fix is not None and f.fix.applicability in self._allowed]
+
+    def _restore(self, error: FileError) -> None:
+        self._broken[error.path] = error
+        self.current[error.path] = self._units[error.path]
 
 
 def _without_orphans(before: Unit, after: Unit) -> Unit:
@@ -244,7 +271,9 @@ def _fixed(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str]]
         )
     try:
         faithful = source.encode(source.text) == unit.data and Source.decode(unit.path, data).text == text
-    except (UnicodeError, SourceError):
+    except SourceError as error:
+        return FileError(unit.path, f"cannot be fixed: {error}")
+    except UnicodeError:
         faithful = False
     if not faithful:
         return FileError(unit.path, f"cannot be fixed: {source.encoding} does not give the same bytes back")

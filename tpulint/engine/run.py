@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tpulint.engine.cache import Cache, FileCache, MemoryCache, key, tool_digest
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
@@ -16,6 +16,9 @@ from tpulint.finding import FileError, Finding
 from tpulint.model.project import ProjectFacts, link
 from tpulint.model.visibility import visible_digests
 from tpulint.settings import Settings
+
+if TYPE_CHECKING:
+    from tpulint.engine.workers import Team
 
 #: Less source than this, in bytes, is done sooner in one process.
 PARALLEL_BYTES = 400_000
@@ -82,9 +85,17 @@ def open_cache(settings: Settings) -> Cache:
 
 
 def analyse_units(
-    units: Mapping[str, Unit], settings: Settings, *, jobs: int | None = None, cache: Cache | None = None
+    units: Mapping[str, Unit],
+    settings: Settings,
+    *,
+    jobs: int | None = None,
+    cache: Cache | None = None,
+    only: Collection[str] | None = None,
 ) -> Analysis:
-    """Check files whose bytes are at hand; see `analyse`."""
+    """Check files whose bytes are at hand; see `analyse`.
+
+    `only` restricts the findings to those of some files, judged within the project of all.
+    """
     store = cache if cache is not None else MemoryCache()
     tool = tool_digest()
     summary_keys = {
@@ -93,7 +104,7 @@ def analyse_units(
     known = store.get(summary_keys.values())
     summaries: dict[str, Summary] = {p: known[k] for p, k in summary_keys.items() if k in known}
     fresh = [unit for path, unit in units.items() if path not in summaries]
-    with _desks(list(units.values()), fresh, jobs) as desks:
+    with _Desks(list(units.values()), jobs) as desks:
         new = dict(desks.summarise(fresh))
         summaries |= new
         store.put({summary_keys[path]: summary for path, summary in new.items()})
@@ -101,7 +112,7 @@ def analyse_units(
         project = link((module for module in facts if module is not None), settings.trace_roots)
         digests = visible_digests(project)
         verdict_keys = {}
-        for path in units:
+        for path in units if only is None else only:
             module = summaries[path].facts
             if module is not None:
                 verdict_keys[path] = key(tool, "findings", path, units[path].data, digests[module.name])
@@ -114,7 +125,8 @@ def analyse_units(
     errors: list[FileError] = []
     for path in sorted(units):
         summary, verdict = summaries[path], verdicts.get(path, Verdict())
-        findings += [summary.finding] if summary.finding is not None else []
+        if summary.finding is not None and (only is None or path in only):
+            findings.append(summary.finding)
         findings += verdict.findings
         errors += [error for error in (summary.error, verdict.error) if error is not None]
     wanted = [
@@ -126,54 +138,52 @@ def analyse_units(
     return Analysis(wanted, errors, len(units))
 
 
-class _Here:
-    """All the work in this process."""
+class _Desks:
+    """Desks here or in other processes, whichever is sooner done; use as a context manager."""
 
-    def __init__(self) -> None:
-        self._desk = Desk()
+    def __init__(self, units: Sequence[Unit], jobs: int | None) -> None:
+        self._units = units
+        self._forced = jobs is not None
+        self._jobs = min(jobs if jobs is not None else (os.cpu_count() or 1), len(units))
+        self._here: Desk | None = None
+        self._team: Team | None = None
 
-    def summarise(self, units: Sequence[Unit]) -> Iterator[tuple[str, Summary]]:
-        for unit in units:
-            yield unit.path, self._desk.summarise(unit)
+    def __enter__(self) -> _Desks:
+        self._collecting = gc.isenabled()
+        gc.disable()  # parsed files are large and free of cycles; walking them again and again is not
+        return self
 
-    def judge(self, units: Sequence[Unit], project: ProjectFacts) -> Iterator[tuple[str, Verdict]]:
-        for unit in units:
-            yield unit.path, self._desk.judge(unit, project)
-
-
-class _There:
-    """The work in several processes, started when the first file is handed over."""
-
-    def __init__(self, units: Sequence[Unit], jobs: int) -> None:
-        from tpulint.engine.workers import Team
-
-        self.team = Team(units, jobs)
+    def __exit__(self, *_: object) -> None:
+        if self._team is not None:
+            self._team.stop()
+        if self._collecting:
+            gc.enable()
 
     def summarise(self, units: Sequence[Unit]) -> Iterator[tuple[str, Summary]]:
-        for path, answer in self.team.ask("summarise", frozenset(unit.path for unit in units)):
+        team = self._team_for(units)
+        if team is None:
+            self._here = self._here or Desk()
+            yield from ((unit.path, self._here.summarise(unit)) for unit in units)
+            return
+        for path, answer in team.ask("summarise", frozenset(unit.path for unit in units)):
             assert isinstance(answer, Summary)
             yield path, answer
 
     def judge(self, units: Sequence[Unit], project: ProjectFacts) -> Iterator[tuple[str, Verdict]]:
-        for path, answer in self.team.ask("judge", frozenset(unit.path for unit in units), project):
+        team = self._team_for(units)
+        if team is None:
+            self._here = self._here or Desk()
+            yield from ((unit.path, self._here.judge(unit, project)) for unit in units)
+            return
+        for path, answer in team.ask("judge", frozenset(unit.path for unit in units), project):
             assert isinstance(answer, Verdict)
             yield path, answer
 
+    def _team_for(self, units: Sequence[Unit]) -> Team | None:
+        """The processes, started when there is enough to do for them; None for none."""
+        enough = bool(units) and (self._forced or sum(len(unit.data) for unit in units) > PARALLEL_BYTES)
+        if self._team is None and self._jobs > 1 and enough:
+            from tpulint.engine.workers import Team
 
-@contextmanager
-def _desks(units: Sequence[Unit], fresh: Sequence[Unit], jobs: int | None) -> Iterator[_Here | _There]:
-    """Desks here or in other processes, whichever is sooner done."""
-    wanted = jobs if jobs is not None else (os.cpu_count() or 1)
-    size = sum(len(unit.data) for unit in fresh)
-    if wanted > 1 and len(units) > 1 and (size > PARALLEL_BYTES or (jobs is not None and fresh)):
-        there = _There(units, min(wanted, len(units)))
-        with there.team:
-            yield there
-        return
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield _Here()
-    finally:
-        if enabled:
-            gc.enable()
+            self._team = Team(self._units, self._jobs)
+        return self._team

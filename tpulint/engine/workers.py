@@ -25,7 +25,7 @@ _CONTEXT: Any = multiprocessing.get_context("fork" if sys.platform == "linux" el
 
 
 class Team:
-    """Desks in several processes; use as a context manager."""
+    """Desks in several processes."""
 
     def __init__(self, units: Sequence[Unit], jobs: int) -> None:
         shares: list[list[Unit]] = [[] for _ in range(jobs)]
@@ -36,10 +36,8 @@ class Team:
             sizes[smallest] += len(unit.data)
         self._workers = [_Worker(share) for share in shares if share]
 
-    def __enter__(self) -> Team:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """End the processes."""
         for worker in self._workers:
             worker.stop()
 

@@ -101,7 +101,7 @@ print(torch.equal(read_image(path), expected))
 try:
     read_file("nowhere.png")
 except RuntimeError as error:
-    print(error)
+    print("[Errno 2] No such file or directory: 'nowhere.png'" in str(error))
 boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30]])
 print(torchvision.ops.nms(boxes, torch.tensor([0.8, 0.9, 0.7]), 0.5).tolist())
 print(tuple(torchvision.transforms.functional.resize(picture, [2, 2]).shape))
@@ -111,7 +111,7 @@ print(tuple(torchvision.transforms.functional.resize(picture, [2, 2]).shape))
         "True True",
         "True True 3 [255]",
         "True",
-        "[Errno 2] No such file or directory: 'nowhere.png'",
+        "True",
         "[1, 2]",
         "(3, 2, 2)",
     ]

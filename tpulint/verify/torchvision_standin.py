@@ -8,8 +8,9 @@ where `torchvision_decoders` can load them, the image operators.
 Standing in: `torchvision::nms` by a plain loop; and where the image operators cannot be loaded, PIL and
 numpy for `image::read_file`, `write_file`, `decode_image`, `decode_png`, `decode_jpeg`, `decode_gif`,
 `decode_webp`, `encode_png` and `encode_jpeg`.
-Then PNG values are those of the real decoder, grey ones too, save for 16 bit files (refused) and grey made
-of coloured files that state a gamma; JPEG's may differ by a level, since libjpeg differs.
+Their values are those of the real decoders, save for 16 bit files (refused), alpha added to a palette or to
+1 bit, CMYK left as it is, and grey made of coloured PNGs that state a gamma; JPEG's may differ by a level,
+since libjpeg differs.
 The other compiled operators (`roi_align`, `deform_conv2d`, ...) are declared only: calling one raises
 NotImplementedError, from torch.
 
@@ -220,6 +221,11 @@ def _decode(data: torch.Tensor, mode: int, apply_exif_orientation: bool = False)
         if wanted == "L":
             # libjpeg then hands over the brightness that the file holds, as torchvision has it do.
             picture.draft("L", None)
+    if picture.format == "GIF":
+        return _decode_gif(data)
+    if picture.format == "WEBP" and wanted in ("L", "LA"):
+        # As it is, with a warning: the real decoder makes no grey of it.
+        wanted = None
     if apply_exif_orientation:
         picture = ImageOps.exif_transpose(picture)
     if picture.mode == "1":

@@ -63,7 +63,7 @@ corpus: .venv/.for-test
 	$(BIN)/python tests/corpus/corpus.py $(CORPUS)
 
 # `check` exits 1 when it finds something and `fix --diff` when it would change something: here both do.
-# On CPU torch, torchvision's Python parts work once its compiled operators are declared.
+# The two launchers also make torchvision work beside a CPU build of torch; see tpulint/verify.
 demo: .venv/.for-demo
 	@echo '=== tpulint check $(PROGRAM)'
 	@$(BIN)/tpulint check $(PROGRAM) || test $$? -eq 1

@@ -218,5 +218,5 @@ def run_script(path: str, arguments: list[str]) -> None:
         runpy.run_path(path, run_name="__main__")
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # tpulint: ignore[TPU001]
     run_script(sys.argv[1], sys.argv[2:])

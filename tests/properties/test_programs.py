@@ -1,0 +1,307 @@
+"""Laws over generated programs: as people write them for CUDA, in any layout that parses."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tpulint.engine.cache import Cache, MemoryCache
+from tpulint.engine.desk import Unit
+from tpulint.engine.fix import FixResult, fix_units
+from tpulint.engine.run import Analysis, analyse_units, as_units
+from tpulint.model.undefined import undefined_names
+from tpulint.settings import Settings
+from tpulint.source import Source
+
+SETTINGS = Settings(root=Path("/project"))
+
+NAMES = ("x", "y", "mask", "loss", "out")
+
+#: Expressions that give, or take, a tensor; `{a}` and `{b}` are expressions again.
+TENSORS = (
+    "{a}.cuda()",
+    "{a}.cuda(0)",
+    "{a}.cuda(non_blocking=True)",
+    "{a}.to('cuda')",
+    '{a}.to("cuda:0", non_blocking=True)',
+    "{a}.to(device)",
+    "{a}.to({b}.device)",
+    "{a}.float()",
+    "{a}.sum()",
+    "{a} + {b}",
+    "{a} > {b}",
+    "{a}[{b} > 0]",
+    "{a}[{a} > 0].sum()",
+    "{a}[{b}]",
+    "-{a}",
+    "({a})",
+    "torch.zeros(3)",
+    "torch.arange(10)",
+    'torch.ones(3, device="cuda")',
+    "torch.zeros(3, device=device,)",
+    "torch.arange(int({a}.max()))",
+    "torch.where({a}, {b}, 0)",
+    "model({a})",
+    "model.cuda()({a}.cuda())",
+    "{a}.item()",
+    "float({a})",
+    "{a} if {b}.sum() > 0 else {b}",
+    "[e.cuda() for e in ({a}, {b})]",
+    "(lambda e: e.cuda())({a})",
+    "(\n        {a}  # why\n        .cuda()\n    )",
+    "torch.stack([{a}, {b}])",
+    "{a}.cuda(  # here\n        0)",
+    'f"{{{a}}}"',
+    "torch.nn.functional.interpolate({a}[None], size=(4, 4), mode='bilinear', antialias=True)",
+    "torchvision.io.read_image('a.png', torchvision.io.ImageReadMode.RGB)",
+    'torch.device("cuda" if torch.cuda.is_available() else "cpu")',
+)
+STATEMENTS = (
+    "{n} = {a}",
+    "{n} = {a}; {m} = {b}",
+    "{n} += {a}",
+    "{n}, {m} = {a}, {b}",
+    "{n}[{a} > 0] = 0",
+    "torch.cuda.synchronize()",
+    "if torch.cuda.is_available(): torch.cuda.synchronize()",
+    "assert {a}.sum() > 0, 'why'",
+    "assert ({a} > {b}).all()",
+    "if {a}.sum() > 0:\n    {n} = {a}",
+    "if {a}.sum() > 0:\n    {n} = {a}\nelse:\n    {n} = {b}",
+    "while {a}.mean() < 1:\n    {n} = {b}",
+    "for {n} in {a}:\n    {m} = {n}.cuda()",
+    "with torch.no_grad():\n    {n} = {a}",
+    "try: {n} = {a}\nexcept ValueError: pass",
+    "print({a}.item())",
+    "model = model.cuda()",
+    'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")',
+    "del {n}",
+    "pass",
+    "# a comment: x.cuda()",
+    "'''a text\n  x.cuda()\n'''",
+    "",
+    "{n} = \\\n    {a}",
+    "{n}: torch.Tensor = {a}",
+    "global_step = 0  # é 🙂",
+    "{n} = {a}  # tpulint: ignore[TPU101]",
+)
+WRAPPERS = (
+    "@torch.compile\ndef {f}(x, y, mask):\n{body}\n    return y",
+    "@torchax.interop.jax_jit\ndef {f}(x: torch.Tensor, y: torch.Tensor, mask):\n{body}\n    return y",
+    """class {f}(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer('mask', torch.zeros(3))
+
+    def forward(self, x, y):
+        mask = self.mask
+{deep}
+        return x""",
+    "def {f}(x, y, mask=None, *args):\n{body}\n    return x",
+    "if __name__ == '__main__':\n{body}",
+    "{flat}",
+)
+HEADS = (
+    "import torch\nimport torch.nn as nn\nimport torchvision\nimport torchax\n",
+    """'What it does.'
+
+from __future__ import annotations
+
+import os
+import torch, torchvision
+from torch import nn
+
+import torchax.interop
+""",
+    "#!/usr/bin/env python\n# é\nimport torch, torchvision, torchax\nfrom torch import nn\n",
+    "import torch; import torch.nn as nn\nimport torchvision, torchax\n",
+)
+
+
+@st.composite
+def expressions(draw: st.DrawFn, depth: int = 2) -> str:
+    if depth == 0:
+        return draw(st.sampled_from(NAMES))
+    template = draw(st.sampled_from((*NAMES, *TENSORS)))
+    if template in NAMES:
+        return template
+    return template.format(a=draw(expressions(depth - 1)), b=draw(expressions(depth - 1)))
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> str:
+    template = draw(st.sampled_from(STATEMENTS))
+    names = {"n": draw(st.sampled_from(NAMES)), "m": draw(st.sampled_from(NAMES))}
+    return template.format(a=draw(expressions()), b=draw(expressions()), **names)
+
+
+@st.composite
+def definitions(draw: st.DrawFn, number: int) -> str:
+    body = "\n".join([*draw(st.lists(statements(), min_size=1, max_size=5)), "pass"])
+    template = draw(st.sampled_from(WRAPPERS))
+    return template.format(
+        f=f"Part{number}",
+        flat=body,
+        body=textwrap.indent(body, "    "),
+        deep=textwrap.indent(body, "        "),
+    )
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> str:
+    """A program that parses."""
+    count = draw(st.integers(1, 4))
+    parts = [
+        draw(st.sampled_from(HEADS)),
+        "model = nn.Linear(3, 3)",
+        "x = y = mask = loss = out = torch.zeros(3)",
+    ]
+    parts.append('device = torch.device("cuda" if torch.cuda.is_available() else "cpu")')
+    parts += [draw(definitions(number)) for number in range(count)]
+    text = "\n".join(parts) + draw(st.sampled_from(("\n", "", "\n\n")))
+    if draw(st.booleans()):
+        text = text.replace("\n    ", "\n\t").replace("\t    ", "\t\t")
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        # An f-string in an f-string, an assignment to what cannot be assigned to.
+        text = "import torch\n\nx = torch.zeros(3).cuda()\n"
+    newline = draw(st.sampled_from(("\n", "\n", "\r\n", "\r")))
+    return text.replace("\n", newline)
+
+
+# laws
+
+
+def units(*texts: str) -> dict[str, Unit]:
+    return as_units({f"/project/m{n}.py": text.encode() for n, text in enumerate(texts)})
+
+
+def check(files: Mapping[str, Unit], jobs: int = 1, cache: Cache | None = None) -> Analysis:
+    return analyse_units(files, SETTINGS, jobs=jobs, cache=cache)
+
+
+def fix(files: Mapping[str, Unit], *, unsafe: bool, jobs: int = 1) -> FixResult:
+    return fix_units(files, SETTINGS, jobs=jobs, cache=MemoryCache(), unsafe=unsafe)
+
+
+def fixed(files: Mapping[str, Unit], result: FixResult) -> dict[str, Unit]:
+    changed = {change.path: replace(files[change.path], data=change.data) for change in result.changes}
+    return {**files, **changed}
+
+
+def lines(text: str) -> list[str]:
+    return re.split(r"\r\n|\r|\n", text)
+
+
+@given(programs())
+@settings(max_examples=120)
+def test_findings_stand_in_the_text(text: str) -> None:
+    analysis = check(units(text))
+    assert [] == analysis.errors
+    rows = lines(text)
+    for finding in analysis.findings:
+        start, end = finding.location, finding.end_location
+        assert rows[start.row - 1] == finding.source_line
+        assert 1 <= start.column <= len(rows[start.row - 1]) + 1
+        assert 1 <= end.column <= len(rows[end.row - 1]) + 1
+        assert start <= end
+        source = Source("", text)
+        assert (start, end) == (source.location(finding.span.start), source.location(finding.span.end))
+        for edit in finding.fix.edits if finding.fix is not None else ():
+            assert (edit.location, edit.end_location) == (
+                source.location(edit.span.start),
+                source.location(edit.span.end),
+            )
+        for step in finding.related:
+            assert step.location.row <= len(rows)
+    assert sorted(analysis.findings, key=lambda finding: finding.sort_key) == analysis.findings
+
+
+@given(programs(), st.booleans())
+@settings(max_examples=150)
+def test_fixes_give_sound_code_and_settle(text: str, unsafe: bool) -> None:
+    files = units(text)
+    result = fix(files, unsafe=unsafe)
+    assert [] == result.errors
+    after = fixed(files, result)
+    (unit,) = after.values()
+    ast.parse(unit.data.decode())
+    assert undefined_names(unit.data.decode()) <= undefined_names(text)
+    again = fix(after, unsafe=unsafe)
+    assert ([], [], {}) == (again.changes, again.errors, again.applied)
+    assert check(after).findings == result.remaining == again.remaining
+    wanted = ("safe", "unsafe") if unsafe else ("safe",)
+    assert [] == [f for f in result.remaining if f.fix is not None and f.fix.applicability in wanted]
+
+
+@given(programs(), st.booleans())
+@settings(max_examples=80)
+def test_lines_that_no_finding_touches_stay_as_they_were(text: str, unsafe: bool) -> None:
+    findings = check(units(text)).findings
+    touched = {
+        row
+        for finding in findings
+        if finding.fix is not None
+        for edit in finding.fix.edits
+        for row in range(edit.location.row, edit.end_location.row + 1)
+    }
+    result = fix(units(text), unsafe=unsafe)
+    after = result.changes[0].after if result.changes else text
+    pool = Counter(lines(after))
+    kept = Counter(
+        line
+        for row, line in enumerate(lines(text), 1)
+        # An import whose last use is gone may go as well.
+        if row not in touched and "import" not in line
+    )
+    assert Counter() == kept - pool
+    comments = [line for line in lines(text) if line.lstrip().startswith("#") and "x.cuda" in line]
+    assert Counter() == Counter(comments) - pool
+
+
+@given(st.lists(programs(), min_size=2, max_size=4))
+@settings(max_examples=12)
+def test_several_processes_find_and_fix_what_one_does(texts: list[str]) -> None:
+    files = units(*texts)
+    assert check(files, jobs=1) == check(files, jobs=2)
+    assert fix(files, unsafe=True, jobs=1) == fix(files, unsafe=True, jobs=2)
+
+
+@given(st.lists(programs(), min_size=1, max_size=3), st.data())
+@settings(max_examples=40)
+def test_a_cache_changes_nothing(texts: list[str], data: st.DataObject) -> None:
+    cache = MemoryCache()
+    before = units(*texts)
+    assert check(before) == check(before, cache=cache) == check(before, cache=cache)
+    number = data.draw(st.integers(0, len(texts) - 1))
+    changed = units(*[data.draw(programs()) if n == number else text for n, text in enumerate(texts)])
+    assert check(changed) == check(changed, cache=cache)
+
+
+@given(programs(), st.integers(0, 10_000), st.text(max_size=4))
+@settings(max_examples=80)
+def test_broken_programs_break_nothing(text: str, place: int, rubbish: str) -> None:
+    place %= len(text) + 1
+    data = (text[:place] + rubbish + text[place:]).encode(errors="surrogatepass")
+    files = as_units({"/project/m.py": data})
+    result = fix(files, unsafe=True)
+    assert [] == [error for error in result.errors if "internal error" in error.message]
+    assert result.changes or result.remaining == check(files).findings
+
+
+@given(st.binary(max_size=60))
+@settings(max_examples=150)
+def test_any_bytes_are_an_error_a_finding_or_clean(data: bytes) -> None:
+    files = as_units({"/project/m.py": data})
+    analysis = check(files)
+    assert len(analysis.errors) + len({f.code for f in analysis.findings}) <= 1
+    assert [] == fix(files, unsafe=True).changes

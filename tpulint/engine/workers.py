@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import multiprocessing
+import pickle
 import sys
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
@@ -46,8 +47,9 @@ class Team:
     ) -> Iterator[tuple[str, Answer]]:
         """Answers about files, in the order in which they come."""
         waiting = {}
+        known = pickle.dumps(project, pickle.HIGHEST_PROTOCOL)  # once for all
         for worker in self._workers:
-            worker.ask(question, [unit for unit in worker.share if unit.path in paths], project)
+            worker.ask(question, [unit for unit in worker.share if unit.path in paths], known)
             if worker.open:
                 waiting[worker.connection] = worker
         while waiting:
@@ -65,7 +67,7 @@ class _Worker:
     def __init__(self, share: list[Unit]) -> None:
         self.share = share
         self.open: list[Unit] = []
-        self._request: tuple[Question, ProjectFacts | None] = ("summarise", None)
+        self._request: tuple[Question, bytes] = ("summarise", b"")
         self._start()
 
     def _start(self) -> None:
@@ -74,7 +76,7 @@ class _Worker:
         self.process.start()
         theirs.close()
 
-    def ask(self, question: Question, units: list[Unit], project: ProjectFacts | None) -> None:
+    def ask(self, question: Question, units: list[Unit], project: bytes) -> None:
         self.open = units
         self._request = (question, project)
         if units:
@@ -117,7 +119,8 @@ def _work(connection: Connection) -> None:
     try:
         while True:
             request: Any = connection.recv()
-            question, units, project = request
+            question, units, known = request
+            project = pickle.loads(known)
             for unit in units:
                 connection.send(
                     desk.summarise(unit) if question == "summarise" else desk.judge(unit, project)

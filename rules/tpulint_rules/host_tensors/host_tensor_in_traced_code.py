@@ -25,8 +25,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-import libcst as cst
-
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tensors import FACTORIES, NO_DEVICE_KEYWORD
 from tpulint.model.kinds import Tensor
@@ -52,6 +50,8 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
         return ctx.fix(f"move it with `.to({device})`", edit)
     applicability = Applicability.UNSAFE if name.startswith(("rand", "normal")) else Applicability.SAFE
+    import libcst as cst  # a tenth of a second that only a rewrite should cost
+
     node = ctx.libcst(call)
     assert isinstance(node, cst.Call)
     equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))

@@ -25,8 +25,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-import libcst as cst
-
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.model.kinds import Instance, Tensor, Unknown
 from tpulint.rule import Context, Rule
@@ -61,6 +59,8 @@ def cuda_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _to_jax(call: ast.Call, ctx: Context, *, known: bool) -> Fix | None:
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
         return None
+    import libcst as cst  # a tenth of a second that only a rewrite should cost
+
     node = ctx.libcst(call)
     assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
     kept = []

@@ -1,0 +1,290 @@
+"""What tracing reaches, in small projects of several files, and by which chain."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tpulint.engine.run import analyse_units, as_units
+from tpulint.model.module import Module
+from tpulint.model.project import ProjectFacts, link
+from tpulint.settings import Settings
+from tpulint.source import Source
+
+NET = """
+class Net(nn.Module):
+    def forward(self, x): return self.part(x)
+    def part(self, x): return x
+"""
+HEAD = "import torch\nimport torchax\nfrom torch import nn\nfrom torchax.interop import jax_jit\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Packages are known by their `__init__.py` on disk."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(files: dict[str, str]) -> dict[str, bytes]:
+    contents = {str(Path.cwd() / name): textwrap.dedent(text).encode() for name, text in files.items()}
+    for name, data in contents.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(data)
+    return contents
+
+
+def project(files: dict[str, str], trace_roots: tuple[str, ...] = ()) -> ProjectFacts:
+    contents = written(files)
+    modules = [
+        Module(Source.decode(path, unit.data), unit.place) for path, unit in as_units(contents).items()
+    ]
+    return link([module.facts for module in modules], trace_roots)
+
+
+def chain(facts: ProjectFacts, function: str) -> list[str] | None:
+    """The functions on the way to a function, the root first; None for host code."""
+    path = facts.trace_path(function)
+    return None if path is None else [step.label.split("`")[1] for step in path.steps]
+
+
+def one(text: str) -> ProjectFacts:
+    return project({"m.py": HEAD + textwrap.dedent(text)})
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        "@torch.compile\ndef root(x): return leaf(x)",
+        "@torch.compile(fullgraph=True)\ndef root(x): return leaf(x)",
+        "@jax_jit\ndef root(x): return leaf(x)",
+        "@torchax.interop.jax_jit\ndef root(x): return leaf(x)",
+        "def root(x): return leaf(x)\nfast = jax_jit(root)",
+        "def root(x): return leaf(x)\nfast = torch.compile(root, dynamic=False)",
+        "def root(x): return leaf(x)\nfast = jax_jit(functools.partial(root, x=1))",
+        "import functools\ndef root(x): return leaf(x)\nfast = jax_jit(functools.partial(root, x=1))",
+        "import functools\n@functools.partial(jax_jit, kwargs_for_jax_jit={})\ndef root(x): return leaf(x)",
+        "def root(x): return leaf(x)\ndef main():\n    f = root\n    return jax_jit(f)",
+    ],
+)
+def test_a_function_that_is_jitted_reaches_what_it_calls(root: str) -> None:
+    facts = one(f"def leaf(x): return x.item()\ndef host(x): return leaf(x)\n{root}")
+    if "functools.partial(root" in root and "import functools" not in root:
+        assert chain(facts, "m.leaf") is None  # an undefined name is no functools
+        return
+    assert ["root", "leaf"] == chain(facts, "m.leaf")
+    assert chain(facts, "m.host") is None
+
+
+def test_a_lambda_that_is_jitted_reaches_what_it_calls() -> None:
+    facts = one("def leaf(x): return x\nfast = jax_jit(lambda x: leaf(x))")
+    assert chain(facts, "m.leaf") is not None
+
+
+def test_a_function_that_is_handed_on_is_reached() -> None:
+    facts = one("def leaf(x): return x\n@jax_jit\ndef root(x): return list(map(leaf, x))")
+    assert ["root", "leaf"] == chain(facts, "m.leaf")
+
+
+def test_a_nested_function_is_reached_where_it_is_called() -> None:
+    facts = one(
+        """
+        def leaf(x): return x
+        @jax_jit
+        def root(x):
+            def inner(y):
+                return leaf(y)
+            return inner(x)
+        """
+    )
+    assert ["root", "inner", "leaf"] == chain(facts, "m.leaf")
+
+
+def test_nothing_is_reached_without_a_root() -> None:
+    facts = one("def leaf(x): return x\ndef root(x): return leaf(x)\nroot(torch.zeros(2))")
+    assert {} == facts.reach
+
+
+def test_forward_is_an_implicit_root_and_a_jitted_one_an_explicit() -> None:
+    facts = one(
+        """
+        def leaf(x): return x
+        class Net(nn.Module):
+            def forward(self, x): return leaf(x)
+            def predict(self, x): return leaf(x)
+        """
+    )
+    path = facts.trace_path("m.leaf")
+    assert path is not None
+    assert (False, ["Net.forward", "leaf"]) == (path.explicit, chain(facts, "m.leaf"))
+    assert chain(facts, "m.Net.predict") is None
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "torch.compile(Net())",
+        "net = Net()\nfast = torch.compile(net)",
+        "torchax.interop.JittableModule(Net())",
+    ],
+)
+def test_a_compiled_module_makes_its_forward_an_explicit_root(use: str) -> None:
+    facts = one(f"{NET}{use}")
+    path = facts.trace_path("m.Net.part")
+    assert path is not None
+    assert (True, ["Net.forward", "Net.part"]) == (path.explicit, chain(facts, "m.Net.part"))
+
+
+def test_submodules_are_reached_through_attributes_lists_and_sequences() -> None:
+    facts = one(
+        """
+        class One(nn.Module):
+            def go(self, x): return x
+        class Two(nn.Module):
+            def go(self, x): return x
+        class Three(nn.Module):
+            def forward(self, x): return self.helper(x)
+            def helper(self, x): return x
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.one = One()
+                self.twos = nn.ModuleList([Two() for _ in range(3)])
+                self.threes = nn.Sequential(Three(), Three())
+            def forward(self, x):
+                x = self.one.go(x)
+                for two in self.twos:
+                    x = two.go(x)
+                return self.threes(x)
+        """
+    )
+    assert ["Net.forward", "One.go"] == chain(facts, "m.One.go")
+    assert ["Net.forward", "Two.go"] == chain(facts, "m.Two.go")
+    assert "Three.helper" in (chain(facts, "m.Three.helper") or [])
+
+
+def test_inherited_and_overridden_methods_are_reached() -> None:
+    facts = one(
+        """
+        class Base(nn.Module):
+            def forward(self, x): return self.step(x)
+            def step(self, x): return self.finish(x)
+            def finish(self, x): return x
+            def unused(self, x): return x
+        class Child(Base):
+            def step(self, x): return super().step(x) + self.extra(x)
+            def extra(self, x): return x
+        """
+    )
+    assert ["Base.forward", "Base.step"] == chain(facts, "m.Base.step")
+    assert ["Base.forward", "Child.step"] == chain(facts, "m.Child.step")
+    assert ["Base.forward", "Child.step", "Child.extra"] == chain(facts, "m.Child.extra")
+    assert chain(facts, "m.Base.unused") is None
+
+
+def test_constructors_are_host_code() -> None:
+    facts = one(
+        """
+        def leaf(x): return x
+        class Thing:
+            def __init__(self, x): leaf(x)
+        @jax_jit
+        def root(x): return Thing(x)
+        """
+    )
+    assert chain(facts, "m.Thing.__init__") is None
+
+
+FILES = {
+    "pkg/__init__.py": "from .api import leaf as renamed\nfrom .star import *\n",
+    "pkg/api.py": "def leaf(x): return x\n",
+    "pkg/star.py": "def shining(x): return x\n",
+    "pkg/deep/__init__.py": "",
+    "pkg/deep/user.py": "from ..api import leaf\nfrom .. import api as tools\n"
+    "def one(x): return leaf(x)\ndef two(x): return tools.leaf(x)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "way"),
+    [
+        ("import pkg\ndef root(x): return pkg.renamed(x)", ["root", "leaf"]),
+        ("from pkg import renamed\ndef root(x): return renamed(x)", ["root", "leaf"]),
+        ("import pkg.api as a\ndef root(x): return a.leaf(x)", ["root", "leaf"]),
+        ("from pkg import api\ndef root(x): return api.leaf(x)", ["root", "leaf"]),
+        ("from pkg.deep.user import one\ndef root(x): return one(x)", ["root", "one", "leaf"]),
+        ("from pkg.deep import user\ndef root(x): return user.two(x)", ["root", "two", "leaf"]),
+        ("def root(x):\n    from pkg import renamed as local\n    return local(x)", ["root", "leaf"]),
+        ("from pkg import api\nf = api.leaf\ndef root(x): return f(x)", ["root", "leaf"]),
+    ],
+)
+def test_names_are_followed_through_files_aliases_and_re_exports(call: str, way: list[str]) -> None:
+    facts = project(FILES | {"main.py": f"{HEAD}{call}\nfast = jax_jit(root)\n"})
+    assert way == chain(facts, "pkg.api.leaf")
+
+
+def test_a_star_import_is_followed() -> None:
+    facts = project(
+        FILES | {"main.py": f"{HEAD}from pkg import *\n@jax_jit\ndef root(x): return shining(x)\n"}
+    )
+    assert ["root", "shining"] == chain(facts, "pkg.star.shining")
+
+
+def test_a_name_that_something_local_shadows_is_not_followed() -> None:
+    facts = project(
+        FILES | {"main.py": f"{HEAD}from pkg.api import leaf\n@jax_jit\ndef root(x, leaf): return leaf(x)\n"}
+    )
+    assert chain(facts, "pkg.api.leaf") is None
+
+
+def test_a_function_is_jitted_from_another_file() -> None:
+    facts = project(FILES | {"main.py": f"{HEAD}import pkg.api\nfast = jax_jit(pkg.api.leaf)\n"})
+    assert ["leaf"] == chain(facts, "pkg.api.leaf")
+
+
+def test_a_module_of_another_file_is_compiled() -> None:
+    net = HEAD + NET
+    facts = project({"net.py": net, "main.py": f"{HEAD}from net import Net\nfast = torch.compile(Net())\n"})
+    path = facts.trace_path("net.Net.part")
+    assert path is not None
+    assert path.explicit
+
+
+def test_circles_of_imports_and_calls_end() -> None:
+    facts = project(
+        {
+            "a.py": "from b import f, g\ndef h(x): return f(x)\nfrom b import *\n",
+            "b.py": f"{HEAD}from a import *\nimport a\n@jax_jit\ndef f(x): return g(x)\n"
+            "def g(x): return a.h(f(x))\n",
+        }
+    )
+    assert ["f", "g", "h"] == chain(facts, "a.h")
+
+
+def test_classes_that_inherit_in_a_circle_end() -> None:
+    facts = one(
+        "class A(B):\n    def f(self, x): return self.g(x)\n"
+        "class B(A):\n    def g(self, x): return self.f(x)\n"
+    )
+    assert {} == facts.reach
+
+
+def test_settings_name_trace_roots() -> None:
+    facts = project(FILES, trace_roots=("pkg.renamed", "pkg.nowhere"))
+    assert ["leaf"] == chain(facts, "pkg.api.leaf")
+
+
+def test_a_finding_carries_the_chain_across_files() -> None:
+    files = FILES | {
+        "pkg/api.py": "def leaf(x):\n    return x.sum().item()\n",
+        "main.py": f"{HEAD}from pkg.deep.user import one\n\n\n@jax_jit\n"
+        "def root(x: torch.Tensor):\n    return one(x)\n",
+    }
+    found = analyse_units(as_units(written(files)), Settings(root=Path.cwd()), jobs=1).findings
+    (item,) = [finding for finding in found if finding.code == "TPU301"]
+    assert ("api.py", 2) == (Path(item.path).name, item.location.row)
+    assert [("main.py", 8), ("main.py", 10), ("user.py", 3)] == [
+        (Path(step.path).name, step.location.row) for step in item.related
+    ]

@@ -60,6 +60,8 @@ def execute(command: Sequence[str]) -> Run:
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
+    if "0 files clean" in errors:
+        sys.exit(f"{' '.join(command)} found no files: its figures would mean nothing")
     if process.returncode not in (0, 1):
         sys.exit(f"{' '.join(command)} exited {process.returncode}:\n{errors}")
     return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
@@ -117,6 +119,8 @@ def subject() -> Path:
         (wheel,) = downloads.glob(f"{SUBJECT.replace('==', '-')}-*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
+    # A project of its own: Fixit would otherwise obey this repository's .gitignore and read nothing.
+    (folder / "pyproject.toml").touch()
     return folder
 
 
@@ -159,7 +163,7 @@ def programs(tree: Path, *, quick: bool) -> list[Program]:
     if not quick:
         listed += [
             Program("TorchFix", [peer("torchfix"), "--select", "ALL", str(tree)], repeats=1),
-            Program("Fixit", [peer("fixit"), "--quiet", "lint", str(tree)], repeats=1),
+            Program("Fixit", [peer("fixit"), "lint", str(tree)], repeats=1),
         ]
     return listed
 

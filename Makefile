@@ -9,12 +9,13 @@ TORCHVISION := torchvision==0.28.0
 PROGRAM := fixtures/programs/image_processing
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types walls docs self unit verify benchmark corpus clean
+.PHONY: help demo test lint types walls docs self unit verify score benchmark corpus clean
 
 help:
 	@echo 'make demo       check, fix and run a CUDA program under torchax, beside the original'
 	@echo 'make test       everything that continuous integration runs'
 	@echo 'make lint types walls docs self unit verify    its parts'
+	@echo 'make score      findings against what failed when real models were traced'
 	@echo 'make benchmark  speed and memory beside ast.parse, ruff, TorchFix and Fixit'
 	@echo 'make corpus     findings in pinned public projects, compared with those on record'
 
@@ -56,6 +57,15 @@ verify: .venv/.for-test
 unit: .venv/.for-test
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
+# Only their sources are read, so nothing that they need is installed.
+.oracle/.installed: tests/oracle/requirements.txt | .venv/bin/python
+	rm -rf .oracle
+	$(PIP) install --quiet --no-deps --target .oracle --requirement $<
+	@touch $@
+
+score: .venv/.for-test .oracle/.installed
+	$(BIN)/python tests/oracle/score.py $(SCORE)
+
 benchmark: .venv/.for-test
 	$(BIN)/python tests/benchmarks/benchmark.py $(BENCHMARK)
 
@@ -84,4 +94,4 @@ demo: .venv/.for-demo
 		echo "Both printed the same; torchax executed $$(grep -o '[0-9]*' .demo/operations | head -1) operations."
 
 clean:
-	rm -rf .demo .corpus .benchmark .tpulint_cache .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info
+	rm -rf .demo .corpus .benchmark .oracle .tpulint_cache .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info

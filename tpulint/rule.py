@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tpulint.finding import Applicability, Edit, Finding, Fix, Related, Span
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.model.at_hand import names_at_hand
+from tpulint.model.blocks import without_item
+from tpulint.model.guards import caught, only_with_cuda
 from tpulint.model.imports import insertions, missing_imports
 from tpulint.model.kinds import Instance, Kind
 from tpulint.model.module import Module
@@ -197,6 +199,14 @@ class Context:
         """Names that are bound for certain where a node is evaluated, nearest first, with their kinds."""
         return names_at_hand(self.module, node, self.scope)
 
+    def only_with_cuda(self, node: ast.AST) -> bool:
+        """Whether a node is reached only where there is CUDA, which is nowhere on a TPU host."""
+        return only_with_cuda(self.module, node, self.scope)
+
+    def is_caught(self, node: ast.AST) -> bool:
+        """Whether what a node raises for want of CUDA is caught right there."""
+        return caught(self.module, node, self.scope)
+
     # places
 
     def parent(self, node: ast.AST) -> ast.AST | None:
@@ -364,6 +374,14 @@ class Context:
         if not text[line_start : span.start].strip() and not text[span.end : line_end].split("#")[0].strip():
             return self.edit(Span(line_start, line_end), "")
         return self.edit(span, "pass")
+
+    def unwrap(self, statement: ast.With, item: ast.withitem) -> tuple[Edit, ...] | None:
+        """Edits that take an item out of a `with`, and with its last item the `with` from around its body.
+
+        None where the item binds a name or its layout is unusual.
+        """
+        edits = without_item(self.module.source, statement, item) if item.optional_vars is None else None
+        return tuple(self.edit(span, text) for span, text in edits) if edits is not None else None
 
     def imports(self, *statements: str) -> tuple[Edit, ...] | None:
         """Edits that add import statements of one name each, such as `import numpy as np`, where they lack.

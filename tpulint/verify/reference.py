@@ -167,8 +167,21 @@ def _cuda_replacements() -> dict[str, Any]:
         yield
 
     stream = _Stream()
-    silent = ("synchronize", "set_device", "ipc_collect", "init", "set_stream", "reset_peak_memory_stats")
+    generator = torch.default_generator
+    silent = (
+        "synchronize", "set_device", "ipc_collect", "init", "set_stream", "reset_peak_memory_stats",
+        "reset_max_memory_allocated", "reset_accumulated_memory_stats", "set_per_process_memory_fraction",
+        "set_sync_debug_mode",
+    )  # fmt: skip
     return {
+        # Not `torch.manual_seed`, which calls the one of `torch.cuda`.
+        **dict.fromkeys(("manual_seed", "manual_seed_all"), generator.manual_seed),
+        "get_rng_state": lambda *_: generator.get_state(),
+        "get_rng_state_all": lambda: [generator.get_state()],
+        "set_rng_state": lambda state, *_: generator.set_state(state),
+        "set_rng_state_all": lambda states: generator.set_state(states[0]),
+        "is_bf16_supported": lambda *_, **__: True,
+        "device_count": lambda: 1,
         **{name: _silent() for name in silent},
         "Event": _Event,
         "Stream": _Stream,
@@ -201,6 +214,7 @@ def emulation() -> Iterator[OnCpu]:
         setattr(torch.cuda, name, replacement)
     for name in ("range_push", "range_pop", "mark"):
         setattr(torch.cuda.nvtx, name, _silent())
+    torch.backends.cuda.preferred_linalg_library = _silent()
     # These take a device without passing through the mode.
     torch.load = _with_cpu_argument(torch.load, "map_location", 1)
     torch.set_default_device = _with_cpu_argument(torch.set_default_device, "device", 0)

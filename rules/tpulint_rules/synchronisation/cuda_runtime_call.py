@@ -1,0 +1,190 @@
+"""Call to `torch.cuda` for devices, memory or random state.
+
+## What it does
+
+Flags calls of functions of `torch.cuda` that ask for or manage devices, memory and random numbers, such as
+`torch.cuda.empty_cache()`, `torch.cuda.max_memory_allocated()`, `torch.cuda.set_device(0)`,
+`torch.cuda.device_count()` and `torch.cuda.manual_seed_all(seed)`.
+What a condition lets run only where there is CUDA is left alone (but not seeding, since then nothing seeds
+the device), as is what a handler catches, and a count of devices that is only compared:
+`if torch.cuda.device_count() > 1:` is for many GPUs, and false is the right answer.
+
+## Why it matters on TPU
+
+Many raise, most of them `AssertionError: Torch not compiled with CUDA enabled`, some
+`AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'` (or `_cuda_resetPeakMemoryStats`), or
+`RuntimeError: PyTorch was compiled without CUDA support`.
+Others answer, and wrongly: memory in use is 0, there are 0 devices, bfloat16 is not supported.
+`torch.cuda.manual_seed` is put off until CUDA starts, which is never: two runs with one seed differ.
+`torch.cuda.empty_cache()` does nothing; XLA's allocator keeps no cache of its own.
+
+## Fix safety
+
+Safe where a call that does nothing, or only raises, is removed: `empty_cache`, `ipc_collect`, `init`.
+Unsafe otherwise:
+
+- memory is what JAX reports of its first local device; the peak cannot be reset, so a peak counts from the
+  start of the program, and on the CPU backend, which reports nothing, the answer is 0;
+- `torch.cuda.device_count()` counts the devices of this host, and JAX drives all of them from one process;
+- `torch.cuda.set_device` goes: which device holds what is a matter of sharding;
+- a seed gives torchax the same numbers each time, but not those that CUDA would give;
+- the random state is a JAX key, which `torch.save` does not take.
+
+## Without a fix
+
+`torch.cuda.memory_summary()`: `jax.profiler.save_device_memory_profile(path)` writes a profile.
+`torch.cuda.mem_get_info()`: `bytes_limit` and `bytes_in_use` of `jax.local_devices()[0].memory_stats()`.
+`torch.cuda.get_device_properties()` and `get_device_capability()`: a TPU has no compute capability; drop
+what depends on it.
+Where `torch.cuda.current_device()` is not handed on as a device, 0 is its only value on one host.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.knowledge.cuda_api import CALLS, CudaCall, Effect, cuda_call
+from tpulint.model.devices import ends_in_device, takes_device
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU204",
+    "call to `torch.cuda` for devices, memory or random state",
+    module=__name__,
+    fix=Applicability.SAFE,
+)
+
+_RANDOM = (Effect.UNSEEDED, Effect.UNRESTORED)
+
+
+@rule.on(ast.Call, named=frozenset(CALLS))
+def runtime_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    known = cuda_call(ctx.qualified_name(call.func))
+    if known is None:
+        return
+    name, what = known
+    if _serves_another(call, name, ctx):
+        return
+    guarded = ctx.only_with_cuda(call)
+    if guarded and what.effect not in _RANDOM and not _asked_with_availability(call, name, ctx):
+        return
+    if what.effect is Effect.RAISES and ctx.is_caught(call):
+        return
+    if name == "device_count" and _chooses_many_devices(call, ctx):
+        return
+    yield ctx.finding(call, f"`torch.cuda.{name}()` {what.effect}", _fix(call, name, what, ctx))
+
+
+def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
+    statement = ctx.statement(call)
+    alone = isinstance(statement, ast.Expr) and statement.value is call
+    if name == "current_device":
+        return _as_device(call, ctx)
+    if what.removable:
+        if not alone:
+            return None
+        applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
+        return ctx.fix(f"remove `{name}`", ctx.delete(statement), applicability=applicability)
+    if what.effect in _RANDOM and alone:
+        return _random(call, statement, what, ctx)
+    if not what.instead or (what.effect in _RANDOM):
+        return None
+    whole = _asked_with_availability(call, name, ctx) or call
+    outer = ctx.parent(whole)
+    if what.instead == "True" and isinstance(outer, ast.IfExp) and outer.test is whole:
+        return _replaced(outer, ctx.text(outer.body), what, ctx)
+    return _replaced(whole, what.instead.format(), what, ctx)
+
+
+def _replaced(node: ast.expr | ast.stmt, text: str, what: CudaCall, ctx: Context) -> Fix | None:
+    imports = ctx.imports(what.needs) if what.needs else ()
+    if imports is None:
+        return None
+    title = f"use `{text}`"
+    return ctx.fix(title, ctx.replace(node, text), *imports, applicability=Applicability.UNSAFE)
+
+
+def _random(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -> Fix | None:
+    """Seed or restore torchax's random numbers, in the place of a guard that does nothing else."""
+    if not what.instead or not call.args or isinstance(call.args[0], ast.Starred):
+        return None
+    outer = ctx.parent(statement)
+    whole: ast.stmt = statement
+    if isinstance(outer, ast.If) and len(outer.body) == 1 and not outer.orelse:
+        if ctx.only_with_cuda(statement) and not ctx.only_with_cuda(outer):
+            whole = outer
+    elif ctx.only_with_cuda(statement):
+        return None
+    block = ctx.block(whole)
+    position = next(number for number, item in enumerate(block) if item is whole)
+    if position and _seeds(block[position - 1], call.args[0], ctx):
+        delete = ctx.delete(whole)
+        return ctx.fix("remove what seeds twice", delete, applicability=Applicability.UNSAFE)
+    return _replaced(whole, what.instead.format(ctx.text(call.args[0])), what, ctx)
+
+
+def _seeds(before: ast.stmt, seed: ast.expr, ctx: Context) -> bool:
+    """Whether a statement seeds the device's random numbers with the same expression."""
+    if not isinstance(before, ast.Expr) or not isinstance(before.value, ast.Call):
+        return False
+    known = cuda_call(ctx.qualified_name(before.value.func))
+    env = ast.unparse(before.value.func) == "torchax.default_env().manual_seed"
+    seeds = env or (known is not None and known[1].effect is Effect.UNSEEDED)
+    return seeds and [ast.unparse(arg) for arg in before.value.args] == [ast.unparse(seed)]
+
+
+def _as_device(call: ast.Call, ctx: Context) -> Fix | None:
+    """The torchax device where the current CUDA device is taken for one."""
+    outer = ctx.parent(call)
+    if isinstance(outer, ast.keyword):
+        outer = ctx.parent(outer)
+    handed = isinstance(outer, ast.Call) and takes_device(ctx.module, outer, call, ctx.scope)
+    kept = isinstance(outer, ast.Assign) and any(
+        isinstance(target, ast.Name) and ends_in_device(ctx.module, target.id, ctx.scope)
+        for target in outer.targets
+    )
+    if not handed and not kept:
+        return None
+    edit: Edit = ctx.replace(call, '"jax"')
+    applicability = Applicability.SAFE if handed else Applicability.UNSAFE
+    return ctx.fix('use the torchax device, `"jax"`', edit, applicability=applicability)
+
+
+def _asked_with_availability(call: ast.Call, name: str, ctx: Context) -> ast.BoolOp | None:
+    """`torch.cuda.is_available() and torch.cuda.is_bf16_supported()`, if a call is the end of that."""
+    outer = ctx.parent(call)
+    if name != "is_bf16_supported" or not isinstance(outer, ast.BoolOp) or not isinstance(outer.op, ast.And):
+        return None
+    *before, last = outer.values
+    available = all(
+        isinstance(value, ast.Call) and ctx.qualified_name(value.func) == "torch.cuda.is_available"
+        for value in before
+    )
+    return outer if last is call and available else None
+
+
+def _serves_another(call: ast.Call, name: str, ctx: Context) -> bool:
+    """Whether a call is the argument of another one that is reported itself."""
+    outer = ctx.parent(call)
+    if isinstance(outer, ast.keyword):
+        outer = ctx.parent(outer)
+    return (
+        name == "current_device"
+        and isinstance(outer, ast.Call)
+        and cuda_call(ctx.qualified_name(outer.func)) is not None
+    )
+
+
+def _chooses_many_devices(call: ast.Call, ctx: Context) -> bool:
+    """Whether the count is only compared, to see if there are many GPUs: 0 is the right answer then."""
+    compared = False
+    for outer in ctx.ancestors(call):
+        if isinstance(outer, ast.Compare):
+            compared = True
+        elif isinstance(outer, ast.If | ast.Assert) and compared:
+            return isinstance(outer, ast.If) and not isinstance(outer.body[-1], ast.Raise)
+        elif isinstance(outer, ast.stmt):
+            break
+    return compared

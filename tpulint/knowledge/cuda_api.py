@@ -1,0 +1,162 @@
+"""What each function of `torch.cuda` does on a TPU host, and what takes its place.
+
+Measured on torch 2.13.0+cpu, torchax 0.0.14.dev20261026, jax 0.10.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Effect(StrEnum):
+    """What a call comes to, as the end of a sentence about it."""
+
+    RAISES = "raises without CUDA"
+    NOTHING = "does nothing on TPU"
+    ZERO = "is 0 on a TPU host, silently"
+    FALSE = "is false on a TPU host, silently"
+    EMPTY = "is empty on a TPU host, silently"
+    UNSEEDED = "does not seed the device's random numbers on TPU, silently"
+    UNRESTORED = "does not restore the device's random state on TPU, silently"
+
+
+@dataclass(frozen=True, slots=True)
+class CudaCall:
+    """One function of `torch.cuda`.
+
+    `instead` is the expression, or the statement, that takes the place of a call, with `{}` for its first
+    argument; empty where nothing does. `needs` is what that expression imports.
+    `removable` says that a call that is a statement can go, `exact` that nothing is lost with it.
+    """
+
+    effect: Effect
+    instead: str = ""
+    needs: str = "import jax"
+    removable: bool = False
+    exact: bool = False
+
+
+_STATS = "(jax.local_devices()[0].memory_stats() or {{}})"
+_GONE = CudaCall(Effect.RAISES, removable=True)
+_GONE_EXACTLY = CudaCall(Effect.RAISES, removable=True, exact=True)
+_RAISES = CudaCall(Effect.RAISES)
+_SEED = CudaCall(Effect.UNSEEDED, "torchax.default_env().manual_seed({})", "import torchax")
+
+
+def _memory(key: str) -> CudaCall:
+    return CudaCall(Effect.ZERO, f'{_STATS}.get("{key}", 0)')
+
+
+#: By the name behind `torch.cuda.`; those in `torch.cuda.memory` and `torch.cuda.random` are the same ones.
+CALLS = {
+    # memory
+    "empty_cache": CudaCall(Effect.NOTHING, removable=True, exact=True),
+    "ipc_collect": _GONE_EXACTLY,
+    "memory_allocated": _memory("bytes_in_use"),
+    "max_memory_allocated": _memory("peak_bytes_in_use"),
+    "memory_reserved": _memory("bytes_reserved"),
+    "max_memory_reserved": _memory("peak_bytes_reserved"),
+    "memory_cached": _memory("bytes_reserved"),
+    "max_memory_cached": _memory("peak_bytes_reserved"),
+    "reset_peak_memory_stats": _GONE,
+    "reset_max_memory_allocated": _GONE,
+    "reset_max_memory_cached": _GONE,
+    "reset_accumulated_memory_stats": _GONE,
+    "reset_peak_host_memory_stats": _GONE,
+    "memory_stats": CudaCall(Effect.EMPTY, "(jax.local_devices()[0].memory_stats() or {{}})"),
+    "memory_summary": _RAISES,
+    "memory_snapshot": _RAISES,
+    "mem_get_info": _RAISES,
+    "set_per_process_memory_fraction": _GONE,
+    "get_per_process_memory_fraction": _RAISES,
+    "caching_allocator_alloc": _RAISES,
+    "get_allocator_backend": _RAISES,
+    # devices
+    "device_count": CudaCall(Effect.ZERO, "jax.local_device_count()"),
+    "current_device": _RAISES,
+    "set_device": _GONE,
+    "init": _GONE_EXACTLY,
+    "get_device_name": CudaCall(Effect.RAISES, "jax.local_devices()[0].device_kind"),
+    "get_device_capability": _RAISES,
+    "get_device_properties": _RAISES,
+    "is_bf16_supported": CudaCall(Effect.FALSE, "True", ""),
+    "can_device_access_peer": _RAISES,
+    "cudart": _RAISES,
+    "set_sync_debug_mode": _GONE_EXACTLY,
+    "get_sync_debug_mode": _RAISES,
+    "utilization": _RAISES,
+    "memory_usage": _RAISES,
+    "temperature": _RAISES,
+    "power_draw": _RAISES,
+    "clock_rate": _RAISES,
+    # random state
+    "manual_seed": _SEED,
+    "manual_seed_all": _SEED,
+    "seed": CudaCall(Effect.UNSEEDED),
+    "seed_all": CudaCall(Effect.UNSEEDED),
+    "initial_seed": _RAISES,
+    "get_rng_state": CudaCall(Effect.RAISES, "torchax.default_env().prng_key", "import torchax"),
+    "get_rng_state_all": CudaCall(Effect.EMPTY, "[torchax.default_env().prng_key]", "import torchax"),
+    "set_rng_state": CudaCall(Effect.UNRESTORED, "torchax.default_env().prng_key = {}", "import torchax"),
+    "set_rng_state_all": CudaCall(
+        Effect.UNRESTORED, "torchax.default_env().prng_key = {}[0]", "import torchax"
+    ),
+}
+
+#: Names that more than one module of `torch.cuda` gives.
+_SAME = ("torch.cuda.memory.", "torch.cuda.random.")
+
+
+def cuda_call(qualified: str | None) -> tuple[str, CudaCall] | None:
+    """The name under which a function of `torch.cuda` is known, and what is known of it."""
+    if qualified is None or not qualified.startswith("torch.cuda."):
+        return None
+    for prefix in _SAME:
+        if qualified.startswith(prefix):
+            qualified = f"torch.cuda.{qualified.removeprefix(prefix)}"
+    name = qualified.removeprefix("torch.cuda.")
+    return (name, CALLS[name]) if name in CALLS else None
+
+
+#: Switches of `torch.backends` that nothing on TPU reads: an assignment to one can go.
+SWITCHES = frozenset(
+    {
+        "torch.backends.cudnn.allow_tf32",
+        "torch.backends.cudnn.benchmark",
+        "torch.backends.cudnn.benchmark_limit",
+        "torch.backends.cudnn.deterministic",
+        "torch.backends.cudnn.enabled",
+        "torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
+        "torch.backends.cuda.matmul.allow_fp16_accumulation",
+        "torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
+    }
+)
+
+#: Switches that choose the precision of products, and what turns reduced precision off.
+PRECISION = {
+    "torch.backends.cuda.matmul.allow_tf32": False,
+    "torch.backends.cuda.matmul.fp32_precision": "ieee",
+    "torch.backends.fp32_precision": "ieee",
+}
+
+#: Functions of `torch.backends` that choose among CUDA's kernels: a call that is a statement can go.
+CHOICES = {
+    "torch.backends.cuda.enable_flash_sdp": Effect.NOTHING,
+    "torch.backends.cuda.enable_mem_efficient_sdp": Effect.NOTHING,
+    "torch.backends.cuda.enable_math_sdp": Effect.NOTHING,
+    "torch.backends.cuda.enable_cudnn_sdp": Effect.NOTHING,
+    "torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp": Effect.NOTHING,
+    "torch.backends.cuda.preferred_linalg_library": Effect.RAISES,
+    "torch.backends.cuda.preferred_blas_library": Effect.RAISES,
+    "torch.backends.cuda.cufft_plan_cache.clear": Effect.RAISES,
+}
+
+#: Context managers that choose among CUDA's kernels.
+KERNEL_CONTEXTS = frozenset(
+    {
+        "torch.backends.cuda.sdp_kernel",
+        "torch.backends.cudnn.flags",
+        "torch.nn.attention.sdpa_kernel",
+    }
+)

@@ -1,0 +1,136 @@
+"""Places that are reached only where there is CUDA: what stands there never runs on a TPU host."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tpulint.model.scopes import FunctionNode, Scope
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+_WORDS = ("cuda", "cudnn", "nvidia", "rocm")
+_LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
+_BROAD = frozenset(
+    {
+        "builtins.Exception",
+        "builtins.BaseException",
+        "builtins.RuntimeError",
+        "builtins.AssertionError",
+        "builtins.AttributeError",
+    }
+)
+
+
+def only_with_cuda(module: Module, node: ast.AST, scope: Scope) -> bool:
+    """Whether a condition around a node, or one before it that leaves, asks for CUDA."""
+    inner = node
+    for outer in _ancestors(module, node, scope):
+        if isinstance(outer, ast.If | ast.IfExp | ast.While):
+            if _holds(outer.body, inner) and asks(module, outer.test, scope, truth=True):
+                return True
+            if _holds(outer.orelse, inner) and asks(module, outer.test, scope, truth=False):
+                return True
+        elif isinstance(outer, ast.BoolOp):
+            before = outer.values[: outer.values.index(inner)] if inner in outer.values else []
+            truth = isinstance(outer.op, ast.And)
+            if any(asks(module, value, scope, truth=truth) for value in before):
+                return True
+        if isinstance(inner, ast.stmt) and any(
+            _leaves_without(module, before, scope) for before in _before(outer, inner)
+        ):
+            return True
+        if isinstance(outer, FunctionNode):
+            return False
+        inner = outer
+    return False
+
+
+def caught(module: Module, node: ast.AST, scope: Scope) -> bool:
+    """Whether what a node raises is caught right there, by a handler of broad or matching exceptions."""
+    inner = node
+    for outer in _ancestors(module, node, scope):
+        if isinstance(outer, ast.Try | ast.TryStar) and _holds(outer.body, inner):
+            for handler in outer.handlers:
+                types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+                names = (module.names.qualified(item, scope) if item else None for item in types)
+                if handler.type is None or any(name in _BROAD for name in names):
+                    return True
+        if isinstance(outer, FunctionNode):
+            return False
+        inner = outer
+    return False
+
+
+def asks(module: Module, test: ast.expr, scope: Scope, *, truth: bool, depth: int = 2) -> bool:
+    """Whether a condition that comes out so means that there is CUDA.
+
+    Its words decide: this only ever keeps a rule silent.
+    """
+    match test:
+        case ast.UnaryOp(op=ast.Not()):
+            return asks(module, test.operand, scope, truth=not truth, depth=depth)
+        case ast.BoolOp():
+            parts = (asks(module, value, scope, truth=truth, depth=depth) for value in test.values)
+            return any(parts) if isinstance(test.op, ast.And) == truth else all(parts)
+        case ast.Compare(ops=[ast.NotEq() | ast.NotIn() | ast.Is() | ast.Lt() | ast.LtE()]):
+            return not truth and _names_cuda(test)
+        case ast.Name(id=name) if depth:
+            if truth and _names_cuda(test):
+                return True
+            found = module.names.lookup(name, scope)
+            values = [binding.value for binding in found[1]] if found is not None else []
+            return bool(values) and all(
+                value is not None and asks(module, value, scope, truth=truth, depth=depth - 1)
+                for value in values
+            )
+        case _:
+            return truth and _names_cuda(test)
+
+
+def _names_cuda(node: ast.expr) -> bool:
+    for part in ast.walk(node):
+        text = (
+            part.id
+            if isinstance(part, ast.Name)
+            else part.attr
+            if isinstance(part, ast.Attribute)
+            else part.value
+            if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            else ""
+        ).lower()
+        if any(word in text for word in _WORDS):
+            return True
+    return False
+
+
+def _leaves_without(module: Module, statement: ast.stmt, scope: Scope) -> bool:
+    """Whether a statement leaves the block unless there is CUDA."""
+    if isinstance(statement, ast.Assert):
+        return asks(module, statement.test, scope, truth=True)
+    return (
+        isinstance(statement, ast.If)
+        and isinstance(statement.body[-1], _LEAVES)
+        and asks(module, statement.test, scope, truth=False)
+    )
+
+
+def _holds(block: list[ast.stmt] | ast.expr, node: ast.AST) -> bool:
+    return any(item is node for item in block) if isinstance(block, list) else block is node
+
+
+def _before(outer: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
+    for block in vars(outer).values():
+        if isinstance(block, list) and _holds(block, statement):
+            position = next(number for number, item in enumerate(block) if item is statement)
+            return block[:position]
+    return []
+
+
+def _ancestors(module: Module, node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
+    outer = module.parent(node, scope)
+    while outer is not None:
+        yield outer
+        outer = module.parent(outer, scope)

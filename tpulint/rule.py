@@ -254,6 +254,17 @@ class Context:
         span = self.span(node)
         return self.module.source.text[span.start : span.end]
 
+    def operand(self, node: ast.expr) -> str:
+        """The source of an expression, in parentheses where an attribute behind it would split it."""
+        tight = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        return self.text(node) if tight else f"({self.text(node)})"
+
+    def grouped(self, node: ast.expr, code: str) -> str:
+        """Code for the place of a node, in parentheses where what stands around would split it."""
+        outer = self.parent(node)
+        splits = isinstance(outer, ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript | ast.Compare)
+        return f"({code})" if splits else code
+
     def quoted(self, value: str, like: ast.expr) -> str:
         """A string literal in the quotes of another one."""
         mark = "'" if self.text(like).rstrip().endswith("'") else '"'

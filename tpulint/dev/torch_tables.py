@@ -83,6 +83,13 @@ def attributes(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
             yield node.target.id, returned(node.annotation)
 
 
+def documented(body: Iterable[ast.stmt]) -> Iterator[str]:
+    """Names that a module takes from torch's C++ side only to document them, such as `F.linear`."""
+    for node in body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("_add_docstr("):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
 def literal(name: str, comment: str, table: dict[str, str]) -> str:
     """Source text of one table: the names that share a word stand in one wrapped string."""
     rows = []
@@ -112,6 +119,8 @@ def main() -> None:
         for name, word in collect(ast.parse((root / stub).read_text()).body).items():
             if word != "other" and not name.startswith("_"):
                 functions[f"nn.functional.{name}"] = word
+    for name in documented(ast.parse((root / "nn/functional.py").read_text()).body):
+        functions.setdefault(f"nn.functional.{name}", "tensor")
     import torch  # only to list the names of namespaces that ship no stub
 
     for namespace in SCALAR_NAMESPACES:
@@ -159,6 +168,7 @@ def main() -> None:
         "split": "tensors",
         "stft": "tensor",
         "unique": "tensor|tensors",
+        "unique_consecutive": "tensor|tensors",
         "norm": "tensor",
         "backward": "other",
         "register_hook": "other",

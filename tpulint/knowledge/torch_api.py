@@ -71,48 +71,58 @@ matmul matrix_exp matrix_power max_pool1d max_pool2d max_pool3d maximum mean min
 miopen_convolution_add_relu miopen_convolution_relu miopen_convolution_transpose miopen_depthwise_convolution
 mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_max_pool2d mkldnn_max_pool3d mm moveaxis movedim msort
 mul multinomial multiply mv mvlgamma nan_to_num nan_to_num_ nanmean nanquantile nansum narrow narrow_copy
-native_channel_shuffle native_norm ne neg neg_ negative negative_ nextafter nn.functional.adaptive_avg_pool2d
-nn.functional.adaptive_avg_pool3d nn.functional.affine_grid nn.functional.alpha_dropout
-nn.functional.batch_norm nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits
-nn.functional.celu nn.functional.cosine_embedding_loss nn.functional.cross_entropy nn.functional.ctc_loss
-nn.functional.dropout nn.functional.dropout1d nn.functional.dropout2d nn.functional.dropout3d
-nn.functional.elu nn.functional.embedding nn.functional.embedding_bag nn.functional.feature_alpha_dropout
-nn.functional.fold nn.functional.gaussian_nll_loss nn.functional.glu nn.functional.grid_sample
-nn.functional.group_norm nn.functional.grouped_mm nn.functional.gumbel_softmax nn.functional.hardsigmoid
-nn.functional.hardswish nn.functional.hardtanh nn.functional.hinge_embedding_loss nn.functional.huber_loss
-nn.functional.instance_norm nn.functional.interpolate nn.functional.kl_div nn.functional.l1_loss
-nn.functional.layer_norm nn.functional.leaky_relu nn.functional.linear_cross_entropy
-nn.functional.local_response_norm nn.functional.log_softmax nn.functional.lp_pool1d nn.functional.lp_pool2d
-nn.functional.lp_pool3d nn.functional.margin_ranking_loss nn.functional.max_unpool1d
+native_channel_shuffle native_norm ne neg neg_ negative negative_ nextafter nn.functional.adaptive_avg_pool1d
+nn.functional.adaptive_avg_pool2d nn.functional.adaptive_avg_pool3d nn.functional.affine_grid
+nn.functional.alpha_dropout nn.functional.avg_pool1d nn.functional.avg_pool2d nn.functional.avg_pool3d
+nn.functional.batch_norm nn.functional.bilinear nn.functional.binary_cross_entropy
+nn.functional.binary_cross_entropy_with_logits nn.functional.celu nn.functional.celu_
+nn.functional.channel_shuffle nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d
+nn.functional.conv_tbc nn.functional.conv_transpose1d nn.functional.conv_transpose2d
+nn.functional.conv_transpose3d nn.functional.cosine_embedding_loss nn.functional.cosine_similarity
+nn.functional.cross_entropy nn.functional.ctc_loss nn.functional.dropout nn.functional.dropout1d
+nn.functional.dropout2d nn.functional.dropout3d nn.functional.elu nn.functional.elu_ nn.functional.embedding
+nn.functional.embedding_bag nn.functional.feature_alpha_dropout nn.functional.fold
+nn.functional.gaussian_nll_loss nn.functional.gelu nn.functional.glu nn.functional.grid_sample
+nn.functional.group_norm nn.functional.grouped_mm nn.functional.gumbel_softmax nn.functional.hardshrink
+nn.functional.hardsigmoid nn.functional.hardswish nn.functional.hardtanh nn.functional.hardtanh_
+nn.functional.hinge_embedding_loss nn.functional.huber_loss nn.functional.instance_norm
+nn.functional.interpolate nn.functional.kl_div nn.functional.l1_loss nn.functional.layer_norm
+nn.functional.leaky_relu nn.functional.leaky_relu_ nn.functional.linear nn.functional.linear_cross_entropy
+nn.functional.local_response_norm nn.functional.log_softmax nn.functional.logsigmoid nn.functional.lp_pool1d
+nn.functional.lp_pool2d nn.functional.lp_pool3d nn.functional.margin_ranking_loss nn.functional.max_unpool1d
 nn.functional.max_unpool2d nn.functional.max_unpool3d nn.functional.mish nn.functional.mse_loss
 nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss nn.functional.multilabel_soft_margin_loss
-nn.functional.nll_loss nn.functional.normalize nn.functional.pad nn.functional.poisson_nll_loss
-nn.functional.relu nn.functional.relu6 nn.functional.rms_norm nn.functional.rrelu
-nn.functional.scaled_grouped_mm nn.functional.scaled_mm nn.functional.selu nn.functional.sigmoid
-nn.functional.silu nn.functional.smooth_l1_loss nn.functional.soft_margin_loss nn.functional.softmax
-nn.functional.softmin nn.functional.softsign nn.functional.tanh nn.functional.tanhshrink
-nn.functional.threshold nn.functional.triplet_margin_loss nn.functional.triplet_margin_with_distance_loss
-nn.functional.unfold nn.functional.upsample nn.functional.upsample_bilinear nn.functional.upsample_nearest
-nonzero_static norm norm_except_dim normal not_equal nuclear_norm ones ones_like orgqr ormqr outer
-pairwise_distance pdist permute permute_copy pinverse pixel_shuffle pixel_unshuffle poisson poisson_nll_loss
-polar polygamma positive pow prelu prod put q_per_channel_scales q_per_channel_zero_points quantile
-quantize_per_channel quantize_per_tensor_dynamic quantized_batch_norm quantized_gru_cell quantized_max_pool1d
-quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell rad2deg rad2deg_
-rand rand_like randint randint_like randn randn_like randperm range ravel real reciprocal reciprocal_ relu
-relu_ remainder renorm repeat_interleave reshape resize_as_ resize_as_sparse_ resolve_conj resolve_neg
-rms_norm rnn_relu_cell rnn_tanh_cell roll rot90 round round_ row_indices_copy row_stack rrelu rrelu_ rsqrt
-rsqrt_ rsub saddmm scalar_tensor scatter scatter_add scatter_reduce searchsorted segment_reduce select
-select_copy select_scatter selu selu_ sgn sigmoid sigmoid_ sign signbit sin sin_ sinc sinc_ sinh sinh_
-slice_copy slice_inverse slice_scatter smm softmax sparse_bsc_tensor sparse_bsr_tensor
-sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor special.airy_ai
-special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.chebyshev_polynomial_t
-special.chebyshev_polynomial_u special.chebyshev_polynomial_v special.chebyshev_polynomial_w special.digamma
-special.entr special.erf special.erfc special.erfcx special.erfinv special.exp2 special.expit special.expm1
-special.gammainc special.gammaincc special.gammaln special.hermite_polynomial_h special.hermite_polynomial_he
-special.i0 special.i0e special.i1 special.i1e special.laguerre_polynomial_l special.legendre_polynomial_p
-special.log1p special.log_ndtr special.log_softmax special.logit special.logsumexp special.modified_bessel_i0
-special.modified_bessel_i1 special.modified_bessel_k0 special.modified_bessel_k1 special.multigammaln
-special.ndtr special.ndtri special.polygamma special.psi special.round special.scaled_modified_bessel_k0
+nn.functional.native_channel_shuffle nn.functional.nll_loss nn.functional.normalize nn.functional.one_hot
+nn.functional.pad nn.functional.pairwise_distance nn.functional.pdist nn.functional.pixel_shuffle
+nn.functional.pixel_unshuffle nn.functional.poisson_nll_loss nn.functional.prelu nn.functional.relu
+nn.functional.relu6 nn.functional.relu_ nn.functional.rms_norm nn.functional.rrelu nn.functional.rrelu_
+nn.functional.scaled_dot_product_attention nn.functional.scaled_grouped_mm nn.functional.scaled_mm
+nn.functional.selu nn.functional.selu_ nn.functional.sigmoid nn.functional.silu nn.functional.smooth_l1_loss
+nn.functional.soft_margin_loss nn.functional.softmax nn.functional.softmin nn.functional.softplus
+nn.functional.softshrink nn.functional.softsign nn.functional.tanh nn.functional.tanhshrink
+nn.functional.threshold nn.functional.threshold_ nn.functional.triplet_margin_loss
+nn.functional.triplet_margin_with_distance_loss nn.functional.unfold nn.functional.upsample
+nn.functional.upsample_bilinear nn.functional.upsample_nearest nonzero_static norm norm_except_dim normal
+not_equal nuclear_norm ones ones_like orgqr ormqr outer pairwise_distance pdist permute permute_copy pinverse
+pixel_shuffle pixel_unshuffle poisson poisson_nll_loss polar polygamma positive pow prelu prod put
+q_per_channel_scales q_per_channel_zero_points quantile quantize_per_channel quantize_per_tensor_dynamic
+quantized_batch_norm quantized_gru_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d
+quantized_rnn_relu_cell quantized_rnn_tanh_cell rad2deg rad2deg_ rand rand_like randint randint_like randn
+randn_like randperm range ravel real reciprocal reciprocal_ relu relu_ remainder renorm repeat_interleave
+reshape resize_as_ resize_as_sparse_ resolve_conj resolve_neg rms_norm rnn_relu_cell rnn_tanh_cell roll rot90
+round round_ row_indices_copy row_stack rrelu rrelu_ rsqrt rsqrt_ rsub saddmm scalar_tensor scatter
+scatter_add scatter_reduce searchsorted segment_reduce select select_copy select_scatter selu selu_ sgn
+sigmoid sigmoid_ sign signbit sin sin_ sinc sinc_ sinh sinh_ slice_copy slice_inverse slice_scatter smm
+softmax sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor
+sparse_csr_tensor special.airy_ai special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1
+special.chebyshev_polynomial_t special.chebyshev_polynomial_u special.chebyshev_polynomial_v
+special.chebyshev_polynomial_w special.digamma special.entr special.erf special.erfc special.erfcx
+special.erfinv special.exp2 special.expit special.expm1 special.gammainc special.gammaincc special.gammaln
+special.hermite_polynomial_h special.hermite_polynomial_he special.i0 special.i0e special.i1 special.i1e
+special.laguerre_polynomial_l special.legendre_polynomial_p special.log1p special.log_ndtr special.log_softmax
+special.logit special.logsumexp special.modified_bessel_i0 special.modified_bessel_i1
+special.modified_bessel_k0 special.modified_bessel_k1 special.multigammaln special.ndtr special.ndtri
+special.polygamma special.psi special.round special.scaled_modified_bessel_k0
 special.scaled_modified_bessel_k1 special.shifted_chebyshev_polynomial_t
 special.shifted_chebyshev_polynomial_u special.shifted_chebyshev_polynomial_v
 special.shifted_chebyshev_polynomial_w special.sinc special.softmax special.spherical_bessel_j0
@@ -206,7 +216,7 @@ split_with_sizes svd tensor_split topk triangular_solve unbind unsafe_chunk unsa
 unsafe_split_with_sizes vsplit
 """,
         "tensor|tensors": """
-max median min nanmedian nonzero unique
+max median min nanmedian nonzero unique unique_consecutive
 """,
     }
 )

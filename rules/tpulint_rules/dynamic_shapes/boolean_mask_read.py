@@ -94,6 +94,5 @@ def _where(node: ast.Subscript, ctx: Context) -> Fix | None:
     if method.attr == "mean":
         simple = isinstance(node.slice, ast.Name)
         code += f" / {where if simple else f'({where})'}.sum()"
-        if isinstance(ctx.parent(call), ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript):
-            code = f"({code})"
+        code = ctx.grouped(call, code)
     return ctx.fix("reduce over the full shape with `torch.where`", ctx.replace(call, code), *imports)

@@ -394,6 +394,20 @@ class Context:
         edits = without_item(self.module.source, statement, item) if item.optional_vars is None else None
         return tuple(self.edit(span, text) for span, text in edits) if edits is not None else None
 
+    def remove_decorator(self, decorator: ast.expr) -> tuple[Edit, ...] | None:
+        """Edits that take a decorator away with its line; None where it shares that line."""
+        source, span = self.module.source, self.span(decorator)
+        start = source.line_starts[source.location(span.start).row - 1]
+        end_row = source.location(span.end).row
+        end = source.line_starts[end_row] if end_row < len(source.line_starts) else len(source.text)
+        if source.text[start : span.start].strip() != "@" or source.text[span.end : end].strip():
+            return None
+        return (self.edit(Span(start, end), ""),)
+
+    def at(self, scope: Scope) -> Context:
+        """The same file at another place."""
+        return Context(self.rule, self.module, scope)
+
     def imports(self, *statements: str) -> tuple[Edit, ...] | None:
         """Edits that add import statements of one name each, such as `import numpy as np`, where they lack.
 

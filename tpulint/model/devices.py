@@ -32,7 +32,9 @@ def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -
     if qualified in _TAKES_DEVICE_FIRST:
         return first or keyword in ("type", "device")
     if qualified is not None:
-        return keyword == "device" and qualified.startswith("torch.")
+        # A scaler for `jax` is enabled, and fails then; one for `cuda` disables itself.
+        scaler = qualified.endswith(".GradScaler")
+        return keyword == "device" and qualified.startswith("torch.") and not scaler
     if not isinstance(call.func, ast.Attribute):
         return False
     receiver = module.kind(call.func.value, scope)

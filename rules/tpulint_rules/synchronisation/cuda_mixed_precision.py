@@ -1,0 +1,163 @@
+"""Automatic mixed precision of CUDA.
+
+## What it does
+
+Flags `torch.autocast("cuda")`, `torch.amp.autocast`, `torch.cuda.amp.autocast`, as a context, a decorator
+or a value, and `GradScaler`.
+`enabled=False`, other devices and what a condition lets run only where there is CUDA are left alone.
+
+## Why it matters on TPU
+
+`autocast` for `cuda` disables itself with the warning `User provided device_type of 'cuda', but CUDA is not
+available. Disabling`, and for `jax` it changes no operation of torchax either.
+Everything inside stays in float32, silently: the memory and the bandwidth that bfloat16 saves are not saved.
+`torchax.amp.autocast` leaves `nn.Linear` in float32 as well.
+Convert the model and its inputs once instead: `model = model.to(torch.bfloat16)`, on the host.
+The products themselves lose little: on TPU a float32 product is one bfloat16 pass by default.
+`GradScaler` disables itself with a warning too; bfloat16 has the exponents of float32 and needs no scaling.
+
+## Fix safety
+
+Unsafe, though under torchax nothing changes.
+Without `autocast`, what computed in bfloat16 or float16 on CUDA computes in float32, and results have that
+dtype.
+A scaler is removed where all of its uses are `scale`, `unscale_`, `step` and `update`, which then do what
+they do in a disabled scaler; gradients in float16 are no longer scaled on CUDA either.
+
+## Without a fix
+
+A scaler that is handed on, kept in an attribute or saved with a checkpoint is to be taken out by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.model.kinds import Device
+from tpulint.rule import Context, Rule, is_name
+
+rule = Rule("TPU206", "automatic mixed precision of CUDA", module=__name__, fix=Applicability.UNSAFE)
+
+_OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
+_AUTOCAST = _OF_CUDA | {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
+_SCALERS = frozenset(
+    {
+        "torch.amp.GradScaler",
+        "torch.amp.grad_scaler.GradScaler",
+        "torch.cuda.amp.GradScaler",
+        "torch.cuda.amp.grad_scaler.GradScaler",
+    }
+)
+_ATOMS = ast.Name | ast.Attribute | ast.Call | ast.Subscript
+
+
+@rule.on(ast.Call, named={"autocast"})
+def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in _AUTOCAST or not _is_enabled(call, name) or ctx.only_with_cuda(call):
+        return
+    if name not in _OF_CUDA and not _is_for_accelerator(call, ctx):
+        return
+    message = f"`{name}` does nothing on TPU, silently: what is inside stays in float32"
+    yield ctx.finding(call, message, _without_autocast(call, ctx))
+
+
+@rule.on(ast.Call, named={"GradScaler"})
+def grad_scaler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in _SCALERS or not _is_enabled(call, name) or ctx.only_with_cuda(call):
+        return
+    device = _argument(call, "device", None if ".cuda." in name else 0)
+    if device is not None and not (isinstance(device, ast.Constant) and device.value == "cuda"):
+        return
+    message = "`GradScaler` disables itself without CUDA, and bfloat16 needs no scaling"
+    yield ctx.finding(call, message, _without_scaler(call, ctx))
+
+
+def _argument(call: ast.Call, keyword: str, position: int | None) -> ast.expr | None:
+    if position is not None and position < len(call.args):
+        return call.args[position]
+    return next((item.value for item in call.keywords if item.arg == keyword), None)
+
+
+def _is_enabled(call: ast.Call, name: str) -> bool:
+    first = name in _OF_CUDA
+    enabled = _argument(call, "enabled", 0 if first else None)
+    return not (isinstance(enabled, ast.Constant) and enabled.value is False)
+
+
+def _is_for_accelerator(call: ast.Call, ctx: Context) -> bool:
+    """Whether the device is CUDA or torchax, or a device that is not known in code that uses one."""
+    device = _argument(call, "device_type", 0)
+    if isinstance(device, ast.Constant):
+        return device.value in ("cuda", "jax")
+    if isinstance(device, ast.Attribute) and device.attr == "type":
+        return isinstance(ctx.kind(device.value), Device) or ctx.places_tensors
+    return device is not None and ctx.places_tensors
+
+
+def _without_autocast(call: ast.Call, ctx: Context) -> Fix | None:
+    outer = ctx.parent(call)
+    statement = ctx.statement(call)
+    edits: tuple[Edit, ...] | None
+    if isinstance(outer, ast.withitem):
+        edits = ctx.unwrap(statement, outer) if isinstance(statement, ast.With) else None
+    elif isinstance(outer, ast.FunctionDef) and call in outer.decorator_list:
+        edits = ctx.remove_decorator(call)
+    else:
+        imports = ctx.imports("import contextlib")
+        edits = (ctx.replace(call, "contextlib.nullcontext()"), *imports) if imports is not None else None
+    if edits is None:
+        return None
+    return ctx.fix("remove `autocast`", *edits, applicability=Applicability.UNSAFE)
+
+
+def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
+    """All uses of a scaler replaced by what they do when it is disabled, if nothing else is done with it."""
+    statement = ctx.statement(call)
+    if not isinstance(statement, ast.Assign) or statement.value is not call or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    if not isinstance(target, ast.Name) or _is_bound_elsewhere(target, ctx):
+        return None
+    edits = [ctx.delete(statement)]
+    used = 0
+    for use, scope in ctx.module.index.nodes[ast.Call]:
+        if not isinstance(use, ast.Call) or not isinstance(use.func, ast.Attribute):
+            continue
+        if is_name(use.func.value, target.id):
+            edit = _disabled(use, use.func.attr, ctx.at(scope))
+            if edit is None:
+                return None
+            edits.append(edit)
+            used += 1
+    reads = sum(is_name(node, target.id) for node in ast.walk(ctx.tree)) - 1
+    if reads != used:
+        return None
+    return ctx.fix("remove the scaler", *edits, applicability=Applicability.UNSAFE)
+
+
+def _is_bound_elsewhere(target: ast.Name, ctx: Context) -> bool:
+    """Whether anything else in the file bears the name."""
+    scopes = (ctx.module.index.module, *ctx.module.index.functions, *ctx.module.index.classes)
+    return sum(len(scope.bindings.get(target.id, ())) for scope in scopes) != 1
+
+
+def _disabled(use: ast.Call, method: str, ctx: Context) -> Edit | None:
+    """What one use of a disabled scaler does."""
+    statement = ctx.statement(use)
+    alone = isinstance(statement, ast.Expr) and statement.value is use
+    if use.keywords or any(isinstance(argument, ast.Starred) for argument in use.args):
+        return None
+    if method == "scale" and len(use.args) == 1:
+        text = ctx.text(use.args[0])
+        bare = isinstance(use.args[0], _ATOMS) or not isinstance(ctx.parent(use), ast.Attribute | ast.BinOp)
+        return ctx.replace(use, text if bare else f"({text})")
+    if method in ("unscale_", "update") and alone:
+        return ctx.delete(statement)
+    if method == "step" and use.args and isinstance(use.args[0], _ATOMS):
+        rest = ", ".join(ctx.text(argument) for argument in use.args[1:])
+        return ctx.replace(use, f"{ctx.text(use.args[0])}.step({rest})")
+    return None

@@ -43,8 +43,7 @@ class Names:
         """The scope that binds a name as seen from `scope`, with its bindings."""
         current: Scope | None = scope
         while current is not None:
-            if name in current.declared:
-                current = self.index.module if current is not self.index.module else current
+            current = current.declared.get(name, current)
             bound = current.bindings.get(name)
             if bound and (current is scope or current.kind is not ScopeKind.CLASS):
                 return current, bound
@@ -74,7 +73,9 @@ class Names:
                 imports += 1
             elif binding.node is not None:
                 targets[f"{self.module}.{_join(owner, name)}"] = None
-            elif isinstance(binding.value, ast.Constant) and binding.value.value in (None, False):
+            elif isinstance(binding.value, ast.Constant) and (
+                binding.value.value is None or binding.value.value is False  # not 0, which is equal to it
+            ):
                 continue  # the other half of `try: import x / except ImportError: x = None`
             elif isinstance(binding.value, ast.Attribute | ast.Name) and depth < _DEPTH:
                 target = self.qualified(binding.value, owner, depth + 1)

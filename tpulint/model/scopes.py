@@ -6,7 +6,7 @@ Everything after this looks things up; nothing walks a whole file again.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -67,8 +67,8 @@ class Scope:
         inner = parent is not None and parent.kind is not ScopeKind.MODULE
         self.qualname: str = f"{parent.qualname}.{name}" if parent is not None and inner else name
         self.bindings: dict[str, list[Binding]] = {}
-        #: Names declared `global` or `nonlocal`.
-        self.declared: set[str] = set()
+        #: Names declared `global` or `nonlocal`, with the scope that they belong to.
+        self.declared: dict[str, Scope] = {}
         self.children: list[Scope] = []
         #: Attributes taken of plain names, the ground for calling a parameter a tensor.
         self.evidence: dict[str, set[str]] = {}
@@ -101,7 +101,10 @@ class Scope:
         scope: Scope = self
         while scope.kind is ScopeKind.COMPREHENSION and scope.parent is not None:
             scope = scope.parent  # a walrus in a comprehension binds outside it
-        scope.bindings.setdefault(name, []).append(binding)
+        home = scope.declared.get(name)
+        if home is not None and binding.value is not None:
+            binding = Binding()  # its value is to be read in another scope than it is bound in
+        (home or scope).bindings.setdefault(name, []).append(binding)
 
 
 #: A node and the scope in which its names are looked up.
@@ -302,7 +305,8 @@ class _Walk:
 
     def name(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.Name)
-        if node.ctx.__class__ is not ast.Load:
+        context = node.ctx.__class__
+        if context is ast.Store or (context is ast.Del and node.id not in scope.bindings):
             scope.bind(node.id, Binding())
 
     def assign(self, node: ast.AST, scope: Scope) -> None:
@@ -375,10 +379,11 @@ class _Walk:
 
     def declare(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.Global | ast.Nonlocal)
-        scope.declared.update(node.names)
-        if isinstance(node, ast.Global):
-            for name in node.names:
-                self.index.module.bind(name, Binding())
+        for name in node.names:
+            home = self.index.module
+            if isinstance(node, ast.Nonlocal):
+                home = next((outer for outer in _outer_functions(scope) if name in outer.bindings), home)
+            scope.declared[name] = home
 
     def handler(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.ExceptHandler)
@@ -399,6 +404,14 @@ class _Walk:
         if name is not None:
             scope.bind(name, Binding())
         self.children(node, scope)
+
+
+def _outer_functions(scope: Scope) -> Iterator[Scope]:
+    outer = scope.parent
+    while outer is not None:
+        if outer.kind is ScopeKind.FUNCTION:
+            yield outer
+        outer = outer.parent
 
 
 def parameters(node: FunctionNode) -> list[ast.arg]:

@@ -160,3 +160,16 @@ KERNEL_CONTEXTS = frozenset(
         "torch.nn.attention.sdpa_kernel",
     }
 )
+
+#: What gives an object of CUDA's queue of work, by the name behind `torch.`, with that object's class.
+CUDA_OBJECTS = {
+    "Event": "torch.cuda.Event",
+    "Stream": "torch.cuda.Stream",
+    "cuda.Event": "torch.cuda.Event",
+    "cuda.ExternalStream": "torch.cuda.Stream",
+    "cuda.Stream": "torch.cuda.Stream",
+    "cuda.current_stream": "torch.cuda.Stream",
+    "cuda.default_stream": "torch.cuda.Stream",
+    "cuda.streams.Event": "torch.cuda.Event",
+    "cuda.streams.Stream": "torch.cuda.Stream",
+}

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tpulint.knowledge.cuda_api import CUDA_OBJECTS
 from tpulint.knowledge.tensors import (
     BOOLEAN,
     DTYPES,
@@ -137,6 +138,8 @@ def _torch_call(
         return Tensor(dtype={"BoolTensor": "bool", "LongTensor": "int"}.get(last, ""))
     if last[:1].isupper() and name.startswith(("nn.", "optim.", "utils.data.")):
         return Instance(f"torch.{name}")
+    if name in CUDA_OBJECTS:
+        return Instance(CUDA_OBJECTS[name])
     word = FUNCTIONS.get(name)
     if word is None:
         return UNKNOWN

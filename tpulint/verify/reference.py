@@ -156,6 +156,13 @@ class _Stream(_Event):
         """Leave the stream, which is the only one."""
 
 
+class _Graph:
+    """torch.cuda.CUDAGraph whose work was done while it was captured."""
+
+    def replay(self) -> None:
+        """The inputs of the cases never change between capture and replay."""
+
+
 def _silent() -> Callable[..., None]:
     """A new function each time: torch's compiler, on import, refuses one function under two names."""
     return lambda *_, **__: None
@@ -189,6 +196,9 @@ def _cuda_replacements() -> dict[str, Any]:
         "default_stream": lambda *_: stream,
         "stream": here,
         "device": here,
+        "CUDAGraph": _Graph,
+        "graph": here,
+        "is_current_stream_capturing": lambda: False,
         "current_device": lambda: 0,
         "get_device_name": lambda *_: "CPU",
     }
@@ -215,6 +225,7 @@ def emulation() -> Iterator[OnCpu]:
     for name in ("range_push", "range_pop", "mark"):
         setattr(torch.cuda.nvtx, name, _silent())
     torch.backends.cuda.preferred_linalg_library = _silent()
+    torch.Tensor.record_stream = _silent()
     # These take a device without passing through the mode.
     torch.load = _with_cpu_argument(torch.load, "map_location", 1)
     torch.set_default_device = _with_cpu_argument(torch.set_default_device, "device", 0)

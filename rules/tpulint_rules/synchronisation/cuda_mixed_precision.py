@@ -60,6 +60,9 @@ def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if name not in _OF_CUDA and not _is_for_accelerator(call, ctx):
         return
+    dtype = _argument(call, "dtype", 1)
+    if dtype is not None and ctx.qualified_name(dtype) == "torch.float32":
+        return  # which is what it stays in
     message = f"`{name}` does nothing on TPU, silently: what is inside stays in float32"
     yield ctx.finding(call, message, _without_autocast(call, ctx))
 

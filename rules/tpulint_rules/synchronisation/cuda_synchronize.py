@@ -2,7 +2,8 @@
 
 ## What it does
 
-Flags `torch.cuda.synchronize()`, alone or behind a guard such as `if torch.cuda.is_available():`.
+Flags `torch.cuda.synchronize()`, alone or behind a guard such as `if torch.cuda.is_available():`, and
+`torch.cuda.current_stream().synchronize()`.
 
 ## Why it matters on TPU
 
@@ -34,13 +35,23 @@ from tpulint.rule import Context, Rule
 
 rule = Rule("TPU201", "`torch.cuda.synchronize()` call", module=__name__, fix=Applicability.UNSAFE)
 
+_STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream")
+
 
 @rule.on(ast.Call, named={"synchronize"})
 def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.cuda.synchronize":
+    if not _is_synchronize(call, ctx):
         return
     message = "`torch.cuda.synchronize()` raises without CUDA; behind a guard, times around it are wrong"
     yield ctx.finding(call, message, _block_until_ready(call, ctx))
+
+
+def _is_synchronize(call: ast.Call, ctx: Context) -> bool:
+    name = ctx.qualified_name(call.func)
+    if name is not None:
+        return name == "torch.cuda.synchronize"
+    stream = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return isinstance(stream, ast.Call) and ctx.qualified_name(stream.func) in _STREAMS
 
 
 def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:

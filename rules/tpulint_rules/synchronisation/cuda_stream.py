@@ -1,0 +1,174 @@
+"""CUDA stream or graph.
+
+## What it does
+
+Flags `torch.cuda.Stream`, `torch.cuda.stream(...)`, `torch.cuda.current_stream()` and what is done with them,
+and `torch.cuda.CUDAGraph`, `torch.cuda.graph(...)` and `torch.cuda.make_graphed_callables`.
+What a condition lets run only where there is CUDA is left alone.
+
+## Why it matters on TPU
+
+They raise `RuntimeError: torch.cuda.Stream requires CUDA support`, `AssertionError: Torch not compiled with
+CUDA enabled` or `RuntimeError: Tried to instantiate dummy base class CUDAGraph`.
+There is nothing to order by hand: JAX starts work in the order of the program and hands out results before
+they are ready, and transfers overlap with it.
+What a graph does on CUDA, to launch many kernels at once, a function under `torchax.interop.jax_jit` does
+on TPU: it is compiled as one program.
+
+## Fix safety
+
+Unsafe: streams, and what waits for them, are removed where the stream is a variable of which nothing else
+is done.
+Reading a value still waits for it; what waited only so that a time is right is gone.
+
+## Without a fix
+
+A stream that is kept in an attribute or handed on is to be taken out by hand.
+In the place of a graph, put the work into a function of the inputs, and call
+`torchax.interop.jax_jit(function)`; what the graph wrote into static tensors becomes the result.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.model.kinds import Instance
+from tpulint.rule import Context, Rule, is_name
+
+rule = Rule("TPU203", "CUDA stream or graph", module=__name__, fix=Applicability.UNSAFE)
+
+_MADE = frozenset(
+    {"torch.Stream", "torch.cuda.Stream", "torch.cuda.ExternalStream", "torch.cuda.streams.Stream"}
+)
+_ASKED = frozenset({"torch.cuda.current_stream", "torch.cuda.default_stream"})
+_ENTERED = frozenset({"torch.cuda.stream", "torch.cuda.StreamContext"})
+_GRAPHS = frozenset(
+    {
+        "torch.cuda.CUDAGraph",
+        "torch.cuda.graph",
+        "torch.cuda.graphs.CUDAGraph",
+        "torch.cuda.graphs.graph",
+        "torch.cuda.graph_pool_handle",
+        "torch.cuda.make_graphed_callables",
+    }
+)
+_CAPTURING = "torch.cuda.is_current_stream_capturing"
+_ORDERS = frozenset({"wait_stream", "wait_event", "record_stream"})
+
+
+def _last(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(name.rpartition(".")[2] for name in names)
+
+
+@rule.on(ast.Call, named=_last(_MADE | _ASKED | _ENTERED))
+def stream(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in _MADE | _ASKED | _ENTERED or ctx.only_with_cuda(call) or ctx.is_caught(call):
+        return
+    if name in _ENTERED and not (call.args and _is_stream(call.args[0], ctx)):
+        return  # `torch.cuda.stream(None)` does nothing, with CUDA or without
+    if name in _ASKED and _is_synchronized(call, ctx):
+        return
+    yield ctx.finding(
+        call, f"`{name}` raises without CUDA; XLA orders the work itself", _fix(call, name, ctx)
+    )
+
+
+@rule.on(ast.Call, named=_last(_GRAPHS))
+def graph(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name in _GRAPHS and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
+        yield ctx.finding(call, f"`{name}` raises without CUDA; `jax_jit` compiles a function to one program")
+
+
+@rule.on(ast.Call, named={_CAPTURING.rpartition(".")[2]})
+def capturing(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != _CAPTURING or ctx.only_with_cuda(call) or ctx.is_caught(call):
+        return
+    fix = ctx.fix("use `False`", ctx.replace(call, "False"), applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, f"`{_CAPTURING}` raises without CUDA, where nothing is ever captured", fix)
+
+
+def _is_stream(node: ast.expr, ctx: Context) -> bool:
+    return ctx.kind(node) == Instance("torch.cuda.Stream")
+
+
+def _is_synchronized(call: ast.Call, ctx: Context) -> bool:
+    """Whether a stream is asked for to wait for its work, which is reported as such."""
+    outer = ctx.parent(call)
+    return isinstance(outer, ast.Attribute) and outer.attr == "synchronize"
+
+
+def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
+    """Remove what orders work, together with the streams that it names."""
+    statement = ctx.statement(call)
+    names: set[str] = set()
+    edits: dict[Edit, None] = {}
+    if name in _MADE | _ASKED and isinstance(statement, ast.Assign) and statement.value is call:
+        target = statement.targets[0]
+        if len(statement.targets) != 1 or not isinstance(target, ast.Name):
+            return None
+        names.add(target.id)
+    else:
+        found = _without_order(call, ctx)
+        if found is None:
+            return None
+        edits |= dict.fromkeys(found)
+        names |= {
+            node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and _is_stream(node, ctx)
+        }
+    for stream_name in sorted(names):
+        uses = _without_stream(stream_name, ctx)
+        if uses is None:
+            return None
+        edits |= dict.fromkeys(uses)
+    return ctx.fix("remove the stream", *edits, applicability=Applicability.UNSAFE)
+
+
+def _without_order(call: ast.expr, ctx: Context) -> tuple[Edit, ...] | None:
+    """Remove the context or the statement for which a stream is named."""
+    statement = ctx.statement(call)
+    if isinstance(statement, ast.With):
+        items = (item for item in statement.items if any(node is call for node in ast.walk(item)))
+        item = next(items, None)
+        opened = item.context_expr if item is not None else None
+        if (
+            item is None
+            or not isinstance(opened, ast.Call)
+            or ctx.qualified_name(opened.func) not in _ENTERED
+        ):
+            return None
+        return ctx.unwrap(statement, item)
+    done = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(done, ast.Call) and isinstance(done.func, ast.Attribute):
+        waits = done.func.attr == "synchronize" and _is_stream(done.func.value, ctx)
+        if done.func.attr in _ORDERS or waits:
+            return (ctx.delete(statement),)
+        if ctx.qualified_name(done.func) == "torch.cuda.set_stream":
+            return (ctx.delete(statement),)
+    return None
+
+
+def _without_stream(name: str, ctx: Context) -> list[Edit] | None:
+    """Remove a stream with all of its uses; None where one of them does something else."""
+    found = ctx.module.names.lookup(name, ctx.scope)
+    if found is None or len(found[1]) != 1 or found[0].function is not ctx.scope.function:
+        return None
+    owner = ctx.scope.function.node if ctx.scope.function is not None else ctx.tree
+    edits: dict[Edit, None] = {}
+    for node in ast.walk(owner):
+        if not isinstance(node, ast.Name) or not is_name(node, name):
+            continue
+        if isinstance(node.ctx, ast.Store):
+            statement = ctx.statement(node)
+            if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+                return None
+            edits[ctx.delete(statement)] = None
+            continue
+        uses = _without_order(node, ctx)
+        if uses is None:
+            return None
+        edits |= dict.fromkeys(uses)
+    return list(edits)

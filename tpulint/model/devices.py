@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 CUDA = re.compile(r"cuda(:\d+)?\Z")
+_INDEXED = re.compile(r"cuda:(%[dis]|\{\d?\})?\Z")
 _DEVICE = re.compile(r"(cuda|cpu|mps|xpu|npu)(:\d+)?\Z")
 _TAKES_DEVICE_FIRST = frozenset({"torch.device", "torch.set_default_device"})
 
@@ -22,6 +23,30 @@ def is_cuda_string(node: ast.AST) -> bool:
     return (
         isinstance(node, ast.Constant) and isinstance(node.value, str) and CUDA.match(node.value) is not None
     )
+
+
+def starts_cuda(node: ast.AST) -> bool:
+    """Whether a node is a literal that names a CUDA device, or lacks but the index, such as `"cuda:"`."""
+    return is_cuda_string(node) or (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and _INDEXED.match(node.value) is not None
+    )
+
+
+def is_formatted_cuda(node: ast.AST) -> bool:
+    """Whether a node puts a CUDA device's name together, as `f"cuda:{rank}"` and `"cuda:%d" % rank` do."""
+    match node:
+        case ast.JoinedStr(values=[text]):
+            return is_cuda_string(text)
+        case ast.JoinedStr(values=[text, ast.FormattedValue()]):
+            return starts_cuda(text) and not is_cuda_string(text)
+        case (
+            ast.BinOp(left=text, op=ast.Add() | ast.Mod())
+            | ast.Call(func=ast.Attribute(value=text, attr="format"))
+        ):
+            return starts_cuda(text) and not is_cuda_string(text)
+    return False
 
 
 def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -> bool:
@@ -77,6 +102,8 @@ def jax_form(module: Module, node: ast.expr, scope: Scope) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DEVICE.match(node.value):
         single = module.source.text[module.source.span(node).start] == "'"
         return "'jax'" if single else '"jax"'
+    if is_formatted_cuda(node):
+        return '"jax"'
     if (
         isinstance(node, ast.Call)
         and node.args

@@ -3,8 +3,8 @@
 ## What it does
 
 Flags `torch.cuda.is_available()`, `device.type == "cuda"`, `"cuda" in str(device)` and `tensor.is_cuda`.
-A condition in front of functions of `torch.cuda` and the like is left alone: without CUDA, false is the
-right answer.
+A condition in front of functions of `torch.cuda` and the like is left alone, and one that chooses between
+the `nccl` and `gloo` backends: without CUDA, false is the right answer.
 
 ## Why it matters on TPU
 
@@ -13,7 +13,7 @@ program on the host CPU, where it runs slowly and prints the right numbers, so n
 
 ## Fix safety
 
-Safe for a choice between device names, which becomes `"jax"`.
+Safe for a choice between device names, which becomes `"jax"`; unsafe where a rank is put into the name.
 Unsafe for the others: what the condition guards may call `torch.cuda` functions that raise on TPU.
 `torch.accelerator.is_available()` is true under torchax as well as on a GPU.
 """
@@ -24,7 +24,13 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
-from tpulint.model.devices import assigned_device, is_cuda_string, is_guarded_synchronize, jax_form
+from tpulint.model.devices import (
+    assigned_device,
+    is_cuda_string,
+    is_formatted_cuda,
+    is_guarded_synchronize,
+    jax_form,
+)
 from tpulint.model.kinds import Device, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
@@ -50,9 +56,13 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(outer, ast.IfExp) and outer.test is test:
         device = jax_form(ctx.module, outer, ctx.scope)
         if device is not None:
-            yield ctx.finding(
-                outer, message, ctx.fix(f"use the torchax device, `{device}`", ctx.replace(outer, device))
-            )
+            indexed = any(is_formatted_cuda(part) for part in ast.walk(outer))
+            applicability = Applicability.UNSAFE if indexed else Applicability.SAFE
+            title = f"use the torchax device, `{device}`"
+            edit = ctx.replace(outer, device)
+            yield ctx.finding(outer, message, ctx.fix(title, edit, applicability=applicability))
+            return
+        if _chooses_backend(outer):
             return
     if outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope):
         return
@@ -75,6 +85,12 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         title = "ask for any accelerator with `torch.accelerator.is_available()`"
         fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, message, fix)
+
+
+def _chooses_backend(choice: ast.IfExp) -> bool:
+    """Whether a conditional chooses NCCL where there is CUDA: without it, `gloo` is the right answer."""
+    names = {part.value for part in (choice.body, choice.orelse) if isinstance(part, ast.Constant)}
+    return "nccl" in names
 
 
 def _names_cuda(node: ast.Compare) -> bool:

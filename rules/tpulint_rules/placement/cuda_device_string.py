@@ -2,8 +2,9 @@
 
 ## What it does
 
-Flags `"cuda"` and `"cuda:0"` where torch takes a device: `.to("cuda")`, `device="cuda"`,
-`torch.device("cuda")`, and variables and defaults that are handed on to such a place.
+Flags `"cuda"`, `"cuda:0"` and strings with an index put in, such as `f"cuda:{rank}"`, where torch takes a
+device: `.to("cuda")`, `device="cuda"`, `torch.device("cuda")`, and variables and defaults that are handed on
+to such a place.
 Strings elsewhere (keys, texts, names of backends) are left alone.
 
 ## Why it matters on TPU
@@ -17,7 +18,8 @@ Under `jax_jit`, `.to("cuda")` raises `TracerArrayConversionError`.
 ## Fix safety
 
 Safe where torch takes the literal itself.
-Unsafe for a variable or a default, which may be used in other ways too, for an object of unknown kind with
+Unsafe where an index is put in, since `"jax"` is all devices of the host at once and a rank chooses none;
+for a variable or a default, which may be used in other ways too, for an object of unknown kind with
 a `to` method, and for a `torch.device` that is made on import: `torch.device("jax")` raises before torchax
 is imported.
 There is no fix for a device that is handed to functions of `torch.cuda`.
@@ -29,17 +31,40 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding
-from tpulint.model.devices import ends_in_device, is_cuda_string, is_device_choice, takes_device
+from tpulint.model.devices import (
+    ends_in_device,
+    is_cuda_string,
+    is_device_choice,
+    is_formatted_cuda,
+    starts_cuda,
+    takes_device,
+)
 from tpulint.model.kinds import Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Applicability.SAFE)
 
-MESSAGE = '`"{}"` names a CUDA device; torchax tensors live on the `jax` device'
+MESSAGE = "`{}` names a CUDA device; torchax tensors live on the `jax` device"
 
 
-@rule.on(ast.Constant, where=is_cuda_string)
-def cuda_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
+@rule.on(ast.Constant, where=starts_cuda)
+def cuda_string(literal: ast.Constant, ctx: Context) -> Iterator[Finding]:
+    name = _whole_name(literal, ctx)
+    if name is not None:
+        yield from _named_device(name, ctx)
+
+
+def _whole_name(literal: ast.Constant, ctx: Context) -> ast.expr | None:
+    """The string that a literal is, or begins, if it names a device."""
+    outer = ctx.parent(literal)
+    if isinstance(outer, ast.Attribute):
+        outer = ctx.parent(outer)
+    if isinstance(outer, ast.expr) and is_formatted_cuda(outer):
+        return outer
+    return literal if is_cuda_string(literal) else None
+
+
+def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     slot: ast.expr = node
     outer = ctx.parent(node)
     if any(is_device_choice(ctx.module, around, ctx.scope) for around in ctx.ancestors(node)):
@@ -57,13 +82,14 @@ def cuda_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
         applicability = Applicability.UNSAFE
     else:
         return
-    if applicability is Applicability.SAFE and _made_on_import(outer, ctx):
+    if _made_on_import(outer, ctx) or is_formatted_cuda(node):
         applicability = Applicability.UNSAFE
+    message = MESSAGE.format(ctx.text(node))
     if _reaches_cuda_call(outer, ctx):
-        yield ctx.finding(node, MESSAGE.format(node.value))
+        yield ctx.finding(node, message)
         return
     fix = ctx.fix('name the torchax device, `"jax"`', _jax(node, outer, ctx), applicability=applicability)
-    yield ctx.finding(node, MESSAGE.format(node.value), fix)
+    yield ctx.finding(node, message, fix)
 
 
 def _made_on_import(outer: ast.AST | None, ctx: Context) -> bool:
@@ -104,7 +130,7 @@ def _reaches_device(slot: ast.expr, outer: ast.AST | None, ctx: Context) -> bool
     return False
 
 
-def _jax(node: ast.Constant, outer: ast.AST | None, ctx: Context) -> Edit:
+def _jax(node: ast.expr, outer: ast.AST | None, ctx: Context) -> Edit:
     """The literal replaced; `torch.device("cuda", 0)` as a whole, since its index goes too."""
     if (
         isinstance(outer, ast.Call)

@@ -9,7 +9,8 @@ import pytest
 
 from tpulint.engine.run import analyse_units, as_units
 from tpulint.model.module import Module
-from tpulint.model.project import ProjectFacts, link
+from tpulint.model.project import Certainty, ProjectFacts
+from tpulint.model.reach import link
 from tpulint.settings import Settings
 from tpulint.source import Source
 
@@ -36,12 +37,16 @@ def written(files: dict[str, str]) -> dict[str, bytes]:
     return contents
 
 
-def project(files: dict[str, str], trace_roots: tuple[str, ...] = ()) -> ProjectFacts:
+def project(
+    files: dict[str, str],
+    trace_roots: tuple[str, ...] = (),
+    certainty: Certainty = Certainty.INTERFACE,
+) -> ProjectFacts:
     contents = written(files)
     modules = [
         Module(Source.decode(path, unit.data), unit.place) for path, unit in as_units(contents).items()
     ]
-    return link([module.facts for module in modules], trace_roots)
+    return link([module.facts for module in modules], trace_roots, certainty)
 
 
 def chain(facts: ProjectFacts, function: str) -> list[str] | None:
@@ -118,7 +123,7 @@ def test_forward_is_an_implicit_root_and_a_jitted_one_an_explicit() -> None:
     )
     path = facts.trace_path("m.leaf")
     assert path is not None
-    assert (False, ["Net.forward", "leaf"]) == (path.explicit, chain(facts, "m.leaf"))
+    assert (Certainty.FORWARD, ["Net.forward", "leaf"]) == (path.certainty, chain(facts, "m.leaf"))
     assert chain(facts, "m.Net.predict") is None
 
 
@@ -134,7 +139,7 @@ def test_a_compiled_module_makes_its_forward_an_explicit_root(use: str) -> None:
     facts = one(f"{NET}{use}")
     path = facts.trace_path("m.Net.part")
     assert path is not None
-    assert (True, ["Net.forward", "Net.part"]) == (path.explicit, chain(facts, "m.Net.part"))
+    assert (Certainty.JIT, ["Net.forward", "Net.part"]) == (path.certainty, chain(facts, "m.Net.part"))
 
 
 def test_submodules_are_reached_through_attributes_lists_and_sequences() -> None:
@@ -184,17 +189,76 @@ def test_inherited_and_overridden_methods_are_reached() -> None:
     assert chain(facts, "m.Base.unused") is None
 
 
-def test_constructors_are_host_code() -> None:
+def test_constructors_of_modules_are_host_code_and_those_of_values_are_traced() -> None:
     facts = one(
         """
         def leaf(x): return x
-        class Thing:
+        def made(x): return x
+        class Layer(nn.Module):
+            def __init__(self, x): made(x)
+        class Boxes:
             def __init__(self, x): leaf(x)
         @jax_jit
-        def root(x): return Thing(x)
+        def root(x): return Boxes(x), Layer(x), isinstance(x, Other)
+        class Other:
+            def __init__(self, x): made(x)
         """
     )
-    assert chain(facts, "m.Thing.__init__") is None
+    assert ["root", "Boxes.__init__", "leaf"] == chain(facts, "m.leaf")
+    assert chain(facts, "m.made") is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "@property\n    def part(self): return leaf(self.w)\n    def forward(self, x): return x + self.part",
+        "def part(self, x): return leaf(x)\n    def forward(self, x): return {'a': self.part}['a'](x)",
+        "def __init__(self): self.table = {'a': leaf}\n    def forward(self, x): return self.table['a'](x)",
+        "def forward(self, x, act=leaf): return act(x)",
+        "def forward(self, x):\n        act = leaf if self.training else None\n        return act(x)",
+        "def forward(self, x: 'Value | None'): return x.part()",
+        "def forward(self, x):\n        @around\n        def inner(y): return y\n        return inner(x)",
+        "def forward(self, x): return Power.apply(x)",
+    ],
+)
+def test_functions_are_reached_that_are(body: str) -> None:
+    facts = one(
+        f"""
+def leaf(x): return x
+class Value:
+    def part(self): return leaf(self)
+class Power(torch.autograd.Function):
+    def forward(ctx, x): return leaf(x)
+def around(f):
+    def wrapper(x): return leaf(f(x))
+    return wrapper
+class Net(nn.Module):
+    {body}
+"""
+    )
+    assert chain(facts, "m.leaf") is not None
+
+
+def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> None:
+    ops = """
+        import torch
+        def offered(x: torch.Tensor, k=3): return helper(x)
+        def helper(x): return x
+        def called(x: torch.Tensor): return x
+        def plain(x): return x
+        def _private(x: torch.Tensor): return x
+        def show(x: torch.Tensor) -> None: return None
+        def main(): called(load())
+    """
+    files = {"pkg/__init__.py": "", "pkg/ops.py": ops, "script.py": ops}
+    facts = project(files)
+    path = facts.trace_path("pkg.ops.offered")
+    assert path is not None
+    assert Certainty.INTERFACE == path.certainty
+    assert ["offered", "helper"] == chain(facts, "pkg.ops.helper")
+    for name in ("pkg.ops.called", "pkg.ops.plain", "pkg.ops._private", "pkg.ops.show", "script.offered"):
+        assert chain(facts, name) is None
+    assert {} == project(files, certainty=Certainty.FORWARD).reach
 
 
 FILES = {
@@ -249,7 +313,7 @@ def test_a_module_of_another_file_is_compiled() -> None:
     facts = project({"net.py": net, "main.py": f"{HEAD}from net import Net\nfast = torch.compile(Net())\n"})
     path = facts.trace_path("net.Net.part")
     assert path is not None
-    assert path.explicit
+    assert Certainty.JIT == path.certainty
 
 
 def test_circles_of_imports_and_calls_end() -> None:

@@ -13,7 +13,8 @@ from tpulint.engine.cache import Cache, FileCache, MemoryCache, key, tool_digest
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
 from tpulint.engine.places import places
 from tpulint.finding import FileError, Finding
-from tpulint.model.project import ProjectFacts, link
+from tpulint.model.project import ProjectFacts
+from tpulint.model.reach import link
 from tpulint.model.visibility import visible_digests
 from tpulint.settings import Settings
 

@@ -1,22 +1,21 @@
 """Facts: what one module tells the others, small enough to send between processes and to store.
 
-`summarise` draws them from a module's index; `project.link` puts all modules' facts together.
-A callee is written as a reference, a string of one of the forms
-
-    name:pkg.module.function      a qualified name
-    self:attribute.method         a path from the instance whose method makes the call
-    super:method                  a method of the bases
-    new:pkg.module.Class:method   a path from an instance made by calling the class
+`summarise` draws them from a module's index; `reach.link` puts all modules' facts together.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from typing import NamedTuple
 
+from tpulint.knowledge.tensors import TENSOR_TYPES
 from tpulint.knowledge.tracing import DEVICE_STRING, ENVIRONMENT_ENTRIES, LIBRARIES, TRACE_ENTRIES, WRAPPERS
 from tpulint.model.names import Names
-from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind
+from tpulint.model.references import default_of, held_functions, method_around, references
+from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind, parameters
+
+_WORD = re.compile(r"[\w.]+")
 
 
 class CallFact(NamedTuple):
@@ -30,7 +29,8 @@ class CallFact(NamedTuple):
 class FunctionFacts(NamedTuple):
     """A function: where it is, what it calls, and its return annotation with qualified names.
 
-    `places` says that it puts something on a device that is not the host's.
+    `places` says that it puts something on a device that is not the host's, `interface` that it is public and
+    takes a tensor by its annotations.
     """
 
     qualname: str
@@ -40,19 +40,22 @@ class FunctionFacts(NamedTuple):
     calls: tuple[CallFact, ...]
     returns: str
     places: bool
+    interface: bool
 
 
 class ClassFacts(NamedTuple):
     """A class: its bases, its methods, and what its attributes hold.
 
     `modules` gives for an attribute the classes that are instantiated for it (the elements, for a
-    `ModuleList` or `Sequential`); `tensors` names parameters and buffers.
+    `ModuleList` or `Sequential`), `functions` references to the functions that it holds; `tensors` names
+    parameters and buffers.
     """
 
     qualname: str
     bases: tuple[str, ...]
     methods: tuple[str, ...]
     modules: dict[str, tuple[str, ...]]
+    functions: dict[str, tuple[str, ...]]
     tensors: tuple[str, ...]
     row: int
     column: int
@@ -88,87 +91,6 @@ class ModuleFacts(NamedTuple):
     enters: bool
 
 
-def references(node: ast.AST, scope: Scope, names: Names, *, depth: int = 0) -> tuple[str, ...]:
-    """What a callee expression may refer to, as references; empty where nobody knows."""
-    path: list[str] = []
-    while True:
-        if isinstance(node, ast.Attribute):
-            path.append(node.attr)
-            node = node.value
-        elif isinstance(node, ast.Subscript):
-            node = node.value
-        else:
-            break
-    tail = ".".join(reversed(path))
-    if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Name) and node.func.id == "super" and tail:
-            return (f"super:{tail}",)
-        made = names.qualified(node.func, scope)
-        return (f"new:{made}:{tail or '__call__'}",) if made is not None else ()
-    if not isinstance(node, ast.Name):
-        return ()
-    if node.id in ("self", "cls") and _method(scope) is not None:
-        return (f"self:{tail}",) if tail else ()
-    found = names.lookup(node.id, scope)
-    if found is not None and depth < 3:
-        owner, bindings = found
-        if node.id in owner.loops:
-            return tuple(
-                _extend(ref, tail)
-                for ref in references(_looped(owner.loops[node.id]), scope, names, depth=depth + 1)
-            )
-        values = [binding.value for binding in bindings if binding.value is not None]
-        if values and len(values) == len(bindings) <= 3 and owner.kind is not ScopeKind.CLASS:
-            refs: list[str] = []
-            for value in values:
-                if isinstance(value, ast.Call):
-                    made = names.qualified(value.func, owner)
-                    if made in WRAPPERS and value.args:
-                        refs.extend(references(value.args[0], owner, names, depth=depth + 1))
-                    elif made is not None:
-                        refs.append(f"new:{made}:{tail or '__call__'}")
-                elif isinstance(value, ast.Attribute | ast.Subscript):
-                    refs.extend(
-                        _extend(ref, tail) for ref in references(value, owner, names, depth=depth + 1)
-                    )
-            if refs:
-                return tuple(refs)
-    qualified = names.qualified(node, scope)
-    if qualified is None:
-        return ()
-    return (f"name:{qualified}.{tail}" if tail else f"name:{qualified}",)
-
-
-def _extend(reference: str, tail: str) -> str:
-    if not tail:
-        return reference
-    if reference.startswith("new:") and reference.endswith(":__call__"):
-        return f"{reference[: -len('__call__')]}{tail}"
-    return f"{reference}.{tail}"
-
-
-def _looped(node: ast.expr) -> ast.expr:
-    """What is iterated over, `enumerate`, `zip`, `reversed` and dictionary views looked through."""
-    while isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Name) and node.args:
-            node = node.args[0]
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("values", "children", "items"):
-            node = node.func.value
-        else:
-            break
-    return node
-
-
-def _method(scope: Scope) -> Scope | None:
-    """The method that a scope is or lies in."""
-    current: Scope | None = scope
-    while current is not None:
-        if current.kind is ScopeKind.FUNCTION and current.owner is not None:
-            return current
-        current = current.parent
-    return None
-
-
 class _Summary:
     """Collects one module's facts."""
 
@@ -180,9 +102,12 @@ class _Summary:
         self.calls: dict[int, dict[CallFact, None]] = {id(scope): {} for scope in index.functions}
         self.roots: list[Root] = []
         self.tensors: dict[str, set[str]] = {}
+        self.own_classes = {f"{name}.{scope.qualname}" for scope in index.classes}
 
     def summarise(self) -> ModuleFacts:
         self._calls()
+        self._methods_at_hand()
+        self._returned()
         self._decorators()
         classes = {scope.qualname: self._class(scope) for scope in self.index.classes}
         exports: dict[str, str] = {}
@@ -250,9 +175,11 @@ class _Summary:
                 self._buffer(node, function)
             head = entry.partition(".")[0] if entry is not None else ""
             calls = self.calls[id(function)]
-            if head not in LIBRARIES:
+            if head not in LIBRARIES or head == self.name.partition(".")[0]:
                 for reference in references(node.func, scope, self.names):
                     calls[CallFact(reference, node.lineno, node.col_offset + 1)] = None
+            if entry in ("builtins.isinstance", "builtins.issubclass"):
+                continue
             for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
                 if argument.__class__ is ast.Attribute or argument.__class__ is ast.Name:
                     self._mention(argument, scope, calls)
@@ -262,11 +189,39 @@ class _Summary:
                         None
                     )
 
+    def _methods_at_hand(self) -> None:
+        """Methods taken from `self` without a call: properties, and what tables and variables hold."""
+        for scope in self.index.functions:
+            method = method_around(scope)
+            owner = method.owner if method is not None else None
+            if owner is None:
+                continue
+            calls = self.calls[id(scope)]
+            called = {call.callee for call in calls}
+            node = scope.node
+            assert isinstance(node, FunctionNode)
+            for attribute in sorted(scope.evidence.get("self", ())):
+                bound = owner.bindings.get(attribute, ())
+                if f"self:{attribute}" not in called and any(isinstance(b.node, FunctionNode) for b in bound):
+                    calls[CallFact(f"self:{attribute}", node.lineno, node.col_offset + 1)] = None
+
+    def _returned(self) -> None:
+        """A nested function that is returned is taken to be called."""
+        for scope in self.index.functions:
+            outer = scope.parent
+            if outer is None or outer.kind is not ScopeKind.FUNCTION or isinstance(scope.node, ast.Lambda):
+                continue
+            body = getattr(outer.node, "body", None)
+            for node in body if isinstance(body, list) else ():
+                if isinstance(node, ast.Return) and getattr(node.value, "id", None) == scope.name:
+                    callee = f"name:{self.name}.{scope.qualname}"
+                    self.calls[id(outer)][CallFact(callee, node.lineno, node.col_offset + 1)] = None
+
     def _mention(self, node: ast.expr, scope: Scope, calls: dict[CallFact, None]) -> None:
         """A function handed to another one is taken to be called by it."""
         if isinstance(node, ast.Name):
             found = self.names.lookup(node.id, scope)
-            if found is None or not any(binding.node is not None for binding in found[1]):
+            if found is None or not any(isinstance(binding.node, FunctionNode) for binding in found[1]):
                 return
         elif not (
             isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
@@ -284,7 +239,7 @@ class _Summary:
             found: tuple[str, ...] = (f"name:{self.name}.{scope.qualname + '.' if inside else ''}{name}",)
         else:
             found = references(node, scope, self.names)
-        method = _method(scope)
+        method = method_around(scope)
         owner = method.owner.qualname if method is not None and method.owner is not None else None
         self.roots.extend(Root(ref, label, owner, place.lineno, place.col_offset + 1) for ref in found)
 
@@ -296,6 +251,10 @@ class _Summary:
             assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and scope.parent is not None
             for decorator in node.decorator_list:
                 inner: ast.expr = decorator
+                for reference in references(decorator, scope.parent, self.names):
+                    if reference.startswith(f"name:{self.name.partition('.')[0]}."):
+                        place = CallFact(reference, decorator.lineno, decorator.col_offset + 1)
+                        self.calls[id(scope)][place] = None
                 if isinstance(inner, ast.Call):
                     partial = self.names.qualified(inner.func, scope.parent) == "functools.partial"
                     inner = inner.args[0] if partial and inner.args else inner.func
@@ -306,7 +265,7 @@ class _Summary:
                     self.roots.append(Root(callee, label, owner, decorator.lineno, decorator.col_offset + 1))
 
     def _buffer(self, node: ast.Call, function: Scope) -> None:
-        method = _method(function)
+        method = method_around(function)
         if (
             method is not None
             and method.owner is not None
@@ -330,6 +289,22 @@ class _Summary:
             tuple(self.calls[id(scope)]),
             returns,
             places,
+            self._interface(scope, returns),
+        )
+
+    def _interface(self, scope: Scope, returns: str) -> bool:
+        node, outer = scope.node, scope.parent
+        if isinstance(node, ast.Lambda) or outer is None or returns == "None":
+            return False
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if outer.kind not in (ScopeKind.MODULE, ScopeKind.CLASS):
+            return False
+        if node.name.startswith("_") and node.name != "__call__":
+            return False
+        return any(
+            argument.annotation is not None
+            and not TENSOR_TYPES.isdisjoint(_WORD.findall(self._annotation(argument.annotation, outer)))
+            for argument in parameters(node)
         )
 
     def _annotation(self, node: ast.expr, scope: Scope) -> str:
@@ -366,11 +341,15 @@ class _Summary:
             if (base := self.names.qualified(_unsubscripted(expression), scope.parent)) is not None
         )
         modules: dict[str, dict[str, None]] = {}
+        functions: dict[str, dict[str, None]] = {}
         tensors = self.tensors.get(scope.qualname, set())
         for attribute, value, place in self.index.attributes:
-            method = _method(place)
+            method = method_around(place)
             if method is None or method.owner is not scope:
                 continue
+            held = held_functions(value, place, self.names)
+            if held:
+                functions.setdefault(attribute, {}).update(dict.fromkeys(held))
             for made in self._made(value, place):
                 if made == "torch.nn.Parameter" or made == "torch.nn.parameter.Parameter":
                     tensors.add(attribute)
@@ -386,19 +365,20 @@ class _Summary:
             bases,
             tuple(methods),
             {name: tuple(made) for name, made in modules.items()},
+            {name: tuple(held) for name, held in functions.items()},
             tuple(sorted(tensors)),
             node.lineno,
             node.col_offset + 1,
         )
 
     def _made(self, value: ast.expr, scope: Scope) -> list[str]:
-        """Classes (by the convention of a capital letter) that an expression instantiates."""
+        """Classes that an expression instantiates: of this file, or by the convention of a capital letter."""
         found: list[str] = []
         for node in ast.walk(value):
             if not isinstance(node, ast.Call):
                 continue
             made = self.names.qualified(node.func, scope) or self._default(node.func, scope)
-            if made is not None and made.rpartition(".")[2][:1].isupper():
+            if made is not None and (made.rpartition(".")[2][:1].isupper() or made in self.own_classes):
                 found.append(made)
         return found
 
@@ -407,17 +387,7 @@ class _Summary:
         function = scope.function
         if not isinstance(node, ast.Name) or function is None or not isinstance(function.node, FunctionNode):
             return None
-        arguments = function.node.args
-        positional = [*arguments.posonlyargs, *arguments.args]
-        defaults = dict(
-            zip([a.arg for a in reversed(positional)], reversed(arguments.defaults), strict=False)
-        )
-        defaults |= {
-            a.arg: default
-            for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-            if default is not None
-        }
-        default = defaults.get(node.id)
+        default = default_of(node.id, function)
         if default is None or function.parent is None:
             return None
         return self.names.qualified(default, function.parent)

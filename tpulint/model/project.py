@@ -1,8 +1,8 @@
-"""The project as a whole: re-exports resolved, classes linearised, and what tracing reaches."""
+"""The project as a whole: re-exports resolved, classes linearised, calls and attributes looked up."""
 
 from __future__ import annotations
 
-from collections import deque
+import enum
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -10,6 +10,19 @@ from tpulint.knowledge.tracing import MODULE_BASES
 from tpulint.model.facts import ClassFacts, FunctionFacts, ModuleFacts
 
 _DEPTH = 12
+
+
+class Certainty(enum.IntEnum):
+    """How sure it is that code is traced, surest first.
+
+    `JIT`: the project jits the root by name. `FORWARD`: the root is the `forward` of a module that nobody in
+    the project jits. `INTERFACE`: the root is a function of a package that takes tensors and is for others
+    to call, jitted or not.
+    """
+
+    JIT = 0
+    FORWARD = 1
+    INTERFACE = 2
 
 
 class Step(NamedTuple):
@@ -20,22 +33,18 @@ class Step(NamedTuple):
     path: str
     row: int
     column: int
-    explicit: bool
+    certainty: Certainty
 
 
 class TracePath(NamedTuple):
-    """The chain from a trace root to a function.
-
-    `explicit` says that the root is jitted by name somewhere; otherwise it is the `forward` of a
-    module that nobody in the project jits.
-    """
+    """The chain from a trace root to a function."""
 
     steps: tuple[Step, ...]
-    explicit: bool
+    certainty: Certainty
 
 
 class ProjectFacts:
-    """What all modules together say; made by `link`, read by everything that judges one file."""
+    """What all modules together say; made by `reach.link`, read by everything that judges one file."""
 
     def __init__(self, modules: Iterable[ModuleFacts]) -> None:
         self.modules: dict[str, ModuleFacts] = {}
@@ -118,7 +127,9 @@ class ProjectFacts:
     def is_module_class(self, name: str) -> bool:
         """Whether a class is a `torch.nn.Module`."""
         return any(
-            base in MODULE_BASES or (base.startswith("torch.nn.") and base[9:10].isupper())
+            base in MODULE_BASES
+            or base.startswith("torch.nn.modules.")
+            or (base.startswith("torch.nn.") and base[9:10].isupper())
             for base in self.mro(self.resolve(name))
         )
 
@@ -136,6 +147,14 @@ class ProjectFacts:
             facts = self.class_(ancestor)
             if facts is not None and name in facts.modules:
                 return tuple(self.resolve(made) for made in facts.modules[name])
+        return ()
+
+    def _held(self, cls: str, name: str) -> tuple[str, ...]:
+        """References to the functions that an attribute holds."""
+        for ancestor in self.mro(cls):
+            facts = self.class_(ancestor)
+            if facts is not None and name in facts.functions:
+                return facts.functions[name]
         return ()
 
     def is_tensor_attribute(self, cls: str, name: str) -> bool:
@@ -167,10 +186,13 @@ class ProjectFacts:
     def _called(self, name: str) -> Iterator[str]:
         if self.function(name) is not None:
             yield name
-        elif self.class_(name) is not None:
-            made = self.method(name, "__init__")
-            if made is not None:
-                yield made
+            return
+        cls, last = (name, "__init__") if self.class_(name) is not None else name.rpartition(".")[::2]
+        if self.class_(cls) is not None:
+            # `Function.apply` of an own autograd function runs its `forward`
+            found = self.method(cls, last) or (self.method(cls, "forward") if last == "apply" else None)
+            if found is not None:
+                yield found
 
     def _path(self, cls: str, path: list[str], *, virtual: bool = False) -> Iterator[str]:
         head, rest = path[0], path[1:]
@@ -186,6 +208,8 @@ class ProjectFacts:
                         yield f"{heir}.{wanted}"
             if found is not None:
                 return
+        for reference in self._held(cls, head) if not rest or rest == ["__call__"] else ():
+            yield from self.callees(reference, cls)
         for made in self.attribute_classes(cls, head):
             if self.class_(made) is not None:
                 yield from self._path(made, rest or ["__call__"])
@@ -246,88 +270,4 @@ class ProjectFacts:
             steps.append(step)
             current = step.caller
         steps.reverse()
-        return TracePath(tuple(steps), steps[0].explicit) if steps else None
-
-
-def link(modules: Iterable[ModuleFacts], trace_roots: Iterable[str] = ()) -> ProjectFacts:
-    """Put all modules' facts together and walk the call graph from the trace roots.
-
-    `trace_roots` are qualified names of functions that are jitted elsewhere.
-    Explicit roots are walked first, so a function that both kinds of root reach counts as jitted.
-    """
-    project = ProjectFacts(modules)
-    waiting: deque[str] = deque()
-
-    def enter(name: str, step: Step) -> None:
-        if name not in project.reach:
-            project.reach[name] = step
-            waiting.append(name)
-
-    def walk() -> None:
-        while waiting:
-            name = waiting.popleft()
-            found = project.split(name)
-            facts = project.function(name)
-            if found is None or facts is None:
-                continue
-            module = found[0]
-            owner = f"{module.name}.{facts.owner}" if facts.owner is not None else _owner(module, facts)
-            explicit = project.reach[name].explicit
-            for call in facts.calls:
-                for callee in project.callees(call.callee, owner):
-                    if callee.rpartition(".")[2] not in ("__init__", "__post_init__"):
-                        enter(
-                            callee,
-                            Step(name, f"`{_short(callee)}`", module.path, call.row, call.column, explicit),
-                        )
-
-    for module in project.modules.values():
-        for root in module.roots:
-            owner = f"{module.name}.{root.owner}" if root.owner is not None else None
-            for name in project.callees(root.callee, owner):
-                enter(
-                    name,
-                    Step(
-                        None,
-                        f"`{_short(name)}`, traced by {root.label}",
-                        module.path,
-                        root.row,
-                        root.column,
-                        explicit=True,
-                    ),
-                )
-    for name in trace_roots:
-        resolved = project.resolve(name)
-        facts = project.function(resolved)
-        split = project.split(resolved)
-        if facts is not None and split is not None:
-            label = f"`{_short(resolved)}`, a trace root by the settings"
-            enter(resolved, Step(None, label, split[0].path, facts.row, facts.column, explicit=True))
-    walk()
-    for module in project.modules.values():
-        for qualname, cls in module.classes.items():
-            name = f"{module.name}.{qualname}"
-            if "forward" in cls.methods and project.is_module_class(name):
-                facts = module.functions[f"{qualname}.forward"]
-                label = f"`{qualname}.forward`, which is traced once the module is jitted"
-                enter(
-                    f"{name}.forward", Step(None, label, module.path, facts.row, facts.column, explicit=False)
-                )
-    walk()
-    return project
-
-
-def _owner(module: ModuleFacts, facts: FunctionFacts) -> str | None:
-    """The class around a function nested in a method."""
-    head = facts.qualname
-    while "." in head:
-        head = head.rpartition(".")[0]
-        outer = module.functions.get(head)
-        if outer is not None and outer.owner is not None:
-            return f"{module.name}.{outer.owner}"
-    return None
-
-
-def _short(name: str) -> str:
-    parts = name.split(".")
-    return ".".join(parts[-2:]) if len(parts) > 1 and parts[-2][:1].isupper() else parts[-1]
+        return TracePath(tuple(steps), steps[0].certainty) if steps else None

@@ -12,6 +12,15 @@ def _names(text: str) -> frozenset[str]:
 #: Methods and functions that read a tensor's value into Python; under jit they need a concrete value.
 READS = _names("item tolist numpy equal allclose is_nonzero")
 
+#: Functions of NumPy that look at their argument's elements.
+NUMPY_OF_VALUES = _names(
+    "array asarray ascontiguousarray sqrt exp log log2 log10 sum mean std var median max min amax amin abs"
+    " absolute clip where concatenate stack round rint floor ceil sin cos tan arctan2 argmax argmin argsort"
+    " sort unique prod cumsum isnan isinf isfinite allclose array_equal maximum minimum norm dot matmul"
+    " einsum isin any all nonzero interp percentile quantile power square sign unravel_index digitize"
+    " searchsorted bincount pad transpose outer cross diff"
+)
+
 #: Results with boolean elements.
 BOOLEAN = _names(
     "eq ne lt le gt ge greater greater_equal less less_equal not_equal isnan isinf isfinite isclose"

@@ -1,0 +1,96 @@
+"""Copy of a tensor to the host in traced code.
+
+## What it does
+
+Flags `.cpu()`, `.numpy()`, `.to("cpu")`, `.to(device)` where the device is known to be the host's, and
+functions of NumPy that are given a tensor, in code that tracing reaches.
+On the host, where they are correct, they are left alone, and so are tensors that already are there.
+
+## Why it matters on TPU
+
+A copy to the host needs the tensor's values, and while tracing there are none:
+`jax.errors.TracerArrayConversionError: The numpy.ndarray conversion method __array__() was called on traced
+array`.
+Outside of `jit` it works, but waits for the device and moves the data through it each time.
+
+## Fix safety
+
+Unsafe: `.cpu()` and `.to("cpu")` are left out, so that the computation stays on the device.
+That is right unless the code after it hands the tensor to something that works on the host alone, such as
+NumPy; where that can be seen there is no fix.
+
+## Without a fix
+
+Do the same with functions of torch, or return the tensor and copy it outside of the traced function; where
+neither is possible, `jax.pure_callback` calls back to the host.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix, Span
+from tpulint.knowledge.tensors import NUMPY_OF_VALUES
+from tpulint.model.kinds import Device, Kind, Static, Tensor, Unknown
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU305", "copy of a tensor to the host in traced code", module=__name__, fix=Applicability.UNSAFE
+)
+
+
+@rule.on(ast.Call, named={"cpu", "numpy"}, traced=True)
+def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
+        return
+    receiver = ctx.kind(call.func.value)
+    surely = receiver.is_traced or (isinstance(receiver, Unknown) and ctx.is_parameter(call.func.value))
+    if not surely or ctx.qualified_name(call.func) is not None:
+        return
+    message = f"`.{call.func.attr}()` copies the tensor to the host, and a tracer has nothing to copy"
+    yield ctx.finding(call, message, _left_out(call, ctx) if call.func.attr == "cpu" else None)
+
+
+@rule.on(ast.Call, named={"to"}, traced=True)
+def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+        return
+    place = next((k.value for k in call.keywords if k.arg == "device"), call.args[0] if call.args else None)
+    if place is None or not _is_host(ctx.kind(place)):
+        return
+    alone = len(call.args) + len(call.keywords) == 1
+    message = f"`.to({ctx.text(place)})` copies the tensor to the host, and a tracer has nothing to copy"
+    yield ctx.finding(call, message, _left_out(call, ctx) if alone else None)
+
+
+@rule.on(ast.Call, named=NUMPY_OF_VALUES, traced=True)
+def handed_to_numpy(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func) or ""
+    if not name.startswith("numpy.") or not any(ctx.kind(argument).is_traced for argument in call.args):
+        return
+    called = ctx.text(call.func)
+    yield ctx.finding(call, f"`{called}` copies the tensor to the host, and a tracer has nothing to copy")
+
+
+def _is_host(kind: Kind) -> bool:
+    if isinstance(kind, Tensor):
+        return kind.is_host
+    return kind in (Device("cpu"), Static("cpu"))
+
+
+def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
+    """The tensor itself, unless what comes next works on the host alone."""
+    assert isinstance(call.func, ast.Attribute)
+    outer = ctx.parent(call)
+    if isinstance(outer, ast.Attribute) and outer.attr in ("numpy", "tolist", "data_ptr", "item"):
+        return None
+    if isinstance(outer, ast.Call) and call in outer.args:
+        name = ctx.qualified_name(outer.func)
+        if name is None or not name.startswith("torch."):
+            return None
+    if isinstance(outer, ast.Assign | ast.Return | ast.Tuple | ast.List | ast.Dict):
+        return None  # where it goes from here is not known
+    end = ctx.span(call.func.value).end
+    edit = ctx.edit(Span(end, ctx.span(call).end), "")
+    return ctx.fix("stay on the device", edit, applicability=Applicability.UNSAFE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import DTYPES
@@ -190,6 +191,8 @@ class Expressions:
         sides = [kind for kind in (left, right) if isinstance(kind, Tensor)]
         dtypes = {kind.dtype for kind in sides}
         dtype = dtypes.pop() if len(dtypes) == 1 else "float" if "float" in dtypes else ""
+        if isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor) and dtypes == {"", "bool"}:
+            dtype = "bool"  # nobody mixes masks with numbers there
         if isinstance(op, ast.Div) or (Static in (type(left), type(right)) and dtype == "bool"):
             dtype = "float" if isinstance(op, ast.Div) else ""
         other = right if isinstance(left, Tensor) else left
@@ -336,7 +339,16 @@ class Expressions:
             return base if isinstance(node.slice, ast.Slice) else base.element
         if isinstance(base, Static):
             return DATA if isinstance(index, Data) else STATIC
-        return base if isinstance(base, Data | Array) else UNKNOWN
+        if isinstance(base, Data | Array):
+            return base
+        # only arrays take several slices at once, and traced code has them as tensors
+        sliced = isinstance(node.slice, ast.Tuple) and any(isinstance(p, ast.Slice) for p in node.slice.elts)
+        return TENSOR if sliced and self.traced else UNKNOWN
+
+    @cached_property
+    def traced(self) -> bool:
+        """Whether tracing reaches this scope."""
+        return self.module.trace_path(self.scope) is not None
 
     # conditions
 
@@ -351,7 +363,7 @@ class Expressions:
             if absorbing in values:
                 return absorbing
             return (not absorbing) if all(value is not None for value in values) else None
-        if self.module.trace_path(self.scope) is None:
+        if not self.traced:
             return None
         target = test.func if isinstance(test, ast.Call) else test
         qualified = self.module.names.qualified(target, self.scope)
@@ -377,6 +389,15 @@ class Expressions:
                     env[name] = NONE
                 elif env.get(name) == NONE:
                     env[name] = UNKNOWN
+            case ast.Compare(
+                left=ast.Attribute(value=ast.Name(id=name), attr="dtype"),
+                ops=[ast.Eq() | ast.NotEq() | ast.Is() | ast.IsNot() as op],
+                comparators=[dtype],
+            ):
+                known = env.get(name)
+                if isinstance(known, Tensor) and isinstance(op, ast.Eq | ast.Is) == truth:
+                    qualified = self.module.names.qualified(dtype, self.scope) or ""
+                    env[name] = replace(known, dtype=DTYPES.get(qualified.removeprefix("torch."), ""))
             case ast.Call(func=func, args=[ast.Name(id=name), *classes]):
                 self._narrow_class(
                     self.module.names.qualified(func, self.scope), name, classes, env, truth=truth

@@ -2,7 +2,7 @@
 
 ## What it does
 
-Flags `x[mask]`, where `mask` is a boolean tensor, in code that tracing reaches, and writes that need to
+Flags `x[mask]`, where `mask` is a boolean tensor, or one of unknown dtype whose name ends in `mask`, in code that tracing reaches, and writes that need to
 know how many places there are (`x[mask] += v`, `x[mask] = y[mask]`, `x[:, mask] = v`).
 `x[mask] = 0.5` traces well and is left alone.
 
@@ -53,7 +53,8 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
 def _is_mask(part: ast.expr, ctx: Context) -> bool:
     kind = ctx.kind(part)
     if isinstance(kind, Tensor):
-        return kind.is_bool
+        name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
+        return kind.is_bool or (kind.certain and not kind.dtype and name.endswith("mask"))
     if isinstance(part, ast.Compare) and not isinstance(part.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
         sides = [ctx.kind(side) for side in (part.left, *part.comparators)]
         return any(side.is_tensor for side in sides) or ctx.is_parameter(part.left)

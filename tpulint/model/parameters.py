@@ -98,21 +98,32 @@ def _is_input(module: Module, scope: Scope, number: int, name: str, defaults: di
     """Whether a parameter is the first of a `forward`, and nothing says that it is a container or a size."""
     if number != 1 or scope.name != "forward" or scope.owner is None or name in defaults:
         return False
-    if not _evidence(scope, name) <= TENSOR_ATTRIBUTES:
+    if not _evidence(scope, name) <= TENSOR_ATTRIBUTES or _is_size_or_container(scope.node, name):
         return False
-    for factory in ("arange", "range"):
-        for call, place in module.index.calls.get(factory, ()):
-            if place.function is scope and any(
-                isinstance(n, ast.Name) and n.id == name for n in ast.walk(call)
-            ):
-                return _mentioned_by_shape(call, name)
-    return True
+    return not any(
+        place.function is scope and not _mentioned_by_shape(call, name)
+        for sized in ("arange", "range", "view")
+        for call, place in module.index.calls.get(sized, ())
+    )
 
 
-def _mentioned_by_shape(call: ast.AST, name: str) -> bool:
-    """Whether a call mentions a name only for its attributes, such as `x.shape`."""
-    plain = {id(n) for n in ast.walk(call) if isinstance(n, ast.Name) and n.id == name}
-    plain -= {id(n.value) for n in ast.walk(call) if isinstance(n, ast.Attribute)}
+def _is_size_or_container(function: ast.AST, name: str) -> bool:
+    """Whether a function unpacks a name, looks into it by a text, or bounds a slice by it."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Tuple()], value=ast.Name(id=found)) if found == name:
+                return True
+            case ast.Subscript(value=ast.Name(id=found), slice=ast.Constant(value=str())) if found == name:
+                return True
+            case ast.Slice() if not _mentioned_by_shape(node, name):
+                return True
+    return False
+
+
+def _mentioned_by_shape(node: ast.AST, name: str) -> bool:
+    """Whether a node mentions a name only for its attributes, such as `x.shape`."""
+    plain = {id(n) for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name}
+    plain -= {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Attribute)}
     return not plain
 
 

@@ -187,9 +187,9 @@ def _method_call(
         return STATIC
     if name in TENSOR_ONLY and METHODS.get(name) == "tensor":
         return Tensor(dtype="bool" if name in BOOLEAN else "")
-    if name in ("any", "all") and isinstance(node.func, ast.Attribute) and self.traced:
-        if isinstance(node.func.value, ast.Compare):  # whose result is an array, then
-            return Tensor("bool", scalar=not arguments and not keywords)
+    compared = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Compare)
+    if name in ("any", "all") and compared and self.traced:  # so the comparison gave an array
+        return Tensor("bool", scalar=not arguments and not keywords)
     return UNKNOWN
 
 

@@ -2,8 +2,9 @@
 
 ## What it does
 
-Flags `x[mask]`, where `mask` is a boolean tensor, or one of unknown dtype whose name ends in `mask`, in code that tracing reaches, and writes that need to
-know how many places there are (`x[mask] += v`, `x[mask] = y[mask]`, `x[:, mask] = v`).
+Flags `x[mask]`, where `mask` is a boolean tensor, or one of unknown dtype whose name ends in `mask`, in code
+that tracing reaches, and writes that need to know how many places there are (`x[mask] += v`,
+`x[mask] = y[mask]`, `x[:, mask] = v`).
 `x[mask] = 0.5` traces well and is left alone.
 
 ## Why it matters on TPU

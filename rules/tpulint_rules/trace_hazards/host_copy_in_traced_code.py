@@ -93,4 +93,4 @@ def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
         return None  # where it goes from here is not known
     end = ctx.span(call.func.value).end
     edit = ctx.edit(Span(end, ctx.span(call).end), "")
-    return ctx.fix("stay on the device", edit, applicability=Applicability.UNSAFE)
+    return ctx.fix("keep the tensor on the device", edit, applicability=Applicability.UNSAFE)

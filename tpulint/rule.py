@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Related, Span
-from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.model.at_hand import names_at_hand
 from tpulint.model.blocks import without_item
 from tpulint.model.guards import caught, only_with_cuda
 from tpulint.model.imports import insertions, missing_imports
 from tpulint.model.kinds import Instance, Kind
 from tpulint.model.module import Module
+from tpulint.model.pending import pending
 from tpulint.model.project import TracePath
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
 from tpulint.model.uses import SIZED_FACTORIES, data_dependent_size
@@ -135,15 +135,9 @@ class Context:
         name = self.module.name
         return "." in name or any(name in found for found in self.module.project.imports.values())
 
-    def serves_otherwise(self, name: str) -> bool:
-        """Whether a name is used here as what is no tensor: called, or for attributes that tensors lack."""
-        scope = self.scope.function or self.module.index.module
-        if not scope.evidence.get(name, set()) <= TENSOR_ATTRIBUTES:
-            return True
-        calls = (
-            call for call, place in self.module.index.nodes[ast.Call] if (place.function or place) is scope
-        )
-        return any(isinstance(call, ast.Call) and is_name(call.func, name) for call in calls)
+    def pending(self, statement: ast.stmt, waits: Callable[[ast.stmt], bool]) -> list[str]:
+        """Names of what the function has started to compute before a statement, and not waited for."""
+        return pending(self.module, self.function_body, statement, self.scope, waits)
 
     def top_level_calls(self, name: str) -> Iterator[ast.Call]:
         """Calls whose callee ends in a name, outside of any function or class."""
@@ -309,14 +303,14 @@ class Context:
         formatted = [outer for outer in self.ancestors(node) if isinstance(outer, ast.JoinedStr)]
         if formatted:
             fix = None
-            if not self._stands_at(span, node):
+            if not self.stands(node):
                 span = self.span(formatted[-1])
         return self.finding_at(span, message, fix, related or self._chain())
 
-    def _stands_at(self, span: Span, node: ast.expr | ast.stmt) -> bool:
-        text = self.module.source.text[span.start : span.end]
+    def stands(self, node: ast.expr | ast.stmt) -> bool:
+        """Whether a node stands where the parser says, which is not so in some f-strings."""
         try:
-            return ast.dump(ast.parse(f"({text}\n)", mode="eval").body) == ast.dump(node)
+            return ast.dump(ast.parse(f"({self.text(node)}\n)", mode="eval").body) == ast.dump(node)
         except (SyntaxError, ValueError):
             return False
 

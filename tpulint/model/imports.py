@@ -52,7 +52,10 @@ def insertions(module: Module, statements: list[str]) -> dict[int, str]:
     newline = module.source.newline
     result = {}
     for offset, texts in lines.items():
-        body = "".join(f"{text}{newline}" for text in texts) + (newline if offset in alone else "")
+        texts.sort(key=lambda text: not _is_standard(text))
+        standard = sum(map(_is_standard, texts)) if offset in alone else 0
+        written = [f"{text}{newline}" for text in texts]
+        body = "".join([*written[:standard], *([newline] if standard else []), *written[standard:]])
         result[offset] = body if _at_line_start(module, offset) else newline + body
     return result
 
@@ -61,8 +64,12 @@ def _order(text: str) -> tuple[bool, str]:
     return text.startswith("from"), text.split()[1].lower()
 
 
+def _is_standard(text: str) -> bool:
+    return text.split()[1].partition(".")[0] in sys.stdlib_module_names
+
+
 def _place(module: Module, text: str) -> tuple[int, bool]:
-    standard = text.split()[1].partition(".")[0] in sys.stdlib_module_names
+    standard = _is_standard(text)
     run = _run(module, standard=standard)
     if not run:
         first = next(

@@ -27,9 +27,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.knowledge.tensors import READS
 from tpulint.model.devices import is_guarded_synchronize
-from tpulint.model.kinds import Several, Tensor, Unknown
+from tpulint.model.kinds import Tensor, Unknown
 from tpulint.model.scopes import FunctionNode, parameters
 from tpulint.rule import Context, Rule
 
@@ -62,7 +61,7 @@ def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:
     whole: ast.stmt = statement
     if isinstance(outer, ast.If) and is_guarded_synchronize(ctx.module, outer, ctx.scope):
         whole = outer
-    names = _pending(whole, ctx) or _arguments(ctx)
+    names = ctx.pending(whole, lambda before: _synchronizes(before, ctx)) or _arguments(ctx)
     imports = ctx.imports("import jax", "import torchax")
     if not names or imports is None:
         return None
@@ -72,59 +71,11 @@ def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
-def _pending(statement: ast.stmt, ctx: Context) -> list[str]:
-    """Names that get a tensor between the last synchronisation, or the function's start, and this one."""
-    names: dict[str, None] = {}
-    for before in _statements(ctx.function_body):
-        if before is statement:
-            break
-        if _synchronizes(before, ctx):
-            names.clear()
-        elif isinstance(before, ast.Assign | ast.AugAssign | ast.AnnAssign):
-            targets = before.targets if isinstance(before, ast.Assign) else [before.target]
-            for target in targets:
-                names.update(dict.fromkeys(_computed(target, before.value, ctx)))
-    return list(names)
-
-
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements in the order of the text, without those of functions inside."""
-    for statement in body:
-        yield statement
-        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            for block in ("body", "orelse", "finalbody"):
-                yield from _statements(getattr(statement, block, []))
-
-
 def _synchronizes(statement: ast.stmt, ctx: Context) -> bool:
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
     name = ctx.qualified_name(statement.value.func)
     return name in ("torch.cuda.synchronize", "torchax.interop.call_jax")
-
-
-def _computed(target: ast.expr, value: ast.expr | None, ctx: Context) -> Iterator[str]:
-    if isinstance(target, ast.Tuple | ast.List):
-        for element in target.elts:
-            yield from _computed(element, value, ctx)
-    elif isinstance(target, ast.Name) and value is not None and not ctx.serves_otherwise(target.id):
-        kind = ctx.kind(value)
-        if isinstance(kind, Tensor) or (isinstance(kind, Unknown | Several) and _may_compute(value, ctx)):
-            yield target.id
-
-
-def _may_compute(value: ast.expr, ctx: Context) -> bool:
-    """Whether an expression of unknown kind could have started work on the device."""
-    if isinstance(value, ast.BinOp):
-        return isinstance(value.op, ast.MatMult)
-    if not isinstance(value, ast.Call):
-        return False
-    if isinstance(value.func, ast.Attribute) and value.func.attr in READS:
-        return False
-    name = ctx.qualified_name(value.func)
-    if name is not None:
-        return name.startswith("torch.") or ctx.module.project.function(name) is not None
-    return isinstance(value.func, ast.Name | ast.Attribute)
 
 
 def _arguments(ctx: Context) -> list[str]:

@@ -1,0 +1,168 @@
+"""Time taken with CUDA events.
+
+## What it does
+
+Flags `torch.cuda.Event(...)` and `torch.Event(...)`.
+What a condition lets run only where there is CUDA is left alone.
+
+## Why it matters on TPU
+
+It raises `RuntimeError: Tried to instantiate dummy base class Event`.
+JAX has no events; the host's clock measures the same once what was computed has been waited for.
+
+## Fix safety
+
+Unsafe: `record()` becomes a reading of `time.perf_counter()` behind a wait for what the function computed
+since the reading before, found by following the assignments, and `elapsed_time` their difference in
+milliseconds.
+Work that nothing in the function names is not waited for, and a tensor on the host among what is waited
+for raises `AssertionError`.
+The first run of a jitted function counts its tracing and compiling too: run it once before.
+
+## Without a fix
+
+Events that are kept in lists or attributes, handed on or used to order work have no fix: read
+`time.perf_counter()` behind `torchax.interop.call_jax(jax.block_until_ready, result)` instead.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.model.scopes import Scope
+from tpulint.rule import Context, Rule, is_name
+
+rule = Rule("TPU202", "time taken with CUDA events", module=__name__, fix=Applicability.UNSAFE)
+
+_EVENTS = frozenset({"torch.Event", "torch.cuda.Event", "torch.cuda.streams.Event"})
+
+
+@rule.on(ast.Call, named={"Event"})
+def event(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name in _EVENTS and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
+        yield ctx.finding(call, f"`{name}` raises without CUDA", _on_the_clock(ctx))
+
+
+def _on_the_clock(ctx: Context) -> Fix | None:
+    """All events of the function replaced by readings of the host's clock."""
+    made, names = _made(ctx)
+    imports = ctx.imports("import time", "import jax", "import torchax")
+    owner = ctx.scope.function.node if ctx.scope.function is not None else ctx.tree
+    if not names or imports is None:
+        return None
+    records: dict[int, ast.stmt] = {}
+    edits: dict[Edit, None] = {ctx.delete(statement): None for statement in made}
+    for node in ast.walk(owner):
+        if not isinstance(node, ast.Name) or node.id not in names or isinstance(node.ctx, ast.Store):
+            continue
+        use = ctx.parent(node)
+        call = ctx.parent(use) if use is not None else None
+        if isinstance(use, ast.Call) and node in use.args:
+            continue  # the end of an `elapsed_time`, which is looked at from its start
+        if not isinstance(use, ast.Attribute) or not isinstance(call, ast.Call) or call.func is not use:
+            return None
+        statement = ctx.statement(call)
+        alone = isinstance(statement, ast.Expr) and statement.value is call
+        if use.attr == "record" and alone:
+            records[id(statement)] = statement
+        elif use.attr == "synchronize" and alone:
+            edits[ctx.delete(statement)] = None
+        elif use.attr == "elapsed_time" and len(call.args) == 1 and ctx.stands(call):
+            if not isinstance(call.args[0], ast.Name) or call.args[0].id not in names:
+                return None
+            edits[_difference(call, node.id, call.args[0].id, ctx)] = None
+        else:
+            return None
+    if _passed_elsewhere(owner, names, ctx):
+        return None
+    waited = False
+    for statement in records.values():
+        pending = ctx.pending(statement, lambda before: id(before) in records or _synchronizes(before, ctx))
+        waited = waited or bool(pending)
+        edits |= dict.fromkeys(_reading(statement, pending, ctx))
+    if not waited:
+        return None
+    title = "read `time.perf_counter()` behind `jax.block_until_ready`"
+    return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
+
+
+def _made(ctx: Context) -> tuple[list[ast.stmt], set[str]]:
+    """The statements of the function that make its events, and the events' names."""
+    made: list[ast.stmt] = []
+    names: set[str] = set()
+    for call, scope in ctx.module.index.calls.get("Event", ()):
+        if not isinstance(call, ast.Call) or not _same_function(scope, ctx.scope):
+            continue
+        statement = ctx.statement(call)
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            return [], set()
+        target, value = statement.targets[0], statement.value
+        targets = target.elts if isinstance(target, ast.Tuple) else [target]
+        values = value.elts if isinstance(value, ast.Tuple) else [value]
+        bound = [one.id for one in targets if isinstance(one, ast.Name)]
+        events = [
+            one for one in values if isinstance(one, ast.Call) and ctx.qualified_name(one.func) in _EVENTS
+        ]
+        if not len(bound) == len(events) == len(targets) == len(values):
+            return [], set()
+        owner = scope.function or ctx.module.index.module
+        if any(len(owner.bindings.get(name, ())) != 1 for name in bound):
+            return [], set()
+        if statement not in made:
+            made.append(statement)
+        names |= set(bound)
+    return made, names
+
+
+def _same_function(one: Scope, other: Scope) -> bool:
+    return one.function is other.function
+
+
+def _passed_elsewhere(owner: ast.AST, names: set[str], ctx: Context) -> bool:
+    """Whether an event is an argument of anything but `elapsed_time`."""
+    return any(
+        isinstance(call, ast.Call)
+        and any(is_name(argument, name) for argument in call.args for name in names)
+        and not (isinstance(call.func, ast.Attribute) and call.func.attr == "elapsed_time")
+        for call in ast.walk(owner)
+    ) or any(child.evidence.keys() & names for child in ctx.scope.children)
+
+
+def _synchronizes(statement: ast.stmt, ctx: Context) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Call)
+        and ctx.qualified_name(statement.value.func) in ("torch.cuda.synchronize", "torchax.interop.call_jax")
+    )
+
+
+def _reading(statement: ast.stmt, pending: list[str], ctx: Context) -> Iterator[Edit]:
+    """The clock is read in the place of `record()`; the synchronisation behind it is not needed any more."""
+    assert isinstance(statement, ast.Expr)
+    record = statement.value
+    assert isinstance(record, ast.Call)
+    assert isinstance(record.func, ast.Attribute)
+    reading = f"{ctx.text(record.func.value)} = time.perf_counter()"
+    if pending:
+        span = ctx.span(statement)
+        source = ctx.module.source
+        before = source.text[source.line_starts[statement.lineno - 1] : span.start]
+        joint = "; " if before.strip() else f"{source.newline}{before}"
+        waited = pending[0] if len(pending) == 1 else f"({', '.join(pending)})"
+        reading = f"torchax.interop.call_jax(jax.block_until_ready, {waited}){joint}{reading}"
+    yield ctx.replace(statement, reading)
+    block = ctx.block(statement)
+    following = block[block.index(statement) + 1 : block.index(statement) + 2]
+    if pending and following and _synchronizes(following[0], ctx):
+        yield ctx.delete(following[0])
+
+
+def _difference(call: ast.Call, start: str, end: str, ctx: Context) -> Edit:
+    outer = ctx.parent(call)
+    right = isinstance(outer, ast.BinOp) and (outer.right is call or isinstance(outer.op, ast.Pow))
+    tight = right or isinstance(outer, ast.UnaryOp | ast.Attribute | ast.Subscript)
+    text = f"({end} - {start}) * 1e3"
+    return ctx.replace(call, f"({text})" if tight else text)

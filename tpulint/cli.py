@@ -18,7 +18,7 @@ import click
 
 from tpulint import __version__
 from tpulint.finding import FileError, Finding
-from tpulint.invocation import Given, UsageError, asked_for
+from tpulint.invocation import Given, UsageError, asked_for, place_asked_for
 from tpulint.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -337,14 +337,33 @@ def rules(output_format: str, color: str) -> None:
 
 
 @cli.command()
-@click.argument("rule", metavar="CODE")
+@click.argument("subjects", nargs=-1, metavar="CODE | [PATH]...")
+@click.option("--at", metavar="FILE:LINE", help="Tell what is believed of a line instead, judged among PATH.")
 @_COLOR
-def explain(rule: str, color: str) -> None:
-    """Show a rule's page; CODE is its code or its name."""
-    from tpulint.report import page
+def explain(subjects: tuple[str, ...], at: str | None, color: str) -> int:
+    """Show a rule's page, or what the model believes of a line and why rules speak or are silent there.
+
+    CODE is a rule's code or its name; PATH is by default the project around FILE.
+    """
     from tpulint.report.paint import paint_for
 
-    page.show(_rule(rule), sys.stdout, paint_for(sys.stdout, color))
+    paint = paint_for(sys.stdout, color)
+    if at is None:
+        if len(subjects) != 1:
+            raise click.UsageError("name one rule, or a line with --at FILE:LINE")
+        from tpulint.report import page
+
+        page.show(_rule(subjects[0]), sys.stdout, paint)
+        return CLEAN
+    path, row, given = place_asked_for(at, subjects)
+    from tpulint.engine.inquiry import InquiryError, inquire
+    from tpulint.report.inquiry import render
+
+    try:
+        _write(render(inquire(path, row, given.files, given.settings), paint))
+    except InquiryError as error:
+        return _finish([FileError(str(path), str(error))], CLEAN)
+    return _finish(given.errors, CLEAN)
 
 
 @cli.command()

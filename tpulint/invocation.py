@@ -34,15 +34,15 @@ class Given:
 def asked_for(
     paths: tuple[str, ...],
     *,
-    stdin_filename: str | None,
-    config: Path | None,
-    isolated: bool,
-    select: tuple[str, ...],
-    ignore: tuple[str, ...],
-    extend_select: tuple[str, ...],
-    exclude: tuple[str, ...],
-    extend_exclude: tuple[str, ...],
-    force_exclude: bool,
+    stdin_filename: str | None = None,
+    config: Path | None = None,
+    isolated: bool = False,
+    select: tuple[str, ...] = (),
+    ignore: tuple[str, ...] = (),
+    extend_select: tuple[str, ...] = (),
+    exclude: tuple[str, ...] = (),
+    extend_exclude: tuple[str, ...] = (),
+    force_exclude: bool = False,
 ) -> Given:
     """The settings of the project that the paths lie in, overlaid by the options, and what to work on."""
     if config is not None and isolated:
@@ -76,6 +76,31 @@ def asked_for(
 
     selection = selected(given, settings)
     return Given(settings, selection.files, None, selection.errors)
+
+
+def place_asked_for(text: str, paths: tuple[str, ...]) -> tuple[Path, int, Given]:
+    """The file and row of `FILE:LINE`, and the project that it is judged in.
+
+    That is what the paths name together with the file, or else all below the nearest folder with a
+    pyproject.toml, or else the file's package.
+    """
+    name, _, row = text.rpartition(":")
+    if not name or not row.isdecimal():
+        raise UsageError(f"`{text}` is not FILE:LINE")
+    path = Path(os.path.abspath(name))
+    if not path.is_file():
+        raise UsageError(f"{name}: no such file")
+    return path, int(row), asked_for((*(paths or (str(_project(path)),)), str(path)))
+
+
+def _project(path: Path) -> Path:
+    for folder in path.parents:
+        if (folder / "pyproject.toml").is_file():
+            return folder
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and (folder.parent / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
 
 
 def _folder(given: list[str]) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tpulint.finding import FileError, Finding, Span
@@ -69,7 +70,7 @@ class Desk:
     def summarise(self, unit: Unit) -> Summary:
         """Parse a file and draw its facts."""
         try:
-            module = _parsed(unit)
+            module = parsed(unit)
             facts = module.facts
         except SyntaxError as error:
             return Summary(finding=_syntax_finding(unit, error))
@@ -89,7 +90,7 @@ class Desk:
         module = self._kept.pop(unit.path, None)
         try:
             if module is None or module.source.encode(module.source.text) != unit.data:
-                module = _parsed(unit)
+                module = parsed(unit)
             module.enter(project)
             findings = _findings(module)
         except (SyntaxError, SourceError) as error:
@@ -106,28 +107,48 @@ class RuleError(Exception):
     """A rule that failed; an internal error."""
 
 
-def _parsed(unit: Unit) -> Module:
+def parsed(unit: Unit) -> Module:
+    """A file, parsed; what `Source.decode` and `Module` raise is the caller's."""
     return Module(Source.decode(unit.path, unit.data), unit.place)
 
 
 def _findings(module: Module) -> tuple[Finding, ...]:
+    found = everything_found(module)
+    suppressions = module.source.suppressions
+    kept = (finding for finding in found if not suppressions or not suppressed(finding, suppressions))
+    return tuple(sorted(kept, key=lambda finding: finding.sort_key))
+
+
+def everything_found(module: Module) -> dict[Finding, None]:
+    """What all rules find in a file, whether a comment suppresses it or not."""
     found: dict[Finding, None] = {}
     for rule in rules():
         for handler in rule.handlers:
-            for node, scope in _places(module, handler):
-                if handler.where is not None and not handler.where(node):
-                    continue
-                if handler.traced and module.trace_path(scope) is None:
-                    continue
-                try:
-                    found.update(dict.fromkeys(handler.check(node, Context(rule, module, scope))))
-                except RecursionError:
-                    raise
-                except Exception as error:
-                    raise RuleError(_failure(rule, node, error)) from error
-    suppressions = module.source.suppressions
-    kept = (finding for finding in found if not suppressions or not _suppressed(finding, suppressions))
-    return tuple(sorted(kept, key=lambda finding: finding.sort_key))
+            for node, scope in candidates(module, handler):
+                if not handler.traced or module.trace_path(scope) is not None:
+                    found.update(dict.fromkeys(asked(rule, handler, node, scope, module)))
+    return found
+
+
+def candidates(module: Module, handler: Handler) -> Iterator[tuple[ast.AST, Scope]]:
+    """The places that a handler wants to see, traced or not."""
+    for place in _places(module, handler):
+        if handler.where is None or handler.where(place[0]):
+            yield place
+
+
+def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Module) -> list[Finding]:
+    """What a handler finds at a place.
+
+    Raises:
+        RuleError: when it fails.
+    """
+    try:
+        return list(handler.check(node, Context(rule, module, scope)))
+    except RecursionError:
+        raise
+    except Exception as error:
+        raise RuleError(_failure(rule, node, error)) from error
 
 
 def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, Scope]]:
@@ -143,7 +164,8 @@ def _failure(rule: Rule, node: ast.AST, error: Exception) -> str:
     return f"internal error: rule {rule.code} failed{place}: {type(error).__name__}: {error}"
 
 
-def _suppressed(finding: Finding, suppressions: dict[int, frozenset[str] | None]) -> bool:
+def suppressed(finding: Finding, suppressions: dict[int, frozenset[str] | None]) -> bool:
+    """Whether a comment on the first or last row of a finding silences it."""
     for row in (finding.location.row, finding.end_location.row):
         if row in suppressions:
             codes = suppressions[row]

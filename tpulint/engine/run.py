@@ -99,18 +99,9 @@ def analyse_units(
     """
     store = cache if cache is not None else MemoryCache()
     tool = tool_digest()
-    summary_keys = {
-        path: key(tool, "facts", path, repr(unit.place), unit.data) for path, unit in units.items()
-    }
-    known = store.get(summary_keys.values())
-    summaries: dict[str, Summary] = {p: known[k] for p, k in summary_keys.items() if k in known}
-    fresh = [unit for path, unit in units.items() if path not in summaries]
     with _Desks(list(units.values()), jobs) as desks:
-        new = dict(desks.summarise(fresh))
-        summaries |= new
-        store.put({summary_keys[path]: summary for path, summary in new.items()})
-        facts = [summaries[path].facts for path in sorted(summaries)]
-        project = link((module for module in facts if module is not None), settings.trace_roots)
+        summaries = _summaries(units, desks, store, tool)
+        project = _linked(summaries, settings)
         digests = visible_digests(project)
         verdict_keys = {}
         for path in units if only is None else only:
@@ -137,6 +128,29 @@ def analyse_units(
         and not settings.ignored_in(finding.path, finding.code, finding.name)
     ]
     return Analysis(wanted, errors, len(units))
+
+
+def linked(
+    units: Mapping[str, Unit], settings: Settings, *, jobs: int | None = None, cache: Cache | None = None
+) -> ProjectFacts:
+    """What files say as one project; those that do not parse say nothing."""
+    store = cache if cache is not None else MemoryCache()
+    with _Desks(list(units.values()), jobs) as desks:
+        return _linked(_summaries(units, desks, store, tool_digest()), settings)
+
+
+def _summaries(units: Mapping[str, Unit], desks: _Desks, store: Cache, tool: str) -> dict[str, Summary]:
+    keys = {path: key(tool, "facts", path, repr(unit.place), unit.data) for path, unit in units.items()}
+    known = store.get(keys.values())
+    summaries: dict[str, Summary] = {path: known[k] for path, k in keys.items() if k in known}
+    new = dict(desks.summarise([unit for path, unit in units.items() if path not in summaries]))
+    store.put({keys[path]: summary for path, summary in new.items()})
+    return summaries | new
+
+
+def _linked(summaries: Mapping[str, Summary], settings: Settings) -> ProjectFacts:
+    facts = (summaries[path].facts for path in sorted(summaries))
+    return link((module for module in facts if module is not None), settings.trace_roots)
 
 
 class _Desks:

@@ -1,0 +1,114 @@
+"""`explain --at` on the real engine and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tpulint.cli import run
+
+MODEL = """\
+import torch
+
+
+def read(x: torch.Tensor):
+    return x.sum().item()
+
+
+def silenced(x: torch.Tensor):
+    return x.sum().item(), x.sum().tolist()  # tpulint: ignore[TPU301]
+"""
+TRAIN = """\
+from torchax.interop import jax_jit
+from model import read, silenced
+jax_jit(read)
+jax_jit(silenced)
+"""
+Explained = Callable[..., str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.tpulint]\n")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "model.py").write_text(MODEL)
+    (tmp_path / "src" / "train.py").write_text(TRAIN)
+    return tmp_path
+
+
+@pytest.fixture
+def explained(folder: Path, capsys: pytest.CaptureFixture[str]) -> Explained:
+    def tell(*arguments: str, code: int = 0) -> str:
+        assert code == run(["explain", "--at", *arguments])
+        captured = capsys.readouterr()
+        return captured.err if code else captured.out
+
+    return tell
+
+
+def test_a_line_is_judged_within_the_project_around_the_file(explained: Explained) -> None:
+    text = explained("src/model.py:5")
+    assert "in `read`; traced:\n    1. src/train.py:3:1 `read`, traced by `torchax.interop.jax_jit`\n" in text
+    assert "x.sum()         tensor without dimensions\n" in text
+    assert "TPU301 item-in-traced-code, column 12: found: " in text
+
+
+def test_a_line_is_judged_among_the_paths_that_are_named(explained: Explained) -> None:
+    text = explained("src/model.py:5", "src/model.py")
+    assert "host code: nothing that is traced reaches it" in text
+    assert "TPU301 item-in-traced-code, column 12: silent: not asked" in text
+    assert "found" in explained("src/model.py:5", "src")
+
+
+def test_what_check_would_not_say_is_told_with_the_reason(explained: Explained, folder: Path) -> None:
+    assert 2 == explained("src/model.py:9").count("found (suppressed by a comment): ")
+    (folder / "pyproject.toml").write_text('[tool.tpulint]\nignore = ["TPU3"]\n')
+    assert "found (deselected by the settings): " in explained("src/model.py:5")
+
+
+def test_without_a_pyproject_the_project_is_the_folder_around_the_file(
+    explained: Explained, folder: Path
+) -> None:
+    (folder / "pyproject.toml").unlink()
+    assert "src/train.py:3:1" in explained("src/model.py:5")
+
+
+def test_without_a_pyproject_the_project_is_the_package_around_the_file(
+    explained: Explained, folder: Path
+) -> None:
+    (folder / "pyproject.toml").unlink()
+    (folder / "src" / "inner").mkdir()
+    (folder / "src" / "__init__.py").touch()
+    (folder / "src" / "inner" / "__init__.py").touch()
+    (folder / "src" / "inner" / "model.py").write_text(MODEL)
+    (folder / "src" / "train.py").write_text(TRAIN.replace("from model", "from .inner.model"))
+    assert "src/train.py:3:1" in explained("src/inner/model.py:5")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["src/gone.py:1"], "src/gone.py: no such file"),
+        (["src:1"], "src: no such file"),
+        (["src/model.py"], "`src/model.py` is not FILE:LINE"),
+        (["src/model.py:x"], "`src/model.py:x` is not FILE:LINE"),
+        (["src/model.py:0"], "src/model.py: there is no line 0: the file has 9"),
+        (["src/model.py:10"], "src/model.py: there is no line 10: the file has 9"),
+        (["src/broken.py:1"], "src/broken.py: the file is not analysed: '(' was never closed (line 1)"),
+        (["src/binary.py:1"], "src/binary.py: holds null bytes, so it is not Python text"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_one_line(
+    explained: Explained, folder: Path, arguments: list[str], complaint: str
+) -> None:
+    (folder / "src" / "broken.py").write_text("x = (1,\n")
+    (folder / "src" / "binary.py").write_bytes(b"\0")
+    assert f"error: {complaint}\n" == explained(*arguments, code=2)
+
+
+def test_a_page_or_a_line_has_to_be_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 2 == run(["explain"])
+    assert "name one rule, or a line with --at FILE:LINE" in capsys.readouterr().err

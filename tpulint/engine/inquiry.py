@@ -1,0 +1,113 @@
+"""One line looked at closely: what is believed of it, what rules say, and why others are silent."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpulint.engine.desk import asked, candidates, everything_found, parsed, suppressed
+from tpulint.engine.run import linked, open_cache, read
+from tpulint.finding import Finding, Location
+from tpulint.model.belief import Belief, LineBelief, belief_of, line_belief, subjects
+from tpulint.model.module import Module
+from tpulint.registry import rules
+from tpulint.settings import Settings
+from tpulint.source import SourceError
+
+
+class InquiryError(Exception):
+    """A line that cannot be looked at; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A finding on the line, and whether a report of `check` would leave it out, and why."""
+
+    finding: Finding
+    suppressed: bool
+    deselected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A place on the line that a rule looked at, or would have if tracing reached it, and left alone.
+
+    `about` is what is believed of the place itself and of the parts that decide.
+    """
+
+    code: str
+    name: str
+    location: Location
+    traced: bool
+    about: tuple[Belief, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """All that is known of one line."""
+
+    path: str
+    row: int
+    line: str
+    belief: LineBelief
+    said: tuple[Said, ...]
+    silences: tuple[Silence, ...]
+
+
+def inquire(path: Path, row: int, files: Sequence[Path], settings: Settings) -> Inquiry:
+    """Look at a line of one file, within the project that all the files make.
+
+    Raises:
+        InquiryError: for a file that cannot be read or parsed, or that has no such line.
+    """
+    units, errors = read(files, None)
+    unit = units.get(str(path))
+    if unit is None:
+        raise InquiryError(next(error.message for error in errors if error.path == str(path)))
+    try:
+        module = parsed(unit)
+    except SyntaxError as error:
+        raise InquiryError(f"the file is not analysed: {error.msg} (line {error.lineno})") from error
+    except SourceError as error:
+        raise InquiryError(str(error)) from error
+    rows = len(module.source.text.splitlines())
+    if not 1 <= row <= rows:
+        raise InquiryError(f"there is no line {row}: the file has {rows}")
+    module.enter(linked(units, settings, cache=open_cache(settings)))
+    said = tuple(_said(module, row, settings))
+    speakers = {one.finding.code for one in said}
+    silences = (silence for silence in _silences(module, row) if silence.code not in speakers)
+    return Inquiry(
+        str(path),
+        row,
+        module.source.line(row),
+        line_belief(module, row),
+        said,
+        tuple(dict.fromkeys(silences)),
+    )
+
+
+def _said(module: Module, row: int, settings: Settings) -> Iterator[Said]:
+    for finding in sorted(everything_found(module), key=lambda finding: finding.sort_key):
+        if finding.location.row <= row <= finding.end_location.row:
+            selected = settings.selects(finding.code, finding.name)
+            ignored = settings.ignored_in(finding.path, finding.code, finding.name)
+            hidden = suppressed(finding, module.source.suppressions)
+            yield Said(finding, hidden, deselected=ignored or not selected)
+
+
+def _silences(module: Module, row: int) -> Iterator[Silence]:
+    for rule in rules():
+        for handler in rule.handlers:
+            for node, scope in candidates(module, handler):
+                if not isinstance(node, ast.expr | ast.stmt) or node.lineno != row:
+                    continue
+                traced = not handler.traced or module.trace_path(scope) is not None
+                if traced and asked(rule, handler, node, scope, module):
+                    continue
+                parts = [node, *subjects(module, node, scope)] if traced else []
+                about = [belief_of(module, part, scope) for part in parts if isinstance(part, ast.expr)]
+                location = module.source.location(module.source.span(node).start)
+                yield Silence(rule.code, rule.name, location, traced, tuple(about))

@@ -1,0 +1,183 @@
+"""What the model believes of one line, told to people who doubt a finding."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tpulint.finding import Location
+from tpulint.model.kinds import UNKNOWN, Instance, Kind, Several, Tensor
+from tpulint.model.module import Module
+from tpulint.model.project import TracePath
+from tpulint.model.scopes import FunctionNode, Scope, parameters
+
+#: Expressions that are worth a word.
+_TOLD = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Compare, ast.BinOp, ast.BoolOp)
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """An expression and what is believed of it.
+
+    `name` is what a plain or dotted name refers to, or the callee of a call. `made_at` gives the rows of the
+    calls that made a tensor on the host. `modules` are the classes in `kind` that are `torch.nn.Module`s.
+    """
+
+    location: Location
+    text: str
+    kind: Kind
+    name: str | None
+    made_at: tuple[int, ...]
+    modules: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class LineBelief:
+    """A line: the function that it lies in (None for none), how tracing gets there, and its expressions."""
+
+    function: str | None
+    chain: TracePath | None
+    expressions: tuple[Belief, ...]
+
+
+def line_belief(module: Module, row: int) -> LineBelief:
+    """What is believed of a row, counted from 1."""
+    around = [scope for scope in module.index.functions if _covers(scope.node, row)]
+    function = max(around, key=lambda scope: scope.qualname.count("."), default=None)
+    told: dict[tuple[str, Kind, str | None], Belief] = {}
+    for belief in sorted(_beliefs(module, row), key=lambda belief: (belief.location, -len(belief.text))):
+        kind = replace(belief.kind, root="") if isinstance(belief.kind, Tensor) else belief.kind
+        told.setdefault((belief.text, kind, belief.name), belief)
+    return LineBelief(
+        function.qualname if function is not None else None,
+        module.trace_path(function) if function is not None else None,
+        tuple(told.values()),
+    )
+
+
+def _beliefs(module: Module, row: int) -> Iterator[Belief]:
+    for scope in module.index.functions:
+        assert isinstance(scope.node, FunctionNode)
+        for argument in parameters(scope.node):
+            flow = module.flow(scope) if argument.lineno == row else None
+            if flow is not None:
+                kind = flow.initial.get(argument.arg, UNKNOWN)
+                yield _belief(module, module.source.span(argument).start, argument.arg, kind, None)
+    for node in _starting(module.source.tree, row):
+        belief = belief_of(module, node, scope_of(module, node))
+        stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        if belief.kind is not UNKNOWN or not (stored or belief.name == belief.text):
+            yield belief
+
+
+def belief_of(module: Module, node: ast.expr, scope: Scope) -> Belief:
+    """What is believed of one expression."""
+    span = module.source.span(node)
+    text = " ".join(module.source.text[span.start : span.end].split())
+    name = module.names.qualified(node.func if isinstance(node, ast.Call) else node, scope)
+    name = module.project.resolve(name) if name is not None else None
+    return _belief(module, span.start, text, module.kind(node, scope), name)
+
+
+def _belief(module: Module, start: int, text: str, kind: Kind, name: str | None) -> Belief:
+    locate = module.source.location
+    origins = kind.origins if isinstance(kind, Tensor) else frozenset()
+    made_at = tuple(sorted({locate(offset).row for offset in origins}))
+    modules = frozenset(cls for cls in _classes(kind) if module.project.is_module_class(cls))
+    return Belief(locate(start), text, kind, name, made_at, modules)
+
+
+def subjects(module: Module, node: ast.AST, scope: Scope) -> list[ast.expr]:
+    """The parts of a node whose kinds decide what a rule thinks of it."""
+    match node:
+        case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
+            return [node.test]
+        case ast.For():
+            return [node.iter]
+        case ast.Subscript():
+            return [node.value, node.slice]
+        case ast.BoolOp():
+            return node.values
+        case ast.Compare():
+            return [node.left, *node.comparators]
+        case ast.UnaryOp():
+            return [node.operand]
+        case ast.Call(func=ast.Attribute(value=receiver)) if module.names.qualified(node.func, scope) is None:
+            return [receiver]
+        case ast.Call():
+            return [*node.args, *(keyword.value for keyword in node.keywords)]
+        case _:
+            return []
+
+
+def scope_of(module: Module, node: ast.expr | ast.stmt) -> Scope:
+    """The scope in which a node's names are looked up."""
+    scope, waiting = module.index.module, [*module.index.module.children]
+    while waiting:
+        inner = waiting.pop()
+        if _opens_around(inner, node):
+            scope, waiting = inner, [*inner.children]
+    return scope
+
+
+def _opens_around(scope: Scope, node: ast.expr | ast.stmt) -> bool:
+    match scope.node:
+        case ast.Lambda(body=body):
+            return _holds(body, body, node)
+        case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body) | ast.ClassDef(body=body):
+            return _holds((_decorators(body[0]) or body)[0], body[-1], node)
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp() as outer:
+            first_iterated = outer.generators[0].iter
+            if outer is node or _holds(first_iterated, first_iterated, node):
+                return False
+            return _holds(outer, outer, node)
+    return False
+
+
+def _holds(first: ast.expr | ast.stmt, last: ast.expr | ast.stmt, node: ast.expr | ast.stmt) -> bool:
+    return (first.lineno, first.col_offset) <= (node.lineno, node.col_offset) and _end(node) <= _end(last)
+
+
+def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    assert node.end_lineno is not None and node.end_col_offset is not None
+    return (node.end_lineno, node.end_col_offset)
+
+
+def _decorators(node: ast.expr | ast.stmt) -> list[ast.expr]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.decorator_list
+    return []
+
+
+def _first_row(node: ast.expr | ast.stmt) -> int:
+    """The row of the first decorator, or else of the node, which begins behind them."""
+    return min([node.lineno, *(decorator.lineno for decorator in _decorators(node))])
+
+
+def _covers(node: ast.AST, row: int) -> bool:
+    return isinstance(node, FunctionNode) and node.lineno <= row <= (node.end_lineno or 0)
+
+
+def _starting(tree: ast.AST, row: int) -> Iterator[ast.expr]:
+    """The expressions worth a word that start on a row; of a dotted name and of what is called, the whole."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.stmt | ast.expr) and not _first_row(node) <= row <= _end(node)[0]:
+            continue
+        if isinstance(node, _TOLD) and node.lineno == row:
+            yield node
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            callee = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+            waiting += [*callee, *node.args, *node.keywords]
+        else:
+            waiting += ast.iter_child_nodes(node)
+
+
+def _classes(kind: Kind) -> Iterator[str]:
+    if isinstance(kind, Instance):
+        yield kind.cls
+    elif isinstance(kind, Several):
+        for item in (kind.element, *(kind.items or ())):
+            yield from _classes(item)

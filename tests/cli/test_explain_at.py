@@ -51,7 +51,8 @@ def explained(folder: Path, capsys: pytest.CaptureFixture[str]) -> Explained:
 
 def test_a_line_is_judged_within_the_project_around_the_file(explained: Explained) -> None:
     text = explained("src/model.py:5")
-    assert "in `read`; traced:\n    1. src/train.py:3:1 `read`, traced by `torchax.interop.jax_jit`\n" in text
+    assert "in `read`; traced, since its root is jitted:\n" in text
+    assert "    1. src/train.py:3:1 `read`, traced by `torchax.interop.jax_jit`\n" in text
     assert "x.sum()         tensor without dimensions\n" in text
     assert "TPU301 item-in-traced-code, column 12: found: " in text
 

@@ -24,7 +24,7 @@ from tpulint.model.kinds import (
     Static,
     Tensor,
 )
-from tpulint.model.project import Step, TracePath
+from tpulint.model.project import Certainty, Step, TracePath
 from tpulint.report.inquiry import kind_words, render
 from tpulint.report.paint import Paint
 
@@ -62,7 +62,7 @@ def test_kinds_in_words(kind: Kind, expected: str) -> None:
 
 
 def test_all_that_is_known_of_a_line(make: Callable[..., Finding], folder: Path) -> None:
-    root = Step(None, "`step`, traced by `jax_jit`", str(folder / "run.py"), 3, 1, explicit=True)
+    root = Step(None, "`step`, traced by `jax_jit`", str(folder / "run.py"), 3, 1, Certainty.JIT)
     values = (
         belief("x", TENSOR),
         belief("torch.zeros(2)", Tensor("float", origins=frozenset({1})), "torch.zeros", (4, 12)),
@@ -73,7 +73,7 @@ def test_all_that_is_known_of_a_line(make: Callable[..., Finding], folder: Path)
         str(folder / "pkg" / "model.py"),
         12,
         "    x = y.item()",
-        LineBelief("step", TracePath((root,), explicit=True), values),
+        LineBelief("step", TracePath((root,), Certainty.JIT), values),
         (Said(make(), suppressed=True, deselected=True), Said(make(), suppressed=False, deselected=False)),
         (
             Silence("TPU302", "python-scalar", Location(12, 7), traced=False, about=()),
@@ -83,7 +83,7 @@ def test_all_that_is_known_of_a_line(make: Callable[..., Finding], folder: Path)
     )
     expected = f"""\
         pkg/model.py:12  x = y.item()
-          in `step`; traced:
+          in `step`; traced, since its root is jitted:
             1. run.py:3:1 `step`, traced by `jax_jit`
 
         values
@@ -101,6 +101,13 @@ def test_all_that_is_known_of_a_line(make: Callable[..., Finding], folder: Path)
           TPU401 mask, column 9: silent: its conditions do not hold
         """
     assert textwrap.dedent(expected) == render(inquiry, PLAIN)
+
+
+@pytest.mark.parametrize("certainty", Certainty)
+def test_how_sure_it_is_that_code_is_traced_is_told(certainty: Certainty, folder: Path) -> None:
+    chain = TracePath((Step(None, "`f`", "a.py", 1, 1, certainty),), certainty)
+    text = render(Inquiry("a.py", 1, "x", LineBelief("f", chain, ()), (), ()), PLAIN)
+    assert f"traced, {'since' if certainty is Certainty.JIT else 'if'} " in text
 
 
 def test_host_code_where_there_is_nothing_to_say(folder: Path) -> None:

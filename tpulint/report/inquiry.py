@@ -7,11 +7,17 @@ from collections.abc import Collection, Iterator
 from tpulint.engine.inquiry import Inquiry, Said, Silence
 from tpulint.model.belief import Belief, LineBelief
 from tpulint.model.kinds import Array, Data, Device, Instance, Kind, Several, Static, Tensor
+from tpulint.model.project import Certainty
 from tpulint.report.excerpt import excerpt
 from tpulint.report.paint import Paint
 from tpulint.report.paths import shown
 
 _DTYPES = {"bool": "boolean tensor", "int": "integer tensor", "float": "floating-point tensor"}
+_CERTAINTY = {
+    Certainty.JIT: "since its root is jitted",
+    Certainty.FORWARD: "if its module is jitted, which the project itself does not do",
+    Certainty.INTERFACE: "if those who call it jit it, which the project itself does not do",
+}
 _LONGEST = 40
 
 
@@ -37,7 +43,7 @@ def _reach(belief: LineBelief, paint: Paint) -> Iterator[str]:
     if belief.chain is None:
         yield f"  {where}; host code: nothing that is traced reaches it"
         return
-    yield f"  {where}; traced:"
+    yield f"  {where}; traced, {_CERTAINTY[belief.chain.certainty]}:"
     for number, step in enumerate(belief.chain.steps, 1):
         yield f"    {number}. {paint.dim(f'{shown(step.path)}:{step.row}:{step.column}')} {step.label}"
 

@@ -1,6 +1,7 @@
 """Time and memory of tpulint on timm, beside a bare `ast.parse` and the other linters, in one run.
 
 `make benchmark`, or `make benchmark BENCHMARK=--quick` to leave out TorchFix and Fixit, which take minutes.
+`make benchmark BENCHMARK=--growth` shows how the cost of `check` grows with the size of a project.
 Every program gets the same tree and says nothing; ratios are to one process that parses the same files.
 """
 
@@ -21,12 +22,18 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".benchmark"
 SUBJECT = "timm==1.0.31"
+LARGE = "transformers==5.23.0"
+#: One file in so many, spread over the project.
+SHARES = (8, 4, 2, 1)
 PEERS = {"ruff": "ruff==0.17.6", "torchfix": "torchfix==0.7.0", "fixit": "fixit==2.2.1"}
+TPULINT = str(Path(sys.executable).parent / "tpulint")
+CHECK = (TPULINT, "check", "--isolated", "--exit-zero", "--quiet")
 # Each tree is dropped before the next is made, which is the cheapest way to parse a folder.
 PARSE = """
 import ast, pathlib, sys
-for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.py")):
-    ast.parse(path.read_bytes())
+for path in map(pathlib.Path, sys.argv[1:]):
+    for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+        ast.parse(file.read_bytes())
 """
 
 
@@ -110,13 +117,13 @@ def _held(pid: int) -> float:
     return pages * os.sysconf("SC_PAGESIZE") / 1024 / 1024
 
 
-def subject() -> Path:
-    """The unpacked sources that everything is measured on."""
-    folder = WORK / SUBJECT.replace("==", "-")
+def subject(requirement: str) -> Path:
+    """The unpacked sources of a package at one version."""
+    folder = WORK / requirement.replace("==", "-")
     if not folder.is_dir():
         downloads = WORK / "downloads"
-        pip(sys.executable, "download", "--no-deps", "--dest", str(downloads), SUBJECT)
-        (wheel,) = downloads.glob(f"{SUBJECT.replace('==', '-')}-*.whl")
+        pip(sys.executable, "download", "--no-deps", "--dest", str(downloads), requirement)
+        (wheel,) = downloads.glob(f"{requirement.replace('==', '-')}-*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
     # A project of its own: Fixit would otherwise obey this repository's .gitignore and read nothing.
@@ -141,23 +148,21 @@ def pip(python: str, *arguments: str) -> None:
 
 def programs(tree: Path, *, quick: bool) -> list[Program]:
     """What is compared, the yardstick first."""
-    tpulint = str(Path(sys.executable).parent / "tpulint")
-    check = [tpulint, "check", "--isolated", "--exit-zero", "--quiet"]
     cache = WORK / ".tpulint_cache"
     one = str(tree / "timm" / "models" / "vision_transformer.py")
     listed = [
         Program("ast.parse, one process", [sys.executable, "-c", PARSE, str(tree)]),
-        Program("tpulint, no cache", [*check, "--no-cache", str(tree)]),
-        Program("tpulint, no cache, -j 1", [*check, "--no-cache", "-j", "1", str(tree)], repeats=3),
+        Program("tpulint, no cache", [*CHECK, "--no-cache", str(tree)]),
+        Program("tpulint, no cache, -j 1", [*CHECK, "--no-cache", "-j", "1", str(tree)], repeats=3),
         Program(
             "tpulint, filling the cache",
-            [*check, str(tree)],
+            [*CHECK, str(tree)],
             3,
             lambda: shutil.rmtree(cache, ignore_errors=True),
         ),
-        Program("tpulint, from the cache", [*check, str(tree)]),
-        Program("tpulint, one file", [*check, "--no-cache", one]),
-        Program("tpulint --version", [tpulint, "--version"]),
+        Program("tpulint, from the cache", [*CHECK, str(tree)]),
+        Program("tpulint, one file", [*CHECK, "--no-cache", one]),
+        Program("tpulint --version", [TPULINT, "--version"]),
         Program("ruff", [peer("ruff"), "check", "--isolated", "--no-cache", "--quiet", str(tree)]),
     ]
     if not quick:
@@ -168,38 +173,87 @@ def programs(tree: Path, *, quick: bool) -> list[Program]:
     return listed
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="leave out TorchFix and Fixit")
-    quick = parser.parse_args().quick
-    WORK.mkdir(exist_ok=True)
-    tree = subject()
-    files = sorted(tree.rglob("*.py"))
-    lines = sum(path.read_bytes().count(b"\n") for path in files)
-    print(f"{SUBJECT}: {len(files)} files, {lines} lines; {os.cpu_count()} processors; ", end="")
-    print(f"Python {sys.version.split()[0]}; {', '.join(PEERS.values())}\n")
-    header = f"{'':28} {'wall s':>8} {'ratio':>7} {'CPU s':>8} {'ratio':>7} {'largest MB':>11} {'all MB':>8}"
-    print(header)
-    yardstick: Run | None = None
-    for program in programs(tree, quick=quick):
-        runs = []
-        for _ in range(program.repeats):
-            program.before()
-            runs.append(execute(program.command))
-        run = Run(*(statistics.median(column) for column in zip(*map(_row, runs), strict=True)))
+def measured(program: Program) -> tuple[Run, float]:
+    """The median of a program's runs, and the most megabytes that it held with all its processes."""
+    runs = []
+    for _ in range(program.repeats):
         program.before()
-        memory = together(program.command) if program.repeats > 1 else float("nan")
-        yardstick = yardstick or run
-        print(
-            f"{program.name:28} {run.wall:8.2f} {run.wall / yardstick.wall:7.2f} {run.cpu:8.2f} "
-            f"{run.cpu / yardstick.cpu:7.2f} {run.largest:11.0f} {memory:8.0f}",
-            flush=True,
-        )
+        runs.append(execute(program.command))
+    run = Run(*(statistics.median(column) for column in zip(*map(_row, runs), strict=True)))
+    program.before()
+    return run, together(program.command) if program.repeats > 1 else float("nan")
 
 
 def _row(run: Run) -> tuple[float, float, float]:
     return (run.wall, run.cpu, run.largest)
+
+
+def figures(run: Run, yardstick: Run, memory: float) -> str:
+    """A row of the table, less its name."""
+    return (
+        f"{run.wall:8.2f} {run.wall / yardstick.wall:7.2f} {run.cpu:8.2f} "
+        f"{run.cpu / yardstick.cpu:7.2f} {run.largest:11.0f} {memory:8.0f}"
+    )
+
+
+FIGURES = f"{'wall s':>8} {'ratio':>7} {'CPU s':>8} {'ratio':>7} {'largest MB':>11} {'all MB':>8}"
+
+
+def compare(requirement: str, *, quick: bool) -> None:
+    """All programs on one project."""
+    tree = subject(requirement)
+    files = sorted(tree.rglob("*.py"))
+    print(f"{requirement}: {len(files)} files, {_lines(files)} lines; {_machine()}; ", end="")
+    print(f"{', '.join(PEERS.values())}\n")
+    print(f"{'':28} {FIGURES}")
+    yardstick: Run | None = None
+    for program in programs(tree, quick=quick):
+        run, memory = measured(program)
+        yardstick = yardstick or run
+        print(f"{program.name:28} {figures(run, yardstick, memory)}", flush=True)
+
+
+def growth(requirement: str) -> None:
+    """`check` without its cache on larger and larger shares of one project's files."""
+    tree = subject(requirement)
+    print(f"{requirement}; {_machine()}; ratios are to ast.parse of the same files in one process\n")
+    print(f"{'files':>7} {'lines':>9} {FIGURES} {'lines/s':>9}")
+    files = sorted(tree.rglob("*.py"))
+    for share in SHARES:
+        chosen = files[::share]
+        names = [str(path) for path in chosen]
+        yardstick, _ = measured(Program("ast.parse", [sys.executable, "-c", PARSE, *names], repeats=1))
+        run, memory = measured(Program("check", [*CHECK, "--no-cache", *names], repeats=3))
+        lines = _lines(chosen)
+        row = f"{len(chosen):7} {lines:9} {figures(run, yardstick, memory)} {lines / run.wall:9.0f}"
+        print(row, flush=True)
+
+
+def _lines(files: Sequence[Path]) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in files)
+
+
+def _machine() -> str:
+    return f"{os.cpu_count()} processors; Python {sys.version.split()[0]}"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="leave out TorchFix and Fixit")
+    parser.add_argument(
+        "--growth",
+        metavar="NAME==VERSION",
+        nargs="?",
+        const=LARGE,
+        help=f"check shares of one project instead, by default of {LARGE}",
+    )
+    options = parser.parse_args()
+    WORK.mkdir(exist_ok=True)
+    if options.growth:
+        growth(options.growth)
+    else:
+        compare(SUBJECT, quick=options.quick)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,108 @@
+"""Handler for the want of CUDA memory.
+
+## What it does
+
+Flags `except torch.cuda.OutOfMemoryError` and `except torch.OutOfMemoryError`, and the search for
+`"out of memory"` in the message of an exception that a handler caught.
+
+## Why it matters on TPU
+
+A TPU that runs out of memory raises `jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while
+trying to allocate`, often when a program is compiled, before it starts.
+That is a `RuntimeError` but no `torch.OutOfMemoryError`, and it says `Out`, not `out`: the handler never
+runs, so the smaller batch is never tried.
+
+## Fix safety
+
+Unsafe: `jax.errors.JaxRuntimeError` is caught as well, which JAX raises for other reasons too, and the
+message is searched for `RESOURCE_EXHAUSTED`, which CUDA's does not have.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding
+from tpulint.rule import Context, Rule, is_name
+
+rule = Rule("TPU209", "handler for the want of CUDA memory", module=__name__, fix=Applicability.UNSAFE)
+
+_ERRORS = frozenset({"torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"})
+_CAUGHT = frozenset(
+    {
+        "builtins.BaseException",
+        "builtins.Exception",
+        "builtins.RuntimeError",
+        "jax.errors.JaxRuntimeError",
+    }
+)
+_TEXT = "out of memory"
+
+
+def _names_error(node: ast.Attribute) -> bool:
+    return node.attr == "OutOfMemoryError"
+
+
+@rule.on(ast.Attribute, where=_names_error)
+def handler(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(node)
+    if name not in _ERRORS:
+        return
+    outer = ctx.parent(node)
+    others = outer.elts if isinstance(outer, ast.Tuple) else []
+    around = ctx.parent(outer) if isinstance(outer, ast.Tuple) else outer
+    if not isinstance(around, ast.ExceptHandler) or _is_caught_too(around, others, ctx):
+        return
+    imports = ctx.imports("import jax")
+    fix = None
+    if imports is not None:
+        both = f"{ctx.text(node)}, jax.errors.JaxRuntimeError"
+        edit = ctx.replace(node, both if others else f"({both})")
+        title = "add `jax.errors.JaxRuntimeError`"
+        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    yield ctx.finding(node, f"`{name}` is never raised on TPU, where `JaxRuntimeError` is", fix)
+
+
+def _is_caught_too(handler: ast.ExceptHandler, others: list[ast.expr], ctx: Context) -> bool:
+    """Whether the handler, or another one of the same `try`, takes JAX's exception."""
+    outer = ctx.parent(handler)
+    types = list(others)
+    for other in outer.handlers if isinstance(outer, ast.Try) else ():
+        if other is not handler and other.type is not None:
+            types += other.type.elts if isinstance(other.type, ast.Tuple) else [other.type]
+    return any(ctx.qualified_name(item) in _CAUGHT for item in types)
+
+
+def _searches(node: ast.Compare) -> bool:
+    return isinstance(node.left, ast.Constant) and _TEXT in str(node.left.value).lower()
+
+
+@rule.on(ast.Compare, where=_searches)
+def message(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(node.left, ast.Constant) or not isinstance(node.ops[0], ast.In | ast.NotIn):
+        return
+    text, inside = str(node.left.value), node.comparators[0]
+    lowered = isinstance(inside, ast.Call) and ast.unparse(inside.func).endswith(".lower")
+    found = text.lower() if lowered else text
+    if found in ("out of memory", "Out of memory") and (lowered or found[0] == "O"):
+        return
+    caught = _exception(node, ctx)
+    uses = any(is_name(part, caught) for part in ast.walk(inside)) if caught is not None else False
+    if not uses or ctx.qualified_name(ast.Name("torch", ast.Load())) != "torch":
+        return
+    wanted = "resource_exhausted" if lowered else "RESOURCE_EXHAUSTED"
+    edit = ctx.replace(node.left, ctx.quoted(wanted, node.left))
+    fix = ctx.fix(f"use `{wanted}`", edit, applicability=Applicability.UNSAFE)
+    said = f"`{text}` is not in the message of a TPU, which says `RESOURCE_EXHAUSTED: Out of memory`"
+    yield ctx.finding(node, said, fix)
+
+
+def _exception(node: ast.expr, ctx: Context) -> str | None:
+    """The name under which the handler around a node has an exception that may be JAX's."""
+    for outer in ctx.ancestors(node):
+        if isinstance(outer, ast.ExceptHandler):
+            types = outer.type.elts if isinstance(outer.type, ast.Tuple) else [outer.type]
+            broad = any(item is not None and ctx.qualified_name(item) in _CAUGHT for item in types)
+            return outer.name if broad else None
+    return None

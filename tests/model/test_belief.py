@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tpulint.engine.run import as_units
-from tpulint.model.belief import line_belief, scope_of
+from tpulint.model.belief import line_belief, scope_of, subjects
 from tpulint.model.module import Module
 from tpulint.model.reach import link
 from tpulint.source import Source
@@ -78,3 +78,25 @@ def test_names_are_those_of_the_callees() -> None:
     assert "builtins.len" == names["len(y)"]
     assert "numpy.pi" == names["np.pi"]
     assert names["y"] is None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("if a > b: pass", ["a > b"]),
+        ("for a in b: pass", ["b"]),
+        ("assert a", ["a"]),
+        ("a and b", ["a", "b"]),
+        ("a < b < c", ["a", "b", "c"]),
+        ("not a", ["a"]),
+        ("a[b]", ["a", "b"]),
+        ("a.to(b, copy=c)", ["a", "b", "c"]),
+        ("torch.full(a, b)", ["a", "b"]),
+        ("a.b", []),
+    ],
+)
+def test_what_decides_over_a_node(line: str, expected: list[str]) -> None:
+    module = entered("net.py", f"import torch\n{line}\n".encode())
+    node: ast.AST = module.source.tree.body[1]
+    node = node.value if isinstance(node, ast.Expr) else node
+    assert expected == [ast.unparse(part) for part in subjects(module, node, module.index.module)]

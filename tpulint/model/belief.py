@@ -103,10 +103,11 @@ def subjects(module: Module, node: ast.AST, scope: Scope) -> list[ast.expr]:
             return [node.left, *node.comparators]
         case ast.UnaryOp():
             return [node.operand]
-        case ast.Call(func=ast.Attribute(value=receiver)) if module.names.qualified(node.func, scope) is None:
-            return [receiver]
-        case ast.Call():
-            return [*node.args, *(keyword.value for keyword in node.keywords)]
+        case ast.Call(func=func):
+            arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+            if isinstance(func, ast.Attribute) and module.names.qualified(func, scope) is None:
+                return [func.value, *arguments]
+            return arguments
         case _:
             return []
 

@@ -71,6 +71,23 @@ def _takes_either(module: Module, call: ast.Call, scope: Scope) -> bool:
     return isinstance(module.kind(call.func.value, scope), Tensor)
 
 
+def length_around(module: Module, node: ast.expr, scope: Scope) -> ast.expr | None:
+    """The expression around a node that says how many elements or rows it has, such as `len(node)`."""
+    outer = module.parent(node, scope)
+    if isinstance(outer, ast.Call) and outer.args == [node]:
+        return outer if module.names.qualified(outer.func, scope) == "builtins.len" else None
+    whole = module.parent(outer, scope) if isinstance(outer, ast.Attribute) else None
+    match whole:
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=0)):
+            return whole
+        case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant(value=0)]):
+            return whole
+        case ast.Call(func=ast.Attribute(attr="numel"), args=[]):
+            return whole
+        case _:
+            return None
+
+
 def converts_dtypes(scope: Scope) -> bool:
     """Whether a function fixes dtypes by hand, so that a tensor in a number's place could promote them."""
     function = scope.function

@@ -2,8 +2,8 @@
 
 ## What it does
 
-Flags `x[mask]`, where `mask` is a boolean tensor, or one of unknown dtype whose name ends in `mask`, in code
-that tracing reaches, and writes that need to know how many places there are (`x[mask] += v`,
+Flags `x[mask]`, where `mask` is a boolean tensor, or one of unknown dtype whose name ends in `mask`, in
+code that tracing reaches, and writes that need to know how many places there are (`x[mask] += v`,
 `x[mask] = y[mask]`, `x[:, mask] = v`).
 `x[mask] = 0.5` traces well and is left alone.
 
@@ -14,15 +14,35 @@ How many elements come out depends on the mask's values, and XLA compiles for fi
 
 ## Fix safety
 
-`x[mask].sum()` and `x[mask].mean()` become a `torch.where` with the shape of `x`.
-The fix is safe where the mask is known to have the shape of `x`, since it was computed from it element by
-element; there is none where that is not known, since a mask with fewer dimensions selects rows.
-A NaN or an infinity outside the mask does not reach the sum.
+What is done with the selected elements one by one is done with all, and `torch.where` keeps those that
+the mask means.
+`x[mask].sum()`, `.mean()`, `.any()` and `.all()`, also of `x[mask] - y[mask]` and the like, become
+reductions over the full shape, and `x[mask] = y[mask]` and `x[mask] += 1` writes of all of `x`.
+A NaN or an infinity outside the mask does not reach the result.
+
+The fix is safe where the mask is known to have the shape of the tensors, since it was computed from them
+element by element.
+It is unsafe
+
+- where that is not known: a mask with fewer dimensions selects rows, and the fixed code raises or
+  broadcasts;
+- where it divides, multiplies tensors or calls functions: an infinity outside the mask then spoils
+  gradients;
+- for `max` and `min` of floating elements: of nothing they raise, and the fixed code gives an infinity;
+- for `len(x[mask])`, `x[mask].numel()` and `x[mask].shape[0]`: a tensor without dimensions takes the
+  number's place, where it only meets tensors in arithmetic;
+- for losses: `F.mse_loss(x[mask], y[mask])` and its relatives divide the sum over the full shape by the
+  number of places; in `F.cross_entropy(logits[mask], labels[mask])` the label -100, which is ignored, takes
+  the place of the others, and the mask has the shape of the labels;
+- for `torch.cat([x[mask], x[~mask]])`, which becomes an index by a stable `argsort`: the mask has one
+  dimension;
+- for `x[:, mask] = 0`: the mask covers all further dimensions of `x`.
 
 ## Without a fix
 
-Keep the full shape and carry the mask along: a masked loss is a sum of `torch.where(mask, loss, 0)`
-divided by `mask.sum()`, a partition is `x[torch.argsort((~mask).to(torch.int32), stable=True)]`.
+Keep the full shape and carry the mask along: what is computed row by row may be computed for all rows,
+and the last step leaves out the others.
+A check such as `x[mask].numel() == y.numel()` belongs outside of the traced function.
 """
 
 from __future__ import annotations
@@ -30,11 +50,28 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.kinds import Tensor
+from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.model.kinds import Static, Tensor
+from tpulint.model.masked import Lifted, lifted
+from tpulint.model.uses import length_around, serves_as_tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU401", "read by a boolean mask in traced code", module=__name__, fix=Applicability.SAFE)
+
+#: What takes the place of the elements that a mask leaves out, so that a reduction ignores them.
+_NEUTRAL = {"sum": "0", "mean": "0", "any": "False", "all": "True"}
+_EXTREMES = {"max": "-inf", "amax": "-inf", "min": "inf", "amin": "inf"}
+#: Losses that work element by element, with the keywords that do not change that.
+_LOSSES = frozenset(
+    {
+        *("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"),
+        *("binary_cross_entropy", "binary_cross_entropy_with_logits"),
+    }
+)
+_SIGNS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
+}  # fmt: skip
 
 
 @rule.on(ast.Subscript, traced=True)
@@ -48,7 +85,11 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     if isinstance(node.ctx, ast.Store) and len(parts) == 1 and not _writes_selection(node, ctx):
         return
     message = "the mask decides how many elements this has, and XLA needs fixed shapes"
-    yield ctx.finding(node, message, _where(node, ctx))
+    if len(parts) > 1:
+        fix = _fill(node, parts, ctx)
+    else:
+        fix = _write(node, ctx) if isinstance(node.ctx, ast.Store) else _read(node, ctx)
+    yield ctx.finding(node, message, fix)
 
 
 def _is_mask(part: ast.expr, ctx: Context) -> bool:
@@ -75,26 +116,172 @@ def _writes_selection(node: ast.Subscript, ctx: Context) -> bool:
     )
 
 
-def _where(node: ast.Subscript, ctx: Context) -> Fix | None:
-    base, mask = ctx.kind(node.value), ctx.kind(node.slice)
-    if (
-        not isinstance(base, Tensor)
-        or not isinstance(mask, Tensor)
-        or not base.root
-        or base.root != mask.root
+def _made(title: str, edit: Edit, ctx: Context, *, safe: bool) -> Fix | None:
+    imports = ctx.imports("import torch")
+    if imports is None:
+        return None
+    return ctx.fix(title, edit, *imports, applicability=Applicability.SAFE if safe else Applicability.UNSAFE)
+
+
+# reads
+
+
+def _read(node: ast.Subscript, ctx: Context) -> Fix | None:
+    whole, found = _widest(node, ctx)
+    if found is None or found.reads[0] is not node:
+        return None  # the first read carries the fix for all
+    return _count(node, ctx) or _reduction(whole, found, node.slice, ctx) or _in_call(node, whole, ctx)
+
+
+def _widest(node: ast.Subscript, ctx: Context) -> tuple[ast.expr, Lifted | None]:
+    """The widest expression around a read that works element by element, and how it reads without mask."""
+    whole: ast.expr = node
+    found = lifted(ctx.module, node, ctx.scope, node.slice)
+    while True:
+        outer = ctx.parent(whole)
+        if isinstance(outer, ast.Attribute):
+            outer = ctx.parent(outer)
+        wider = lifted(ctx.module, outer, ctx.scope, node.slice) if isinstance(outer, ast.expr) else None
+        if wider is None or not wider.reads or not isinstance(outer, ast.expr):
+            return whole, found
+        whole, found = outer, wider
+
+
+def _count(node: ast.Subscript, ctx: Context) -> Fix | None:
+    length = length_around(ctx.module, node, ctx.scope)
+    if length is None or not serves_as_tensor(ctx.module, length, ctx.scope):
+        return None
+    edit = ctx.replace(length, f"torch.count_nonzero({ctx.text(node.slice)})")
+    return _made("count the places", edit, ctx, safe=False)
+
+
+def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> Fix | None:
+    """The fix for `whole.sum()` or `torch.sum(whole)`."""
+    outer = ctx.parent(whole)
+    if isinstance(outer, ast.Attribute):
+        call, name, arguments = ctx.parent(outer), outer.attr, 0
+    else:
+        call, arguments = outer, 1
+        name = (ctx.qualified_name(outer.func) or "") if isinstance(outer, ast.Call) else ""
+        name = name.removeprefix("torch.")
+    if not isinstance(call, ast.Call) or len(call.args) != arguments or call.keywords:
+        return None
+    kind = ctx.kind(whole)
+    dtype = kind.dtype if isinstance(kind, Tensor) else ""
+    if name in ("any", "all") and dtype != "bool":
+        return None
+    neutral = _NEUTRAL.get(name)
+    if name in _EXTREMES and dtype in ("float", ""):
+        neutral = f'float("{_EXTREMES[name]}")'
+    if neutral is None:
+        return None
+    where = ctx.text(mask)
+    code = f"torch.where({where}, {found.text}, {neutral}).{'sum' if name == 'mean' else name}()"
+    if name == "mean":
+        code = ctx.grouped(call, f"{code} / {_held(mask, ctx)}.sum()")
+    safe = found.same_shape and found.plain and name in _NEUTRAL
+    return _made("reduce over the full shape with `torch.where`", ctx.replace(call, code), ctx, safe=safe)
+
+
+def _held(mask: ast.expr, ctx: Context) -> str:
+    return ctx.text(mask) if isinstance(mask, ast.Name) else f"({ctx.text(mask)})"
+
+
+def _in_call(node: ast.Subscript, whole: ast.expr, ctx: Context) -> Fix | None:
+    """The fix for a loss of two selections, or for selections that are put together again."""
+    call = ctx.parent(whole)
+    if isinstance(call, ast.List) and call.elts and call.elts[0] is whole:
+        return _partition(call, ctx)
+    if not isinstance(call, ast.Call) or len(call.args) != 2 or call.keywords or call.args[0] is not whole:
+        return None
+    name = (ctx.qualified_name(call.func) or "").removeprefix("torch.nn.functional.")
+    sides = [lifted(ctx.module, argument, ctx.scope, node.slice) for argument in call.args]
+    first, second = sides
+    if first is None or second is None or not second.reads:
+        return None
+    mask, function = ctx.text(node.slice), ctx.text(call.func)
+    if name in _LOSSES:
+        each = f'{function}({first.text}, {second.text}, reduction="none")'
+        code = ctx.grouped(call, f"torch.where({mask}, {each}, 0).sum() / {_held(node.slice, ctx)}.sum()")
+    elif name == "cross_entropy" and isinstance(node.value, ast.Name | ast.Attribute) and whole is node:
+        rows = f"{first.text}.reshape(-1, {first.text}.shape[-1])"
+        code = f"{function}({rows}, torch.where({mask}, {second.text}, -100).reshape(-1))"
+    else:
+        return None
+    return _made("leave places out of the loss with `torch.where`", ctx.replace(call, code), ctx, safe=False)
+
+
+def _partition(parts: ast.List, ctx: Context) -> Fix | None:
+    """The fix for `torch.cat([a[m], b[n], a[~m], b[~n]])`, which moves what is selected to the front."""
+    call = ctx.parent(parts)
+    if not isinstance(call, ast.Call) or call.args != [parts] or len(parts.elts) % 2:
+        return None
+    along = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+    if ctx.qualified_name(call.func) not in ("torch.cat", "torch.concat") or along not in ({}, {"dim": "0"}):
+        return None
+    half = len(parts.elts) // 2
+    for chosen, others in zip(parts.elts[:half], parts.elts[half:], strict=True):
+        match chosen, others:
+            case (
+                ast.Subscript(value=ast.Name(id=one), slice=ast.Name(id=mask)),
+                ast.Subscript(
+                    value=ast.Name(id=two), slice=ast.UnaryOp(op=ast.Invert(), operand=ast.Name(id=inverted))
+                ),
+            ) if one == two and mask == inverted:
+                pass
+            case _:
+                return None
+    chosen_parts = [part for part in parts.elts[:half] if isinstance(part, ast.Subscript)]
+    values = ", ".join(ctx.text(part.value) for part in chosen_parts)
+    masks = ", ".join(ctx.text(part.slice) for part in chosen_parts)
+    if half > 1:
+        values, masks = f"torch.cat([{values}])", f"torch.cat([{masks}])"
+    code = f"{values}[torch.argsort((~{masks}).int(), stable=True)]"
+    return _made("order by a stable `argsort` of the mask", ctx.replace(call, code), ctx, safe=False)
+
+
+# writes
+
+
+def _write(node: ast.Subscript, ctx: Context) -> Fix | None:
+    """The fix for `x[mask] = value` and `x[mask] += value`."""
+    statement = ctx.parent(node)
+    if not isinstance(statement, ast.Assign | ast.AugAssign) or not isinstance(
+        node.value, ast.Name | ast.Attribute
     ):
         return None
-    method = ctx.parent(node)
-    call = ctx.parent(method) if isinstance(method, ast.Attribute) else None
-    if not isinstance(method, ast.Attribute) or not isinstance(call, ast.Call) or call.args or call.keywords:
+    if isinstance(statement, ast.Assign) and statement.targets != [node]:
         return None
-    imports = ctx.imports("import torch")
-    if imports is None or call.func is not method or method.attr not in ("sum", "mean"):
+    value = lifted(ctx.module, statement.value, ctx.scope, node.slice)
+    target = lifted(ctx.module, node, ctx.scope, node.slice)
+    if value is None or target is None:
         return None
-    values, where = ctx.text(node.value), ctx.text(node.slice)
-    code = f"torch.where({where}, {values}, 0).sum()"
-    if method.attr == "mean":
-        simple = isinstance(node.slice, ast.Name)
-        code += f" / {where if simple else f'({where})'}.sum()"
-        code = ctx.grouped(call, code)
-    return ctx.fix("reduce over the full shape with `torch.where`", ctx.replace(call, code), *imports)
+    base, mask, text, plain = ctx.text(node.value), ctx.text(node.slice), value.text, value.plain
+    if isinstance(statement, ast.AugAssign):
+        sign = _SIGNS.get(type(statement.op))
+        if sign is None:
+            return None
+        tight = isinstance(
+            statement.value, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant
+        )
+        text = f"{base} {sign} {text if tight else f'({text})'}"
+        plain = plain and (sign in "+-" or (sign == "*" and not value.reads))
+    edit = ctx.replace(statement, f"{base}[...] = torch.where({mask}, {text}, {base})")
+    safe = plain and target.same_shape and (value.same_shape or not value.reads)
+    return _made("write the full shape with `torch.where`", edit, ctx, safe=safe)
+
+
+def _fill(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | None:
+    """The fix for `x[..., mask] = number` and `x[:, mask] = number`."""
+    statement = ctx.parent(node)
+    *before, mask = parts
+    texts = {ast.unparse(part) for part in before}
+    if not isinstance(statement, ast.Assign) or statement.targets != [node] or texts not in ({":"}, {"..."}):
+        return None
+    if not isinstance(ctx.kind(statement.value), Static) or not _is_mask(mask, ctx):
+        return None
+    base = ctx.text(node.value)
+    code = f"{base}[...] = {base}.masked_fill({ctx.text(mask)}, {ctx.text(statement.value)})"
+    return _made(
+        "write the full shape with `masked_fill`", ctx.replace(statement, code), ctx, safe=texts == {"..."}
+    )

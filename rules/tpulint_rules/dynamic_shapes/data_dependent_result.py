@@ -49,7 +49,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.model.kinds import Static, Tensor, Unknown
-from tpulint.model.uses import loads, serves_as_tensor
+from tpulint.model.uses import length_around, loads, serves_as_tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -179,26 +179,8 @@ def _flattened(call: ast.expr, ctx: Context) -> ast.expr | None:
     return method if isinstance(method, ast.Call) and method.func is outer else None
 
 
-def _length(places: ast.expr, ctx: Context) -> ast.expr | None:
-    """The expression around places, or different values, that gives how many there are."""
-    outer = ctx.parent(places)
-    if (
-        isinstance(outer, ast.Call)
-        and outer.args == [places]
-        and ctx.qualified_name(outer.func) == "builtins.len"
-    ):
-        return outer
-    if not isinstance(outer, ast.Attribute):
-        return None
-    whole = ctx.parent(outer)
-    text = (
-        ast.unparse(whole)[len(ast.unparse(places)) :] if isinstance(whole, ast.Call | ast.Subscript) else ""
-    )
-    return whole if text in (".shape[0]", ".size(0)", ".numel()") and isinstance(whole, ast.expr) else None
-
-
 def _count(places: ast.expr, mask: ast.expr, ctx: Context) -> Fix | None:
-    length = _length(places, ctx)
+    length = length_around(ctx.module, places, ctx.scope)
     imports = ctx.imports("import torch")
     if length is None or imports is None or not serves_as_tensor(ctx.module, length, ctx.scope):
         return None
@@ -261,7 +243,7 @@ def _plain(call: ast.Call) -> bool:
 
 
 def _different_values(call: ast.Call, values: ast.expr, is_sorted: bool, ctx: Context) -> Fix | None:
-    length = _length(call, ctx)
+    length = length_around(ctx.module, call, ctx.scope)
     imports = ctx.imports("import torch")
     if length is None or imports is None or not serves_as_tensor(ctx.module, length, ctx.scope):
         return None
@@ -288,7 +270,11 @@ def _bins(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
     bins = keywords.get("minlength")
     if imports is None or bins is None or len(operands) > 1 or len(keywords) > 1:
         return None
-    if not isinstance(ctx.kind(bins), Static) or not isinstance(operands[0], ast.Name | ast.Attribute):
+    if (
+        not isinstance(ctx.kind(bins), Static)
+        or isinstance(bins, ast.BoolOp | ast.IfExp)
+        or not isinstance(operands[0], ast.Name | ast.Attribute)
+    ):
         return None
     values = ctx.text(operands[0])
     zeros = f"torch.zeros({ctx.text(bins)}, dtype=torch.int64, device={values}.device)"

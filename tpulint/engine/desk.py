@@ -155,7 +155,9 @@ def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, Scope]]:
     if handler.node is ast.Module:
         return [(module.source.tree, module.index.module)]
     if handler.named:
-        return [place for name in sorted(handler.named) for place in module.index.calls.get(name, ())]
+        aliases = module.index.aliases
+        names = handler.named.union(*(aliases[name] for name in handler.named & aliases.keys()))
+        return [place for name in sorted(names) for place in module.index.calls.get(name, ())]
     return module.index.nodes[handler.node]
 
 

@@ -1,4 +1,4 @@
-"""What each function of `torch.cuda` does on a TPU host, and what takes its place.
+"""What each function of `torch.cuda` and `torch.accelerator` does on a TPU host, and what takes its place.
 
 Measured on torch 2.13.0+cpu, torchax 0.0.14.dev20261026, jax 0.10.2.
 """
@@ -13,6 +13,7 @@ class Effect(StrEnum):
     """What a call comes to, as the end of a sentence about it."""
 
     RAISES = "raises without CUDA"
+    UNLINKED = "raises under torchax"
     NOTHING = "does nothing on TPU"
     ZERO = "is 0 on a TPU host, silently"
     FALSE = "is false on a TPU host, silently"
@@ -75,6 +76,7 @@ CALLS = {
     # devices
     "device_count": CudaCall(Effect.ZERO, "jax.local_device_count()"),
     "current_device": _RAISES,
+    "device": CudaCall(Effect.RAISES, removable=True),
     "set_device": _GONE,
     "init": _GONE_EXACTLY,
     "get_device_name": CudaCall(Effect.RAISES, "jax.local_devices()[0].device_kind"),
@@ -104,19 +106,42 @@ CALLS = {
     ),
 }
 
+#: By the name behind `torch.accelerator.`: its device is torchax's, of which torch knows no more than that.
+ACCELERATOR_CALLS = {
+    "current_device_idx": CudaCall(Effect.UNLINKED),
+    "current_device_index": CudaCall(Effect.UNLINKED),
+    "current_stream": CudaCall(Effect.UNLINKED),
+    "device_index": CudaCall(Effect.UNLINKED, removable=True),
+    "empty_cache": CudaCall(Effect.UNLINKED, removable=True, exact=True),
+    "get_device_capability": CudaCall(Effect.UNLINKED),
+    "get_memory_info": CudaCall(Effect.UNLINKED),
+    "max_memory_allocated": CudaCall(Effect.UNLINKED, CALLS["max_memory_allocated"].instead),
+    "max_memory_reserved": CudaCall(Effect.UNLINKED, CALLS["max_memory_reserved"].instead),
+    "memory_allocated": CudaCall(Effect.UNLINKED, CALLS["memory_allocated"].instead),
+    "memory_reserved": CudaCall(Effect.UNLINKED, CALLS["memory_reserved"].instead),
+    "memory_stats": CudaCall(Effect.UNLINKED, CALLS["memory_stats"].instead),
+    "reset_accumulated_memory_stats": CudaCall(Effect.UNLINKED, removable=True),
+    "reset_peak_memory_stats": CudaCall(Effect.UNLINKED, removable=True),
+    "set_device_idx": CudaCall(Effect.UNLINKED, removable=True),
+    "set_device_index": CudaCall(Effect.UNLINKED, removable=True),
+}
+
 #: Names that more than one module of `torch.cuda` gives.
 _SAME = ("torch.cuda.memory.", "torch.cuda.random.")
+_TABLES = {
+    **{f"torch.cuda.{name}": call for name, call in CALLS.items()},
+    **{f"torch.accelerator.{name}": call for name, call in ACCELERATOR_CALLS.items()},
+}
+#: The last parts of all of these names.
+CALLED = frozenset(CALLS.keys() | ACCELERATOR_CALLS.keys())
 
 
 def cuda_call(qualified: str | None) -> tuple[str, CudaCall] | None:
     """The name under which a function of `torch.cuda` is known, and what is known of it."""
-    if qualified is None or not qualified.startswith("torch.cuda."):
-        return None
     for prefix in _SAME:
-        if qualified.startswith(prefix):
+        if qualified is not None and qualified.startswith(prefix):
             qualified = f"torch.cuda.{qualified.removeprefix(prefix)}"
-    name = qualified.removeprefix("torch.cuda.")
-    return (name, CALLS[name]) if name in CALLS else None
+    return (qualified, _TABLES[qualified]) if qualified is not None and qualified in _TABLES else None
 
 
 #: Switches of `torch.backends` that nothing on TPU reads: an assignment to one can go.

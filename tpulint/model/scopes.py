@@ -130,13 +130,15 @@ INDEXED: tuple[type[ast.AST], ...] = (
 class Index:
     """What the walk found: the scopes, and places by node type and by the last name of a callee."""
 
-    __slots__ = ("attributes", "calls", "classes", "functions", "module", "nodes")
+    __slots__ = ("aliases", "attributes", "calls", "classes", "functions", "module", "nodes")
 
     def __init__(self, module: Scope) -> None:
         self.module = module
         self.nodes: dict[type[ast.AST], list[Place]] = {kind: [] for kind in INDEXED}
         #: Calls by the last identifier of what is called: `x.sum()` and `sum(x)` both under "sum".
         self.calls: dict[str, list[Place]] = {}
+        #: Other names that imports and assignments give to what is called, by its own last identifier.
+        self.aliases: dict[str, set[str]] = {}
         self.functions: list[Scope] = []
         self.classes: list[Scope] = []
         #: Assignments to `self.<name>`: the name, the value, the scope.
@@ -302,6 +304,8 @@ class _Walk:
                 scope.stars.append(base)
             else:
                 scope.bind(alias.asname or alias.name, Binding(target=f"{base}.{alias.name}"))
+                if alias.asname is not None:
+                    self.index.aliases.setdefault(alias.name, set()).add(alias.asname)
 
     def name(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.Name)
@@ -314,6 +318,8 @@ class _Walk:
         for target in node.targets:
             if target.__class__ is ast.Name:
                 scope.bind(target.id, Binding(value=node.value))
+                if node.value.__class__ is ast.Attribute:
+                    self.index.aliases.setdefault(node.value.attr, set()).add(target.id)
             else:
                 self.assigned(target, node.value, scope)
                 self.visit(target, scope)

@@ -222,6 +222,8 @@ def emulation() -> Iterator[OnCpu]:
     _name_the_jax_device()
     for name, replacement in _cuda_replacements().items():
         setattr(torch.cuda, name, replacement)
+    for name in ("synchronize", "empty_cache", "set_device_index", "memory_allocated"):
+        setattr(torch.accelerator, name, _silent())
     for name in ("range_push", "range_pop", "mark"):
         setattr(torch.cuda.nvtx, name, _silent())
     torch.backends.cuda.preferred_linalg_library = _silent()

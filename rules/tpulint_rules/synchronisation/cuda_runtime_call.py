@@ -4,7 +4,8 @@
 
 Flags calls of functions of `torch.cuda` that ask for or manage devices, memory and random numbers, such as
 `torch.cuda.empty_cache()`, `torch.cuda.max_memory_allocated()`, `torch.cuda.set_device(0)`,
-`torch.cuda.device_count()` and `torch.cuda.manual_seed_all(seed)`.
+`torch.cuda.device_count()`, `with torch.cuda.device(0):` and `torch.cuda.manual_seed_all(seed)`, and those
+of `torch.accelerator` that fail under torchax.
 What a condition lets run only where there is CUDA is left alone (but not seeding, since then nothing seeds
 the device), as is what a handler catches, and a count of devices that is only compared:
 `if torch.cuda.device_count() > 1:` is for many GPUs, and false is the right answer.
@@ -14,6 +15,8 @@ the device), as is what a handler catches, and a count of devices that is only c
 Many raise, most of them `AssertionError: Torch not compiled with CUDA enabled`, some
 `AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'` (or `_cuda_resetPeakMemoryStats`), or
 `RuntimeError: PyTorch was compiled without CUDA support`.
+Most of `torch.accelerator`, whose device is torchax's then, raises `RuntimeError: PyTorch is not linked with
+support for jax devices` or fails an assertion of torch's.
 Others answer, and wrongly: memory in use is 0, there are 0 devices, bfloat16 is not supported.
 `torch.cuda.manual_seed` is put off until CUDA starts, which is never: two runs with one seed differ.
 `torch.cuda.empty_cache()` does nothing; XLA's allocator keeps no cache of its own.
@@ -26,7 +29,8 @@ Unsafe otherwise:
 - memory is what JAX reports of its first local device; the peak cannot be reset, so a peak counts from the
   start of the program, and on the CPU backend, which reports nothing, the answer is 0;
 - `torch.cuda.device_count()` counts the devices of this host, and JAX drives all of them from one process;
-- `torch.cuda.set_device` goes: which device holds what is a matter of sharding;
+- `torch.cuda.set_device` and `with torch.cuda.device(...)` go: which device holds what is a matter of
+  sharding;
 - a seed gives torchax the same numbers each time, but not those that CUDA would give;
 - the random state is a JAX key, which `torch.save` does not take.
 
@@ -45,7 +49,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.knowledge.cuda_api import CALLS, CudaCall, Effect, cuda_call
+from tpulint.knowledge.cuda_api import CALLED, CudaCall, Effect, cuda_call
 from tpulint.model.devices import ends_in_device, takes_device
 from tpulint.rule import Context, Rule
 
@@ -56,25 +60,27 @@ rule = Rule(
     fix=Applicability.SAFE,
 )
 
+_FAILS = (Effect.RAISES, Effect.UNLINKED)
 _RANDOM = (Effect.UNSEEDED, Effect.UNRESTORED)
 
 
-@rule.on(ast.Call, named=frozenset(CALLS))
+@rule.on(ast.Call, named=CALLED)
 def runtime_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     known = cuda_call(ctx.qualified_name(call.func))
     if known is None:
         return
-    name, what = known
+    qualified, what = known
+    name = qualified.rpartition(".")[2]
     if _serves_another(call, name, ctx):
         return
-    guarded = ctx.only_with_cuda(call)
+    guarded = what.effect is not Effect.UNLINKED and ctx.only_with_cuda(call)
     if guarded and what.effect not in _RANDOM and not _asked_with_availability(call, name, ctx):
         return
-    if what.effect is Effect.RAISES and ctx.is_caught(call):
+    if what.effect in _FAILS and ctx.is_caught(call):
         return
     if name == "device_count" and _chooses_many_devices(call, ctx):
         return
-    yield ctx.finding(call, f"`torch.cuda.{name}()` {what.effect}", _fix(call, name, what, ctx))
+    yield ctx.finding(call, f"`{qualified}()` {what.effect}", _fix(call, name, what, ctx))
 
 
 def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
@@ -83,10 +89,14 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
     if name == "current_device":
         return _as_device(call, ctx)
     if what.removable:
-        if not alone:
-            return None
         applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
-        return ctx.fix(f"remove `{name}`", ctx.delete(statement), applicability=applicability)
+        item = ctx.parent(call)
+        if alone:
+            return ctx.fix(f"remove `{name}`", ctx.delete(statement), applicability=applicability)
+        if isinstance(item, ast.withitem) and isinstance(statement, ast.With):
+            edits = ctx.unwrap(statement, item)
+            return ctx.fix(f"remove `{name}`", *edits, applicability=applicability) if edits else None
+        return None
     if what.effect in _RANDOM and alone:
         return _random(call, statement, what, ctx)
     if not what.instead or (what.effect in _RANDOM):

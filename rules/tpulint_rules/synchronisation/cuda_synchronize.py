@@ -2,8 +2,8 @@
 
 ## What it does
 
-Flags `torch.cuda.synchronize()`, alone or behind a guard such as `if torch.cuda.is_available():`, and
-`torch.cuda.current_stream().synchronize()`.
+Flags `torch.cuda.synchronize()`, alone or behind a guard such as `if torch.cuda.is_available():`,
+`torch.cuda.current_stream().synchronize()` and `torch.accelerator.synchronize()`.
 
 ## Why it matters on TPU
 
@@ -34,6 +34,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule("TPU201", "`torch.cuda.synchronize()` call", module=__name__, fix=Applicability.UNSAFE)
 
+_EVERYTHING = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
 _STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream")
 
 
@@ -42,13 +43,15 @@ def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not _is_synchronize(call, ctx):
         return
     message = "`torch.cuda.synchronize()` raises without CUDA; behind a guard, times around it are wrong"
+    if ctx.qualified_name(call.func) == "torch.accelerator.synchronize":
+        message = "`torch.accelerator.synchronize()` raises under torchax"
     yield ctx.finding(call, message, _block_until_ready(call, ctx))
 
 
 def _is_synchronize(call: ast.Call, ctx: Context) -> bool:
     name = ctx.qualified_name(call.func)
     if name is not None:
-        return name == "torch.cuda.synchronize"
+        return name in _EVERYTHING
     stream = call.func.value if isinstance(call.func, ast.Attribute) else None
     return isinstance(stream, ast.Call) and ctx.qualified_name(stream.func) in _STREAMS
 
@@ -75,7 +78,7 @@ def _synchronizes(statement: ast.stmt, ctx: Context) -> bool:
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return False
     name = ctx.qualified_name(statement.value.func)
-    return name in ("torch.cuda.synchronize", "torchax.interop.call_jax")
+    return name in (*_EVERYTHING, "torchax.interop.call_jax")
 
 
 def _arguments(ctx: Context) -> list[str]:

@@ -124,6 +124,10 @@ class Context:
         """Whether the project's own code defines a method of an instance."""
         return self.module.project.method(self.module.project.resolve(kind.cls), name) is not None
 
+    def assigned_often(self, kind: Instance, attribute: str) -> bool:
+        """Whether the methods of a class of this file assign to an attribute in more than one place."""
+        return len(self.module.assignments.get((kind.cls, attribute), ())) != 1
+
     @property
     def trace_path(self) -> TracePath | None:
         """The chain by which tracing reaches this place; None for host code."""

@@ -95,7 +95,7 @@ def _named_call(
         return _torch_call(self, node, rest, arguments, keywords)
     if head == "builtins":
         return _builtin_call(name, arguments)
-    if head == "numpy":
+    if head in ("numpy", "scipy"):
         return ARRAY
     if head == "math":
         if any(isinstance(kind, Tensor | Data) for kind in arguments):

@@ -331,7 +331,13 @@ class Expressions:
         if isinstance(base, Tensor):
             parts = index.items if isinstance(index, Several) and index.items is not None else (index,)
             origins = self.meet(base, *parts)
-            return Tensor(base.dtype, origins=origins, certain=base.certain)
+            # one element of a row has no dimensions, and mixes freely; a row of a table does not
+            unsure = bool(origins) and all(isinstance(part, Static) for part in parts)
+            return Tensor(
+                base.dtype,
+                origins=_NOWHERE if unsure else origins,
+                certain=base.certain and not unsure,
+            )
         if isinstance(base, Several):
             if isinstance(index, Static) and isinstance(index.value, int) and base.items is not None:
                 number = int(index.value)

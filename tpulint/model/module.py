@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tpulint.model.facts import ModuleFacts, summarise
 from tpulint.model.flow import Flow
-from tpulint.model.kinds import STATIC, TENSOR, UNKNOWN, Instance, Kind, Several, Tensor
+from tpulint.model.kinds import NONE, STATIC, TENSOR, UNKNOWN, Instance, Kind, Several, Static, Tensor, joined
 from tpulint.model.names import Names
 from tpulint.model.parameters import annotated_kind
 from tpulint.model.project import ProjectFacts, TracePath
+from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope, ScopeKind, index
 from tpulint.source import Source
 
@@ -65,6 +66,7 @@ class Module:
         self._flows.clear()
         self._attributes.clear()
         self._traced.clear()
+        self.__dict__.pop("mixed", None)
 
     def release(self) -> None:
         """Break the cycles between this module's parts, so that its memory is freed with its last user."""
@@ -142,7 +144,41 @@ class Module:
             return Instance(made[0])
         if cls.startswith("torch.nn.") and attribute in ("weight", "bias", "running_mean", "running_var"):
             return TENSOR
+        return self._assigned_kind(cls, attribute)
+
+    def _assigned_kind(self, cls: str, attribute: str) -> Kind:
+        """What the methods of a class of this file assign to an attribute."""
+        for ancestor in self.project.mro(cls):
+            found = self.assignments.get((ancestor, attribute))
+            if found is not None:
+                kind = joined(tuple(self.kind(value, place) for value, place in found))
+                if kind == NONE:
+                    return UNKNOWN  # it is set from elsewhere
+                if isinstance(kind, Static):
+                    return STATIC
+                return replace(kind, root="") if isinstance(kind, Tensor) else kind
         return UNKNOWN
+
+    @cached_property
+    def assignments(self) -> dict[tuple[str, str], list[tuple[ast.expr, Scope]]]:
+        """What is assigned to the attributes of this file's classes, by class and attribute."""
+        found: dict[tuple[str, str], list[tuple[ast.expr, Scope]]] = {}
+        for attribute, value, place in self.index.attributes:
+            method = method_around(place)
+            if method is not None and method.owner is not None:
+                key = (f"{self.name}.{method.owner.qualname}", attribute)
+                found.setdefault(key, []).append((value, place))
+        return found
+
+    @cached_property
+    def mixed(self) -> set[int]:
+        """Offsets of calls, in any code, whose host tensor meets one on the device in traced code."""
+        found: set[int] = set()
+        for scope in self.index.functions:
+            flow = self.flow(scope) if self.trace_path(scope) is not None else None
+            if flow is not None:
+                found |= flow.mixed
+        return found
 
     def returned_kind(self, function: str) -> Kind:
         """The kind that a function of the project returns, as far as its annotation tells."""

@@ -111,7 +111,10 @@ def _named_call(
     resolved = self.module.project.resolve(name)
     if self.module.project.class_(resolved) is not None:
         return Instance(resolved)
-    return self.module.returned_kind(resolved)
+    returned = self.module.returned_kind(resolved)
+    if isinstance(returned, Tensor) and keywords.get("device") in (Device("cpu"), Static("cpu")):
+        return replace(returned, origins=_made_at(self, node))
+    return returned
 
 
 def _torch_call(

@@ -301,11 +301,17 @@ class _Summary:
             return False
         if node.name.startswith("_") and node.name != "__call__":
             return False
+        if any(self._ends_gradients(decorator, outer) for decorator in node.decorator_list):
+            return False  # that is where a program begins to infer, on the host
         return any(
             argument.annotation is not None
             and not TENSOR_TYPES.isdisjoint(_WORD.findall(self._annotation(argument.annotation, outer)))
             for argument in parameters(node)
         )
+
+    def _ends_gradients(self, decorator: ast.expr, scope: Scope) -> bool:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        return self.names.qualified(called, scope) in ("torch.no_grad", "torch.inference_mode")
 
     def _annotation(self, node: ast.expr, scope: Scope) -> str:
         """An annotation as text in which every name is qualified, so that another module can read it."""

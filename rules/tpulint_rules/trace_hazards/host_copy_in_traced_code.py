@@ -11,7 +11,9 @@ On the host, where they are correct, they are left alone, and so are tensors tha
 A copy to the host needs the tensor's values, and while tracing there are none:
 `jax.errors.TracerArrayConversionError: The numpy.ndarray conversion method __array__() was called on traced
 array`.
-Outside of `jit` it works, but waits for the device and moves the data through it each time.
+Outside of `jit` it waits for the device each time, and what comes out is a host tensor, which torchax does
+not mix with its own: `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this
+means there is a mixed math between XLATensor and torch.Tensor`.
 
 ## Fix safety
 

@@ -19,7 +19,7 @@ import click
 from tpulint import __version__
 from tpulint.finding import FileError, Finding
 from tpulint.invocation import Given, UsageError, asked_for, place_asked_for
-from tpulint.settings import SettingsError
+from tpulint.settings import CERTAINTIES, SettingsError
 
 if TYPE_CHECKING:
     from tpulint.fixture import Case
@@ -118,6 +118,12 @@ _INPUT = _all(
     click.option("--exclude", multiple=True, metavar="GLOBS", help="Leave these files and folders out."),
     click.option("--extend-exclude", multiple=True, metavar="GLOBS", help="Leave these out as well."),
     click.option("--force-exclude", is_flag=True, help="Leave excluded files out even where named."),
+    click.option(
+        "--traced",
+        type=click.Choice(CERTAINTIES),
+        help="What counts as traced: what is jitted by name; also what modules do in forward; also functions"
+        " of packages that take tensors.  [default: interface]",
+    ),
     click.option("--config", type=click.Path(path_type=Path), help="Read settings from this pyproject.toml."),
     click.option("--isolated", is_flag=True, help="Read no pyproject.toml."),
     click.option("--stdin-filename", metavar="PATH", help="What to call the text of standard input, `-`."),

@@ -43,6 +43,7 @@ def asked_for(
     exclude: tuple[str, ...] = (),
     extend_exclude: tuple[str, ...] = (),
     force_exclude: bool = False,
+    traced: str | None = None,
 ) -> Given:
     """The settings of the project that the paths lie in, overlaid by the options, and what to work on."""
     if config is not None and isolated:
@@ -63,6 +64,7 @@ def asked_for(
         exclude=globs("--exclude", exclude) if exclude else file.exclude,
         extend_exclude=file.extend_exclude + globs("--extend-exclude", extend_exclude),
         force_exclude=force_exclude or file.force_exclude,
+        traced=traced or file.traced,
         command_line=Selectors(
             select=_commas(select) if select else None,
             ignore=_commas(ignore),

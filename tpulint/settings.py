@@ -47,6 +47,10 @@ DEFAULT_EXCLUDE = (
 )
 
 
+CERTAINTIES = ("jit", "forward", "interface")
+"""What counts as traced, surest first, each with those before it; see `tpulint.model.project.Certainty`."""
+
+
 class SettingsError(Exception):
     """A choice that cannot be followed, in one line that says where it stands and what is accepted."""
 
@@ -62,7 +66,10 @@ class Selectors:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that a run is told from outside; `root` is what patterns are relative to."""
+    """Everything that a run is told from outside.
+
+    `root` is what patterns are relative to, `traced` one of `CERTAINTIES`.
+    """
 
     root: Path = field(default_factory=Path.cwd)
     select: tuple[str, ...] = ("TPU",)
@@ -74,6 +81,7 @@ class Settings:
     respect_gitignore: bool = True
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     trace_roots: tuple[str, ...] = ()
+    traced: str = "interface"
     cache_dir: Path | None = None
     command_line: Selectors = Selectors()
 
@@ -260,6 +268,12 @@ def _string(value: object, where: str) -> str:
     return value
 
 
+def _certainty(value: object, where: str) -> str:
+    if value not in CERTAINTIES:
+        raise SettingsError(f"{where} must be one of {', '.join(map(repr, CERTAINTIES))}, not {value!r}")
+    return str(value)
+
+
 def _per_file(value: object, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise SettingsError(f"{where} must be a table of patterns to lists of rules, not {_kind(value)}")
@@ -278,6 +292,7 @@ _KEYS: Mapping[str, Callable[[object, str], Any]] = {
     "respect-gitignore": _boolean,
     "per-file-ignores": _per_file,
     "trace-roots": _strings,
+    "traced": _certainty,
     "cache-dir": _string,
 }
 

@@ -135,6 +135,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         respect-gitignore = false
         per-file-ignores = { "tests/**" = ["ALL"] }
         trace-roots = ["pkg.model.forward"]
+        traced = "jit"
         cache-dir = ".cache"
         """,
     )
@@ -149,6 +150,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         respect_gitignore=False,
         per_file_ignores=(("tests/**", ("ALL",)),),
         trace_roots=("pkg.model.forward",),
+        traced="jit",
         cache_dir=tmp_path / ".cache",
     )
     assert expected == load(tmp_path)

@@ -13,7 +13,7 @@ from tpulint.engine.cache import Cache, FileCache, MemoryCache, key, tool_digest
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
 from tpulint.engine.places import places
 from tpulint.finding import FileError, Finding
-from tpulint.model.project import ProjectFacts
+from tpulint.model.project import Certainty, ProjectFacts
 from tpulint.model.reach import link
 from tpulint.model.visibility import visible_digests
 from tpulint.settings import Settings
@@ -150,7 +150,8 @@ def _summaries(units: Mapping[str, Unit], desks: _Desks, store: Cache, tool: str
 
 def _linked(summaries: Mapping[str, Summary], settings: Settings) -> ProjectFacts:
     facts = (summaries[path].facts for path in sorted(summaries))
-    return link((module for module in facts if module is not None), settings.trace_roots)
+    modules = (module for module in facts if module is not None)
+    return link(modules, settings.trace_roots, Certainty[settings.traced.upper()])
 
 
 class _Desks:

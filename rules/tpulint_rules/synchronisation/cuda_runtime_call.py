@@ -73,7 +73,9 @@ def runtime_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = qualified.rpartition(".")[2]
     if _serves_another(call, name, ctx):
         return
-    guarded = what.effect is not Effect.UNLINKED and ctx.only_with_cuda(call)
+    if name in ("device", "device_index") and not isinstance(ctx.parent(call), ast.withitem):
+        return  # made, and not entered: it does nothing, with CUDA or without
+    guarded = ctx.only_with_cuda(call)
     if guarded and what.effect not in _RANDOM and not _asked_with_availability(call, name, ctx):
         return
     if what.effect in _FAILS and ctx.is_caught(call):

@@ -47,7 +47,10 @@ def lifted(module: Module, node: ast.expr, scope: Scope, mask: ast.expr) -> Lift
     text = module.source.text[start : module.source.span(node).end]
     for read in sorted(reads, key=lambda item: -module.source.span(item).start):
         whole, base = module.source.span(read), module.source.span(read.value)
-        text = text[: base.end - start] + text[whole.end - start :]
+        tensor = module.source.text[base.start : base.end]
+        if whole.start < base.start:  # in parentheses
+            tensor = f"({tensor})"
+        text = text[: whole.start - start] + tensor + text[whole.end - start :]
     kind = module.kind(mask, scope)
     root = kind.root if isinstance(kind, Tensor) and kind.is_bool else ""
     same = bool(root) and all(_root(module, read.value, scope) == root for read in reads)

@@ -36,6 +36,7 @@ It is unsafe
   the place of the others, and the mask has the shape of the labels;
 - for `torch.cat([x[mask], x[~mask]])`, which becomes an index by a stable `argsort`: the mask has one
   dimension;
+- for `x[mask].sum(0)` and `x[mask].mean(0)`: `x` has two dimensions and the mask one;
 - for `x[:, mask] = 0`: the mask covers all further dimensions of `x`.
 
 ## Without a fix
@@ -164,7 +165,12 @@ def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> 
         call, arguments = outer, 1
         name = (ctx.qualified_name(outer.func) or "") if isinstance(outer, ast.Call) else ""
         name = name.removeprefix("torch.")
-    if not isinstance(call, ast.Call) or len(call.args) != arguments or call.keywords:
+    if not isinstance(call, ast.Call):
+        return None
+    along = [ast.unparse(argument) for argument in (*call.args[arguments:], *call.keywords)]
+    if along in (["0"], ["dim=0"]) and name in ("sum", "mean"):
+        return _rows(call, name, found, mask, ctx)
+    if len(call.args) != arguments or along:
         return None
     kind = ctx.kind(whole)
     dtype = kind.dtype if isinstance(kind, Tensor) else ""
@@ -181,6 +187,14 @@ def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> 
         code = ctx.grouped(call, f"{code} / {_held(mask, ctx)}.sum()")
     safe = found.same_shape and found.plain and name in _NEUTRAL
     return _made("reduce over the full shape with `torch.where`", ctx.replace(call, code), ctx, safe=safe)
+
+
+def _rows(call: ast.Call, name: str, found: Lifted, mask: ast.expr, ctx: Context) -> Fix | None:
+    """The fix for `x[mask].sum(0)`, a sum of rows."""
+    code = f"torch.where({_held(mask, ctx)}[:, None], {found.text}, 0).sum(0)"
+    if name == "mean":
+        code = ctx.grouped(call, f"{code} / {_held(mask, ctx)}.sum()")
+    return _made("reduce over all rows with `torch.where`", ctx.replace(call, code), ctx, safe=False)
 
 
 def _held(mask: ast.expr, ctx: Context) -> str:
@@ -279,6 +293,8 @@ def _fill(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | Non
     if not isinstance(statement, ast.Assign) or statement.targets != [node] or texts not in ({":"}, {"..."}):
         return None
     if not isinstance(ctx.kind(statement.value), Static) or not _is_mask(mask, ctx):
+        return None
+    if not isinstance(node.value, ast.Name | ast.Attribute):
         return None
     base = ctx.text(node.value)
     code = f"{base}[...] = {base}.masked_fill({ctx.text(mask)}, {ctx.text(statement.value)})"

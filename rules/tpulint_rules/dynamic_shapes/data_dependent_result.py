@@ -5,6 +5,8 @@
 Flags `nonzero`, `argwhere`, `torch.where` of a condition alone, `unique`, `unique_consecutive`,
 `masked_select`, `bincount`, `torch.combinations`, `one_hot` without a number of classes and
 `repeat_interleave` by a tensor without `output_size`, in code that tracing reaches.
+Also `torch.repeat_interleave` with `output_size`, which the method takes on torchax and the function does
+not: `TypeError: repeat_interleave() got an unexpected keyword argument 'output_size'`.
 `count_nonzero`, `torch.where` with three arguments and `one_hot(x, 10)` have fixed shapes and are left
 alone.
 
@@ -18,7 +20,8 @@ specified`.
 ## Fix safety
 
 Safe: `x[torch.where(mask)] = 0` becomes `x[mask] = 0`, `masked_select(x, mask).sum()` a sum over
-`torch.where`, and `torch.combinations` an index by `torch.triu_indices`.
+`torch.where`, `torch.combinations` in pairs an index by `torch.triu_indices`, and
+`torch.repeat_interleave` with `output_size` a method call.
 
 Unsafe:
 
@@ -47,7 +50,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
+from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.model.kinds import Static, Tensor, Unknown
 from tpulint.model.uses import length_around, loads, serves_as_tensor
 from tpulint.rule import Context, Rule
@@ -76,6 +79,22 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         name, operands = found
         message = f"the values decide how many elements `{name}` gives, and XLA needs fixed shapes"
         yield ctx.finding(call, message, _fix(call, operands, ctx))
+
+
+@rule.on(ast.Call, named={"repeat_interleave"}, traced=True)
+def known_length(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    keywords = {keyword.arg for keyword in call.keywords}
+    if "output_size" not in keywords or ctx.qualified_name(call.func) != "torch.repeat_interleave":
+        return
+    fix = None
+    if len(call.args) > 1 or "repeats" in keywords:
+        first = call.args[0]
+        rest = Span(ctx.span(first).end, ctx.span(call).end)
+        arguments = ctx.module.source.text[rest.start : rest.end].lstrip(", \r\n\t")
+        if not arguments.startswith(")"):  # of parentheses around the tensor
+            edit = ctx.replace(call, f"{ctx.operand(first)}.repeat_interleave({arguments}")
+            fix = ctx.fix("use the method, which does", edit)
+    yield ctx.finding(call, "`torch.repeat_interleave` takes no `output_size` on torchax", fix)
 
 
 def _operation(call: ast.Call, ctx: Context) -> tuple[str, list[ast.expr]] | None:
@@ -284,7 +303,8 @@ def _bins(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
 
 def _pairs(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
     imports = ctx.imports("import torch")
-    if imports is None or len(operands) > 1 or call.keywords or not isinstance(operands[0], ast.Name):
+    in_pairs = not call.keywords and [ast.unparse(operand) for operand in operands[1:]] in ([], ["2"])
+    if imports is None or not in_pairs or not isinstance(operands[0], ast.Name):
         return None
     values = operands[0].id
     size = f"len({values})"

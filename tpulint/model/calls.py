@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 _TAKE_SIZES = frozenset(
     {"view", "reshape", "expand", "repeat", "broadcast_to", "tile", "unflatten", "narrow"}
 )
-_HOST = (Device("cpu"), Static("cpu"), NONE)
+_ON_HOST = (Device("cpu"), Static("cpu"))
+_HOST = (*_ON_HOST, NONE)
 _PYTHON_SCALARS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.complex"})
 _STATIC_BUILTINS = frozenset(
     f"builtins.{name}"
@@ -112,7 +113,7 @@ def _named_call(
     if self.module.project.class_(resolved) is not None:
         return Instance(resolved)
     returned = self.module.returned_kind(resolved)
-    if isinstance(returned, Tensor) and keywords.get("device") in (Device("cpu"), Static("cpu")):
+    if isinstance(returned, Tensor) and keywords.get("device") in _ON_HOST:
         return replace(returned, origins=_made_at(self, node))
     return returned
 
@@ -166,7 +167,7 @@ def _method_call(
         if name in READS:
             return ARRAY if name == "numpy" else DATA
         if name in ("to", "cuda", "type_as", "type", "xpu"):
-            return _moved(base, name, arguments, keywords)
+            return _moved(self, node, base, arguments, keywords)
         if name == "dim":
             return STATIC
         word = METHODS.get(name)
@@ -273,7 +274,13 @@ def _declared(keywords: dict[str | None, Kind], fallback: str) -> str:
     return fallback if kind is None else ""
 
 
-def _moved(base: Tensor, name: str, arguments: list[Kind], keywords: dict[str | None, Kind]) -> Kind:
+def _moved(
+    self: Expressions,
+    node: ast.Call,
+    base: Tensor,
+    arguments: list[Kind],
+    keywords: dict[str | None, Kind],
+) -> Kind:
     """The result of `.to(...)` and its relatives: another dtype, another place, or both."""
     dtype, origins = _declared(keywords, base.dtype), base.origins
     for kind in arguments[:2]:
@@ -284,13 +291,15 @@ def _moved(base: Tensor, name: str, arguments: list[Kind], keywords: dict[str | 
         elif isinstance(kind, Static) and isinstance(kind.value, bool):
             continue
         else:
-            origins = frozenset()
+            origins = _made_at(self, node) if kind in _ON_HOST else frozenset()
             dtype = (
                 dtype
                 if isinstance(kind, Device) or (isinstance(kind, Static) and kind.value is not ...)
                 else ""
             )
-    if "device" in keywords or name == "cuda":
+    if "device" in keywords:
+        origins = _made_at(self, node) if keywords["device"] in _ON_HOST else frozenset()
+    elif isinstance(node.func, ast.Attribute) and node.func.attr == "cuda":
         origins = frozenset()
     return replace(base, dtype=dtype, origins=origins)
 

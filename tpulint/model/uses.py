@@ -158,7 +158,10 @@ SIZED_FACTORIES = {
 
 
 def data_dependent_size(module: Module, call: ast.Call, scope: Scope) -> ast.expr | None:
-    """The argument that gives a factory of torch a size from a tensor's value, if one does."""
+    """The argument that gives a factory of torch a size from a tensor's value, if one does.
+
+    A value that was read out before is not meant: the reading is what fails.
+    """
     name = (module.names.qualified(call.func, scope) or "").removeprefix("torch.")
     if name not in SIZED_FACTORIES:
         return None
@@ -172,12 +175,15 @@ def data_dependent_size(module: Module, call: ast.Call, scope: Scope) -> ast.exp
         parts = argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument]
         for part in parts:
             kind = module.kind(part, scope)
-            if isinstance(kind, Data) or kind.is_traced:
-                return part
-            if (
-                isinstance(part, ast.Call)
-                and isinstance(part.func, ast.Attribute)
-                and part.func.attr == "item"
-            ):
+            if kind.is_traced or (isinstance(kind, Data) and _reads(part)):
                 return part
     return None
+
+
+def _reads(node: ast.expr) -> bool:
+    """Whether an expression itself reads a tensor's value into Python."""
+    called = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
+    return any(
+        func.attr in READS if isinstance(func, ast.Attribute) else getattr(func, "id", "") in ("int", "float")
+        for func in called
+    )

@@ -83,6 +83,8 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not any(_is_mask(part, ctx) for part in parts):
         return
+    if base.is_host and not any(ctx.kind(part).is_traced for part in parts):
+        return  # all of it happens on the host
     if isinstance(node.ctx, ast.Store) and len(parts) == 1 and not _writes_selection(node, ctx):
         return
     message = "the mask decides how many elements this has, and XLA needs fixed shapes"

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tpulint.finding import Applicability, Edit, Finding, Fix, Related, Span
 from tpulint.model.at_hand import names_at_hand
 from tpulint.model.blocks import without_item
-from tpulint.model.guards import caught, only_with_cuda
-from tpulint.model.imports import insertions, missing_imports
+from tpulint.model.guards import caught, only_with_cuda, optional
+from tpulint.model.imports import first_import, insertions, missing_imports, respelled
 from tpulint.model.kinds import Instance, Kind
 from tpulint.model.module import Module
 from tpulint.model.pending import pending
 from tpulint.model.project import TracePath
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
-from tpulint.model.uses import SIZED_FACTORIES, data_dependent_size
+from tpulint.model.uses import SIZED_FACTORIES, data_dependent_size, loads
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -201,6 +201,33 @@ class Context:
         """Whether a node is reached only where there is CUDA, which is nowhere on a TPU host."""
         return only_with_cuda(self.module, node, self.scope)
 
+    def is_optional(self, statement: ast.stmt) -> bool:
+        """Whether an import may fail, or may not be come to at all, and the code goes on without it."""
+        return optional(self.module, statement, self.scope)
+
+    def is_needed_first(self, statement: ast.stmt, package: str) -> bool:
+        """Whether a statement is the file's first import of a package that it does not go on without."""
+        return first_import(self.module, package) is statement
+
+    def respelled(self, statement: ast.ImportFrom, alias: ast.alias, target: str) -> Edit:
+        """The edit that imports one name of a statement from elsewhere, under the name that it had."""
+        source, span = self.module.source, self.span(statement)
+        start = source.line_starts[source.location(span.start).row - 1]
+        before = source.text[start : span.start]
+        indent = before if not before.strip() else ""
+        return self.edit(span, respelled(statement, alias, target, indent, source.newline))
+
+    def loads(self, name: str) -> Iterator[ast.Name]:
+        """Every place of the file that reads a name, whatever it means there."""
+        return loads(self.tree, name)
+
+    def is_function(self, node: ast.expr) -> bool:
+        """Whether an expression is a lambda, or a plain name that `def` alone binds."""
+        if isinstance(node, ast.Lambda):
+            return True
+        found = self.module.names.lookup(node.id, self.scope) if isinstance(node, ast.Name) else None
+        return found is not None and all(isinstance(binding.node, FunctionNode) for binding in found[1])
+
     def is_caught(self, node: ast.AST) -> bool:
         """Whether what a node raises for want of CUDA is caught right there."""
         return caught(self.module, node, self.scope)
@@ -243,7 +270,7 @@ class Context:
             scope = scope.parent
         return self.tree.body
 
-    def span(self, node: ast.expr | ast.stmt) -> Span:
+    def span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
         """The characters of a node."""
         return self.module.source.span(node)
 

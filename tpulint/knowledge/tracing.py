@@ -5,10 +5,11 @@ import re
 #: Strings that name an accelerator's device.
 DEVICE_STRING = re.compile(r"(cuda(:\d+)?|jax)\Z")
 
+#: Functions that give the torchax environment.
+ENVIRONMENTS = frozenset({"torchax.default_env", "torchax.tensor.Environment"})
+
 #: Functions that give or enter the torchax environment.
-ENVIRONMENT_ENTRIES = frozenset(
-    {"torchax.enable_globally", "torchax.default_env", "torchax.tensor.Environment"}
-)
+ENVIRONMENT_ENTRIES = ENVIRONMENTS | {"torchax.enable_globally"}
 
 #: Functions that trace what they are given, with the words that a report uses for them.
 TRACE_ENTRIES = {

@@ -22,6 +22,7 @@ from tpulint.knowledge.tensors import (
     TENSOR_ONLY,
 )
 from tpulint.knowledge.torch_api import FUNCTIONS, METHODS
+from tpulint.knowledge.tracing import ENVIRONMENTS
 from tpulint.model.kinds import (
     ARRAY,
     DATA,
@@ -98,6 +99,8 @@ def _named_call(
         return _builtin_call(name, arguments)
     if head in ("numpy", "scipy"):
         return ARRAY
+    if name in ENVIRONMENTS:
+        return Instance("torchax.tensor.Environment")
     if head == "math":
         if any(isinstance(kind, Tensor | Data) for kind in arguments):
             return DATA

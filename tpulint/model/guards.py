@@ -22,6 +22,7 @@ _BROAD = frozenset(
         "builtins.AttributeError",
     }
 )
+_NOT_IMPORTED = frozenset({"builtins.ImportError", "builtins.ModuleNotFoundError"})
 
 
 def only_with_cuda(module: Module, node: ast.AST, scope: Scope) -> bool:
@@ -62,6 +63,53 @@ def caught(module: Module, node: ast.AST, scope: Scope) -> bool:
             return False
         inner = outer
     return False
+
+
+def optional(module: Module, statement: ast.stmt, scope: Scope) -> bool:
+    """Whether an import may fail, or may not be come to at all, and the code goes on without it."""
+    inner: ast.AST = statement
+    for outer in _ancestors(module, statement, scope):
+        if isinstance(outer, ast.ExceptHandler):
+            return True  # it is itself what the code goes on with
+        if isinstance(outer, ast.Try | ast.TryStar) and _holds(outer.body, inner):
+            if any(_goes_on(module, handler, scope) for handler in outer.handlers):
+                return True
+        elif isinstance(outer, ast.If) and not _is_main(outer.test):
+            return True
+        if isinstance(inner, ast.stmt) and any(_leaves_for_want(before) for before in _before(outer, inner)):
+            return True
+        inner = outer
+    return False
+
+
+def _is_main(test: ast.expr) -> bool:
+    """Whether a condition is `__name__ == "__main__"`."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Name)
+        and test.left.id == "__name__"
+        and isinstance(test.comparators[0], ast.Constant)
+        and test.comparators[0].value == "__main__"
+    )
+
+
+def _goes_on(module: Module, handler: ast.ExceptHandler, scope: Scope) -> bool:
+    """Whether a handler takes a failed import and does not raise in its turn."""
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = [module.names.qualified(item, scope) if item else None for item in types]
+    taken = handler.type is None or any(name in _BROAD or name in _NOT_IMPORTED for name in names)
+    return taken and not isinstance(handler.body[-1], ast.Raise)
+
+
+def _leaves_for_want(statement: ast.stmt) -> bool:
+    """Whether a statement leaves the block where something is not available, going by its words."""
+    if not isinstance(statement, ast.If) or not isinstance(statement.body[-1], _LEAVES):
+        return False
+    words = (
+        part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
+        for part in ast.walk(statement.test)
+    )
+    return any("available" in word.lower() or "installed" in word.lower() for word in words)
 
 
 def asks(module: Module, test: ast.expr, scope: Scope, *, truth: bool, depth: int = 2) -> bool:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tpulint.model.guards import optional
 from tpulint.model.scopes import Scope
 
 if TYPE_CHECKING:
@@ -58,6 +59,31 @@ def insertions(module: Module, statements: list[str]) -> dict[int, str]:
         body = "".join([*written[:standard], *([newline] if standard else []), *written[standard:]])
         result[offset] = body if _at_line_start(module, offset) else newline + body
     return result
+
+
+def first_import(module: Module, package: str) -> ImportNode | None:
+    """The first import of a package, or of something in it, without which the code does not go on."""
+    found = [
+        node
+        for kind in (ast.Import, ast.ImportFrom)
+        for node, scope in module.index.nodes[kind]
+        if isinstance(node, ImportNode) and package in _heads(node) and not optional(module, node, scope)
+    ]
+    return min(found, key=lambda node: node.lineno, default=None)
+
+
+def respelled(statement: ast.ImportFrom, alias: ast.alias, target: str, indent: str, newline: str) -> str:
+    """An import statement in which one of its names comes from elsewhere, under the name it had."""
+    module, _, name = target.rpartition(".")
+    local = alias.asname or alias.name
+    moved = f"from {module} import {name}" + (f" as {local}" if local != name else "")
+    if not module:
+        moved = f"import {name}" + (f" as {local}" if local != name else "")
+    rest = [other for other in statement.names if other is not alias]
+    if not rest:
+        return moved
+    kept = ast.unparse(ast.ImportFrom(statement.module, rest, statement.level))
+    return f"{kept}{newline}{indent}{moved}"
 
 
 def _order(text: str) -> tuple[bool, str]:

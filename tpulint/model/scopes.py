@@ -121,6 +121,8 @@ INDEXED: tuple[type[ast.AST], ...] = (
     ast.For,
     ast.If,
     ast.IfExp,
+    ast.Import,
+    ast.ImportFrom,
     ast.Subscript,
     ast.UnaryOp,
     ast.While,
@@ -288,6 +290,7 @@ class _Walk:
 
     def import_(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.Import)
+        self.index.nodes[ast.Import].append((node, scope))
         for alias in node.names:
             if alias.asname is not None:
                 scope.bind(alias.asname, Binding(target=self.renamed.get(alias.name, alias.name)))
@@ -297,6 +300,7 @@ class _Walk:
 
     def import_from(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.ImportFrom)
+        self.index.nodes[ast.ImportFrom].append((node, scope))
         base = absolute(node.module, node.level, self.package)
         base = self.renamed.get(base, base)
         for alias in node.names:

@@ -1,0 +1,1 @@
+"""Many devices, and kernels that were written for one kind of them."""

@@ -1,0 +1,1 @@
+"""Names and habits of torchax and JAX that are out of date."""

@@ -1,0 +1,119 @@
+"""Compilation by torch itself.
+
+## What it does
+
+Flags `torch.compile(...)`, as a call or as a decorator, and `module.compile(...)` of a `torch.nn.Module`.
+What is compiled only where there is CUDA, or with `disable=True`, is left alone.
+
+## Why it matters on TPU
+
+Within the torchax environment `torch.compile` compiles nothing, silently, whatever its backend or mode:
+each operation is dispatched by itself, which on TPU costs most of the speed.
+With `fullgraph=True` it raises `RuntimeError: torch.compile with fullgraph=True found no compiled frames.
+Skipped frames: ... non-infra torch dispatch mode present, this is not supported today in torch.compile`.
+Outside of the environment, but after `import torchax`, it raises `InternalTorchDynamoError: RuntimeError:
+PyTorch is not linked with support for jax devices`.
+
+`torchax.compile` compiles a module or a function to one XLA program, again for each new shape.
+
+## Fix safety
+
+Unsafe: `torch.compile(x, ...)` becomes `torchax.compile(x)`, without backend and mode, which mean nothing to
+XLA.
+
+- It traces: what branches on a tensor's value, or makes tensors on the host, raises where torch would have
+  broken the graph.
+- A module must be on the device before it is compiled.
+- A compiled module's `state_dict()` has keys with `_model.` in front, where torch's have `_orig_mod.`.
+- `.backward()` through it raises `element 0 of tensors does not require grad`: compile a whole step with
+  `torchax.interop.jax_value_and_grad` or `torchax.train.make_train_step` to train.
+- A Python number becomes an array in a compiled function, and a string raises `TypeError`; name such
+  arguments with `torchax.interop.jax_jit(f, kwargs_for_jax_jit={"static_argnames": (...)})`.
+
+## Without a fix
+
+A bound method closes over its module, whose weights would become constants of the program: compile the
+module, `torchax.compile(module, torchax.CompileOptions(methods_to_compile=["forward", "decode"]))`.
+In the place of a compiled method, compile a function of the tensors that it needs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.model.kinds import Instance
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU804", "compilation by torch itself", module=__name__, fix=Applicability.UNSAFE)
+
+_NOTHING = "compiles nothing in the torchax environment, silently"
+_RAISES = "with `fullgraph=True` raises in the torchax environment"
+_DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@rule.on(ast.Attribute, where=lambda node: node.attr == "compile")
+def decorator(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    outer = ctx.parent(node)
+    if isinstance(outer, _DEFINITIONS) and ctx.qualified_name(node) == "torch.compile":
+        yield ctx.finding(node, f"`torch.compile` {_NOTHING}", _decorated(node, outer, ctx))
+
+
+@rule.on(ast.Call, named={"compile"})
+def call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    given = {word.arg: word.value for word in call.keywords}
+    if ctx.only_with_cuda(call) or _is_true(given.get("disable")):
+        return
+    if ctx.qualified_name(call.func) == "torch.compile":
+        message = f"`torch.compile` {_RAISES if _is_true(given.get('fullgraph')) else _NOTHING}"
+        outer = ctx.parent(call)
+        model = call.args[0] if call.args else given.get("model")
+        fix = None
+        if model is not None:
+            fix = _compiled(call, model, ctx)
+        elif isinstance(outer, _DEFINITIONS):
+            fix = _decorated(call, outer, ctx)
+        yield ctx.finding(call, message, fix)
+    elif isinstance(call.func, ast.Attribute):
+        receiver = ctx.kind(call.func.value)
+        if not ctx.is_module(receiver) or not isinstance(receiver, Instance):
+            return
+        if not ctx.defines_method(receiver, "compile"):
+            yield ctx.finding(call, f"`compile` of a module {_NOTHING}", _in_place(call, call.func, ctx))
+
+
+def _is_true(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def _compiled(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
+    if not ctx.is_module(ctx.kind(model)) and not ctx.is_function(model):
+        return None
+    return _fix(ctx.replace(call, f"torchax.compile({ctx.text(model)})"), ctx)
+
+
+def _decorated(node: ast.expr, definition: ast.AST, ctx: Context) -> Fix | None:
+    """`@torchax.compile` in the place of a decorator; a method has `self`, which cannot be traced."""
+    if not isinstance(definition, ast.FunctionDef) or isinstance(ctx.parent(definition), ast.ClassDef):
+        return None
+    if definition.decorator_list != [node]:
+        return None
+    return _fix(ctx.replace(node, "torchax.compile"), ctx)
+
+
+def _in_place(call: ast.Call, func: ast.Attribute, ctx: Context) -> Fix | None:
+    statement = ctx.statement(call)
+    alone = isinstance(statement, ast.Expr) and statement.value is call
+    if not alone or not isinstance(func.value, ast.Name):
+        return None
+    name = func.value.id
+    return _fix(ctx.replace(statement, f"{name} = torchax.compile({name})"), ctx)
+
+
+def _fix(edit: Edit, ctx: Context) -> Fix | None:
+    imports = ctx.imports("import torchax")
+    if imports is None:
+        return None
+    title = "use `torchax.compile`"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -205,9 +205,9 @@ class Context:
         """Whether an import may fail, or may not be come to at all, and the code goes on without it."""
         return optional(self.module, statement, self.scope)
 
-    def is_needed_first(self, statement: ast.stmt, package: str) -> bool:
-        """Whether a statement is the file's first import of a package that it does not go on without."""
-        return first_import(self.module, package) is statement
+    def first_import(self, package: str) -> ast.stmt | None:
+        """The file's first import of a package that it cannot be imported without."""
+        return first_import(self.module, package)
 
     def respelled(self, statement: ast.ImportFrom, alias: ast.alias, target: str) -> Edit:
         """The edit that imports one name of a statement from elsewhere, under the name that it had."""

@@ -62,12 +62,18 @@ def insertions(module: Module, statements: list[str]) -> dict[int, str]:
 
 
 def first_import(module: Module, package: str) -> ImportNode | None:
-    """The first import of a package, or of something in it, without which the code does not go on."""
+    """The first import of a package, or of something in it, without which the file is not imported itself.
+
+    One inside a function is how optional packages are imported.
+    """
     found = [
         node
         for kind in (ast.Import, ast.ImportFrom)
         for node, scope in module.index.nodes[kind]
-        if isinstance(node, ImportNode) and package in _heads(node) and not optional(module, node, scope)
+        if isinstance(node, ImportNode)
+        and package in _heads(node)
+        and scope.function is None
+        and not optional(module, node, scope)
     ]
     return min(found, key=lambda node: node.lineno, default=None)
 

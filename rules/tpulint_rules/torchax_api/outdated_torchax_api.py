@@ -107,7 +107,7 @@ def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
         if found is not None:
             name, what = found
             yield ctx.finding(node, f"`{name}` {what.what}", _renamed(node, alias, ctx))
-    if ctx.is_import_time and ctx.is_needed_first(node, OTHER_BACKEND):
+    if ctx.first_import(OTHER_BACKEND) is node:
         yield _other_backend(node, ctx)
 
 
@@ -120,7 +120,7 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
         if found is not None:
             name, what = found
             yield ctx.finding(node, f"`{name}` {what.what}", _moved(node, alias, what, ctx))
-    if ctx.is_import_time and ctx.is_needed_first(node, OTHER_BACKEND):
+    if ctx.first_import(OTHER_BACKEND) is node:
         yield _other_backend(node, ctx)
 
 

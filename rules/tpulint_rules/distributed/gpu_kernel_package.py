@@ -1,0 +1,179 @@
+"""Package of kernels for NVIDIA GPUs.
+
+## What it does
+
+Flags the first import, in a file, of a package whose kernels run on NVIDIA GPUs alone: flash_attn, xformers,
+triton, apex, bitsandbytes, transformer_engine and others; calls of `flash_attn_func` and
+`memory_efficient_attention`; calls of `torch.utils.cpp_extension` that build kernels written in CUDA; and
+`flex_attention`.
+An import that may fail, in a `try` or under a condition, is left alone, as is one inside a function, with
+all that is called by it.
+
+## Why it matters on TPU
+
+The packages are not there on a TPU host: `ModuleNotFoundError: No module named 'flash_attn'`.
+`CUDAExtension` and `load_inline` raise `OSError: CUDA_HOME environment variable is not set`.
+`flex_attention` raises `ValueError: FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices`.
+
+On torchax, `F.scaled_dot_product_attention` computes the same.
+It makes the whole matrix of scores; for long sequences register a kernel in its place with
+`torchax.default_env().override_op_definition`, such as JAX's splash attention.
+
+## Fix safety
+
+Unsafe: `flash_attn_func` and `memory_efficient_attention` become `F.scaled_dot_product_attention`, which
+wants the heads before the length.
+
+- The kernels are not executed here, where there is no GPU; the rewrite was run against their definition,
+  written out in plain torch.
+- `flash_attn_func` with `causal` aligns the mask at the end of the keys, `is_causal` at the beginning:
+  the same only where there are as many queries as keys.
+- `memory_efficient_attention` takes tensors of three dimensions as well; the rewrite is for four.
+- `FusedLayerNorm` of apex becomes `torch.nn.LayerNorm`, and an optimizer of bitsandbytes with 8 bit
+  the one of torch, which keeps its state in 32: more memory, and not the same numbers.
+
+## Without a fix
+
+For `flash_attn_qkvpacked_func(qkv)`, take `q, k, v = qkv.unbind(2)` first.
+For `flash_attn_varlen_func`, whose sequences lie behind one another, pad them to one length, which TPU wants
+anyway, and mask.
+`FusedAdam` of apex is `torch.optim.AdamW(..., weight_decay=0)` unless it is given another decay.
+For what a kernel of one's own computes, write it in operations of torch, which XLA fuses, or as a Pallas
+kernel that `torchax.interop.call_jax` calls.
+For `flex_attention` with a mask, compute the mask as a tensor and give it to
+`F.scaled_dot_product_attention`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.gpu_kernels import (
+    ATTENTION,
+    BUILDERS,
+    CAUSAL_MASKS,
+    PACKAGES,
+    SAME_IN_TORCH,
+    Attention,
+)
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU803", "package of kernels for NVIDIA GPUs", module=__name__, fix=Applicability.UNSAFE)
+
+_FLEX = "torch.nn.attention.flex_attention.flex_attention"
+_SAME = frozenset(name.rpartition(".")[2] for name in SAME_IN_TORCH)
+
+
+def _last(names: frozenset[str] | dict[str, Attention]) -> frozenset[str]:
+    return frozenset(name.rpartition(".")[2] for name in names)
+
+
+@rule.on(ast.Import)
+def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
+    for package in dict.fromkeys(alias.name.partition(".")[0] for alias in node.names):
+        if package in PACKAGES and ctx.first_import(package) is node:
+            yield ctx.finding(node, _message(package))
+
+
+@rule.on(ast.ImportFrom)
+def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
+    package = (node.module or "").partition(".")[0]
+    if node.level or package not in PACKAGES or ctx.first_import(package) is None:
+        return
+    same = {alias: SAME_IN_TORCH.get(f"{node.module}.{alias.name}") for alias in node.names}
+    for alias, instead in same.items():
+        if instead is not None and ctx.is_import_time and not ctx.is_optional(node):
+            edit = ctx.respelled(node, alias, instead)
+            fix = ctx.fix(f"use `{instead}`", edit, applicability=Applicability.UNSAFE)
+            yield ctx.finding(node, f"`{alias.name}` of `{package}` is for NVIDIA GPUs", fix)
+    if ctx.first_import(package) is node and not all(same.values()):
+        yield ctx.finding(node, _message(package))
+
+
+@rule.on(ast.Attribute, where=lambda node: node.attr in _SAME)
+def same_in_torch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(node)
+    if name not in SAME_IN_TORCH or not _is_needed(name, ctx):
+        return
+    instead = SAME_IN_TORCH[name]
+    imports = ctx.imports("import torch")
+    fix = None
+    if imports is not None:
+        edit = ctx.replace(node, instead)
+        fix = ctx.fix(f"use `{instead}`", edit, *imports, applicability=Applicability.UNSAFE)
+    yield ctx.finding(node, f"`{name}` is for NVIDIA GPUs", fix)
+
+
+@rule.on(ast.Call, named=_last(ATTENTION))
+def attention(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name in ATTENTION and _is_needed(name, ctx) and not ctx.only_with_cuda(call):
+        yield ctx.finding(call, f"`{name}` is for NVIDIA GPUs", _attention(call, ATTENTION[name], ctx))
+
+
+@rule.on(ast.Call, named=_last(BUILDERS))
+def built(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in BUILDERS or ctx.only_with_cuda(call) or ctx.is_caught(call):
+        return
+    given = {word.arg: word.value for word in call.keywords}
+    sources = [*call.args[1:2], *(given[word] for word in ("sources",) if word in given)]
+    written_in_cuda = name.endswith(".load") and any(_names_cuda_source(node) for node in sources)
+    if name.endswith("Extension") or "cuda_sources" in given or written_in_cuda:
+        yield ctx.finding(call, f"`{name}` builds kernels for NVIDIA GPUs")
+
+
+@rule.on(ast.Call, named={"flex_attention"})
+def flex(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) == _FLEX and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
+        yield ctx.finding(call, "`flex_attention` raises for torchax tensors")
+
+
+def _message(package: str) -> str:
+    return f"`{package}` is for NVIDIA GPUs, and not there on a TPU host; {PACKAGES[package]}"
+
+
+def _is_needed(name: str, ctx: Context) -> bool:
+    return ctx.first_import(name.partition(".")[0]) is not None
+
+
+def _names_cuda_source(node: ast.expr) -> bool:
+    parts = ast.walk(node)
+    return any(
+        isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.endswith(".cu")
+        for part in parts
+    )
+
+
+def _attention(call: ast.Call, known: Attention, ctx: Context) -> Fix | None:
+    """The same with `F.scaled_dot_product_attention`, whose tensors have their heads before the length."""
+    names = ("q", "k", "v", *known.positional)
+    if len(call.args) > len(names) or len(call.args) < 3:
+        return None
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return None
+    given: dict[str | None, ast.expr] = dict(zip(names, call.args, strict=False))
+    given |= {word.arg: word.value for word in call.keywords}
+    arguments = [f"{ctx.operand(argument)}.transpose(1, 2)" for argument in call.args[:3]]
+    for name, value in given.items():
+        if name in ("q", "k", "v"):
+            continue
+        if name == "attn_bias":
+            if isinstance(value, ast.Call) and ctx.qualified_name(value.func) in CAUSAL_MASKS:
+                arguments.append("is_causal=True")
+            elif not (isinstance(value, ast.Constant) and value.value is None):
+                return None
+        elif name in known.renamed:
+            arguments.append(f"{known.renamed[name]}={ctx.text(value)}")
+        else:
+            return None
+    if "causal" in known.renamed:
+        arguments.append("enable_gqa=True")  # these kernels take fewer heads of keys than of queries
+    imports = ctx.imports("import torch")
+    if imports is None:
+        return None
+    text = f"torch.nn.functional.scaled_dot_product_attention({', '.join(arguments)}).transpose(1, 2)"
+    title = "use `F.scaled_dot_product_attention`"
+    return ctx.fix(title, ctx.replace(call, text), *imports, applicability=Applicability.UNSAFE)

@@ -1,0 +1,77 @@
+"""Packages that hold kernels for NVIDIA GPUs, and what takes their place on TPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_ATTENTION = "`F.scaled_dot_product_attention` takes its place"
+_PALLAS = "write its kernels in operations of torch, or in Pallas"
+_OPTIMIZERS = "`torch.nn` and `torch.optim` take its place"
+
+#: By the package that is imported: what takes its place, as the end of a sentence.
+PACKAGES = {
+    "apex": _OPTIMIZERS,
+    "bitsandbytes": "keep weights in bfloat16, and use the optimizers of `torch.optim`",
+    "causal_conv1d": "`F.conv1d` takes its place",
+    "cupy": "`jax.numpy` takes its place",
+    "flash_attn": _ATTENTION,
+    "flash_attn_interface": _ATTENTION,
+    "flashinfer": _ATTENTION,
+    "mamba_ssm": "write its scans in operations of torch",
+    "pycuda": _PALLAS,
+    "sageattention": _ATTENTION,
+    "tensorrt": "`torchax.compile` takes its place",
+    "torch_tensorrt": "`torchax.compile` takes its place",
+    "transformer_engine": _OPTIMIZERS,
+    "triton": _PALLAS,
+    "xformers": _ATTENTION,
+}
+
+#: What torch has under a name of its own, with the same defaults.
+SAME_IN_TORCH = {
+    "apex.normalization.FusedLayerNorm": "torch.nn.LayerNorm",
+    "apex.normalization.fused_layer_norm.FusedLayerNorm": "torch.nn.LayerNorm",
+    "bitsandbytes.optim.Adam8bit": "torch.optim.Adam",
+    "bitsandbytes.optim.AdamW8bit": "torch.optim.AdamW",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """A function of three tensors, (batch, length, heads, size), that attends.
+
+    `positional` names what may follow them by position; `renamed` says what each argument is called in
+    `F.scaled_dot_product_attention`.
+    """
+
+    positional: tuple[str, ...]
+    renamed: dict[str, str]
+
+
+_FLASH = Attention(
+    ("dropout_p", "softmax_scale", "causal"),
+    {"dropout_p": "dropout_p", "softmax_scale": "scale", "causal": "is_causal"},
+)
+
+#: Functions of these packages that `F.scaled_dot_product_attention` replaces.
+ATTENTION = {
+    "flash_attn.flash_attn_func": _FLASH,
+    "flash_attn.flash_attn_interface.flash_attn_func": _FLASH,
+    "xformers.ops.memory_efficient_attention": Attention(
+        ("attn_bias", "p", "scale"), {"p": "dropout_p", "scale": "scale"}
+    ),
+}
+
+#: Masks of xformers that `is_causal` stands for.
+CAUSAL_MASKS = frozenset(
+    {"xformers.ops.LowerTriangularMask", "xformers.ops.fmha.attn_bias.LowerTriangularMask"}
+)
+
+#: Functions that build or load kernels written in CUDA.
+BUILDERS = frozenset(
+    {
+        "torch.utils.cpp_extension.CUDAExtension",
+        "torch.utils.cpp_extension.load_inline",
+        "torch.utils.cpp_extension.load",
+    }
+)

@@ -248,6 +248,10 @@ def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> No
         def plain(x): return x
         def _private(x: torch.Tensor): return x
         def show(x: torch.Tensor) -> None: return None
+        def decode(x: "torch.Tensor | list[str]"): return x
+        def named(name: str, x: torch.Tensor): return x
+        @torch.no_grad()
+        def generate(x: torch.Tensor): return x
         def main(): called(load())
     """
     files = {"pkg/__init__.py": "", "pkg/ops.py": ops, "script.py": ops}
@@ -256,7 +260,16 @@ def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> No
     assert path is not None
     assert Certainty.INTERFACE == path.certainty
     assert ["offered", "helper"] == chain(facts, "pkg.ops.helper")
-    for name in ("pkg.ops.called", "pkg.ops.plain", "pkg.ops._private", "pkg.ops.show", "script.offered"):
+    for name in (
+        "pkg.ops.called",
+        "pkg.ops.plain",
+        "pkg.ops._private",
+        "pkg.ops.show",
+        "pkg.ops.decode",
+        "pkg.ops.named",
+        "pkg.ops.generate",
+        "script.offered",
+    ):
         assert chain(facts, name) is None
     assert {} == project(files, certainty=Certainty.FORWARD).reach
 

@@ -16,6 +16,12 @@ from tpulint.model.references import default_of, held_functions, method_around, 
 from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind, parameters
 
 _WORD = re.compile(r"[\w.]+")
+#: What the annotation of a tensor, which may be absent, or of several is made of.
+_OFFERED = TENSOR_TYPES | {
+    "None",
+    *(f"typing.{name}" for name in ("Optional", "Union", "Tuple", "List", "Sequence")),
+    *("builtins.tuple", "builtins.list", "collections.abc.Sequence", "..."),
+}
 
 
 class CallFact(NamedTuple):
@@ -30,7 +36,7 @@ class FunctionFacts(NamedTuple):
     """A function: where it is, what it calls, and its return annotation with qualified names.
 
     `places` says that it puts something on a device that is not the host's, `interface` that it is public and
-    takes a tensor by its annotations.
+    its first parameter is annotated as a tensor, `infers` that it is decorated to keep no gradients.
     """
 
     qualname: str
@@ -41,6 +47,7 @@ class FunctionFacts(NamedTuple):
     returns: str
     places: bool
     interface: bool
+    infers: bool
 
 
 class ClassFacts(NamedTuple):
@@ -290,6 +297,7 @@ class _Summary:
             returns,
             places,
             self._interface(scope, returns),
+            self._infers(scope),
         )
 
     def _interface(self, scope: Scope, returns: str) -> bool:
@@ -301,17 +309,23 @@ class _Summary:
             return False
         if node.name.startswith("_") and node.name != "__call__":
             return False
-        if any(self._ends_gradients(decorator, outer) for decorator in node.decorator_list):
-            return False  # that is where a program begins to infer, on the host
-        return any(
-            argument.annotation is not None
-            and not TENSOR_TYPES.isdisjoint(_WORD.findall(self._annotation(argument.annotation, outer)))
-            for argument in parameters(node)
-        )
+        if self._infers(scope):
+            return False
+        given = [argument for argument in parameters(node) if argument.arg not in ("self", "cls")]
+        if not given or given[0].annotation is None:
+            return False
+        words = set(_WORD.findall(self._annotation(given[0].annotation, outer)))
+        return words <= _OFFERED and not words.isdisjoint(TENSOR_TYPES)
 
-    def _ends_gradients(self, decorator: ast.expr, scope: Scope) -> bool:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        return self.names.qualified(called, scope) in ("torch.no_grad", "torch.inference_mode")
+    def _infers(self, scope: Scope) -> bool:
+        """Whether a function is decorated to keep no gradients, as those are with which inference begins."""
+        node, outer = scope.node, scope.parent
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or outer is None:
+            return False
+        decorators = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)
+        return any(
+            self.names.qualified(d, outer) in ("torch.no_grad", "torch.inference_mode") for d in decorators
+        )
 
     def _annotation(self, node: ast.expr, scope: Scope) -> str:
         """An annotation as text in which every name is qualified, so that another module can read it."""

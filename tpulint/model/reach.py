@@ -60,6 +60,9 @@ class _Walk:
             if last in ("__init__", "__post_init__") and self.project.is_module_class(cls):
                 continue  # layers are made before anything is traced
             certainty = self.project.reach[name].certainty
+            facts = self.project.function(callee)
+            if certainty is Certainty.INTERFACE and facts is not None and facts.infers:
+                continue  # generation and the like: a loop on the host
             yield callee, Step(name, f"`{_short(callee)}`", path, row, column, certainty)
 
 

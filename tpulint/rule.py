@@ -160,6 +160,11 @@ class Context:
         return self.module.facts.placed_anywhere
 
     @property
+    def serves_device(self) -> bool:
+        """Whether a program that this file belongs to puts something on a device, or enters torchax."""
+        return self.module.project.serves_device(self.module.name)
+
+    @property
     def mixed(self) -> set[int]:
         """Offsets of the calls in this function that make a host tensor which meets one on the device."""
         flow = self.module.flow(self.scope.function or self.scope)

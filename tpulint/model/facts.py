@@ -158,7 +158,9 @@ class _Summary:
             for node, scope in self.index.nodes[ast.Constant]
             if isinstance(node, ast.Constant) and DEVICE_STRING.match(str(node.value))
         ]
-        called = [scope for _, scope in self.index.calls.get("cuda", ())]
+        called = [
+            scope for name in ("cuda", "current_accelerator") for _, scope in self.index.calls.get(name, ())
+        ]
         return {id(scope.function or self.index.module) for scope in (*named, *called)}
 
     def _enters(self) -> bool:

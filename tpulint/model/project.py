@@ -59,6 +59,7 @@ class ProjectFacts:
         self._resolved: dict[str, str] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
         self._heirs: dict[str, list[str]] = {}
+        self._serving: dict[str, bool] = {}
         for name, facts in self._all_classes():
             for base in facts.bases:
                 self._heirs.setdefault(self.resolve(base), []).append(name)
@@ -258,6 +259,21 @@ class ProjectFacts:
                 seen |= fresh
                 waiting.extend(fresh)
         return False
+
+    def serves_device(self, module: str) -> bool:
+        """Whether a program that a module belongs to puts something on a device, or enters torchax."""
+        known = self._serving.get(module)
+        if known is None:
+            users = {module}
+            waiting = [module]
+            while waiting:
+                used = waiting.pop()
+                fresh = {name for name, imports in self.imports.items() if used in imports} - users
+                users |= fresh
+                waiting.extend(fresh)
+            entered = any(self.modules[name].enters or self.modules[name].placed_anywhere for name in users)
+            known = self._serving[module] = entered or self.places(module)
+        return known
 
     def trace_path(self, function: str) -> TracePath | None:
         """The chain by which tracing reaches a function, from the root on; None where it does not."""

@@ -1,0 +1,1 @@
+"""What neither raises nor warns, but computes something else."""

@@ -164,12 +164,6 @@ class Context:
         """Whether a program that this file belongs to puts something on a device, or enters torchax."""
         return self.module.project.serves_device(self.module.name)
 
-    @property
-    def mixed(self) -> set[int]:
-        """Offsets of the calls in this function that make a host tensor which meets one on the device."""
-        flow = self.module.flow(self.scope.function or self.scope)
-        return flow.mixed if flow is not None else set()
-
     @cached_property
     def tree(self) -> ast.Module:
         """The file's syntax tree."""

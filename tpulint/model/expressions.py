@@ -89,9 +89,7 @@ class Expressions:
             ast.JoinedStr: self._formatted,
             ast.FormattedValue: self._formatted,
             ast.Slice: self._slice,
-            ast.Await: self._passed_on,
-            ast.Yield: self._passed_on,
-            ast.YieldFrom: self._passed_on,
+            ast.Await: self._awaited,
         }
 
     def kind(self, node: ast.expr, env: Environment) -> Kind:
@@ -320,9 +318,8 @@ class Expressions:
                 self.kind(part, env)
         return UNKNOWN
 
-    def _passed_on(self, node: ast.Await | ast.Yield | ast.YieldFrom, env: Environment) -> Kind:
-        if node.value is not None:
-            self.kind(node.value, env)
+    def _awaited(self, node: ast.Await, env: Environment) -> Kind:
+        self.kind(node.value, env)
         return UNKNOWN
 
     def _subscript(self, node: ast.Subscript, env: Environment) -> Kind:

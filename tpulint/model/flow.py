@@ -26,6 +26,7 @@ class Flow(Expressions):
     def __init__(self, module: Module, scope: Scope) -> None:
         super().__init__(module, scope)
         self.evaluators[ast.Call] = self._call
+        self.evaluators[ast.Yield] = self.evaluators[ast.YieldFrom] = self._yield
         self._loops = 0
         #: What holds where the loop being walked is left or continued early.
         self._left: list[Environment] = []
@@ -33,8 +34,16 @@ class Flow(Expressions):
         self.final: Environment = {}
         #: What its parameters are when it is called.
         self.initial: Environment = {}
+        #: Whether it is a generator, whose calls give something else.
+        self.yields = False
         #: Kinds of what the function returns.
         self.returned: list[Kind] = []
+
+    def _yield(self, node: ast.Yield | ast.YieldFrom, env: Environment) -> Kind:
+        self.yields = True
+        if node.value is not None:
+            self.kind(node.value, env)
+        return UNKNOWN
 
     def _call(self, node: ast.Call, env: Environment) -> Kind:
         return call_kind(self, node, env)

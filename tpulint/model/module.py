@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tpulint.model.across import callers, returned_in_file
 from tpulint.model.facts import ModuleFacts, summarise
 from tpulint.model.flow import Flow
 from tpulint.model.kinds import NONE, STATIC, TENSOR, UNKNOWN, Instance, Kind, Several, Static, Tensor, joined
@@ -51,6 +52,10 @@ class Module:
         self.names = Names(self.index, name)
         self.project = ProjectFacts(())
         self._flows: dict[int, Flow | None] = {}
+        self._running: dict[int, Flow] = {}
+        self._asked: set[int] = set()
+        self._early: set[int] = set()
+        self._depth = 0
         self._attributes: dict[tuple[str, str], Kind] = {}
         self._parents: dict[int, dict[int, ast.AST]] = {}
         self._traced: dict[int, TracePath | None] = {}
@@ -63,17 +68,23 @@ class Module:
     def enter(self, project: ProjectFacts) -> None:
         """Judge this module from now on with what the whole project says."""
         self.project = project
-        self._flows.clear()
+        self._forget_flows()
         self._attributes.clear()
         self._traced.clear()
         self.__dict__.pop("mixed", None)
 
     def release(self) -> None:
         """Break the cycles between this module's parts, so that its memory is freed with its last user."""
-        self._flows.clear()
+        self._forget_flows()
         self._parents.clear()
         for scope in (self.index.module, *self.index.classes, *self.index.functions):
             scope.children.clear()
+
+    def _forget_flows(self) -> None:
+        self._flows.clear()
+        self._running.clear()
+        self._asked.clear()
+        self._early.clear()
 
     # trace reach
 
@@ -101,13 +112,32 @@ class Module:
         if scope.kind is ScopeKind.COMPREHENSION:
             scope = self.index.module
         key = id(scope)
+        if key not in self._flows and key not in self._asked:
+            self._asked.add(key)
+            for caller in callers(self, scope):  # first, so that the parameters are known
+                self._early.add(key)
+                self.flow(caller)
         if key not in self._flows:
             self._flows[key] = None
             if scope.kind is not ScopeKind.CLASS:
-                flow = Flow(self, scope)
-                flow.run()
-                self._flows[key] = flow
+                self._run(key, scope)
         return self._flows[key]
+
+    def _run(self, key: int, scope: Scope) -> None:
+        flow = self._running[key] = Flow(self, scope)
+        self._depth += 1
+        flow.run()
+        self._depth -= 1
+        self._flows[key] = flow
+        if not self._depth:  # what was inferred before all calls of it were is inferred anew when asked for
+            for early in self._early - {key}:
+                self._flows.pop(early, None)
+            self._early.clear()
+
+    def kind_so_far(self, node: ast.expr, scope: Scope) -> Kind:
+        """The kind of an expression of this scope, as far as inference has come; never begins it."""
+        running = self._running.get(id(scope.function or scope))
+        return running.kinds.get(id(node), UNKNOWN) if running is not None else UNKNOWN
 
     def free_name(self, name: str, scope: Scope) -> Kind:
         """The kind of a name that a function takes from around it."""
@@ -181,16 +211,31 @@ class Module:
         return found
 
     def returned_kind(self, function: str) -> Kind:
-        """The kind that a function of the project returns, as far as its annotation tells."""
+        """The kind that a function of the project returns, by its annotation or what it returns in this file."""
         facts = self.project.function(function)
         if facts is None:
             return UNKNOWN
-        if facts.returns:
-            try:
-                return annotated_kind(self, ast.parse(facts.returns, mode="eval").body, None)
-            except SyntaxError:
-                return UNKNOWN
-        return Tensor(certain=False) if facts.qualname.endswith(".forward") else UNKNOWN
+        own = self._own_functions.get(function)
+        found = returned_in_file(self, own) if own is not None else UNKNOWN
+        declared = self._declared_kind(facts.returns)
+        if declared == UNKNOWN:
+            unsure = Tensor(certain=False) if facts.qualname.endswith(".forward") else UNKNOWN
+            return found if found != UNKNOWN else unsure
+        if isinstance(declared, Tensor) and isinstance(found, Tensor):
+            return replace(declared, origins=found.origins)
+        return declared
+
+    def _declared_kind(self, annotation: str) -> Kind:
+        if not annotation:
+            return UNKNOWN
+        try:
+            return annotated_kind(self, ast.parse(annotation, mode="eval").body, None)
+        except SyntaxError:
+            return UNKNOWN
+
+    @cached_property
+    def _own_functions(self) -> dict[str, Scope]:
+        return {f"{self.name}.{scope.qualname}": scope for scope in self.index.functions}
 
     # places
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import (
@@ -13,6 +14,7 @@ from tpulint.knowledge.tensors import (
     TENSOR_TYPE_DTYPES,
     TENSOR_TYPES,
 )
+from tpulint.model.across import handed_kind
 from tpulint.model.kinds import (
     ARRAY,
     STATIC,
@@ -36,7 +38,8 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
     """The kinds of a function's parameters by name.
 
     An annotation decides; without one, a default that is a Python constant does; without either, a
-    parameter of traced code is a tensor if the function takes tensor-only attributes of it.
+    parameter of traced code is a tensor if the function takes tensor-only attributes of it, or what the
+    file's calls hand to it.
     """
     node = scope.node
     assert isinstance(node, FunctionNode)
@@ -60,6 +63,9 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
             and (used_as_tensor(scope, name) or _is_input(module, scope, number, name, defaults))
         ):
             kinds[name] = Tensor(root=name)
+        elif unknown and traced:
+            handed = handed_kind(module, scope, name)
+            kinds[name] = replace(handed, root=name) if isinstance(handed, Tensor) else handed
     return kinds
 
 

@@ -36,7 +36,7 @@ rule = Rule("TPU501", "tensor made on the host in traced code", module=__name__,
 @rule.on(ast.Call, named=FACTORIES, traced=True)
 def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = (ctx.qualified_name(call.func) or "").removeprefix("torch.")
-    if name not in FACTORIES or ctx.span(call).start not in ctx.mixed:
+    if name not in FACTORIES or ctx.span(call).start not in ctx.module.mixed:
         return
     message = f"`torch.{name}` without `device=` makes a host tensor, which torchax does not mix with its own"
     yield ctx.finding(call, message, _placed(call, name, ctx))

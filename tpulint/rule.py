@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tpulint.finding import Applicability, Edit, Finding, Fix, Related, Span
 from tpulint.model.at_hand import names_at_hand
 from tpulint.model.blocks import without_item
-from tpulint.model.guards import caught, only_with_cuda, optional
+from tpulint.model.guards import CUDA, PROCESSES, caught, only_with, optional
 from tpulint.model.imports import first_import, insertions, missing_imports, respelled
 from tpulint.model.kinds import Instance, Kind
 from tpulint.model.module import Module
@@ -149,6 +149,12 @@ class Context:
             if scope is self.module.index.module and isinstance(node, ast.Call):
                 yield node
 
+    def calls(self, name: str) -> Iterator[tuple[ast.Call, Context]]:
+        """The file's calls whose callee ends in a name, each with its place."""
+        for node, scope in self.module.index.calls.get(name, ()):
+            if isinstance(node, ast.Call):
+                yield node, self.at(scope)
+
     @property
     def is_import_time(self) -> bool:
         """Whether this place runs when its module is imported."""
@@ -198,7 +204,11 @@ class Context:
 
     def only_with_cuda(self, node: ast.AST) -> bool:
         """Whether a node is reached only where there is CUDA, which is nowhere on a TPU host."""
-        return only_with_cuda(self.module, node, self.scope)
+        return only_with(CUDA, self.module, node, self.scope)
+
+    def only_with_processes(self, node: ast.AST) -> bool:
+        """Whether a node is reached only where there are several processes, which takes a process group."""
+        return only_with(PROCESSES, self.module, node, self.scope)
 
     def is_optional(self, statement: ast.stmt) -> bool:
         """Whether an import may fail, or may not be come to at all, and the code goes on without it."""
@@ -219,6 +229,11 @@ class Context:
     def loads(self, name: str) -> Iterator[ast.Name]:
         """Every place of the file that reads a name, whatever it means there."""
         return loads(self.tree, name)
+
+    def assigned_values(self, name: ast.Name) -> list[ast.expr]:
+        """What the assignments to a name give it, as far as they are plain ones."""
+        found = self.module.names.lookup(name.id, self.scope)
+        return [binding.value for binding in found[1] if binding.value is not None] if found else []
 
     def is_function(self, node: ast.expr) -> bool:
         """Whether an expression is a lambda, or a plain name that `def` alone binds."""

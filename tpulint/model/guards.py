@@ -1,9 +1,10 @@
-"""Places that are reached only where there is CUDA: what stands there never runs on a TPU host."""
+"""Places that are reached only where there is something, such as CUDA, which a TPU host does not have."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpulint.model.scopes import FunctionNode, Scope
@@ -11,7 +12,18 @@ from tpulint.model.scopes import FunctionNode, Scope
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
-_WORDS = ("cuda", "cudnn", "nvidia", "rocm")
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a condition may ask for: the words by which it is known, and the number that means none of it."""
+
+    words: tuple[str, ...]
+    none: int
+
+
+CUDA = Wanted(("cuda", "cudnn", "nvidia", "rocm"), 0)
+PROCESSES = Wanted(("dist", "ddp", "fsdp", "initialized", "nproc", "num_process", "parallel", "world"), 1)
+
 _LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
 _BROAD = frozenset(
     {
@@ -25,22 +37,22 @@ _BROAD = frozenset(
 _NOT_IMPORTED = frozenset({"builtins.ImportError", "builtins.ModuleNotFoundError"})
 
 
-def only_with_cuda(module: Module, node: ast.AST, scope: Scope) -> bool:
-    """Whether a condition around a node, or one before it that leaves, asks for CUDA."""
+def only_with(wanted: Wanted, module: Module, node: ast.AST, scope: Scope) -> bool:
+    """Whether a condition around a node, or one before it that leaves, asks for something."""
     inner = node
     for outer in _ancestors(module, node, scope):
         if isinstance(outer, ast.If | ast.IfExp | ast.While):
-            if _holds(outer.body, inner) and asks(module, outer.test, scope, truth=True):
+            if _holds(outer.body, inner) and asks(wanted, module, outer.test, scope, truth=True):
                 return True
-            if _holds(outer.orelse, inner) and asks(module, outer.test, scope, truth=False):
+            if _holds(outer.orelse, inner) and asks(wanted, module, outer.test, scope, truth=False):
                 return True
         elif isinstance(outer, ast.BoolOp):
             before = outer.values[: outer.values.index(inner)] if inner in outer.values else []
             truth = isinstance(outer.op, ast.And)
-            if any(asks(module, value, scope, truth=truth) for value in before):
+            if any(asks(wanted, module, value, scope, truth=truth) for value in before):
                 return True
         if isinstance(inner, ast.stmt) and any(
-            _leaves_without(module, before, scope) for before in _before(outer, inner)
+            _leaves_without(wanted, module, before, scope) for before in _before(outer, inner)
         ):
             return True
         if isinstance(outer, FunctionNode):
@@ -112,33 +124,37 @@ def _leaves_for_want(statement: ast.stmt) -> bool:
     return any("available" in word.lower() or "installed" in word.lower() for word in words)
 
 
-def asks(module: Module, test: ast.expr, scope: Scope, *, truth: bool, depth: int = 2) -> bool:
-    """Whether a condition that comes out so means that there is CUDA.
+def asks(
+    wanted: Wanted, module: Module, test: ast.expr, scope: Scope, *, truth: bool, depth: int = 2
+) -> bool:
+    """Whether a condition that comes out so means that there is what is wanted.
 
     Its words decide: this only ever keeps a rule silent.
     """
     match test:
         case ast.UnaryOp(op=ast.Not()):
-            return asks(module, test.operand, scope, truth=not truth, depth=depth)
+            return asks(wanted, module, test.operand, scope, truth=not truth, depth=depth)
         case ast.BoolOp():
-            parts = (asks(module, value, scope, truth=truth, depth=depth) for value in test.values)
+            parts = (asks(wanted, module, value, scope, truth=truth, depth=depth) for value in test.values)
             return any(parts) if isinstance(test.op, ast.And) == truth else all(parts)
         case ast.Compare(ops=[ast.NotEq() | ast.NotIn() | ast.Is() | ast.Lt() | ast.LtE()]):
-            return not truth and _names_cuda(test)
+            return not truth and _names(wanted, test)
+        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=number)]) if number == wanted.none:
+            return not truth and _names(wanted, test)
         case ast.Name(id=name) if depth:
-            if truth and _names_cuda(test):
+            if truth and _names(wanted, test):
                 return True
             found = module.names.lookup(name, scope)
             values = [binding.value for binding in found[1]] if found is not None else []
             return bool(values) and all(
-                value is not None and asks(module, value, scope, truth=truth, depth=depth - 1)
+                value is not None and asks(wanted, module, value, scope, truth=truth, depth=depth - 1)
                 for value in values
             )
         case _:
-            return truth and _names_cuda(test)
+            return truth and _names(wanted, test)
 
 
-def _names_cuda(node: ast.expr) -> bool:
+def _names(wanted: Wanted, node: ast.expr) -> bool:
     for part in ast.walk(node):
         text = (
             part.id
@@ -149,19 +165,19 @@ def _names_cuda(node: ast.expr) -> bool:
             if isinstance(part, ast.Constant) and isinstance(part.value, str)
             else ""
         ).lower()
-        if any(word in text for word in _WORDS):
+        if any(word in text for word in wanted.words):
             return True
     return False
 
 
-def _leaves_without(module: Module, statement: ast.stmt, scope: Scope) -> bool:
-    """Whether a statement leaves the block unless there is CUDA."""
+def _leaves_without(wanted: Wanted, module: Module, statement: ast.stmt, scope: Scope) -> bool:
+    """Whether a statement leaves the block unless there is what is wanted."""
     if isinstance(statement, ast.Assert):
-        return asks(module, statement.test, scope, truth=True)
+        return asks(wanted, module, statement.test, scope, truth=True)
     return (
         isinstance(statement, ast.If)
         and isinstance(statement.body[-1], _LEAVES)
-        and asks(module, statement.test, scope, truth=False)
+        and asks(wanted, module, statement.test, scope, truth=False)
     )
 
 

@@ -1,0 +1,93 @@
+"""Wrapper that spreads a module over GPUs.
+
+## What it does
+
+Flags `DataParallel`, `DistributedDataParallel`, `FullyShardedDataParallel` and `fully_shard`.
+What is wrapped only where there is CUDA is left alone.
+
+## Why it matters on TPU
+
+`DataParallel` raises `RuntimeError: PyTorch is not linked with support for jax devices`, or
+`NotImplementedError: Could not run 'aten::empty_strided' with arguments from the 'jax' backend`.
+`DistributedDataParallel` raises `ValueError: Default process group has not been initialized`, or, with a
+group, `RuntimeError: The tensor has a non-zero number of elements, but its data is not allocated yet`.
+`FullyShardedDataParallel` raises `AttributeError: Custom backend 'jax' not implement
+'torch.jax.current_stream'`, and `fully_shard` `RuntimeError: Please register PrivateUse1HooksInterface`, or,
+where no launcher has set the ranks, `ValueError: Error initializing torch.distributed`.
+
+Under torchax one process drives all chips of a host, and the layout of the tensors spreads the work.
+
+```python
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
+for t in (*model.parameters(), *model.buffers()):
+    t.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec()))
+batch.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec("data")))
+```
+
+For weights that one chip cannot hold, spread them as well: `PartitionSpec("data")` for what has a first
+dimension that the number of devices divides.
+Both were run on eight devices of the CPU, and give what one device gives.
+
+## Fix safety
+
+Unsafe: the wrapper is taken away, and `.module` behind the name that it was given, so that the program runs
+on one device until its tensors are laid out as above.
+Code elsewhere that asks the model for `.module` is not seen; checkpoints lose the prefix `module.`.
+
+## Without a fix
+
+Where the file uses what only a wrapper has, such as `no_sync()`, the wrapper is to be taken out by hand:
+there is nothing to put off, since XLA adds up the gradients within the step.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.knowledge.distributed import SHARDED_IN_PLACE, WRAPPER_ONLY, WRAPPERS
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU802", "wrapper that spreads a module over GPUs", module=__name__, fix=Applicability.UNSAFE)
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in WRAPPERS))
+def wrapper(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name in WRAPPERS and not ctx.only_with_cuda(call):
+        yield ctx.finding(call, f"`{name.rpartition('.')[2]}` {WRAPPERS[name]}", _unwrapped(call, ctx))
+
+
+@rule.on(ast.Call, named={"fully_shard"})
+def in_place(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) not in SHARDED_IN_PLACE or ctx.only_with_cuda(call):
+        return
+    statement = ctx.statement(call)
+    fix = None
+    if isinstance(statement, ast.Expr) and statement.value is call:
+        fix = ctx.fix("remove `fully_shard`", ctx.delete(statement), applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, "`fully_shard` raises after `import torchax`", fix)
+
+
+def _unwrapped(call: ast.Call, ctx: Context) -> Fix | None:
+    """The module itself, with no `.module` behind the name that the wrapper is given."""
+    statement = ctx.statement(call)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    given = {word.arg: word.value for word in call.keywords}
+    model = call.args[0] if call.args else given.get("module")
+    if model is None or isinstance(model, ast.Starred) or not isinstance(target, ast.Name | ast.Attribute):
+        return None
+    text = ctx.text(target)
+    edits: list[Edit] = []
+    for node in ast.walk(ctx.tree):
+        if isinstance(node, ast.Attribute) and ctx.text(node.value) == text:
+            if node.attr in WRAPPER_ONLY or not ctx.stands(node):
+                return None
+            if node.attr == "module":
+                edits.append(ctx.edit(Span(ctx.span(node.value).end, ctx.span(node).end), ""))
+    same = statement.value is call and ctx.text(model) == text
+    edits.append(ctx.delete(statement) if same else ctx.replace(call, ctx.text(model)))
+    return ctx.fix("take the module itself", *edits, applicability=Applicability.UNSAFE)

@@ -1,0 +1,177 @@
+"""Process group, or communication within one.
+
+## What it does
+
+Flags `torch.distributed.init_process_group` (but not with the backend `"gloo"`, which serves the host's
+tensors), `init_device_mesh`, `DistributedSampler` without a rank, and collectives and queries such as
+`all_reduce`, `barrier` and `get_rank`.
+What is done only where there are several processes, going by the condition around it, is left alone: a
+program on TPU is one process.
+So is what is done within a group that is handed on, and a query in a file that starts no group itself.
+
+## Why it matters on TPU
+
+There is no NCCL: `RuntimeError: Distributed package doesn't have NCCL built in`.
+Without a backend, `init_process_group()` raises `RuntimeError: Please register PrivateUse1HooksInterface by
+RegisterPrivateUse1HooksInterface first`, as do `barrier()` and `init_device_mesh` after `import torchax`.
+Collectives raise `AssertionError: torchax Tensors can only do math within the torchax environment`, although
+they are within it, and those of objects `OperatorNotFound: Operator with name aten::set_.source_Storage has
+no lowering`.
+Without a process group the rest raises `ValueError: Default process group has not been initialized`.
+
+JAX needs none of it on one host: one process drives all its chips, and a tensor may lie on many of them.
+XLA puts the communication in where the layout of the operands asks for it:
+
+```python
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
+for t in (*model.parameters(), *model.buffers()):
+    t.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec()))
+batch.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec("data")))
+loss = loss_function(model(batch), target)  # the mean over the whole batch, on all devices
+```
+
+This was run on eight devices of the CPU, eagerly and under `torchax.compile`, and gives what one device
+gives.
+
+## Fix safety
+
+Unsafe: it holds for one process that drives all devices, in which a sum over processes is the value
+itself.
+`get_rank()` becomes `jax.process_index()` and `get_world_size()` `jax.process_count()`, which count hosts.
+What only starts, ends or communicates is removed.
+On several hosts call `jax.distributed.initialize()` first, before anything else of JAX.
+
+## Without a fix
+
+What gathers the parts of a result is not needed: the tensor is whole.
+A mesh of torch becomes `jax.sharding.Mesh(np.array(jax.devices()).reshape(2, -1), ("data", "model"))`.
+A batch size for each process becomes that of all together, and `torchrun` or `mp.spawn` goes: a second
+process finds the chips taken.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.distributed import (
+    COLLECTIVES,
+    MESHES,
+    NO_GROUP,
+    SAMPLERS,
+    START,
+    Collective,
+    collective,
+)
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU801", "process group, or communication within one", module=__name__, fix=Applicability.UNSAFE)
+
+_ON_HOST = ("gloo", "mpi")
+
+
+@rule.on(ast.Call, named={START.rpartition(".")[2]})
+def started(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not _is_start(call, ctx) or ctx.only_with_cuda(call):
+        return
+    backend = _backend(call)
+    if _serves_host(backend, ctx):
+        return
+    if isinstance(backend, ast.Constant) and backend.value == "nccl":
+        message = "there is no NCCL on a TPU host, where one process drives all chips"
+    else:
+        message = "a process group knows nothing of torchax, where one process drives all chips"
+    yield ctx.finding(call, message, _removed(call, ctx))
+
+
+@rule.on(ast.Call, named=frozenset(COLLECTIVES))
+def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    known = collective(ctx.qualified_name(call.func))
+    if known is None or ctx.only_with_processes(call) or ctx.only_with_cuda(call) or ctx.is_caught(call):
+        return
+    name, what = known
+    if what.what == NO_GROUP and not _starts_reported_group(ctx):
+        return
+    if any(word.arg == "group" for word in call.keywords) or (what.instead and call.args):
+        return  # who made that group is reported
+    yield ctx.finding(call, f"`torch.distributed.{name}` {what.what}", _fix(call, what, ctx))
+
+
+@rule.on(ast.Call, named={"init_device_mesh"})
+def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) in MESHES and not ctx.only_with_cuda(call):
+        first = call.args[0] if call.args else None
+        if not (isinstance(first, ast.Constant) and first.value == "cpu"):
+            yield ctx.finding(call, "`init_device_mesh` raises after `import torchax`")
+
+
+@rule.on(ast.Call, named={"DistributedSampler"})
+def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) not in SAMPLERS or len(call.args) != 1 or ctx.only_with_processes(call):
+        return
+    if any(word.arg in (None, "rank", "num_replicas") for word in call.keywords) or any(_groups(ctx)):
+        return
+    imports = ctx.imports("import jax")
+    fix = None
+    if imports is not None:
+        end = ctx.span(call.args[0]).end
+        edit = ctx.insert(end, ", num_replicas=jax.process_count(), rank=jax.process_index()")
+        title = "take the share of this process from JAX"
+        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, "`DistributedSampler` raises where there is no process group", fix)
+
+
+def _is_start(call: ast.Call, ctx: Context) -> bool:
+    name = ctx.qualified_name(call.func)
+    return name in (START, START.replace(".init", ".distributed_c10d.init"))
+
+
+def _backend(call: ast.Call) -> ast.expr | None:
+    words = (word.value for word in call.keywords if word.arg == "backend")
+    return call.args[0] if call.args else next(words, None)
+
+
+def _serves_host(backend: ast.expr | None, ctx: Context) -> bool:
+    """Whether a backend is for the host's tensors, or is where there is no CUDA."""
+    values = [backend]
+    if isinstance(backend, ast.Name):
+        values += ctx.assigned_values(backend)
+    for value in values:
+        parts = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+        if any(isinstance(part, ast.Constant) and part.value in _ON_HOST for part in parts):
+            return True
+    return False
+
+
+def _groups(ctx: Context) -> list[bool]:
+    """The process groups that the file starts: whether each serves the host."""
+    return [
+        _serves_host(_backend(call), there)
+        for call, there in ctx.calls("init_process_group")
+        if _is_start(call, there)
+    ]
+
+
+def _starts_reported_group(ctx: Context) -> bool:
+    """Whether the file starts a process group, and none for the host that would answer a query."""
+    groups = _groups(ctx)
+    return bool(groups) and not any(groups)
+
+
+def _fix(call: ast.Call, what: Collective, ctx: Context) -> Fix | None:
+    if what.removable:
+        return _removed(call, ctx)
+    imports = ctx.imports("import jax")
+    if not what.instead or imports is None or call.args or call.keywords:
+        return None
+    title = f"use `{what.instead}`"
+    return ctx.fix(title, ctx.replace(call, what.instead), *imports, applicability=Applicability.UNSAFE)
+
+
+def _removed(call: ast.Call, ctx: Context) -> Fix | None:
+    statement = ctx.statement(call)
+    if not isinstance(statement, ast.Expr) or statement.value is not call:
+        return None
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ctx.text(call.func)
+    return ctx.fix(f"remove `{name}`", ctx.delete(statement), applicability=Applicability.UNSAFE)

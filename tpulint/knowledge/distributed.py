@@ -1,0 +1,92 @@
+"""What the functions of `torch.distributed` come to under torchax, and what takes their place.
+
+Measured with one process and gloo on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_TENSORS = "raises for torchax tensors"
+_OBJECTS = "raises in the torchax environment"
+NO_GROUP = "raises where there is no process group"
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One function of `torch.distributed`.
+
+    `what` ends the sentence that begins with its name. `instead` is the expression that takes its place;
+    `removable` says that a call that is a statement can go where one process drives all devices.
+    """
+
+    what: str
+    instead: str = ""
+    removable: bool = False
+
+
+#: By the name behind `torch.distributed.`
+COLLECTIVES = {
+    "get_rank": Collective(NO_GROUP, "jax.process_index()"),
+    "get_world_size": Collective(NO_GROUP, "jax.process_count()"),
+    "barrier": Collective("raises after `import torchax`", removable=True),
+    "destroy_process_group": Collective(NO_GROUP, removable=True),
+    "all_reduce": Collective(_TENSORS, removable=True),
+    "broadcast": Collective(_TENSORS, removable=True),
+    "reduce": Collective(_TENSORS, removable=True),
+    "all_reduce_coalesced": Collective(_TENSORS, removable=True),
+    "all_gather": Collective(_TENSORS),
+    "all_gather_into_tensor": Collective(_TENSORS),
+    "all_to_all": Collective(_TENSORS),
+    "all_to_all_single": Collective(_TENSORS),
+    "gather": Collective(_TENSORS),
+    "recv": Collective(_TENSORS),
+    "reduce_scatter": Collective(_TENSORS),
+    "reduce_scatter_tensor": Collective(_TENSORS),
+    "scatter": Collective(_TENSORS),
+    "all_gather_object": Collective(_OBJECTS),
+    "broadcast_object_list": Collective(_OBJECTS, removable=True),
+    "gather_object": Collective(_OBJECTS),
+}
+
+_SAME = ("torch.distributed.distributed_c10d.", "torch.distributed.")
+
+
+def collective(qualified: str | None) -> tuple[str, Collective] | None:
+    """The name of a function of `torch.distributed`, with what is known of it."""
+    for prefix in _SAME:
+        if qualified is not None and qualified.startswith(prefix):
+            name = qualified.removeprefix(prefix)
+            return (name, COLLECTIVES[name]) if name in COLLECTIVES else None
+    return None
+
+
+START = "torch.distributed.init_process_group"
+
+#: Functions that lay a mesh over processes, one for each device.
+MESHES = frozenset({"torch.distributed.device_mesh.init_device_mesh", "torch.distributed.init_device_mesh"})
+
+#: Samplers that give each process its share, and ask the process group which that is.
+SAMPLERS = frozenset(
+    {"torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler"}
+)
+
+#: Wrappers that spread a module over devices: what they do on torchax.
+WRAPPERS = {
+    "torch.nn.DataParallel": "raises under torchax",
+    "torch.nn.parallel.DataParallel": "raises under torchax",
+    "torch.nn.parallel.DistributedDataParallel": "raises for a module on a torchax device",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "raises for a module on a torchax device",
+    "torch.distributed.fsdp.FullyShardedDataParallel": "raises after `import torchax`",
+    "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel": (
+        "raises after `import torchax`"
+    ),
+}
+
+#: What does so in place.
+SHARDED_IN_PLACE = frozenset(
+    {"torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard"}
+)
+
+#: What only a wrapper has, so that a module without one cannot stand in for it.
+WRAPPER_ONLY = frozenset({"no_sync", "join", "register_comm_hook", "summon_full_params", "clip_grad_norm_"})

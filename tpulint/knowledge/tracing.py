@@ -23,6 +23,9 @@ TRACE_ENTRIES = {
     "jax.jit": "`jax.jit`",
 }
 
+#: Functions of torchax that compute gradients.
+GRADIENT_ENTRIES = frozenset({"torchax.interop.jax_value_and_grad", "torchax.train.make_train_step"})
+
 #: Functions that pass a function on: what they wrap is what is traced.
 WRAPPERS = frozenset(
     {"functools.partial", "torchax.interop.jax_view", "torchax.interop.jax_jit", "torch.no_grad"}

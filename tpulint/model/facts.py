@@ -10,7 +10,14 @@ import re
 from typing import NamedTuple
 
 from tpulint.knowledge.tensors import TENSOR_TYPES
-from tpulint.knowledge.tracing import DEVICE_STRING, ENVIRONMENT_ENTRIES, LIBRARIES, TRACE_ENTRIES, WRAPPERS
+from tpulint.knowledge.tracing import (
+    DEVICE_STRING,
+    ENVIRONMENT_ENTRIES,
+    GRADIENT_ENTRIES,
+    LIBRARIES,
+    TRACE_ENTRIES,
+    WRAPPERS,
+)
 from tpulint.model.names import Names
 from tpulint.model.references import default_of, held_functions, method_around, references
 from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind, parameters
@@ -82,7 +89,7 @@ class ModuleFacts(NamedTuple):
     """All that the project needs to know of one module.
 
     `places` says that its top level, `placed_anywhere` that any of its code puts something on a device that
-    is not the host's, `enters` that it enters the torchax environment.
+    is not the host's, `enters` that it enters the torchax environment, `trains` that it computes gradients.
     """
 
     name: str
@@ -96,6 +103,7 @@ class ModuleFacts(NamedTuple):
     places: bool
     placed_anywhere: bool
     enters: bool
+    trains: bool
 
 
 class _Summary:
@@ -147,6 +155,7 @@ class _Summary:
             id(module) in placing,
             bool(placing),
             self._enters(),
+            self._trains(),
         )
 
     def _placing(self, imports: set[str]) -> set[int]:
@@ -167,6 +176,17 @@ class _Summary:
         return any(
             self.names.qualified(node.func, scope) in ENVIRONMENT_ENTRIES
             for name in ("enable_globally", "default_env", "Environment")
+            for node, scope in self.index.calls.get(name, ())
+            if isinstance(node, ast.Call)
+        )
+
+    def _trains(self) -> bool:
+        zeroed = (scope.function for _, scope in self.index.calls.get("zero_grad", ()))
+        if any(function is None or function.name != "zero_grad" for function in zeroed):
+            return True  # in a function of that name an optimizer hands it on to another one
+        return any(
+            self.names.qualified(node.func, scope) in GRADIENT_ENTRIES
+            for name in ("jax_value_and_grad", "make_train_step")
             for node, scope in self.index.calls.get(name, ())
             if isinstance(node, ast.Call)
         )

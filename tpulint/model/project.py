@@ -60,6 +60,7 @@ class ProjectFacts:
         self._mro: dict[str, tuple[str, ...]] = {}
         self._heirs: dict[str, list[str]] = {}
         self._serving: dict[str, bool] = {}
+        self._trained: set[str] | None = None
         for name, facts in self._all_classes():
             for base in facts.bases:
                 self._heirs.setdefault(self.resolve(base), []).append(name)
@@ -260,20 +261,41 @@ class ProjectFacts:
                 waiting.extend(fresh)
         return False
 
+    def users(self, module: str) -> set[str]:
+        """A module and all that import it, directly or not."""
+        users = {module}
+        waiting = [module]
+        while waiting:
+            used = waiting.pop()
+            fresh = {name for name, imports in self.imports.items() if used in imports} - users
+            users |= fresh
+            waiting.extend(fresh)
+        return users
+
     def serves_device(self, module: str) -> bool:
         """Whether a program that a module belongs to puts something on a device, or enters torchax."""
         known = self._serving.get(module)
         if known is None:
-            users = {module}
-            waiting = [module]
-            while waiting:
-                used = waiting.pop()
-                fresh = {name for name, imports in self.imports.items() if used in imports} - users
-                users |= fresh
-                waiting.extend(fresh)
-            entered = any(self.modules[name].enters or self.modules[name].placed_anywhere for name in users)
+            users = [self.modules[name] for name in self.users(module)]
+            entered = any(facts.enters or facts.placed_anywhere for facts in users)
             known = self._serving[module] = entered or self.places(module)
         return known
+
+    def is_trained(self, module: str) -> bool:
+        """Whether a module computes gradients, or a script that does so imports it.
+
+        A package alone is no program: that it can train, too, says nothing of all that it offers.
+        """
+        if self._trained is None:
+            training = {name for name, facts in self.modules.items() if facts.trains}
+            scripts = {user for name in training for user in self.users(name) if "." not in user}
+            self._trained = training | {
+                part.name
+                for script in scripts
+                if not self.modules[script].path.endswith("__init__.py")
+                for part in self.program(script)
+            }
+        return module in self._trained
 
     def trace_path(self, function: str) -> TracePath | None:
         """The chain by which tracing reaches a function, from the root on; None where it does not."""

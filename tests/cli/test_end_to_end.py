@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,8 @@ def test_an_interrupt_in_the_middle_of_parallel_work_is_quiet(tmp_path: Path) ->
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # a shell's background commands, and all that they start, ignore it
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while not children.read_text().split():

@@ -68,7 +68,7 @@ def test_a_cache_that_cannot_be_written_is_as_good_as_none(tmp_path: Path) -> No
 
 
 def test_a_change_elsewhere_is_seen(tmp_path: Path) -> None:
-    settings = Settings(root=tmp_path)
+    settings = Settings(root=tmp_path, select=("TPU301",))
     model, jit = tmp_path / "model.py", tmp_path / "jit.py"
     model.write_text("def step(x):\n    return x.sum().item()\n")
     jit.write_text("import torch\n\nfrom model import step\n")

@@ -211,7 +211,7 @@ class Module:
         return found
 
     def returned_kind(self, function: str) -> Kind:
-        """The kind that a function of the project returns, by its annotation or what it returns in this file."""
+        """The kind that a function of the project returns: as declared, or by its returns in this file."""
         facts = self.project.function(function)
         if facts is None:
             return UNKNOWN

@@ -170,20 +170,11 @@ class Context:
         """Whether a program that this file belongs to puts something on a device, or enters torchax."""
         return self.module.project.serves_device(self.module.name)
 
-<<<<<<< HEAD
-=======
     @property
     def is_trained(self) -> bool:
         """Whether this file belongs to a program that computes gradients."""
         return self.module.project.is_trained(self.module.name)
 
-    @property
-    def mixed(self) -> set[int]:
-        """Offsets of the calls in this function that make a host tensor which meets one on the device."""
-        flow = self.module.flow(self.scope.function or self.scope)
-        return flow.mixed if flow is not None else set()
-
->>>>>>> 66ae6fe (TPU612: running statistics of batch normalisation, which torchax never writes)
     @cached_property
     def tree(self) -> ast.Module:
         """The file's syntax tree."""

@@ -27,7 +27,7 @@ def names_at_hand(module: Module, node: ast.expr, scope: Scope) -> Iterator[tupl
             for name in ast.walk(statement):
                 if isinstance(name, ast.Name) and id(name) in flow.kinds and name.id not in seen:
                     yield name.id, flow.kinds[id(name)]
-        for before in reversed(_before(module, statement, scope)):
+        for before in reversed(statements_before(module, statement, scope)):
             if isinstance(before, ast.Assign | ast.AnnAssign | ast.AugAssign):
                 for name in ast.walk(before):
                     if not isinstance(name, ast.Name) or not isinstance(name.ctx, ast.Store):
@@ -50,7 +50,7 @@ def _around(module: Module, node: ast.expr, scope: Scope) -> Iterator[ast.stmt]:
         current = module.parent(current, scope)
 
 
-def _before(module: Module, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+def statements_before(module: Module, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
     """The statements of a block that come before one of them."""
     outer = module.parent(statement, scope)
     for block in vars(outer).values() if outer is not None else ():

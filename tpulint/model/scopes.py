@@ -114,6 +114,7 @@ Place = tuple[ast.AST, Scope]
 INDEXED: tuple[type[ast.AST], ...] = (
     ast.Assert,
     ast.Attribute,
+    ast.AugAssign,
     ast.BoolOp,
     ast.Call,
     ast.Compare,

@@ -1,0 +1,1 @@
+"""Views, and writes into tensors."""

@@ -1,0 +1,282 @@
+"""Write through a view that torchax copies.
+
+## What it does
+
+Flags writes through a view, in code that tracing reaches, to a tensor that is read afterwards: indexed and
+augmented assignments and in-place methods on what `view`, `reshape`, `flatten`, `t`, `transpose`,
+`permute`, `unsqueeze`, `squeeze`, `chunk`, `split`, `unbind`, `narrow`, `select`, `diagonal`, `detach`, `.T`,
+`.real` and their like give, or on the rows that a `for` loop over a tensor gives.
+Basic slices such as `x[:, 0]`, and slices of slices, are true views on torchax and are left alone.
+
+## Why it matters on TPU
+
+No error and no warning: torchax copies where torch gives a view, so the write goes into the copy, and the
+tensor keeps its old values, with or without jit.
+
+## Fix safety
+
+Safe where the same elements can be written without a view: `z.view(-1).mul_(2)` becomes `z.mul_(2)`,
+`z.select(0, 1)` becomes `z[1]`, `z.t()[0]` becomes `z[:, 0]`, a loop over `z` becomes one over its slices.
+Unsafe where the view is kept and the tensor gets its elements back by `z.copy_(v.view_as(z))`: the values are
+the same, on the GPU it costs a copy.
+Unsafe for the diagonal, which becomes `masked_fill_` with `torch.eye`: that is the same for a matrix.
+
+## Without a fix
+
+Write to the tensor itself by index, or make a new tensor and go on with that.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.knowledge.views import SHAPELESS, WHOLE, WRITES
+from tpulint.model.kinds import Static
+from tpulint.model.views import Copied, lost_write, value_of
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU601", "write through a view that torchax copies", module=__name__, fix=Applicability.SAFE)
+
+
+@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
+def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
+    found = lost_write(ctx.module, node.value, ctx.scope)
+    if found is not None:
+        yield ctx.finding(
+            node, _message(found, ctx), _turned(node, found, ctx) or _fix(node.value, found, ctx)
+        )
+
+
+@rule.on(ast.AugAssign, where=lambda node: isinstance(node.target, ast.Name), traced=True)
+def augmented(node: ast.AugAssign, ctx: Context) -> Iterator[Finding]:
+    found = lost_write(ctx.module, node.target, ctx.scope)
+    if found is not None:
+        yield ctx.finding(node.target, _message(found, ctx), _fix(node.target, found, ctx))
+
+
+@rule.on(ast.Call, named=WRITES, traced=True)
+def in_place(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+        return
+    receiver = call.func.value
+    if isinstance(receiver, ast.Call) and getattr(receiver.func, "attr", "") in WRITES:
+        return  # the first of a chain is reported
+    found = lost_write(ctx.module, receiver, ctx.scope)
+    if found is not None:
+        fix = _diagonal(call, found, ctx) or _left_out(call, found, ctx) or _fix(receiver, found, ctx)
+        yield ctx.finding(call, _message(found, ctx), fix)
+
+
+def _message(found: Copied, ctx: Context) -> str:
+    base, view = ctx.text(found.base), found.view
+    match view:
+        case ast.Call(func=ast.Attribute(attr=name)):
+            what = f"`.{name}()` is a copy on torchax"
+        case ast.Attribute(attr=name):
+            what = f"`.{name}` is a copy on torchax"
+        case _:
+            what = f"the rows of `{base}` are copies on torchax"
+    return f"{what}: this write does not reach `{base}`, which is read afterwards"
+
+
+def _left_out(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
+    """The method of the tensor itself, where its shape makes no difference."""
+    assert isinstance(call.func, ast.Attribute)
+    if call.func.attr not in SHAPELESS or not isinstance(ctx.parent(call), ast.Expr):
+        return None
+    if not all(isinstance(ctx.kind(argument), Static) for argument in call.args) or call.keywords:
+        return None
+    node = call.func.value
+    while node is not found.base:
+        plain = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if not plain or node.func.attr not in WHOLE - _OTHER_ELEMENTS:  # type: ignore[attr-defined]
+            return None
+        node = node.func.value  # type: ignore[attr-defined]
+    edit = ctx.replace(call.func.value, ctx.text(found.base))
+    return ctx.fix(f"write to `{ctx.text(found.base)}` itself", edit)
+
+
+#: Views of elements that are of another kind, or without a gradient.
+_OTHER_ELEMENTS = frozenset({"view_as_real", "view_as_complex", "detach"})
+
+
+def _turned(node: ast.Subscript, found: Copied, ctx: Context) -> Fix | None:
+    """`z[:, i]` for `z.t()[i]`."""
+    match node.value:
+        case ast.Call(func=ast.Attribute(value=base, attr="t"), args=[]):
+            pass
+        case ast.Call(
+            func=ast.Attribute(value=base, attr="transpose"),
+            args=[ast.Constant(value=0 | 1 as one), ast.Constant(value=0 | 1 as two)],
+        ) if one != two:
+            pass
+        case ast.Attribute(value=base, attr="T"):
+            pass
+        case _:
+            return None
+    number = isinstance(node.slice, ast.Constant | ast.Name | ast.UnaryOp)
+    if node.value is not found.view or not number or not isinstance(ctx.kind(node.slice), Static):
+        return None
+    edit = ctx.replace(node, f"{ctx.text(base)}[:, {ctx.text(node.slice)}]")
+    return ctx.fix(f"write to `{ctx.text(base)}` by index", edit)
+
+
+def _diagonal(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
+    """A masked fill for the fill of a diagonal."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Call() as view, attr="fill_"), args=[filled]):
+            value = ctx.text(filled)
+        case ast.Call(func=ast.Attribute(value=ast.Call() as view, attr="zero_"), args=[]):
+            value = "0"
+        case _:
+            return None
+    if view is not found.view or getattr(view.func, "attr", "") != "diagonal" or call.keywords:
+        return None
+    last = {k.arg: ctx.text(k.value) for k in view.keywords} == {"dim1": "-2", "dim2": "-1"}
+    imports = ctx.imports("import torch")
+    if view.args or (view.keywords and not last) or imports is None:
+        return None
+    base = ctx.text(found.base)
+    eye = f"torch.eye(*{base}.shape[-2:], dtype=torch.bool, device={base}.device)"
+    edit = ctx.replace(call, f"{base}.masked_fill_({eye}, {value})")
+    return ctx.fix("use a masked fill with `torch.eye`", edit, *imports, applicability=Applicability.UNSAFE)
+
+
+def _fix(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
+    return _index(written, found, ctx) or _loop(found, ctx) or _written_back(written, found, ctx)
+
+
+def _index(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
+    """A basic slice, which is a true view, for `select` and `narrow`."""
+    if written is not found.view:
+        return None
+    match found.view:
+        case ast.Call(
+            func=ast.Attribute(value=base, attr="select"), args=[ast.Constant(value=int(dim)), number]
+        ):
+            part = ctx.text(number)
+        case ast.Call(
+            func=ast.Attribute(value=base, attr="narrow"),
+            args=[
+                ast.Constant(value=int(dim)),
+                ast.Constant(value=int(start)),
+                ast.Constant(value=int(length)),
+            ],
+        ) if start >= 0:
+            part = f"{start}:{start + length}"
+        case _:
+            return None
+    if isinstance(base, ast.BinOp) or dim > 3:
+        return None
+    code = f"{ctx.text(base)}[{':, ' * dim}{part}]"
+    return ctx.fix("take a basic slice, which is a view", ctx.replace(found.view, code))
+
+
+def _loop(found: Copied, ctx: Context) -> Fix | None:
+    """A loop over basic slices for one over rows."""
+    if not isinstance(found.made, ast.For):
+        return None
+    base, iterated = ctx.text(found.base), found.made.iter
+    if found.view is found.base:
+        rows = f"({base}[index] for index in range(len({base})))"
+    else:
+        match found.view:
+            case ast.Call(func=ast.Attribute(attr="unbind"), args=[] | [ast.Constant(value=0)], keywords=[]):
+                rows = f"({base}[index] for index in range(len({base})))"
+            case ast.Call(
+                func=ast.Attribute(attr="split"), args=[ast.Constant(value=int(size))], keywords=[]
+            ):
+                rows = f"({base}[index : index + {size}] for index in range(0, len({base}), {size}))"
+            case _:
+                return None
+        if not any(node is found.view for node in ast.walk(iterated)):
+            return None
+    place = found.base if found.view is found.base else found.view
+    return ctx.fix("take basic slices, which are views", ctx.replace(place, rows))
+
+
+def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
+    """The tensor gets its elements back from the view."""
+    match found.view:
+        case ast.Call(func=ast.Attribute(value=base, attr=name)) if base is found.base:
+            back = _BACK.get(name, "")
+        case _:
+            return None
+    statement = ctx.statement(written)
+    edges = _line(statement, ctx)
+    if edges is None:
+        return None
+    line, indent = edges
+    pieces = _joined(found, ctx)
+    if pieces is not None and isinstance(written, ast.Name):
+        code, imports = pieces
+        edit = ctx.insert(line.end, f"{ctx.module.source.newline}{indent}{ctx.text(base)}.copy_({code})")
+        title = f"write the pieces back to `{ctx.text(base)}`"
+        return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    if not back:
+        return None
+    text, newline = ctx.text(found.base), ctx.module.source.newline
+    arguments = ", ".join(ctx.text(argument) for argument in found.view.args)
+    if written is found.view:
+        if ctx.is_bound("flat") or not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+            return None
+        held = "flat"
+        opening = [ctx.insert(line.start, f"{indent}flat = {ctx.text(found.view)}{newline}")]
+        edits = [*opening, ctx.replace(written, held)]
+    else:
+        held_by = written
+        while isinstance(held_by, ast.Subscript):
+            held_by = held_by.value
+        if not isinstance(held_by, ast.Name) or value_of(ctx.module, held_by, ctx.scope) is not found.view:
+            return None
+        held, edits = held_by.id, []
+    code = back.format(view=held, base=text, arguments=arguments)
+    edits.append(ctx.insert(line.end, f"{newline}{indent}{text}.copy_({code})"))
+    title = f"write the elements back to `{text}`"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+
+
+def _joined(found: Copied, ctx: Context) -> tuple[str, tuple[Edit, ...]] | None:
+    """All the pieces of a tensor put together again, where each has a name."""
+    match found.made, found.view:
+        case (
+            ast.Assign(targets=[ast.Tuple(elts=elements)], value=value),
+            ast.Call(func=ast.Attribute(attr="chunk" | "split" | "tensor_split" | "unbind" as name)) as view,
+        ) if value is view and all(isinstance(element, ast.Name) for element in elements):
+            pass
+        case _:
+            return None
+    imports = ctx.imports("import torch")
+    if imports is None:
+        return None
+    given = view.args[0 if name == "unbind" else 1 :] + [k.value for k in view.keywords if k.arg == "dim"]
+    dim = f", dim={ctx.text(given[0])}" if given else ""
+    names = ", ".join(ctx.text(element) for element in elements)
+    return f"torch.{'stack' if name == 'unbind' else 'cat'}(({names}){dim})", imports
+
+
+#: How a tensor is had back from a view of the whole of it.
+_BACK = {
+    **dict.fromkeys(
+        ("view", "view_as", "reshape", "flatten", "ravel", "unflatten"), "{view}.view_as({base})"
+    ),
+    **dict.fromkeys(("squeeze", "unsqueeze"), "{view}.view_as({base})"),
+    **dict.fromkeys(("transpose", "swapaxes", "swapdims"), "{view}.transpose({arguments})"),
+    "t": "{view}.t()",
+    "detach": "{view}",
+}
+
+
+def _line(statement: ast.stmt, ctx: Context) -> tuple[Span, str] | None:
+    """The lines of a statement that has them for itself, and its indentation."""
+    source, span = ctx.module.source, ctx.span(statement)
+    start = source.line_starts[source.location(span.start).row - 1]
+    row = source.location(span.end).row
+    end = source.line_starts[row] if row < len(source.line_starts) else len(source.text)
+    indent = source.text[start : span.start]
+    rest = source.text[span.end : end]
+    if indent.strip() or rest.partition("#")[0].strip():
+        return None
+    return Span(start, span.end + len(rest.rstrip("\r\n"))), indent

@@ -1,1 +1,0 @@
-"""Views, and writes into tensors."""

@@ -1,0 +1,110 @@
+"""Function of torch that torchax breaks.
+
+## What it does
+
+Flags `torch.func.jacrev`, `jacfwd` and `hessian`, `torch.autograd.functional.jacobian` and `hessian`,
+`torch.cond`, and `torch.random.fork_rng()` without devices.
+
+## Why it matters on TPU
+
+`torch.func.jacrev` and `jacfwd` of torchax tensors raise nothing and warn of nothing, but their result is
+all zeros, eagerly and under `jax_jit`.
+So is that of `torch.autograd.functional.jacobian` and `hessian`.
+`torch.func.hessian` raises `OperatorNotFound: Operator with name aten::_efficientzerotensor has no lowering`
+or `RuntimeError: Cannot access data pointer of Tensor that doesn't have storage`.
+
+`torch.cond` raises `NotImplementedError: There was no rule registered for HigherOrderOperator cond and mode
+XLADispatchMode`, and outside of the environment, but after `import torchax`, `InternalTorchDynamoError:
+RuntimeError: PyTorch is not linked with support for jax devices`.
+
+`torch.random.fork_rng()` raises `TypeError: get_rng_state() takes 0 positional arguments but 1 was given`
+with torch 2.13, from `import torchax` on.
+
+Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; `torch.func.grad`, `vjp` and
+`functional_call` give what they should.
+
+## Fix safety
+
+Unsafe: `torch.func.jacrev(f)` becomes `jax.jacrev` of `f` as a function of JAX, and `torch.cond` becomes
+`jax.lax.cond`.
+JAX traces the functions: what branches on a value, or makes tensors on the host, raises there; and their
+tensors must be torchax's.
+`fork_rng(devices=[])` puts back the random state of the host alone.
+For the device's, keep `key = torchax.default_env().prng_key` and set it again.
+
+## Without a fix
+
+Where a transform is given `has_aux` or `chunk_size`, call `jax.jacrev` by hand:
+`torchax.interop.torch_view(jax.jacrev(torchax.interop.jax_view(f), has_aux=True))`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS, ZERO
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU902", "function of torch that torchax breaks", module=__name__, fix=Applicability.UNSAFE)
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in JACOBIANS))
+def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in JACOBIANS:
+        return
+    fix = None
+    if len(call.args) == 1 and {word.arg for word in call.keywords} <= {"argnums"}:
+        argnums = "".join(f", argnums={ctx.text(word.value)}" for word in call.keywords)
+        function = f"torchax.interop.jax_view({ctx.text(call.args[0])})"
+        new = f"jax.{name.rpartition('.')[2]}"
+        fix = _replaced(call, f"torchax.interop.torch_view({new}({function}{argnums}))", new, ctx)
+    yield ctx.finding(call, f"`{name}` {JACOBIANS[name]}", fix)
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in AT_INPUTS))
+def at_inputs(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in AT_INPUTS:
+        return
+    fix = None
+    if len(call.args) == 2 and not call.keywords and ctx.kind(call.args[1]).is_tensor:
+        function, at = (ctx.text(argument) for argument in call.args)
+        new = AT_INPUTS[name]
+        text = f"torchax.interop.torch_view({new}(torchax.interop.jax_view({function})))({at})"
+        fix = _replaced(call, text, new, ctx)
+    yield ctx.finding(call, f"`{name}` {ZERO}", fix)
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in BRANCHES))
+def branch(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in BRANCHES:
+        return
+    fix = None
+    operands = call.args[3] if len(call.args) == 4 else None
+    if not call.keywords and (len(call.args) == 3 or isinstance(operands, ast.Tuple | ast.List)):
+        rest = operands.elts if isinstance(operands, ast.Tuple | ast.List) else []
+        arguments = ", ".join(ctx.text(argument) for argument in (*call.args[:3], *rest))
+        new = BRANCHES[name]
+        fix = _replaced(call, f"torchax.interop.torch_view({new})({arguments})", new, ctx)
+    yield ctx.finding(call, f"`{name}` raises under torchax", fix)
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in FORKS))
+def fork(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) in FORKS and not call.args and not call.keywords:
+        span = ctx.span(call)
+        edit = ctx.insert(span.end - 1, "devices=[]")
+        fix = ctx.fix("add `devices=[]`", edit, applicability=Applicability.UNSAFE)
+        yield ctx.finding(call, "`fork_rng()` raises after `import torchax`", fix)
+
+
+def _replaced(call: ast.Call, text: str, new: str, ctx: Context) -> Fix | None:
+    imports = ctx.imports("import jax", "import torchax")
+    if imports is None:
+        return None
+    edit = ctx.replace(call, text)
+    return ctx.fix(f"use `{new}`", edit, *imports, applicability=Applicability.UNSAFE)

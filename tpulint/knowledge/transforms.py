@@ -1,0 +1,27 @@
+"""Functions of torch that work on the host and not under torchax, and what takes their place.
+
+Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
+"""
+
+from __future__ import annotations
+
+ZERO = "is all zeros under torchax, silently"
+
+#: Transforms of functions: what they do under torchax. JAX has each under the same name.
+JACOBIANS = {
+    "torch.func.hessian": "raises under torchax",
+    "torch.func.jacfwd": ZERO,
+    "torch.func.jacrev": ZERO,
+}
+
+#: The same, of a function and its inputs: what JAX calls it.
+AT_INPUTS = {
+    "torch.autograd.functional.hessian": "jax.hessian",
+    "torch.autograd.functional.jacobian": "jax.jacrev",
+}
+
+#: Control flow over tensors, and what JAX calls it.
+BRANCHES = {"torch.cond": "jax.lax.cond"}
+
+#: Functions that save the state of random numbers and put it back.
+FORKS = frozenset({"torch.random.fork_rng"})

@@ -1,0 +1,157 @@
+"""State that traced code writes.
+
+## What it does
+
+Flags, in `forward` and what it calls, writes that are meant to last beyond the call:
+
+- `self.count += 1` on an attribute of a module that is read elsewhere, and the same on a `global` variable;
+- any write to a parameter or a buffer: `self.total += x`, `self.cache[:, i] = k`, `self.mean.lerp_(m, 0.1)`;
+- `append` of a tensor to a list in an attribute or a global variable.
+
+What traced code itself sets anew at each call is left alone, and so are functions that nothing is known to
+jit, unless a module's `forward` calls them.
+
+## Why it matters on TPU
+
+A jitted function runs as Python once, when it is traced, and then as a program of XLA, which knows nothing of
+Python's objects.
+A counter advances once for each compilation, and where it is computed with, its first value stays for good.
+A list gets one tracer.
+A buffer that a compiled module writes keeps the value that it had.
+Nothing raises, except where a tracer that was kept is used later: `UnexpectedTracerError: Encountered an
+unexpected tracer`.
+Without jit all of it works.
+
+## Without a fix
+
+Take state as an argument and return it.
+For buffers `functional_call` does that: writes in place land on the very tensors that it was given.
+
+```python
+jitted = torchax.interop.JittableModule(model)
+
+
+@torchax.interop.jax_jit
+def step(parameters, buffers, x):
+    return jitted.functional_call("forward", parameters, buffers, x), buffers
+
+
+parameters, buffers = dict(jitted.params), dict(jitted.buffers)
+for x in batches:
+    y, buffers = step(parameters, buffers, x)
+```
+
+Count on the host, beside the call, and hand a count that is computed with over as a tensor.
+Return what is to be collected.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Finding
+from tpulint.model.kinds import Instance
+from tpulint.model.project import Certainty
+from tpulint.model.scopes import ScopeKind
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU613", "state that traced code writes", module=__name__, fix=None)
+
+_WRITES = frozenset(
+    {"add_", "copy_", "div_", "fill_", "index_copy_", "lerp_", "mul_", "scatter_", "sub_", "zero_"}
+)
+_LOST = "`{}` is a buffer or parameter, and what jitted code writes to it is lost"
+_ONCE = "`{}` changes once for each compilation, not at each call"
+
+
+@rule.on(ast.AugAssign, traced=True)
+def augmented(statement: ast.AugAssign, ctx: Context) -> Iterator[Finding]:
+    target = statement.target
+    if not _is_sure(ctx):
+        return
+    if isinstance(target, ast.Name):
+        if target.id in (ctx.scope.function or ctx.scope).declared:
+            yield ctx.finding(statement, _ONCE.format(target.id))
+        return
+    if isinstance(target, ast.Subscript):
+        return  # which is looked at below
+    if _is_tensor(target, ctx):
+        yield ctx.finding(statement, _LOST.format(ctx.text(target)))
+    elif _is_kept(target, ctx) and _is_read(target, ctx):
+        yield ctx.finding(statement, _ONCE.format(ctx.text(target)))
+
+
+@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
+def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
+    if _is_sure(ctx) and _is_tensor(node.value, ctx):
+        yield ctx.finding(node, _LOST.format(ctx.text(node.value)))
+
+
+@rule.on(ast.Call, named=_WRITES, traced=True)
+def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if isinstance(call.func, ast.Attribute) and _is_sure(ctx) and _is_tensor(call.func.value, ctx):
+        yield ctx.finding(call, _LOST.format(ctx.text(call.func.value)))
+
+
+@rule.on(ast.Call, named={"append"}, traced=True)
+def appended(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or len(call.args) != 1 or not _is_sure(ctx):
+        return
+    kept = call.func.value
+    if not ctx.kind(call.args[0]).is_traced:
+        return
+    if (_is_kept(kept, ctx) and _is_read(kept, ctx)) or _is_global_list(kept, ctx):
+        message = "`{}` gets one tracer for each compilation, not a tensor at each call"
+        yield ctx.finding(call, message.format(ctx.text(kept)))
+
+
+def _is_sure(ctx: Context) -> bool:
+    path = ctx.trace_path
+    return path is not None and path.certainty <= Certainty.FORWARD
+
+
+def _owner(node: ast.expr, ctx: Context) -> Instance | None:
+    """The module of which an expression is an attribute of `self`."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or node.value.id != "self":
+        return None
+    kind = ctx.kind(node.value)
+    return kind if isinstance(kind, Instance) and ctx.is_module(kind) else None
+
+
+def _is_tensor(node: ast.expr, ctx: Context) -> bool:
+    """Whether an expression is a parameter or a buffer of `self`."""
+    owner = _owner(node, ctx)
+    return (
+        owner is not None
+        and isinstance(node, ast.Attribute)
+        and ctx.module.project.is_tensor_attribute(owner.cls, node.attr)
+    )
+
+
+def _is_kept(node: ast.expr, ctx: Context) -> bool:
+    """Whether an attribute of `self` lasts beyond a call: no traced code sets it anew."""
+    if not isinstance(node, ast.Attribute) or _owner(node, ctx) is None:
+        return False
+    return not any(
+        attribute == node.attr and ctx.module.trace_path(place) is not None
+        for attribute, _, place in ctx.module.index.attributes
+    )
+
+
+def _is_read(node: ast.expr, ctx: Context) -> bool:
+    """Whether the file reads an attribute of this name anywhere else."""
+    return isinstance(node, ast.Attribute) and any(
+        isinstance(other, ast.Attribute)
+        and other.attr == node.attr
+        and other is not node
+        and isinstance(other.ctx, ast.Load)
+        for other, _ in ctx.module.index.nodes[ast.Attribute]
+    )
+
+
+def _is_global_list(node: ast.expr, ctx: Context) -> bool:
+    found = ctx.module.names.lookup(node.id, ctx.scope) if isinstance(node, ast.Name) else None
+    if found is None or found[0].kind is not ScopeKind.MODULE:
+        return False
+    return all(isinstance(binding.value, ast.List) for binding in found[1])

@@ -155,9 +155,10 @@ def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, Scope]]:
     if handler.node is ast.Module:
         return [(module.source.tree, module.index.module)]
     if handler.named:
-        aliases = module.index.aliases
-        names = handler.named.union(*(aliases[name] for name in handler.named & aliases.keys()))
-        return [place for name in sorted(names) for place in module.index.calls.get(name, ())]
+        calls, aliases = module.index.calls, module.index.aliases
+        names = {name for name in handler.named if name in calls}
+        names.update(*(aliases[name] for name in handler.named if name in aliases))
+        return [place for name in sorted(names) for place in calls.get(name, ())]
     return module.index.nodes[handler.node]
 
 

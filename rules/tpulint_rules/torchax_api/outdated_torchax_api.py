@@ -98,7 +98,12 @@ _READERS = frozenset({"os.environ.get", "os.environ.setdefault", "os.environ.pop
 # names
 
 
-@rule.on(ast.Import)
+def _in_question(node: ast.Import | ast.ImportFrom) -> bool:
+    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+    return any(name.startswith(("jax", "torchax", OTHER_BACKEND)) for name in names)
+
+
+@rule.on(ast.Import, where=_in_question)
 def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
     if ctx.is_optional(node):
         return
@@ -111,7 +116,7 @@ def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
         yield _other_backend(node, ctx)
 
 
-@rule.on(ast.ImportFrom)
+@rule.on(ast.ImportFrom, where=_in_question)
 def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
     if node.level or node.module is None or ctx.is_optional(node):
         return

@@ -1,9 +1,9 @@
-"""Function of torch that torchax breaks.
+"""Function that does not do its work under torchax.
 
 ## What it does
 
 Flags `torch.func.jacrev`, `jacfwd` and `hessian`, `torch.autograd.functional.jacobian` and `hessian`,
-`torch.cond`, and `torch.random.fork_rng()` without devices.
+`torch.cond`, `torch.random.fork_rng()` without devices, and `torchax.amp.autocast`.
 
 ## Why it matters on TPU
 
@@ -20,6 +20,9 @@ RuntimeError: PyTorch is not linked with support for jax devices`.
 `torch.random.fork_rng()` raises `TypeError: get_rng_state() takes 0 positional arguments but 1 was given`
 with torch 2.13, from `import torchax` on.
 
+`torchax.amp.autocast` casts `mm` and `matmul`, but leaves `nn.Linear`, `F.linear` and convolutions in
+float32, silently.
+
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; `torch.func.grad`, `vjp` and
 `functional_call` give what they should.
 
@@ -34,6 +37,8 @@ For the device's, keep `key = torchax.default_env().prng_key` and set it again.
 
 ## Without a fix
 
+In the place of `torchax.amp.autocast`, keep the weights in bfloat16: `model.to(torch.bfloat16)`, before the
+model is moved to the device.
 Where a transform is given `has_aux` or `chunk_size`, call `jax.jacrev` by hand:
 `torchax.interop.torch_view(jax.jacrev(torchax.interop.jax_view(f), has_aux=True))`.
 """
@@ -47,7 +52,9 @@ from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS, ZERO
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU902", "function of torch that torchax breaks", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU902", "function that does not do its work under torchax", module=__name__, fix=Applicability.UNSAFE
+)
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in JACOBIANS))
@@ -100,6 +107,13 @@ def fork(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         edit = ctx.insert(span.end - 1, "devices=[]")
         fix = ctx.fix("add `devices=[]`", edit, applicability=Applicability.UNSAFE)
         yield ctx.finding(call, "`fork_rng()` raises after `import torchax`", fix)
+
+
+@rule.on(ast.Call, named={"autocast"})
+def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) == "torchax.amp.autocast":
+        message = "`torchax.amp.autocast` leaves `nn.Linear` and convolutions in float32, silently"
+        yield ctx.finding(call, message)
 
 
 def _replaced(call: ast.Call, text: str, new: str, ctx: Context) -> Fix | None:

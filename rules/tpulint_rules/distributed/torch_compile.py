@@ -65,6 +65,8 @@ def call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = {word.arg: word.value for word in call.keywords}
     if ctx.only_with_cuda(call) or _is_true(given.get("disable")):
         return
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return  # passes on what it is given, as a stand-in for `torch.compile` does
     if ctx.qualified_name(call.func) == "torch.compile":
         message = f"`torch.compile` {_RAISES if _is_true(given.get('fullgraph')) else _NOTHING}"
         outer = ctx.parent(call)

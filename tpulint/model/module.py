@@ -11,10 +11,10 @@ from tpulint.model.facts import ModuleFacts, summarise
 from tpulint.model.flow import Flow
 from tpulint.model.kinds import NONE, STATIC, TENSOR, UNKNOWN, Instance, Kind, Several, Static, Tensor, joined
 from tpulint.model.names import Names
-from tpulint.model.parameters import annotated_kind
+from tpulint.model.parameters import annotated_kind, parameter_kinds
 from tpulint.model.project import ProjectFacts, TracePath
 from tpulint.model.references import method_around
-from tpulint.model.scopes import Scope, ScopeKind, index
+from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, index, parameters
 from tpulint.source import Source
 
 
@@ -181,13 +181,32 @@ class Module:
         for ancestor in self.project.mro(cls):
             found = self.assignments.get((ancestor, attribute))
             if found is not None:
-                kind = joined(tuple(self.kind(value, place) for value, place in found))
+                kind = joined(tuple(self._assigned(value, place) for value, place in found))
                 if kind == NONE:
                     return UNKNOWN  # it is set from elsewhere
                 if isinstance(kind, Static):
                     return STATIC
                 return replace(kind, root="") if isinstance(kind, Tensor) else kind
         return UNKNOWN
+
+    def _assigned(self, value: ast.expr, place: Scope) -> Kind:
+        """The kind of one assigned value; constants and parameters tell theirs without inference."""
+        if isinstance(value, ast.Constant):
+            return NONE if value.value is None else STATIC
+        function = place.function
+        if (
+            isinstance(value, ast.Name)
+            and function is not None
+            and len(function.bindings.get(value.id, ())) == 1
+        ):
+            node = function.node
+            plain = len(function.bindings[value.id]) == 1
+            if plain and isinstance(node, FunctionNode) and value.id in {a.arg for a in parameters(node)}:
+                return parameter_kinds(self, function).get(value.id, UNKNOWN)
+        called = value.func if isinstance(value, ast.Call) else None
+        if isinstance(called, ast.Name) and self.names.qualified(called, place) is None:
+            return UNKNOWN
+        return self.kind(value, place)
 
     @cached_property
     def assignments(self) -> dict[tuple[str, str], list[tuple[ast.expr, Scope]]]:

@@ -56,17 +56,45 @@ def value_of(module: Module, name: ast.Name, scope: Scope) -> ast.expr | None:
     return found.value if found is not None and not found.iterated else None
 
 
+def is_shared(module: Module, name: ast.Name, scope: Scope) -> bool:
+    """Whether a tensor may go by another name as well: only what arithmetic has just made does not."""
+    function = scope.function
+    value = value_of(module, name, scope)
+    if function is None or not isinstance(value, ast.BinOp):
+        return True
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Name) and node.id == name.id and isinstance(node.ctx, ast.Load):
+            outer = module.parent(node, scope)
+            if isinstance(outer, ast.Call) and (module.names.qualified(outer.func, scope) or "").startswith(
+                "torch."
+            ):
+                continue
+            if not isinstance(outer, ast.Attribute | ast.BinOp | ast.Compare | ast.Subscript | ast.Return):
+                return True
+            if isinstance(outer, ast.Attribute) and outer.attr in COPIED | COPIED_ATTRIBUTES:
+                return True
+            if (
+                isinstance(outer, ast.Subscript)
+                and outer.slice is not node
+                and isinstance(outer.ctx, ast.Load)
+            ):
+                return True
+    return False
+
+
 def is_slice(module: Module, node: ast.expr, scope: Scope) -> bool:
     """Whether an expression is a basic slice of a tensor that is traced, such as `x[:, 0]`."""
     for _ in range(_DEPTH):
         if isinstance(node, ast.Subscript):
             return module.kind(node.value, scope).is_traced and is_basic(module, node.slice, scope)
-        if not isinstance(node, ast.Name):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in WRITES | {"contiguous"}:
+            assert isinstance(node.func, ast.Attribute)
+            node = node.func.value
+            continue
+        value = value_of(module, node, scope) if isinstance(node, ast.Name) else None
+        if value is None:
             return False
-        found = definition(module, node.id, _statement(module, node, scope), scope)
-        if found is None or found.iterated:
-            return False
-        node = found.value
+        node = value
     return False
 
 
@@ -246,7 +274,7 @@ def _names(target: ast.expr) -> set[str]:
 def read_after(module: Module, found: Copied, write: ast.stmt, scope: Scope) -> bool:
     """Whether the tensor behind a view is read once the write is done, still under its name."""
     function = scope.function
-    if function is None:
+    if function is None or isinstance(write, ast.Return | ast.Raise):
         return False
     if not isinstance(found.base, ast.Name):
         return not _assigned_again(function.node, found.base, write)

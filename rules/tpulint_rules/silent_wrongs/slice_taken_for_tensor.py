@@ -1,0 +1,103 @@
+"""Slice of a tensor where torchax needs a whole tensor.
+
+## What it does
+
+Flags a tensor or a list as an index of a basic slice, as in `x[:, 0][index]`, and `type_as(slice)` and
+`copy_(slice)`, in code that tracing reaches.
+A slice is followed through names; what arithmetic or `clone()` makes of it is a tensor again.
+
+## Why it matters on TPU
+
+A basic slice is an object of its own on torchax, and some operations do not know it, with or without jit:
+`AttributeError: 'View' object has no attribute '_elem'`, and for an assignment `IndexError: only integers,
+slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are valid indices`.
+
+## Fix safety
+
+Safe: `x[:, 0].clone()[index]` reads the same; an assignment to `x[0][index]` is one to `x[0, index]`;
+`type_as(v)` is `.to(v.dtype)`; `z.copy_(v)` is `z[...] = v`.
+
+## Without a fix
+
+A mask as an index has no fixed shape: `x[0] = torch.where(mask, value, x[0])` says the same with one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.kinds import Several, Tensor
+from tpulint.model.views import is_slice
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU602", "slice of a tensor where torchax needs a whole tensor", module=__name__, fix=Applicability.SAFE
+)
+
+
+@rule.on(
+    ast.Subscript, where=lambda node: isinstance(node.value, ast.Subscript | ast.Name | ast.Call), traced=True
+)
+def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if not any(_is_many(part, ctx) for part in parts) or not is_slice(ctx.module, node.value, ctx.scope):
+        return
+    message = f"`{ctx.text(node.value)}` is a slice, which torchax cannot index with a tensor"
+    if isinstance(node.ctx, ast.Load):
+        edit = ctx.insert(ctx.span(node.value).end, ".clone()")
+        yield ctx.finding(node, message, ctx.fix("index a copy of the slice", edit))
+    else:
+        yield ctx.finding(node, message, _in_one(node, ctx))
+
+
+@rule.on(ast.Call, named={"type_as", "copy_"}, traced=True)
+def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or len(call.args) != 1 or call.keywords:
+        return
+    receiver, given = call.func.value, call.args[0]
+    if not ctx.kind(receiver).is_traced or not is_slice(ctx.module, given, ctx.scope):
+        return
+    name = call.func.attr
+    whole, other = ctx.operand(receiver), ctx.operand(given)
+    if name == "copy_":
+        if is_slice(ctx.module, receiver, ctx.scope):
+            return  # which works
+        fix = None
+        if isinstance(ctx.parent(call), ast.Expr) and isinstance(receiver, ast.Name | ast.Attribute):
+            fix = ctx.fix("assign the elements", ctx.replace(call, f"{whole}[...] = {other}"))
+    else:
+        fix = ctx.fix("convert the dtype", ctx.replace(call, f"{whole}.to({other}.dtype)"))
+    yield ctx.finding(call, f"`{name}` of a slice, `{other}`, raises an error on torchax", fix)
+
+
+def _is_many(part: ast.expr, ctx: Context) -> bool:
+    """Whether an index takes elements one by one."""
+    if isinstance(part, ast.List):
+        return True
+    kind = ctx.kind(part)
+    return kind.is_tensor or (isinstance(kind, Several) and kind.element.is_tensor)
+
+
+def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
+    """`x[0, index]` for `x[0][index]`, and `x[index, 0]` for `x[:, 0][index]`."""
+    inner = node.value
+    if not isinstance(inner, ast.Subscript) or isinstance(node.slice, ast.Tuple):
+        return None
+    parts = inner.slice.elts if isinstance(inner.slice, ast.Tuple) else [inner.slice]
+    base, index = ctx.text(inner.value), ctx.text(node.slice)
+    kind = ctx.kind(node.slice)
+    if not isinstance(node.slice, ast.List) and not (isinstance(kind, Tensor) and kind.dtype == "int"):
+        return None  # a mask, whose size is not known while tracing
+    if not any(isinstance(part, ast.Slice) for part in parts):
+        if any(ctx.text(part) in ("None", "...") for part in parts):
+            return None
+        code = f"{base}[{', '.join([*map(ctx.text, parts), index])}]"
+    elif len(parts) == 2 and ctx.text(parts[0]) == ":":
+        if isinstance(parts[1], ast.Slice) or ctx.text(parts[1]) in ("None", "..."):
+            return None
+        code = f"{base}[{index}, {ctx.text(parts[1])}]"
+    else:
+        return None
+    return ctx.fix("index once", ctx.replace(node, code))

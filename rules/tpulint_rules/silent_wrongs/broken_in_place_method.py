@@ -80,7 +80,9 @@ def converts_itself(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     statement = ctx.statement(call)
     if read_after(ctx.module, Copied(receiver, receiver, statement), statement, ctx.scope):
-        fix = ctx.fix("convert the dtype", ctx.replace(call, f"{receiver.id}.to({ctx.operand(other)}.dtype)"))
+        fix = ctx.fix(
+            "use `.to()` with the dtype", ctx.replace(call, f"{receiver.id}.to({ctx.operand(other)}.dtype)")
+        )
         message = f"`type_as` converts `{receiver.id}` itself on torchax, and it is read again"
         yield ctx.finding(call, message, fix)
 
@@ -104,9 +106,9 @@ def _out_of_place(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -
         if isinstance(receiver, ast.Subscript)
         else isinstance(receiver, ast.Name) and not is_shared(ctx.module, receiver, ctx.scope)
     ):
-        return ctx.fix("assign the result", ctx.replace(call, f"{text} = {code}"))
+        return ctx.fix("keep the result of the method without `_`", ctx.replace(call, f"{text} = {code}"))
     if isinstance(receiver, ast.Name | ast.Attribute | ast.Subscript) and name not in ("t_", "put_"):
-        return ctx.fix("copy the result", ctx.replace(call, f"{text}.copy_({code})"))
+        return ctx.fix("write the result back", ctx.replace(call, f"{text}.copy_({code})"))
     return None
 
 
@@ -122,7 +124,7 @@ def _assigned(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -> Fi
         value = ctx.text(call.args[0] if call.args else call.keywords[0].value)
     else:
         value = f"{text}.{name.removesuffix('_')}({_arguments(call, ctx)})"
-    return ctx.fix("assign the elements", ctx.replace(call, f"{target} = {value}"))
+    return ctx.fix("write the elements by an assignment", ctx.replace(call, f"{target} = {value}"))
 
 
 def _masked(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None:

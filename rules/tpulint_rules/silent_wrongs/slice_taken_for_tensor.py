@@ -66,9 +66,9 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             return  # which works
         fix = None
         if isinstance(ctx.parent(call), ast.Expr) and isinstance(receiver, ast.Name | ast.Attribute):
-            fix = ctx.fix("assign the elements", ctx.replace(call, f"{whole}[...] = {other}"))
+            fix = ctx.fix("write the elements by an assignment", ctx.replace(call, f"{whole}[...] = {other}"))
     else:
-        fix = ctx.fix("convert the dtype", ctx.replace(call, f"{whole}.to({other}.dtype)"))
+        fix = ctx.fix("use `.to()` with the dtype", ctx.replace(call, f"{whole}.to({other}.dtype)"))
     yield ctx.finding(call, f"`{name}` of a slice, `{other}`, raises an error on torchax", fix)
 
 

@@ -1,4 +1,4 @@
-"""docs/rules/: a page for each rule from its docstring and its `example` case, and an index."""
+"""docs/: a page for each rule from its docstring and its `example` case, an index, and the coverage."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
+from tpulint.dev import coverage
 from tpulint.fixture import SINGLE, Case, cases, strip_wants
 from tpulint.registry import rules
 from tpulint.report.page import fix_words, text
@@ -48,6 +49,7 @@ def _files(root: Path) -> Mapping[Path, str]:
     examples = {case.rule: case for case in cases(root / "fixtures") if case.name == "example"}
     files = {folder / f"{rule.name}.md": _page(rule, examples.get(rule.folder)) for rule in own}
     files[folder / "README.md"] = f"{_GENERATED}\n# Rules\n\n{_tables(own, '', '##')}"
+    files[root / coverage.PAGE] = coverage.render(root)
     readme = root / "README.md"
     before, start, rest = (_content(readme) or "").partition(_TABLE_STARTS)
     _, end, after = rest.partition(_TABLE_ENDS)

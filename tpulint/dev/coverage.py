@@ -96,6 +96,7 @@ def _declared(parameters: str) -> str:
 
 
 def _outcome(row: dict[str, str]) -> tuple[bool, str]:
+    works = "works"
     for mode in ("eager", "jit"):
         said = row[mode]
         if said.startswith("raises"):
@@ -105,9 +106,10 @@ def _outcome(row: dict[str, str]) -> tuple[bool, str]:
         if said.startswith("ok,"):
             what = said.removeprefix("ok, ")
             if _NARROWED.match(what):
-                return True, "works, in 32 bits"
+                works = "works, in 32 bits"
+                continue
             return False, f"{mode}: {what}"[:60]
-    return True, "works"
+    return True, works
 
 
 @cache

@@ -75,3 +75,13 @@ def test_a_change_elsewhere_is_seen(tmp_path: Path) -> None:
     assert analyse([model, jit], settings, jobs=1).findings == []
     jit.write_text("import torch\n\nfrom model import step\n\nfast = torch.compile(step)\n")
     assert [f.code for f in analyse([model, jit], settings, jobs=1).findings] == ["TPU301"]
+
+
+def test_a_program_that_begins_to_use_a_device_is_seen_by_what_it_imports(tmp_path: Path) -> None:
+    settings = Settings(root=tmp_path, select=("TPU611",))
+    step, main = tmp_path / "step.py", tmp_path / "main.py"
+    step.write_text("import torch\n\n\ndef update(loss):\n    torch.autograd.backward(loss)\n")
+    main.write_text("import torch\n\nimport step\n\nmodel = torch.nn.Linear(2, 2)\n")
+    assert analyse([step, main], settings, jobs=1).findings == []
+    main.write_text(main.read_text().replace("(2, 2)", "(2, 2).cuda()"))
+    assert [f.code for f in analyse([step, main], settings, jobs=1).findings] == ["TPU611"]

@@ -59,7 +59,7 @@ class ProjectFacts:
         self._resolved: dict[str, str] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
         self._heirs: dict[str, list[str]] = {}
-        self._serving: dict[str, bool] = {}
+        self._served: set[str] | None = None
         self._trained: set[str] | None = None
         for name, facts in self._all_classes():
             for base in facts.bases:
@@ -274,12 +274,18 @@ class ProjectFacts:
 
     def serves_device(self, module: str) -> bool:
         """Whether a program that a module belongs to puts something on a device, or enters torchax."""
-        known = self._serving.get(module)
-        if known is None:
-            users = [self.modules[name] for name in self.users(module)]
-            entered = any(facts.enters or facts.placed_anywhere for facts in users)
-            known = self._serving[module] = entered or self.places(module)
-        return known
+        return self.is_served(module) or self.places(module)
+
+    def is_served(self, module: str) -> bool:
+        """Whether a module, or one that imports it, directly or not, names a device or enters torchax."""
+        if self._served is None:
+            waiting = [name for name, facts in self.modules.items() if facts.enters or facts.placed_anywhere]
+            self._served = set(waiting)
+            while waiting:
+                fresh = self.imports[waiting.pop()] - self._served
+                self._served |= fresh
+                waiting.extend(fresh)
+        return module in self._served
 
     def is_trained(self, module: str) -> bool:
         """Whether a module computes gradients, or a script that does so imports it.

@@ -11,10 +11,10 @@ from tpulint.model.project import ProjectFacts
 def visible_digests(project: ProjectFacts) -> dict[str, str]:
     """For each module, a digest of all that the judgement of its file depends on besides its text.
 
-    That is the facts of the modules that it sees through imports, the chains that reach its functions, and
-    whether it is imported itself. Modules that import each other share what they see, so each group of
-    them is digested once, from its own facts and the digests of the groups that it imports: linear in the
-    project.
+    That is the facts of the modules that it sees through imports, the chains that reach its functions,
+    whether it is imported itself, and by a program that uses a device or computes gradients. Modules that
+    import each other share what they see, so each group of them is digested once, from its own facts and
+    the digests of the groups that it imports: linear in the project.
     """
     seen: dict[str, bytes] = {}
     for group in components(project.imports):
@@ -29,7 +29,11 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
             chains.setdefault(found[0].name, []).append(f"{function} {project.trace_path(function)!r}")
     imported = {target for targets in project.imports.values() for target in targets}
     return {
-        name: _digest(digest, bytes([name in imported]), *map(str.encode, sorted(chains.get(name, ())))).hex()
+        name: _digest(
+            digest,
+            bytes([name in imported, project.is_served(name), project.is_trained(name)]),
+            *map(str.encode, sorted(chains.get(name, ()))),
+        ).hex()
         for name, digest in seen.items()
     }
 

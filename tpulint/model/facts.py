@@ -393,7 +393,7 @@ class _Summary:
             if held:
                 functions.setdefault(attribute, {}).update(dict.fromkeys(held))
             for made in self._made(value, place):
-                if made == "torch.nn.Parameter" or made == "torch.nn.parameter.Parameter":
+                if made in ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"):
                     tensors.add(attribute)
                 else:
                     modules.setdefault(attribute, {})[made] = None

@@ -8,8 +8,8 @@ Flags, in `forward` and what it calls, writes that are meant to last beyond the 
 - any write to a parameter or a buffer: `self.total += x`, `self.cache[:, i] = k`, `self.mean.lerp_(m, 0.1)`;
 - `append` of a tensor to a list in an attribute or a global variable.
 
-What traced code itself sets anew at each call is left alone, and so are functions that nothing is known to
-jit, unless a module's `forward` calls them.
+Attributes that another method sets anew are left alone, and so are functions that nothing is known to jit,
+unless a module's `forward` calls them.
 
 ## Why it matters on TPU
 
@@ -130,11 +130,11 @@ def _is_tensor(node: ast.expr, ctx: Context) -> bool:
 
 
 def _is_kept(node: ast.expr, ctx: Context) -> bool:
-    """Whether an attribute of `self` lasts beyond a call: no traced code sets it anew."""
+    """Whether an attribute of `self` lasts beyond a call: nothing sets it anew after `__init__`."""
     if not isinstance(node, ast.Attribute) or _owner(node, ctx) is None:
         return False
     return not any(
-        attribute == node.attr and ctx.module.trace_path(place) is not None
+        attribute == node.attr and place.name != "__init__"
         for attribute, _, place in ctx.module.index.attributes
     )
 

@@ -1,0 +1,135 @@
+"""Random numbers that torchax draws wrongly.
+
+## What it does
+
+Flags draws on the device with `generator=`, `random_` of a tensor on the device, and `F.gumbel_softmax`.
+
+## Why it matters on TPU
+
+Torchax reads nothing of a generator but its seed: every draw with it gives the same numbers.
+`random_()` gives fractions between 0 and 1, `random_(5, 10)` fractions between 5 and 10, where torch draws
+whole numbers; `random_(10)` raises `AssertionError: Uniform from(passed in 10.0) must be less than to`.
+`F.gumbel_softmax`, which draws by `exponential_`, gives NaN.
+
+## Fix safety
+
+Unsafe: `torch.randn(8, generator=g, device=device)` becomes `torch.randn(8, generator=g).to(device)`.
+The numbers are then those of torch on the CPU; the generator must be one of the host.
+
+## Without a fix
+
+In traced code there are no generators: what is drawn on the host there is drawn once.
+Draw outside and hand the numbers in, or draw without one, after `torchax.default_env().manual_seed(seed)`.
+
+The others are drawn from `rand_like` and `randint_like`:
+
+```python
+whole = torch.randint_like(x, 5, 10)
+gumbel = -torch.log(-torch.log(torch.rand_like(logits).clamp(1e-20, 1 - 1e-7)))
+softmax = ((logits + gumbel) / tau).softmax(-1)
+```
+
+For `hard=True` the maximum of `softmax` becomes a one, with the gradient of `softmax`:
+
+```python
+one_hot = torch.zeros_like(softmax).scatter(-1, softmax.argmax(-1, keepdim=True), 1.0)
+hard = one_hot - softmax.detach() + softmax
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix, Span
+from tpulint.model.kinds import Device, Tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU614", "random numbers that torchax draws wrongly", module=__name__, fix=Applicability.UNSAFE)
+
+_FACTORIES = frozenset({"rand", "randint", "randn", "randperm"})
+_SAMPLERS = frozenset({"bernoulli", "bernoulli_", "multinomial", "normal", "normal_", "uniform_"})
+
+
+@rule.on(ast.Call, named=_FACTORIES)
+def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func) or ""
+    device = _keyword(call, "device")
+    if name.removeprefix("torch.") not in _FACTORIES or device is None or not _generator(call):
+        return
+    if _is_accelerator(device, ctx) and not _is_of_generator(device, call):
+        yield ctx.finding(call, _repeats(name), _drawn_on_host(call, device, ctx))
+
+
+@rule.on(ast.Call, named=_SAMPLERS)
+def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not _generator(call):
+        return
+    name = ctx.qualified_name(call.func)
+    if name is None and isinstance(call.func, ast.Attribute):
+        drawn, name = call.func.value, call.func.attr
+    elif name in ("torch.bernoulli", "torch.multinomial", "torch.normal") and call.args:
+        drawn = call.args[0]
+    else:
+        return
+    if _is_on_device(drawn, ctx):
+        yield ctx.finding(call, _repeats(name))
+
+
+@rule.on(ast.Call, named={"random_"})
+def random_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if isinstance(call.func, ast.Attribute) and _is_on_device(call.func.value, ctx):
+        message = "`random_` gives fractions on torchax, or raises, where torch draws whole numbers"
+        yield ctx.finding(call, message)
+
+
+@rule.on(ast.Call, named={"gumbel_softmax"})
+def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.nn.functional.gumbel_softmax" or not call.args:
+        return
+    if ctx.trace_path is not None or _is_on_device(call.args[0], ctx):
+        yield ctx.finding(call, "`gumbel_softmax` gives NaN on torchax, which draws no exponential numbers")
+
+
+def _repeats(name: str) -> str:
+    return f"`{name}` with `generator=` gives the same numbers at every draw on torchax"
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((item.value for item in call.keywords if item.arg == name), None)
+
+
+def _generator(call: ast.Call) -> bool:
+    generator = _keyword(call, "generator")
+    return generator is not None and not isinstance(generator, ast.Constant)
+
+
+def _is_accelerator(device: ast.expr, ctx: Context) -> bool:
+    if isinstance(device, ast.Constant):
+        return isinstance(device.value, str) and not device.value.startswith("cpu")
+    kind = ctx.kind(device)
+    on_host = isinstance(kind, Device) and kind.type == "cpu"
+    return not on_host and ctx.serves_device
+
+
+def _is_of_generator(device: ast.expr, call: ast.Call) -> bool:
+    """Whether a device is that of the generator, which on TPU is the host's."""
+    generator = _keyword(call, "generator")
+    of = device.value if isinstance(device, ast.Attribute) and device.attr == "device" else None
+    return of is not None and generator is not None and ast.dump(of) == ast.dump(generator)
+
+
+def _is_on_device(node: ast.expr, ctx: Context) -> bool:
+    kind = ctx.kind(node)
+    return isinstance(kind, Tensor) and kind.is_traced and (ctx.trace_path is not None or ctx.serves_device)
+
+
+def _drawn_on_host(call: ast.Call, device: ast.expr, ctx: Context) -> Fix | None:
+    parts = sorted([*(ctx.span(argument) for argument in call.args), *map(ctx.span, call.keywords)])
+    position = parts.index(next(ctx.span(item) for item in call.keywords if item.value is device))
+    if ctx.trace_path is not None or position == 0:
+        return None
+    without = ctx.edit(Span(parts[position - 1].end, parts[position].end), "")
+    moved = ctx.insert(ctx.span(call).end, f".to({ctx.text(device)})")
+    return ctx.fix("make them on the host, and move them", without, moved, applicability=Applicability.UNSAFE)

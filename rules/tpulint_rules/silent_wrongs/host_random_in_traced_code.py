@@ -1,0 +1,50 @@
+"""Random numbers of Python or NumPy in traced code.
+
+## What it does
+
+Flags calls of the `random` module and of `numpy.random` in `forward`, what it calls, and what is jitted.
+Seeding, and generators that are only made, are left alone.
+
+## Why it matters on TPU
+
+A jitted function runs as Python once, when it is traced: the number that is drawn then is a constant of the
+compiled program, the same at every call.
+A layer that is dropped by chance is dropped always or never; noise is one pattern.
+Nothing raises, and without jit the numbers are right.
+
+## Without a fix
+
+Draw with torch on the device, `torch.rand((), device=x.device)`, which torchax draws afresh at each call of a
+jitted function, and choose by value: `torch.where(torch.rand((), device=x.device) < p, x, layer(x))`.
+Or draw on the host, outside, and hand the number in as a tensor.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Finding
+from tpulint.model.project import Certainty
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU619", "random numbers of Python or NumPy in traced code", module=__name__, fix=None)
+
+_PYTHON = frozenset(
+    {"betavariate", "choice", "choices", "expovariate", "gauss", "getrandbits", "lognormvariate"}
+    | {"normalvariate", "randint", "random", "randrange", "sample", "shuffle", "triangular", "uniform"}
+)
+_NUMPY = frozenset(
+    {"beta", "binomial", "choice", "dirichlet", "exponential", "gamma", "gumbel", "laplace", "logistic"}
+    | {"lognormal", "multinomial", "multivariate_normal", "normal", "permutation", "poisson", "rand"}
+    | {"randint", "randn", "random", "random_integers", "random_sample", "ranf", "shuffle", "uniform"}
+    | {"standard_normal"}
+)
+_DRAWS = {f"random.{name}" for name in _PYTHON} | {f"numpy.random.{name}" for name in _NUMPY}
+
+
+@rule.on(ast.Call, named=_PYTHON | _NUMPY, traced=True)
+def draw(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    path, name = ctx.trace_path, ctx.qualified_name(call.func)
+    if name in _DRAWS and path is not None and path.certainty <= Certainty.FORWARD:
+        yield ctx.finding(call, f"`{name}` draws once, while tracing: jitted code repeats the same number")

@@ -40,8 +40,9 @@ _C = TypeVar("_C", bound=Check)
 class Handler:
     """One function of a rule and the nodes that it wants.
 
-    `named` restricts calls to those whose callee ends in one of these identifiers, `where` nodes to those
-    that a quick look accepts, `traced` places to code that tracing reaches.
+    `named` restricts calls to those whose callee ends in one of these identifiers, and attributes to those of
+    one of these names, `where` nodes to those that a quick look accepts, `traced` places to code that tracing
+    reaches.
     """
 
     node: type[ast.AST]

@@ -154,6 +154,9 @@ def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Mod
 def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, Scope]]:
     if handler.node is ast.Module:
         return [(module.source.tree, module.index.module)]
+    if handler.named and handler.node is ast.Attribute:
+        taken = module.index.taken
+        return [place for name in sorted(taken.keys() & handler.named) for place in taken[name]]
     if handler.named:
         calls, aliases = module.index.calls, module.index.aliases
         names = {name for name in handler.named if name in calls}

@@ -133,7 +133,7 @@ INDEXED: tuple[type[ast.AST], ...] = (
 class Index:
     """What the walk found: the scopes, and places by node type and by the last name of a callee."""
 
-    __slots__ = ("aliases", "attributes", "calls", "classes", "functions", "module", "nodes")
+    __slots__ = ("_taken", "aliases", "attributes", "calls", "classes", "functions", "module", "nodes")
 
     def __init__(self, module: Scope) -> None:
         self.module = module
@@ -146,6 +146,17 @@ class Index:
         self.classes: list[Scope] = []
         #: Assignments to `self.<name>`: the name, the value, the scope.
         self.attributes: list[tuple[str, ast.expr, Scope]] = []
+        self._taken: dict[str, list[Place]] | None = None
+
+    @property
+    def taken(self) -> dict[str, list[Place]]:
+        """Attributes that are taken of anything, by name."""
+        if self._taken is None:
+            self._taken = {}
+            for place in self.nodes[ast.Attribute]:
+                assert isinstance(place[0], ast.Attribute)
+                self._taken.setdefault(place[0].attr, []).append(place)
+        return self._taken
 
 
 _LEAVES = frozenset(

@@ -92,7 +92,7 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(node, _message(package))
 
 
-@rule.on(ast.Attribute, where=lambda node: node.attr in _SAME)
+@rule.on(ast.Attribute, named=_SAME)
 def same_in_torch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(node)
     if name not in SAME_IN_TORCH or not _is_needed(name, ctx):

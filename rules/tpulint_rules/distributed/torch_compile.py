@@ -53,7 +53,7 @@ _RAISES = "with `fullgraph=True` raises in the torchax environment"
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-@rule.on(ast.Attribute, where=lambda node: node.attr == "compile")
+@rule.on(ast.Attribute, named={"compile"})
 def decorator(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
     if isinstance(outer, _DEFINITIONS) and ctx.qualified_name(node) == "torch.compile":

@@ -134,7 +134,7 @@ def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule.on(ast.Attribute, where=lambda node: node.attr == "is_cuda")
+@rule.on(ast.Attribute, named={"is_cuda"})
 def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if not isinstance(node.ctx, ast.Load):
         return

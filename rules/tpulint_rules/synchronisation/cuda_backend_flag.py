@@ -42,11 +42,7 @@ _FLAGS = frozenset(name.rpartition(".")[2] for name in (*SWITCHES, *PRECISION))
 _TORCH_TO_JAX = {"highest": "highest", "high": "high", "medium": "default"}
 
 
-def _is_stored_flag(node: ast.Attribute) -> bool:
-    return node.attr in _FLAGS and isinstance(node.ctx, ast.Store)
-
-
-@rule.on(ast.Attribute, where=_is_stored_flag)
+@rule.on(ast.Attribute, named=_FLAGS, where=lambda node: isinstance(node.ctx, ast.Store))
 def switch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(node)
     statement = ctx.statement(node)

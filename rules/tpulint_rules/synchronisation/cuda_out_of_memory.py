@@ -40,11 +40,7 @@ _CAUGHT = frozenset(
 _TEXT = "out of memory"
 
 
-def _names_error(node: ast.Attribute) -> bool:
-    return node.attr == "OutOfMemoryError"
-
-
-@rule.on(ast.Attribute, where=_names_error)
+@rule.on(ast.Attribute, named={"OutOfMemoryError"})
 def handler(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(node)
     if name not in _ERRORS:

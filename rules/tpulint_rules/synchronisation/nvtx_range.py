@@ -63,7 +63,7 @@ def nvidia_tool(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, f"`{name}` raises without CUDA", _fix(call, name, ctx))
 
 
-@rule.on(ast.Attribute, where=lambda node: node.attr == "CUDA")
+@rule.on(ast.Attribute, named={"CUDA"})
 def activity(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(node) not in _ACTIVITIES or ctx.only_with_cuda(node):
         return

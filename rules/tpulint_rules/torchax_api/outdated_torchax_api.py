@@ -129,7 +129,7 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
         yield _other_backend(node, ctx)
 
 
-@rule.on(ast.Attribute, where=lambda node: node.attr in _LAST)
+@rule.on(ast.Attribute, named=_LAST)
 def name(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     qualified = ctx.qualified_name(node)
     found = outdated(qualified)

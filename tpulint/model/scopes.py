@@ -120,11 +120,13 @@ INDEXED: tuple[type[ast.AST], ...] = (
     ast.Compare,
     ast.Constant,
     ast.For,
+    ast.FormattedValue,
     ast.If,
     ast.IfExp,
     ast.Import,
     ast.ImportFrom,
     ast.Subscript,
+    ast.Try,
     ast.UnaryOp,
     ast.While,
 )

@@ -1,13 +1,15 @@
-"""`float()`, `int()` or `bool()` of a tensor in traced code.
+"""Python number made of a tensor in traced code.
 
 ## What it does
 
-Flags `float(t)`, `int(t)` and `bool(t)` of a tensor in code that tracing reaches.
+Flags `float(t)`, `int(t)` and `bool(t)` of a tensor, functions of `math` such as `math.sqrt(t)`, and the
+built-in `max`, `min`, `sorted`, `any` and `all` of tensors, in code that tracing reaches.
+`len(t)`, `sum(t)` and `abs(t)` work and are left alone.
 
 ## Why it matters on TPU
 
-Each asks the tracer for its value, and raises `jax.errors.ConcretizationTypeError`
-(`TracerBoolConversionError` for `bool`) under jit.
+Each asks the tracer for its value, and raises `jax.errors.ConcretizationTypeError: Abstract tracer value
+encountered where concrete value is expected` (`TracerBoolConversionError` for `bool`) under jit.
 
 ## Fix safety
 
@@ -15,6 +17,9 @@ Unsafe: the tensor without dimensions takes the number's place where the number 
 arithmetic.
 `int(t)` becomes a conversion to `torch.int64`, `float(t)` of an integer tensor one to
 `torch.float32`; both truncate and round as Python does.
+`math.sqrt(t)` becomes `torch.sqrt(t)`, which computes in the tensor's dtype where Python has 64 bits.
+`max(a, b)` of two tensors without dimensions becomes `torch.maximum(a, b)`, `max([...])` of such tensors
+`torch.stack([...]).max()`; NaN counts as the largest there.
 The result is the same as long as the tensors that meet have one dtype; there is no fix in a function that
 converts dtypes.
 """
@@ -25,16 +30,24 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.kinds import Tensor
+from tpulint.model.kinds import Several, Tensor
 from tpulint.model.uses import converts_dtypes, serves_as_tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU302",
-    "`float()`, `int()` or `bool()` of a tensor in traced code",
+    "Python number made of a tensor in traced code",
     module=__name__,
     fix=Applicability.UNSAFE,
 )
+
+#: Functions of `math` that torch has as well, under the same name.
+_SAME = frozenset(
+    {"sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh"}
+    | {"asin", "acos", "atan", "erf"}
+)
+#: Functions of `math` that torch has not, or whose result is no tensor of floats.
+_ALONE = frozenset({"floor", "ceil", "trunc", "pow", "fabs", "isnan", "isinf", "isfinite", "atan2", "hypot"})
 
 
 @rule.on(ast.Call, named={"float", "int", "bool"}, traced=True)
@@ -66,3 +79,52 @@ def _stay_tensor(call: ast.Call, function: str, kind: Tensor, ctx: Context) -> F
         dtype = {"float": "float32", "int": "int64", "bool": "bool"}[function]
         edits = (ctx.replace(call, f"{text}.to(torch.{dtype})"), *imports)
     return ctx.fix("go on with a tensor", *edits, applicability=Applicability.UNSAFE)
+
+
+@rule.on(ast.Call, named=_SAME | _ALONE, traced=True)
+def of_math(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func) or ""
+    if not name.startswith("math.") or not any(ctx.kind(argument).is_traced for argument in call.args):
+        return
+    function = name.removeprefix("math.")
+    kind = ctx.kind(call.args[0])
+    fix = None
+    if function in _SAME and isinstance(kind, Tensor) and kind.scalar and len(call.args) == 1:
+        fix = _as_tensor(call, f"torch.{function}({ctx.text(call.args[0])})", ctx)
+    yield ctx.finding(call, f"`{name}` needs the tensor's value, which a tracer does not have", fix)
+
+
+@rule.on(ast.Call, named={"max", "min", "sorted", "any", "all"}, traced=True)
+def compared(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Name) or ctx.qualified_name(call.func) != f"builtins.{call.func.id}":
+        return
+    kinds = [ctx.kind(argument) for argument in call.args]
+    held = [kind.element if isinstance(kind, Several) else kind for kind in kinds]
+    if not any(kind.is_traced for kind in held) or any(keyword.arg == "key" for keyword in call.keywords):
+        return
+    name = call.func.id
+    if (
+        len(kinds) == 1
+        and isinstance(kinds[0], Several)
+        and kinds[0].items is not None
+        and len(kinds[0].items) < 2
+    ):
+        return
+    fix = None
+    scalars = all(isinstance(kind, Tensor) and kind.scalar for kind in kinds)
+    if name in ("max", "min") and len(kinds) == 2 and scalars:
+        one, two = (ctx.text(argument) for argument in call.args)
+        fix = _as_tensor(call, f"torch.{name}imum({one}, {two})", ctx)
+    elif name in ("max", "min") and isinstance(call.args[0], ast.List | ast.ListComp) and not call.keywords:
+        stacked = isinstance(held[0], Tensor) and held[0].scalar
+        fix = _as_tensor(call, f"torch.stack({ctx.text(call.args[0])}).{name}()", ctx) if stacked else None
+    yield ctx.finding(call, f"`{name}()` of tensors asks for their values, which tracers do not have", fix)
+
+
+def _as_tensor(call: ast.Call, code: str, ctx: Context) -> Fix | None:
+    imports = ctx.imports("import torch")
+    if imports is None or converts_dtypes(ctx.scope) or not serves_as_tensor(ctx.module, call, ctx.scope):
+        return None
+    return ctx.fix(
+        "go on with a tensor", ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE
+    )

@@ -1,0 +1,76 @@
+"""Broad `except` around what fails while tracing.
+
+## What it does
+
+Flags `except Exception`, `except TypeError`, their like and a bare `except` that raise nothing themselves,
+around code which needs the value of a tensor: `.item()`, `float(t)`, `if t > 0` and the like, in code that
+tracing reaches.
+
+## Why it matters on TPU
+
+`jax.errors.ConcretizationTypeError`, `TracerBoolConversionError` and `TracerArrayConversionError` are
+`TypeError`s.
+The `except` catches them while tracing, so the compiled program always goes the way that was meant for
+failures, and nothing says so.
+
+## Without a fix
+
+Rewrite what needs the value, as the finding inside of the `try` tells, and name the errors that are meant.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Finding, Span
+from tpulint.model.pending import statements
+from tpulint.model.uses import concretized
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU307", "broad `except` around what fails while tracing", module=__name__, fix=None)
+
+_BROAD = ("builtins.Exception", "builtins.BaseException", "builtins.TypeError")
+
+
+@rule.on(ast.Try, traced=True)
+def attempt(node: ast.Try, ctx: Context) -> Iterator[Finding]:
+    handler = next((handler for handler in node.handlers if _is_broad(handler, ctx)), None)
+    if handler is None or any(isinstance(inner, ast.Raise) for inner in ast.walk(handler)):
+        return
+    needed = next((found for statement in statements(node.body) if (found := _needs(statement, ctx))), None)
+    if needed is not None:
+        start = ctx.module.source.span(handler.body[0]).start
+        start = ctx.module.source.text.rfind("except", 0, start)
+        message = f"this catches that `{ctx.text(needed)}` has no value while tracing, and goes on silently"
+        yield ctx.finding_at(Span(start, start + len("except")), message)
+
+
+def _is_broad(handler: ast.ExceptHandler, ctx: Context) -> bool:
+    caught = handler.type
+    names = caught.elts if isinstance(caught, ast.Tuple) else [caught] if caught is not None else []
+    return caught is None or any(ctx.qualified_name(name) in _BROAD for name in names)
+
+
+def _needs(statement: ast.stmt, ctx: Context) -> ast.expr | None:
+    """What a statement, apart from those in its blocks, needs the value of."""
+    if isinstance(statement, ast.If | ast.While | ast.Assert):
+        return statement.test if concretized(ctx.module, statement.test, ctx.scope) is not None else None
+    if (
+        not isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.Return)
+        or statement.value is None
+    ):
+        return None
+    for node in ast.walk(statement.value):
+        if isinstance(node, ast.IfExp) and concretized(ctx.module, node.test, ctx.scope) is not None:
+            return node.test
+        match node:
+            case ast.Call(func=ast.Attribute(value=value, attr="item" | "tolist" | "numpy"), args=[]):
+                if ctx.kind(value).is_traced:
+                    return node
+            case ast.Call(func=ast.Name(id="float" | "int" | "bool" as name) as func, args=[value]):
+                if ctx.kind(value).is_traced and ctx.qualified_name(func) == f"builtins.{name}":
+                    return node
+            case _:
+                pass
+    return None

@@ -1,0 +1,151 @@
+"""Tensor printed or formatted in traced code.
+
+## What it does
+
+Flags `print`, functions of `logging` and text with a format such as `f"{loss:.3f}"` that are given a tensor,
+in code that tracing reaches.
+Shapes, dtypes and devices are known while tracing, and print as ever; messages of `raise` and `assert` are
+left alone.
+
+## Why it matters on TPU
+
+A format raises, with or without jit: `TypeError: unsupported format string passed to Tensor.__format__`.
+The others say nothing wrong and nothing useful: they run once, while tracing, and print
+`Tensor(<class 'jax._src.interpreters.partial_eval.DynamicJaxprTracer'> JitTracer(float32[]))`.
+
+## Fix safety
+
+Unsafe: `print(...)` becomes `jax.debug.print`, called through `torchax.interop.call_jax`, which prints the
+values each time.
+It writes when the device comes to it, not in the order of the program, and the code needs JAX from then on.
+
+## Without a fix
+
+Return the tensor, and print or log it outside of the traced function, where `.item()` gives the number.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU306", "tensor printed or formatted in traced code", module=__name__, fix=Applicability.UNSAFE)
+
+_LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
+
+
+@rule.on(ast.FormattedValue, where=lambda node: node.format_spec is not None, traced=True)
+def formatted(node: ast.FormattedValue, ctx: Context) -> Iterator[Finding]:
+    if node.conversion != -1 or not ctx.kind(node.value).is_traced or _only_on_failure(node, ctx):
+        return
+    if any(isinstance(outer, ast.Call) and _prints(outer, ctx) for outer in ctx.ancestors(node)):
+        return
+    yield ctx.finding(node.value, _FORMAT)
+
+
+_FORMAT = "a tensor has no format on torchax, and a tracer has no value to print"
+
+
+@rule.on(ast.Call, named={"format"}, traced=True)
+def format_method(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    match call.func:
+        case ast.Attribute(value=ast.Constant(value=str(text))) if "{:" in text:
+            pass
+        case _:
+            return
+    if any(ctx.kind(argument).is_traced for argument in call.args) and not _only_on_failure(call, ctx):
+        yield ctx.finding(call, _FORMAT)
+
+
+@rule.on(ast.Call, named={"print"}, traced=True)
+def printed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not _prints(call, ctx) or not any(_shows(argument, ctx) for argument in call.args):
+        return
+    message = "`print` of a tensor runs once, while tracing, and shows a tracer"
+    yield ctx.finding(call, message, _debug_print(call, ctx))
+
+
+@rule.on(ast.Call, named=_LEVELS, traced=True)
+def logged(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or not _is_logger(call.func.value, ctx):
+        return
+    if any(_shows(argument, ctx) for argument in call.args):
+        yield ctx.finding(call, "logging of a tensor runs once, while tracing, and shows a tracer")
+
+
+def _prints(call: ast.Call, ctx: Context) -> bool:
+    return isinstance(call.func, ast.Name) and ctx.qualified_name(call.func) == "builtins.print"
+
+
+def _is_logger(node: ast.expr, ctx: Context) -> bool:
+    if ctx.qualified_name(node) == "logging":
+        return True
+    found = ctx.module.names.lookup(node.id, ctx.scope) if isinstance(node, ast.Name) else None
+    if found is None:
+        return False
+    made = [binding.value for binding in found[1]]
+    return all(isinstance(value, ast.Call) and _makes_logger(value) for value in made)
+
+
+def _makes_logger(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return name in ("getLogger", "get_logger")
+
+
+def _shows(node: ast.expr, ctx: Context) -> bool:
+    """Whether an argument is a tensor, or text with one."""
+    if isinstance(node, ast.JoinedStr):
+        return any(isinstance(part, ast.FormattedValue) and _shows(part.value, ctx) for part in node.values)
+    return ctx.kind(node).is_traced
+
+
+def _only_on_failure(node: ast.AST, ctx: Context) -> bool:
+    return any(isinstance(outer, ast.Raise | ast.Assert) for outer in ctx.ancestors(node))
+
+
+def _debug_print(call: ast.Call, ctx: Context) -> Fix | None:
+    pieces: list[str] = []
+    values: list[str] = []
+    for argument in call.args:
+        found = _piece(argument, ctx)
+        if found is None:
+            return None
+        pieces.append(found[0])
+        values += found[1]
+    imports = ctx.imports("import jax", "from torchax import interop")
+    if call.keywords or imports is None or not isinstance(ctx.parent(call), ast.Expr):
+        return None
+    text = " ".join(pieces)
+    if '"' in text or "\\" in text or "\n" in text:
+        return None
+    code = f'interop.call_jax(jax.debug.print, "{text}", {", ".join(values)})'
+    title = "use `jax.debug.print`"
+    return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)
+
+
+def _piece(node: ast.expr, ctx: Context) -> tuple[str, list[str]] | None:
+    """The part of a format for one argument, and the tensors in it."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value.replace("{", "{{").replace("}", "}}"), []
+    if ctx.kind(node).is_traced:
+        return "{}", [ctx.text(node)]
+    if not isinstance(node, ast.JoinedStr):
+        return None
+    text, values = "", []
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            text += str(part.value).replace("{", "{{").replace("}", "}}")
+            continue
+        assert isinstance(part, ast.FormattedValue)
+        if not ctx.kind(part.value).is_traced or part.conversion != -1 or not ctx.stands(part.value):
+            return None
+        spec = part.format_spec.values if isinstance(part.format_spec, ast.JoinedStr) else []
+        if not all(isinstance(item, ast.Constant) for item in spec):
+            return None
+        format_ = "".join(str(item.value) for item in spec if isinstance(item, ast.Constant))
+        text += f"{{:{format_}}}" if format_ else "{}"
+        values.append(ctx.text(part.value))
+    return text, values

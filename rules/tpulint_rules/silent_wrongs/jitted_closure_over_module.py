@@ -1,0 +1,95 @@
+"""Jitted function that calls a module from around it.
+
+## What it does
+
+Flags functions and lambdas given to `torchax.interop.jax_jit` or `torchax.compile`, by a call or as a
+decorator, that call a module which they do not take as an argument, and bound methods of modules.
+
+## Why it matters on TPU
+
+What a jitted function finds around it is a constant of the compiled program, weights among it.
+After `optimizer.step()`, `load_state_dict` or any other change the program computes with the old weights, and
+says nothing; and the device holds them twice.
+
+## Without a fix
+
+Compile the module itself, `compiled = torchax.compile(model)`: it hands its weights over at each call, so that
+changes of them show.
+In a larger function take them as arguments:
+
+```python
+@torchax.interop.jax_jit
+def step(parameters, buffers, x):
+    return torch.func.functional_call(model, (parameters, buffers), (x,)).softmax(-1)
+
+
+y = step(dict(model.named_parameters()), dict(model.named_buffers()), x)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Finding
+from tpulint.model.kinds import Instance
+from tpulint.model.scopes import FunctionNode, Scope
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU616", "jitted function that calls a module from around it", module=__name__, fix=None)
+
+_ENTRIES = frozenset({"torchax.compile", "torchax.interop.jax_jit"})
+_STALE = "the weights of `{}` become constants of the jitted function, which no update changes"
+
+
+@rule.on(ast.Call, named={"compile", "jax_jit"})
+def jitted(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) not in _ENTRIES or not call.args:
+        return
+    given = call.args[0]
+    if isinstance(given, ast.Attribute):
+        owner = ctx.kind(given.value)
+        if isinstance(owner, Instance) and ctx.is_module(owner):
+            if given.attr == "forward" or ctx.defines_method(owner, given.attr):
+                yield ctx.finding(call, _STALE.format(ctx.text(given.value)))
+        return
+    function = _function(given, ctx)
+    module = _called_module(function, ctx) if function is not None else None
+    if module is not None:
+        yield ctx.finding(call, _STALE.format(module))
+
+
+@rule.on(ast.Module)
+def decorated(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
+    for function in ctx.module.index.functions:
+        if isinstance(function.node, ast.Lambda) or function.parent is None:
+            continue
+        around = ctx.at(function.parent)
+        for decorator in getattr(function.node, "decorator_list", ()):
+            if around.qualified_name(decorator) in _ENTRIES:
+                module = _called_module(function, ctx)
+                if module is not None:
+                    yield around.finding(decorator, _STALE.format(module))
+
+
+def _function(given: ast.expr, ctx: Context) -> Scope | None:
+    """The function that is given by its name or as a lambda."""
+    node: ast.AST = given
+    if isinstance(given, ast.Name):
+        found = ctx.module.names.lookup(given.id, ctx.scope)
+        if found is None or len(found[1]) != 1 or not isinstance(found[1][0].node, FunctionNode):
+            return None
+        node = found[1][0].node
+    return next((scope for scope in ctx.module.index.functions if scope.node is node), None)
+
+
+def _called_module(function: Scope, ctx: Context) -> str | None:
+    """The source of the first module that a function calls and finds around it."""
+    inside = ctx.at(function)
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            taken = node.func.id in function.bindings
+            if not taken and inside.is_module(inside.kind(node.func)):
+                return node.func.id
+    return None

@@ -3,7 +3,8 @@
 ## What it does
 
 Flags calls of the `random` module and of `numpy.random` in `forward`, what it calls, and what is jitted.
-Seeding, and generators that are only made, are left alone.
+Seeding is left alone, and so are modules without layers, parameters and buffers: transformations of data are
+often written as such, and run on the host.
 
 ## Why it matters on TPU
 
@@ -45,6 +46,21 @@ _DRAWS = {f"random.{name}" for name in _PYTHON} | {f"numpy.random.{name}" for na
 
 @rule.on(ast.Call, named=_PYTHON | _NUMPY, traced=True)
 def draw(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    path, name = ctx.trace_path, ctx.qualified_name(call.func)
-    if name in _DRAWS and path is not None and path.certainty <= Certainty.FORWARD:
+    name = ctx.qualified_name(call.func)
+    if name in _DRAWS and _is_of_model(ctx):
         yield ctx.finding(call, f"`{name}` draws once, while tracing: jitted code repeats the same number")
+
+
+def _is_of_model(ctx: Context) -> bool:
+    """Whether what is traced is jitted by name, or the `forward` of a module that holds layers or tensors.
+
+    Transformations of data are often modules, too, but hold none, and run on the host.
+    """
+    path, function, project = ctx.trace_path, ctx.scope.function, ctx.module.project
+    if path is None or function is None or path.certainty > Certainty.FORWARD:
+        return False
+    if path.certainty is Certainty.JIT:
+        return True
+    root = path.steps[1].caller if len(path.steps) > 1 else f"{ctx.module.name}.{function.qualname}"
+    classes = map(project.class_, project.mro((root or "").rpartition(".")[0]))
+    return any(facts is not None and (facts.modules or facts.tensors) for facts in classes)

@@ -13,8 +13,8 @@ says nothing; and the device holds them twice.
 
 ## Without a fix
 
-Compile the module itself, `compiled = torchax.compile(model)`: it hands its weights over at each call, so that
-changes of them show.
+Compile the module itself, `compiled = torchax.compile(model)`: it hands its weights over at each call, so
+that changes of them show.
 In a larger function take them as arguments:
 
 ```python

@@ -3,6 +3,7 @@
 ## What it does
 
 Flags draws on the device with `generator=`, `random_` of a tensor on the device, and `F.gumbel_softmax`.
+Left alone are draws in functions that seed the generator themselves, or that draw where its device is.
 
 ## Why it matters on TPU
 
@@ -56,15 +57,15 @@ _SAMPLERS = frozenset({"bernoulli", "bernoulli_", "multinomial", "normal", "norm
 def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     device = _keyword(call, "device")
-    if name.removeprefix("torch.") not in _FACTORIES or device is None or not _generator(call):
+    if name.removeprefix("torch.") not in _FACTORIES or device is None or not _repeats(call, ctx):
         return
-    if _is_accelerator(device, ctx) and not _is_of_generator(device, call):
-        yield ctx.finding(call, _repeats(name), _drawn_on_host(call, device, ctx))
+    if _is_accelerator(device, ctx):
+        yield ctx.finding(call, _message(name), _drawn_on_host(call, device, ctx))
 
 
-@rule.on(ast.Call, named=_SAMPLERS)
+@rule.on(ast.Call, named=_SAMPLERS, traced=True)
 def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not _generator(call):
+    if not _repeats(call, ctx):
         return
     name = ctx.qualified_name(call.func)
     if name is None and isinstance(call.func, ast.Attribute):
@@ -74,7 +75,7 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     else:
         return
     if _is_on_device(drawn, ctx):
-        yield ctx.finding(call, _repeats(name))
+        yield ctx.finding(call, _message(name))
 
 
 @rule.on(ast.Call, named={"random_"})
@@ -92,7 +93,7 @@ def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(call, "`gumbel_softmax` gives NaN on torchax, which draws no exponential numbers")
 
 
-def _repeats(name: str) -> str:
+def _message(name: str) -> str:
     return f"`{name}` with `generator=` gives the same numbers at every draw on torchax"
 
 
@@ -100,9 +101,19 @@ def _keyword(call: ast.Call, name: str) -> ast.expr | None:
     return next((item.value for item in call.keywords if item.arg == name), None)
 
 
-def _generator(call: ast.Call) -> bool:
+def _repeats(call: ast.Call, ctx: Context) -> bool:
+    """Whether a generator is given, and the function neither seeds it anew nor asks for its device."""
     generator = _keyword(call, "generator")
-    return generator is not None and not isinstance(generator, ast.Constant)
+    if generator is None or isinstance(generator, ast.Constant):
+        return False
+    same = ast.dump(generator.value if isinstance(generator, ast.Subscript) else generator)
+    return not any(
+        isinstance(node, ast.Attribute)
+        and node.attr in ("device", "manual_seed")
+        and ast.dump(node.value) == same
+        for statement in ctx.function_body
+        for node in ast.walk(statement)
+    )
 
 
 def _is_accelerator(device: ast.expr, ctx: Context) -> bool:
@@ -111,13 +122,6 @@ def _is_accelerator(device: ast.expr, ctx: Context) -> bool:
     kind = ctx.kind(device)
     on_host = isinstance(kind, Device) and kind.type == "cpu"
     return not on_host and ctx.serves_device
-
-
-def _is_of_generator(device: ast.expr, call: ast.Call) -> bool:
-    """Whether a device is that of the generator, which on TPU is the host's."""
-    generator = _keyword(call, "generator")
-    of = device.value if isinstance(device, ast.Attribute) and device.attr == "device" else None
-    return of is not None and generator is not None and ast.dump(of) == ast.dump(generator)
 
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -186,10 +186,8 @@ class Context:
         function = self.scope.function
         if not isinstance(node, ast.Name) or function is None or not isinstance(function.node, FunctionNode):
             return False
-        return any(argument.arg == node.id for argument in parameters(function.node)) and node.id not in (
-            "self",
-            "cls",
-        )
+        names = {argument.arg for argument in parameters(function.node)} - {"self", "cls"}
+        return node.id in names
 
     def data_dependent_size(self, call: ast.Call) -> ast.expr | None:
         """The argument that gives a factory of torch a size from a tensor's value, if one does."""
@@ -335,6 +333,17 @@ class Context:
 
         code = cst.Module(body=[], default_newline=self.module.source.newline).code_for_node(new)
         return self.replace(node, code)
+
+    def without_keywords(self, call: ast.Call, names: Collection[str]) -> Edit:
+        """The edit that takes keyword arguments out of a call."""
+        import libcst as cst
+
+        node = self.libcst(call)
+        assert isinstance(node, cst.Call)
+        kept = [arg for arg in node.args if arg.keyword is None or arg.keyword.value not in names]
+        if kept and node.args[-1] not in kept:
+            kept[-1] = kept[-1].with_changes(comma=node.args[-1].comma)
+        return self.replace_libcst(call, node.with_changes(args=kept))
 
     # findings and fixes
 

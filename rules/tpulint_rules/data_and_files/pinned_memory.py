@@ -1,0 +1,51 @@
+"""Pinned host memory.
+
+## What it does
+
+Flags `tensor.pin_memory()` and `DataLoader(..., pin_memory=True)`.
+A `pin_memory` that depends on something else, such as `torch.cuda.is_available()`, is left alone.
+
+## Why it matters on TPU
+
+Pages of the host are pinned for copies to a CUDA device.
+Once torchax is imported torch takes its device for one that can pin, and both raise
+`RuntimeError: Please register PrivateUse1HooksInterface by RegisterPrivateUse1HooksInterface first`; a loader
+does so with its first batch.
+
+## Fix safety
+
+Safe: nothing but the pinning goes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Span
+from tpulint.model.kinds import Tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU703", "pinned host memory", module=__name__, fix=Applicability.SAFE)
+
+_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
+_KEYWORDS = frozenset({"pin_memory", "pin_memory_device"})
+_RAISES = "raises once torchax is imported; there is nothing to pin for a TPU"
+
+
+@rule.on(ast.Call, named={"pin_memory"})
+def pinned(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or not isinstance(ctx.kind(call.func.value), Tensor):
+        return
+    edit = ctx.edit(Span(ctx.span(call.func.value).end, ctx.span(call).end), "")
+    yield ctx.finding(call, f"`.pin_memory()` {_RAISES}", ctx.fix("remove the pinning", edit))
+
+
+@rule.on(ast.Call, named={"DataLoader"})
+def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    word = next((keyword for keyword in call.keywords if keyword.arg == "pin_memory"), None)
+    if word is None or not (isinstance(word.value, ast.Constant) and word.value.value is True):
+        return
+    if ctx.qualified_name(call.func) in _LOADERS:
+        fix = ctx.fix("remove the pinning", ctx.without_keywords(call, _KEYWORDS))
+        yield ctx.finding(word.value, f"`pin_memory=True` {_RAISES}", fix)

@@ -50,9 +50,10 @@ def jitted(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = call.args[0]
     if isinstance(given, ast.Attribute):
         owner = ctx.kind(given.value)
-        if isinstance(owner, Instance) and ctx.is_module(owner):
-            if given.attr == "forward" or ctx.defines_method(owner, given.attr):
-                yield ctx.finding(call, _STALE.format(ctx.text(given.value)))
+        if not isinstance(owner, Instance) or not ctx.is_module(owner):
+            return
+        if given.attr == "forward" or ctx.defines_method(owner, given.attr):
+            yield ctx.finding(call, _STALE.format(ctx.text(given.value)))
         return
     function = _function(given, ctx)
     module = _called_module(function, ctx) if function is not None else None

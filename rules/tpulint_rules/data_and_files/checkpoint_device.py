@@ -42,5 +42,5 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if place is None or not isinstance(name, str) or name.partition(":")[0] not in ("cuda", "jax"):
         return
     edit = ctx.replace(place, ctx.quoted("cpu", place))
-    fix = ctx.fix("load it to the host", edit, applicability=Applicability.UNSAFE)
+    fix = ctx.fix("read it to the host", edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(place, f"`torch.load` cannot put tensors on `{name}` under torchax", fix)

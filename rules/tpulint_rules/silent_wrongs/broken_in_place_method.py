@@ -2,9 +2,9 @@
 
 ## What it does
 
-Flags, in code that tracing reaches, in-place methods without a lowering (`exp_`, `abs_`, `round_`, `t_` and
-about sixty more), methods such as `zero_`, `fill_` and `masked_fill_` on a slice, `fill_diagonal_`,
-`exponential_` and `cauchy_`, and `type_as` of a tensor that is read again.
+Flags, in code that tracing reaches, in-place methods that torchax lacks (`exp_`, `abs_`, `round_`, `t_`,
+`set_`, `resize_` and about sixty more), methods such as `zero_`, `fill_` and `masked_fill_` on a slice,
+`fill_diagonal_`, `exponential_` and `cauchy_`, and `type_as` of a tensor that is read again.
 
 ## Why it matters on TPU
 
@@ -47,6 +47,12 @@ def without_lowering(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(call.func, ast.Attribute) and ctx.kind(call.func.value).is_traced:
         fix = _out_of_place(call, call.func.value, call.func.attr, ctx)
         yield ctx.finding(call, f"`{call.func.attr}` has no lowering on torchax", fix)
+
+
+@rule.on(ast.Call, named={"set_", "resize_"}, traced=True)
+def of_storage(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if isinstance(call.func, ast.Attribute) and ctx.kind(call.func.value).is_traced:
+        yield ctx.finding(call, f"`{call.func.attr}` fails on torchax, where tensors have no storage")
 
 
 @rule.on(ast.Call, named=LOST_ON_SLICES, traced=True)

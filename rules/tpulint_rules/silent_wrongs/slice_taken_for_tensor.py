@@ -37,9 +37,14 @@ rule = Rule(
 )
 
 
-@rule.on(
-    ast.Subscript, where=lambda node: isinstance(node.value, ast.Subscript | ast.Name | ast.Call), traced=True
-)
+def _takes_many(node: ast.Subscript) -> bool:
+    """A quick look: whether an index could be a tensor or a list, and what is indexed a slice."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    sliced = isinstance(node.value, ast.Subscript | ast.Name | ast.Call)
+    return sliced and not all(isinstance(part, ast.Slice | ast.Constant) for part in parts)
+
+
+@rule.on(ast.Subscript, where=_takes_many, traced=True)
 def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not any(_is_many(part, ctx) for part in parts) or not is_slice(ctx.module, node.value, ctx.scope):

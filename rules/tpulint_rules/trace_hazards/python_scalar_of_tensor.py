@@ -3,7 +3,8 @@
 ## What it does
 
 Flags `float(t)`, `int(t)` and `bool(t)` of a tensor, functions of `math` such as `math.sqrt(t)`, and the
-built-in `max`, `min`, `sorted`, `any` and `all` of tensors, in code that tracing reaches.
+built-in `max`, `min`, `sorted`, `any` and `all` of tensors, and `torch.equal`, `torch.allclose` and
+`torch.is_nonzero` outside of conditions, in code that tracing reaches.
 `len(t)`, `sum(t)` and `abs(t)` work and are left alone.
 
 ## Why it matters on TPU
@@ -119,6 +120,30 @@ def compared(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         stacked = isinstance(held[0], Tensor) and held[0].scalar
         fix = _as_tensor(call, f"torch.stack({ctx.text(call.args[0])}).{name}()", ctx) if stacked else None
     yield ctx.finding(call, f"`{name}()` of tensors asks for their values, which tracers do not have", fix)
+
+
+@rule.on(ast.Call, named={"equal", "allclose", "is_nonzero"}, traced=True)
+def answered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func) or ""
+    if name not in ("torch.equal", "torch.allclose", "torch.is_nonzero"):
+        return
+    if not any(ctx.kind(argument).is_traced for argument in call.args):
+        return
+    if _decides(call, ctx):
+        return  # the branch is what is reported
+    yield ctx.finding(call, f"`{name}` answers with a `bool`, which needs values that tracers do not have")
+
+
+def _decides(call: ast.Call, ctx: Context) -> bool:
+    """Whether a call is a condition, or a part of one."""
+    inner: ast.AST = call
+    for outer in ctx.ancestors(call):
+        if isinstance(outer, ast.If | ast.While | ast.IfExp | ast.Assert):
+            return outer.test is inner
+        if not isinstance(outer, ast.BoolOp | ast.UnaryOp):
+            return False
+        inner = outer
+    return False
 
 
 def _as_tensor(call: ast.Call, code: str, ctx: Context) -> Fix | None:

@@ -162,9 +162,14 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
     for outer in ctx.ancestors(node):
         if isinstance(outer, ast.BoolOp):
             guarded += outer.values[outer.values.index(inner) + 1 :] if inner in outer.values else []
+        elif isinstance(outer, ast.UnaryOp):
+            pass
         elif isinstance(outer, ast.If | ast.IfExp | ast.While):
             if outer.test is inner:
                 guarded += outer.body if isinstance(outer.body, list) else [outer.body]
+            if isinstance(outer, ast.If) and isinstance(outer.body[-1], ast.Return | ast.Continue):
+                block = ctx.block(outer)
+                guarded += block[block.index(outer) + 1 :]  # which is reached with CUDA alone
             break
         elif isinstance(outer, ast.stmt):
             break

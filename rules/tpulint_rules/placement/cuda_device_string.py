@@ -102,7 +102,10 @@ def _made_on_import(outer: ast.AST | None, ctx: Context) -> bool:
 
 
 def _reaches_cuda_call(outer: ast.AST | None, ctx: Context) -> bool:
-    """Whether the device is kept in a name that `torch.cuda` functions take, which no other device suits."""
+    """Whether functions of `torch.cuda`, which no other device suits, take the device or its name."""
+    around = ctx.parent(outer) if isinstance(outer, ast.Call) else None
+    if isinstance(around, ast.Call) and (ctx.qualified_name(around.func) or "").startswith("torch.cuda."):
+        return True
     statement = ctx.statement(outer) if isinstance(outer, ast.Call) else outer
     if not isinstance(statement, ast.Assign):
         return False

@@ -94,16 +94,13 @@ def converts_itself(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _arguments(call: ast.Call, ctx: Context) -> str:
-    given = [ctx.text(argument) for argument in call.args]
-    given += [f"{keyword.arg}={ctx.text(keyword.value)}" for keyword in call.keywords if keyword.arg]
-    return ", ".join(given)
+    """The arguments with their parentheses, as they are laid out."""
+    return ctx.module.source.text[ctx.span(call.func).end : ctx.span(call).end]
 
 
 def _out_of_place(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -> Fix | None:
-    if any(isinstance(argument, ast.Starred) for argument in call.args):
-        return None
     text = ctx.operand(receiver)
-    code = f"{text}.{name.removesuffix('_')}({_arguments(call, ctx)})"
+    code = f"{text}.{name.removesuffix('_')}{_arguments(call, ctx)}"
     alone = isinstance(ctx.parent(call), ast.Expr)
     if isinstance(receiver, ast.BinOp):
         return ctx.fix("take the result", ctx.replace(call, code))
@@ -120,7 +117,7 @@ def _out_of_place(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -
 
 def _assigned(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -> Fix | None:
     alone = isinstance(ctx.parent(call), ast.Expr)
-    if not alone or name == "fill_diagonal_" or any(isinstance(a, ast.Starred) for a in call.args):
+    if not alone or name == "fill_diagonal_":
         return None
     text = ctx.text(receiver)
     target = text if isinstance(receiver, ast.Subscript) else f"{text}[...]"
@@ -129,7 +126,7 @@ def _assigned(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -> Fi
     elif name == "fill_":
         value = ctx.text(call.args[0] if call.args else call.keywords[0].value)
     else:
-        value = f"{text}.{name.removesuffix('_')}({_arguments(call, ctx)})"
+        value = f"{text}.{name.removesuffix('_')}{_arguments(call, ctx)}"
     return ctx.fix("write the elements by an assignment", ctx.replace(call, f"{target} = {value}"))
 
 

@@ -9,12 +9,13 @@ TORCHVISION := torchvision==0.28.0
 PROGRAM := fixtures/programs/image_processing
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types walls docs self unit verify score benchmark corpus clean
+.PHONY: help demo test lint types walls docs self unit verify evidence score benchmark corpus clean
 
 help:
 	@echo 'make demo       check, fix and run a CUDA program under torchax, beside the original'
 	@echo 'make test       everything that continuous integration runs'
 	@echo 'make lint types walls docs self unit verify    its parts'
+	@echo 'make evidence   execute all fixtures and write docs/evidence.md'
 	@echo 'make score      findings against what failed when real models were traced'
 	@echo 'make benchmark  speed and memory beside ast.parse, ruff, TorchFix and Fixit'
 	@echo 'make corpus     findings in pinned public projects, compared with those on record'
@@ -65,6 +66,10 @@ unit: .venv/.for-test
 
 score: .venv/.for-test .oracle/.installed
 	$(BIN)/python tests/oracle/score.py $(SCORE)
+
+evidence: .venv/.for-test
+	$(BIN)/tpulint verify --output-format json >.evidence.json || test $$? -eq 1
+	$(BIN)/python -m tpulint.dev evidence .evidence.json && rm .evidence.json
 
 benchmark: .venv/.for-test
 	$(BIN)/python tests/benchmarks/benchmark.py $(BENCHMARK)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import ast
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tpulint.dev import new_rule, render_docs
+from tpulint.dev import evidence, new_rule, render_docs
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,3 +65,20 @@ def test_pages_are_written_and_odd_ones_removed(tmp_path: Path) -> None:
     assert [folder / "README.md"] == list(folder.iterdir())
     shutil.rmtree(folder)
     assert [folder / "README.md"] == render_docs.stale(tmp_path)
+
+
+def test_the_page_of_evidence_says_what_happened_and_counts_cases() -> None:
+    row = {
+        "code": "TPU301",
+        "rule": "item_in_traced_code",
+        "case": "example",
+        "side": "original",
+        "stage": "jit",
+    }
+    rows = [
+        {**row, "happened": "raises Error:\n a | b", "state": "verified"},
+        {**row, "case": "clean", "happened": "another result", "state": "failed"},
+    ]
+    page = evidence.render(json.dumps(rows))
+    assert "1 verified, 1 failed, 0 not run" in page
+    assert "| example | original | jit | raises Error: a \\| b | verified |" in page

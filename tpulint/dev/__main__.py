@@ -1,13 +1,14 @@
-"""`python -m tpulint.dev`: new-rule and render-docs."""
+"""`python -m tpulint.dev`: new-rule, render-docs and evidence."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import click
 
-from tpulint.dev import new_rule, render_docs
+from tpulint.dev import evidence, new_rule, render_docs
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,6 +45,14 @@ def _render_docs(check: bool) -> None:
         click.echo(f"{'stale' if check else 'wrote'}: {path.relative_to(ROOT)}")
     if check and stale:
         sys.exit("run `python -m tpulint.dev render-docs`")
+
+
+@dev.command("evidence")
+@click.argument("report", type=click.File())
+def _evidence(report: TextIO) -> None:
+    """Write docs/evidence.md from a REPORT of `tpulint verify --output-format json`."""
+    (ROOT / evidence.PAGE).write_text(evidence.render(report.read()), encoding="utf-8")
+    click.echo(f"wrote: {evidence.PAGE}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ makes of it on torchax in eager mode, under `jax_jit`, and, where it is traced c
 
 
 def render(report: str) -> str:
-    """The page for a report of `tpulint verify --output-format json`, with the versions that are installed."""
+    """The page for a report of `tpulint verify --output-format json`, with the installed versions."""
     rows: list[dict[str, Any]] = json.loads(report)
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     cases = [list(group) for _, group in groupby(rows, key=lambda row: (row["rule"], row["case"]))]

@@ -49,7 +49,8 @@ def _files(root: Path) -> Mapping[Path, str]:
     examples = {case.rule: case for case in cases(root / "fixtures") if case.name == "example"}
     files = {folder / f"{rule.name}.md": _page(rule, examples.get(rule.folder)) for rule in own}
     files[folder / "README.md"] = f"{_GENERATED}\n# Rules\n\n{_tables(own, '', '##')}"
-    files[root / coverage.PAGE] = coverage.render(root)
+    if (root / coverage.ROWS).is_file():
+        files[root / coverage.PAGE] = coverage.render(root)
     readme = root / "README.md"
     before, start, rest = (_content(readme) or "").partition(_TABLE_STARTS)
     _, end, after = rest.partition(_TABLE_ENDS)

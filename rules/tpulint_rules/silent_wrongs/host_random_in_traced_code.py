@@ -3,7 +3,7 @@
 ## What it does
 
 Flags calls of the `random` module and of `numpy.random` in `forward`, what it calls, and what is jitted.
-Seeding is left alone, and so are modules without layers, parameters and buffers: transformations of data are
+Files whose traced code seeds them, and so repeats itself anyway, are left alone, and so are modules without layers, parameters and buffers: transformations of data are
 often written as such, and run on the host.
 
 ## Why it matters on TPU
@@ -47,8 +47,16 @@ _DRAWS = {f"random.{name}" for name in _PYTHON} | {f"numpy.random.{name}" for na
 @rule.on(ast.Call, named=_PYTHON | _NUMPY, traced=True)
 def draw(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name in _DRAWS and _is_of_model(ctx):
+    if name in _DRAWS and _is_of_model(ctx) and not _is_seeded(ctx):
         yield ctx.finding(call, f"`{name}` draws once, while tracing: jitted code repeats the same number")
+
+
+def _is_seeded(ctx: Context) -> bool:
+    """Whether traced code of this file seeds them, so that each call is to give the same."""
+    return any(
+        at.qualified_name(call.func) in ("random.seed", "numpy.random.seed") and at.trace_path is not None
+        for call, at in ctx.calls("seed")
+    )
 
 
 def _is_of_model(ctx: Context) -> bool:

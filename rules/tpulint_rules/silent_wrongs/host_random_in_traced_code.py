@@ -3,8 +3,8 @@
 ## What it does
 
 Flags calls of the `random` module and of `numpy.random` in `forward`, what it calls, and what is jitted.
-Files whose traced code seeds them, and so repeats itself anyway, are left alone, and so are modules without layers, parameters and buffers: transformations of data are
-often written as such, and run on the host.
+Files whose traced code seeds them, and so repeats itself anyway, are left alone, and so are modules without
+layers, parameters and buffers: transformations of data are often written as such, and run on the host.
 
 ## Why it matters on TPU
 

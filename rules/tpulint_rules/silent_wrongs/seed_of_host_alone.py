@@ -9,8 +9,8 @@ a layer's first weights on the host, and programs that stay on the host.
 ## Why it matters on TPU
 
 Torchax has random numbers of its own, which dropout, too, is drawn from.
-They are seeded once, when the environment is made; `torch.manual_seed` after that changes nothing in them, and
-says nothing.
+They are seeded once, when the environment is made; `torch.manual_seed` after that changes nothing in them,
+and says nothing.
 Every seed gives the same numbers on the device, and seeding anew does not repeat them.
 
 ## Fix safety

@@ -1,6 +1,6 @@
 """docs/coverage.md: what tpulint says of each pattern whose behaviour on torchax was measured.
 
-`tests/behaviour/rows.jsonl` has a pattern a line. Each snippet is checked as a program of its own, its
+`tests/behaviour/rows.jsonl` has a pattern a line, `reasons.json` why no rule speaks of some. Each snippet is checked as a program of its own, its
 function `f` jitted; the page tells which rules speak, and counts the patterns on which they should.
 """
 
@@ -17,6 +17,7 @@ from tpulint.engine.run import analyse_units, as_units
 from tpulint.settings import SYNTAX_ERROR, Settings
 
 ROWS = Path("tests/behaviour/rows.jsonl")
+REASONS = Path("tests/behaviour/reasons.json")
 PAGE = Path("docs/coverage.md")
 
 _HEAD = """\
@@ -55,6 +56,7 @@ class Row:
     happens: str
     works: bool
     codes: tuple[str, ...]
+    reason: str
 
     @property
     def state(self) -> str:
@@ -66,10 +68,16 @@ class Row:
 
 def rows(root: Path) -> list[Row]:
     """All measured patterns, checked."""
-    return [_checked(json.loads(line)) for line in (root / ROWS).read_text(encoding="utf-8").splitlines()]
+    reasons = {
+        name: reason
+        for reason, names in json.loads((root / REASONS).read_text(encoding="utf-8")).items()
+        for name in names
+    }
+    lines = (root / ROWS).read_text(encoding="utf-8").splitlines()
+    return [_checked(json.loads(line), reasons) for line in lines]
 
 
-def _checked(row: dict[str, str]) -> Row:
+def _checked(row: dict[str, str], reasons: dict[str, str]) -> Row:
     name = f"/{row['id'].replace('.', '_')}.py"
     found = analyse_units(
         as_units({name: _program(row["snippet"]).encode()}), Settings(root=Path("/")), jobs=1
@@ -78,11 +86,15 @@ def _checked(row: dict[str, str]) -> Row:
         raise RuntimeError(f"{row['id']}: {found.errors[0].message}")
     codes = tuple(sorted({finding.code for finding in found.findings} - {SYNTAX_ERROR}))
     works, happens = _outcome(row)
-    return Row(row["id"], row["family"], row["pattern"], happens, works, codes)
+    return Row(
+        row["id"], row["family"], row["pattern"], happens, works, codes, reasons.get(row["id"], "no rule yet")
+    )
 
 
 def _program(snippet: str) -> str:
     """A snippet with the imports that it counts on, its tensors declared and its function jitted."""
+    if "class " in snippet:  # whose methods call their instance `s`
+        snippet = re.sub(r"\bs\.", "self.", re.sub(r"\(s([,)])", r"(self\1", snippet))
     declared = _FUNCTION.sub(lambda match: f"def f({_declared(match[1])}):", snippet)
     jitted = "\n\nfast = torchax.interop.jax_jit(f)\n" if declared != snippet else "\n"
     return f"{_HEAD}\n\n{declared}{jitted}"
@@ -124,13 +136,19 @@ def render(root: Path) -> str:
         counts = Counter(row.state for row in family)
         parts.append(f"| {name} | {len(family)} | " + " | ".join(str(counts[s]) for s in _STATES) + " |")
     for name, family in sorted(families.items()):
-        parts += ["", f"## {name}", "", "| pattern | on torchax | rules |", "| --- | --- | --- |"]
+        parts += [
+            "",
+            f"## {name}",
+            "",
+            "| pattern | on torchax | rules, or why there is none |",
+            "| --- | --- | --- |",
+        ]
         parts += [f"| {_cell(row.pattern)} | {_cell(row.happens)} | {_rules(row)} |" for row in family]
     return "\n".join(parts) + "\n"
 
 
 def _rules(row: Row) -> str:
-    return ", ".join(row.codes) if row.codes else "none yet" if row.state == "not found" else ""
+    return ", ".join(row.codes) or (row.reason if row.state == "not found" else "")
 
 
 def _cell(text: str) -> str:

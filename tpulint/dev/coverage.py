@@ -1,7 +1,8 @@
 """docs/coverage.md: what tpulint says of each pattern whose behaviour on torchax was measured.
 
-`tests/behaviour/rows.jsonl` has a pattern a line, `reasons.json` why no rule speaks of some. Each snippet is checked as a program of its own, its
-function `f` jitted; the page tells which rules speak, and counts the patterns on which they should.
+`tests/behaviour/rows.jsonl` has a pattern a line, `reasons.json` why no rule speaks of some.
+Each snippet is checked as a program of its own, its function `f` jitted; the page tells which rules speak, and
+counts the patterns on which they should.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _TYPES = {
 }
 _NARROWED = re.compile(r"((call\d: )?(\[[\d\]\[ ]+ )?dtype (int64->int32|float64->float32)[;, ]*)+")
 #: What happened, and whether a rule speaks, in the order of the page.
+_COLUMNS = "| pattern | on torchax | rules, or why there is none |"
 _STATES = ("found", "not found", "silent", "explained")
 
 

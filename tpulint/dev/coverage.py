@@ -1,8 +1,8 @@
 """docs/coverage.md: what tpulint says of each pattern whose behaviour on torchax was measured.
 
 `tests/behaviour/rows.jsonl` has a pattern a line, `reasons.json` why no rule speaks of some.
-Each snippet is checked as a program of its own, its function `f` jitted; the page tells which rules speak, and
-counts the patterns on which they should.
+Each snippet is checked as a program of its own, its function `f` jitted; the page tells which rules speak,
+and counts the patterns on which they should.
 """
 
 from __future__ import annotations

@@ -72,6 +72,8 @@ class OnCpu(TorchFunctionMode):  # type: ignore[misc]
             return args[0]
         if func is torch.Tensor.is_pinned:
             return False
+        if func is torch.Tensor.type and len(args) > 1 and isinstance(args[1], str):
+            args = (args[0], args[1].replace("torch.cuda.", "torch."), *args[2:])
         made = is_accelerator(kwargs.get("device"))
         if made and func in _FROM_DATA and (args or "data" in kwargs):
             self.moved.add(fingerprint(args[0] if args else kwargs["data"]))
@@ -201,6 +203,9 @@ def _cuda_replacements() -> dict[str, Any]:
         "is_current_stream_capturing": lambda: False,
         "current_device": lambda: 0,
         "get_device_name": lambda *_: "CPU",
+        **{
+            name: getattr(torch, name) for name in vars(torch) if name.endswith("Tensor") and name != "Tensor"
+        },
     }
 
 

@@ -81,9 +81,11 @@ def test_file_folder_and_name_are_one_word(rule: Rule) -> None:
     assert not rule.name.startswith("no-"), "a name says what is found, not what is wished for"
 
 
-def test_a_family_is_a_hundred_and_a_hundred_a_family() -> None:
-    pairs = {(rule.family, rule.code[3]) for rule in RULES}
-    assert len({family for family, _ in pairs}) == len(pairs) == len({digit for _, digit in pairs})
+def test_a_family_lies_within_a_hundred_and_shares_no_ten() -> None:
+    families = {rule.family for rule in RULES}
+    assert len({(rule.family, rule.code[3]) for rule in RULES}) == len(families)
+    tens = {(rule.family, rule.code[3:5]) for rule in RULES}
+    assert len(tens) == len({ten for _, ten in tens})
 
 
 def test_every_module_below_the_rules_holds_a_rule() -> None:

@@ -1,4 +1,4 @@
-"""`python -m tpulint.dev`: new-rule, render-docs and evidence."""
+"""`python -m tpulint.dev`: new-rule, probe-operators, render-docs and evidence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TextIO
 
 import click
 
-from tpulint.dev import evidence, new_rule, render_docs
+from tpulint.dev import evidence, new_rule, probe_operators, render_docs
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,6 +32,13 @@ def _new_rule(group: str, name: str) -> None:
         raise click.UsageError(str(error)) from None
     for path in written:
         click.echo(path.relative_to(ROOT))
+
+
+@dev.command("probe-operators")
+def _probe_operators() -> None:
+    """Write tpulint/knowledge/operators.py from what the installed torchax does with each operator."""
+    for name in probe_operators.write():
+        click.echo(f"gives something else on torchax: {name}")
 
 
 @dev.command("render-docs")

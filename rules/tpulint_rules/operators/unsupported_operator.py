@@ -32,12 +32,13 @@ found for platform tpu`.
 ## Fix safety
 
 Safe: `torch.cholesky(x)` becomes `torch.linalg.cholesky(x)`, `torch.histogram(x, bins=n, range=(a, b)).hist`
-`torch.histc`, `torch.vander(x, n)` and `torch.ldexp(x, n)` powers, `adaptive_max_pool2d(x, 1)` `amax`,
-`embedding_bag(ids, weight)` without offsets `F.embedding` and a mean, and `torch.cov(x)` `jax.numpy.cov`.
+`torch.histc`, `torch.vander(x, n)` and `torch.ldexp(x, n)` powers, `adaptive_max_pool2d(x, 1)`
+`max_pool2d` with a window of the whole,
+`embedding_bag(ids, weight)` without offsets `F.embedding` and a mean, `torch.cov(x)` `jax.numpy.cov`, and
+`take_along_dim` `jax.numpy.take_along_axis`, which broadcasts the index likewise (`gather` does not).
 
 Unsafe:
 
-- `take_along_dim` becomes `gather`: index and tensor have the same sizes but along the dimension.
 - `index_reduce` becomes `scatter_reduce`: the tensor has one dimension.
 - `adaptive_max_pool2d(x, n)` becomes `max_pool2d`: the sizes of `x` are multiples of `n`.
 - `lstsq(a, b).solution` becomes `jax.numpy.linalg.lstsq`: the matrices are no batches, and `a` has full rank.
@@ -224,8 +225,8 @@ def _take_along_dim(call: ast.Call, operands: list[ast.expr], ctx: Context) -> F
     if given is None or len(operands) + len(given) != 3:
         return None
     dim = ctx.text(given["dim"] if given else operands[2])
-    edit = ctx.replace(call, f"{ctx.operand(operands[0])}.gather({dim}, {ctx.text(operands[1])})")
-    return ctx.fix("use `gather`", edit, applicability=Applicability.UNSAFE)
+    arguments = f"jax.numpy.take_along_axis, {ctx.text(operands[0])}, {ctx.text(operands[1])}, {dim}"
+    return _by_jax(call, arguments, ctx, Applicability.SAFE)
 
 
 def _lstsq(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
@@ -253,20 +254,20 @@ def _max_pool(dimensions: int) -> Callable[[ast.Call, list[ast.expr], Context], 
         size = given["output_size"] if given else operands[1]
         if not isinstance(size, ast.Constant) or not isinstance(size.value, int):
             return None
-        axes = range(-dimensions, 0)
-        text = ctx.operand(operands[0])
-        if size.value == 1:
-            code = f"{text}.amax({tuple(axes) if dimensions > 1 else -1}, keepdim=True)"
-            return ctx.fix("take the maximum", ctx.replace(call, code))
         if not isinstance(operands[0], ast.Name):
             return None
-        window = ", ".join(f"{text}.shape[{axis}] // {size.value}" for axis in axes)
-        window = f"({window})" if dimensions > 1 else window
-        function = ctx.text(call.func).replace("adaptive_max_pool", "max_pool")
-        if function == ctx.text(call.func) or "." not in function:
+        image = operands[0].id
+        parts = [
+            f"{image}.shape[{axis}]" + (f" // {size.value}" if size.value != 1 else "")
+            for axis in range(-dimensions, 0)
+        ]
+        window = f"({', '.join(parts)})" if dimensions > 1 else parts[0]
+        outer, adaptive, rest = ctx.text(call.func).rpartition("adaptive_")
+        if not outer or not adaptive:
             return None
-        edit = ctx.replace(call, f"{function}({text}, {window})")
-        return ctx.fix(f"use `max_pool{dimensions}d`", edit, applicability=Applicability.UNSAFE)
+        edit = ctx.replace(call, f"{outer}{rest}({image}, {window})")
+        sure = Applicability.SAFE if size.value == 1 else Applicability.UNSAFE
+        return ctx.fix(f"use `max_pool{dimensions}d`", edit, applicability=sure)
 
     return make
 
@@ -277,13 +278,10 @@ def _embedding_bag(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fi
     if given is None or len(operands) != 2 or imports is None:
         return None
     mode = given.get("mode", ast.Constant("mean"))
-    reduction = {"mean": "mean", "sum": "sum", "max": "amax"}.get(
-        str(mode.value) if isinstance(mode, ast.Constant) else ""
-    )
-    if reduction is None:
-        return None
+    if not isinstance(mode, ast.Constant) or mode.value not in ("mean", "sum"):
+        return None  # at equal maxima, the gradient of `amax` is another
     arguments = ", ".join(map(ctx.text, operands))
-    edit = ctx.replace(call, f"torch.nn.functional.embedding({arguments}).{reduction}(1)")
+    edit = ctx.replace(call, f"torch.nn.functional.embedding({arguments}).{mode.value}(1)")
     return ctx.fix("reduce the embeddings", edit, *imports)
 
 

@@ -156,7 +156,7 @@ def match(oracle: Oracle, findings: Iterable[Reported], subjects: Subjects, *, s
             places[lines.file].append((lines, site))
     for finding in sorted(findings):
         about = subjects.get(finding.code)
-        if about is None:
+        if not about:
             continue
         here = finding.lines
         over = {
@@ -254,7 +254,10 @@ def wrong(score: Score) -> Iterator[str]:
 
 
 def subjects(path: Path) -> dict[str, frozenset[str]]:
-    """What each rule is about; ends the program where a rule about hazards is left out."""
+    """What each rule is about, nothing if what it finds fails in no place of its own.
+
+    Ends the program where a rule about hazards is left out.
+    """
     stored = json.loads(path.read_text(encoding="utf-8"))
     lacking = [rule.code for rule in rules() if rule.family in FAMILIES and rule.code not in stored]
     if lacking:
@@ -292,7 +295,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lists = {"missed": missed, "wrong": wrong}
     for line in (*table(score, about), *(line for name in options.lists for line in lists[name](score))):
         print(line)
-    others = Counter(finding.code for finding in findings if finding.code not in about)
+    others = Counter(finding.code for finding in findings if not about.get(finding.code))
     if others:
         print("\nabout no hazard: " + ", ".join(f"{code} {count}" for code, count in sorted(others.items())))
 

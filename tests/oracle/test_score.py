@@ -144,8 +144,8 @@ def test_the_same_finding_twice_is_one(scored: Scored) -> None:
 
 
 def test_rules_about_no_hazard_are_named_and_not_counted(scored: Scored) -> None:
-    text = scored(found("TPU101", 1), found("TPU101", 2))
-    assert "about no hazard: TPU101 2\n" in text
+    text = scored(found("TPU101", 1), found("TPU101", 2), found("TPU307", 4))
+    assert "about no hazard: TPU101 2, TPU307 1\n" in text
     assert [4, 0, 0] == recall(text, "all hazards")
 
 

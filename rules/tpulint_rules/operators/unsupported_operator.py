@@ -9,6 +9,7 @@ raise only under jit, or that the TPU's compiler rejects, such as `torch.histogr
 and `torch.linalg.eig`, and `view` as another dtype.
 In programs that use a device, also the modules of torch that call them, such as `nn.AdaptiveMaxPool2d`
 and `nn.CTCLoss`.
+Branches that only CUDA reaches are left alone.
 
 The list was made by running each on torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2;
 `python -m tpulint.dev probe-operators` makes it anew from what is installed.
@@ -97,7 +98,7 @@ def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         shown, operands = f".{call.func.attr}()", [call.func.value, *call.args]
     else:
         shown, operands = name, call.args
-    if name not in _KNOWN or name in _MODULES:
+    if name not in _KNOWN or name in _MODULES or ctx.only_with_cuda(call):
         return
     given = [*operands, *(keyword.value for keyword in call.keywords)]
     if name not in _WINDOWS and (not given or _is_of_host(ctx.kind(given[0]))):
@@ -111,7 +112,7 @@ def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named=_last(_MODULES))
 def module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name in _MODULES and ctx.serves_device:
+    if name in _MODULES and ctx.serves_device and not ctx.only_with_cuda(call):
         yield ctx.finding(call, f"`{name}` {_happens(name)}")
 
 
@@ -120,7 +121,7 @@ def bits(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or len(call.args) != 1 or call.keywords:
         return
     dtype = ctx.qualified_name(call.args[0])
-    if dtype not in _DTYPES or not ctx.kind(call.func.value).is_traced:
+    if dtype not in _DTYPES or not ctx.kind(call.func.value).is_traced or ctx.only_with_cuda(call):
         return
     fix = None
     if dtype in ("torch.int32", "torch.float32"):

@@ -77,8 +77,15 @@ def test_the_page_of_evidence_says_what_happened_and_counts_cases() -> None:
     }
     rows = [
         {**row, "happened": "raises Error:\n a | b", "state": "verified"},
-        {**row, "case": "clean", "happened": "another result", "state": "failed"},
+        {**row, "case": "clean", "happened": "differs: the result is 1", "state": "failed"},
+        {**row, "case": "gpu", "stage": "reference", "happened": "needs a GPU", "state": "not run"},
+        {**row, "side": "fixed", "happened": "equal: 9 operations", "state": "verified"},
     ]
     page = evidence.render(json.dumps(rows))
-    assert "1 verified, 1 failed, 0 not run" in page
-    assert "| example | original | jit | raises Error: a \\| b | verified |" in page
+    folder = "../fixtures/item_in_traced_code"
+    assert "1 of 3 cases are verified: they did all that they claim. 1 failed, 1 were not run." in page
+    assert "## [TPU301 item-in-traced-code](rules/item-in-traced-code.md)" in page
+    assert f"| [example]({folder}/example) | original | raises Error |" in page
+    assert f"| [example]({folder}/example) | fixed | equal (9) |" in page
+    assert f"| [clean]({folder}/clean) | original | **failed**: differs |" in page
+    assert f"| [item_in_traced_code/gpu]({folder}/gpu) | needs a GPU |" in page

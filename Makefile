@@ -92,11 +92,11 @@ demo: .venv/.for-demo
 		>.demo/original.txt || { cat .demo/original.log; exit 1; }
 	@cat .demo/original.txt
 	@echo; echo '=== the fixed copy, under torchax'
-	@$(BIN)/python -m tpulint.verify.on_torchax .demo/operations .demo/image_processing/before.py \
+	@$(BIN)/python -m tpulint.verify.on_torchax .demo/record .demo/image_processing/before.py \
 		2>.demo/fixed.log >.demo/fixed.txt || { cat .demo/fixed.log; exit 1; }
 	@cat .demo/fixed.txt
 	@echo; diff .demo/original.txt .demo/fixed.txt && \
-		echo "Both printed the same; torchax executed $$(grep -o '[0-9]*' .demo/operations | head -1) operations."
+		echo "Both printed the same; torchax: $$($(BIN)/python -m tpulint.verify.record .demo/record)."
 
 clean:
 	rm -rf .demo .corpus .benchmark .oracle .tpulint_cache .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info

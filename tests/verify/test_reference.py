@@ -58,7 +58,7 @@ print(torch.zeros(1).device)
 """
     moved = "cpu False True; " * 5
     assert run(tmp_path, text) == [
-        "False False",
+        "True False",
         moved + "[0.0, 0.0] [1.0, 1.0] False True",
         "tensor(2.) tensor([0, 1, 2])",
         "torch.float64",

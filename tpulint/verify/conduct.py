@@ -180,7 +180,8 @@ class _Conduct:
 
     def _program(self, case: Case, recipe: Recipe, original: Path, fixed: Path | None) -> tuple[Result, ...]:
         rows = _Rows(case)
-        launch = program.Launch(self.platform.environment, self.options.timeout, recipe.arguments)
+        environment = {**self.platform.environment, **recipe.environment}
+        launch = program.Launch(environment, self.options.timeout, recipe.arguments)
         main = _main_file(case, recipe)
         start = time.monotonic()
         reference = launch.reference(original, main)

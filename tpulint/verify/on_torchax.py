@@ -1,15 +1,12 @@
 """Watches what torchax really executes, and where host data enters it.
 
-`python -m tpulint.verify.on_torchax COUNT script.py [argument ...]` runs a script as python would and
-leaves in the file COUNT, as JSON, the number of operations that torchax executed and the names of
-torchvision's operators that had to be stood in for.
+`python -m tpulint.verify.on_torchax RECORD script.py [argument ...]` runs a script as python would and
+leaves its record in the file RECORD.
 """
 
 from __future__ import annotations
 
-import atexit
 import functools
-import json
 import os
 import runpy
 import sys
@@ -23,6 +20,7 @@ from typing import Any
 
 from tpulint.verify import torchvision_standin
 from tpulint.verify.fingerprint import fingerprint
+from tpulint.verify.record import Recorder
 
 
 class Watch:
@@ -45,6 +43,10 @@ class Watch:
         self.operations = 0
         self.entered = Counter()
 
+    def is_there(self, value: Any) -> bool:
+        """Whether a value is a tensor of torchax."""
+        return isinstance(value, self._tensors)
+
     def install(self, *, entries: bool) -> None:
         """Hook into torchax, which must be imported by now; `entries` takes fingerprints too."""
         import torch
@@ -64,12 +66,12 @@ class Watch:
             elif entries:
                 # A 0-d host tensor takes part in torchax's mathematics without being moved first.
                 leaves = pytree.tree_leaves((args, kwargs))
-                if any(isinstance(leaf, self._tensors) for leaf in leaves):
+                if any(map(self.is_there, leaves)):
                     for leaf in leaves:
                         if isinstance(leaf, torch.Tensor):
                             self._enter(leaf)
             result = dispatch(env, func, types, args, kwargs)
-            if any(isinstance(leaf, self._tensors) for leaf in pytree.tree_leaves(result)):
+            if any(map(self.is_there, pytree.tree_leaves(result))):
                 self.operations += 1
             return result
 
@@ -108,7 +110,7 @@ class Watch:
         setattr(owner, name, counted)
 
     def _enter(self, data: Any) -> None:
-        if not isinstance(data, self._tensors):
+        if not self.is_there(data):
             self.entered[fingerprint(data)] += 1
 
 
@@ -139,21 +141,16 @@ class _WatchOnImport(MetaPathFinder, Loader):
             self._watch.install(entries=False)
 
 
-def run_script(count: str, path: str, arguments: list[str]) -> None:
-    """Run a script as `python path arguments` would, and write how much of it torchax executed."""
+def run_script(target: Path, path: str, arguments: list[str]) -> None:
+    """Run a script as `python path arguments` would, and leave its record in `target`."""
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(path))  # what python does
     watch = Watch()
     sys.meta_path.insert(0, _WatchOnImport(watch))
     torchvision_standin.install()
-    target = Path(count).resolve()
-
-    def leave_count() -> None:
-        target.write_text(json.dumps([watch.operations, sorted(torchvision_standin.used)]))
-
-    atexit.register(leave_count)
-    runpy.run_path(path, run_name="__main__")
+    with Recorder(watch.is_there).kept(target, lambda: watch.operations):
+        runpy.run_path(path, run_name="__main__")
 
 
 if __name__ == "__main__":
-    run_script(sys.argv[1], sys.argv[2], sys.argv[3:])
+    run_script(Path(sys.argv[1]).resolve(), sys.argv[2], sys.argv[3:])

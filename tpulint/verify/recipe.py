@@ -14,9 +14,11 @@ from tpulint.verify.values import Tolerance
 
 _STAGES = ("eager", "jit", "tpu")
 _SETTINGS = {
-    "arguments", "call", "claim", "compare_inputs", "ignore_lines", "inputs", "inputs_on_host", "module",
-    "not_executed", "program", "round_trip", "tolerance", "traced",
+    "arguments", "call", "claim", "compare_inputs", "environment", "ignore_lines", "inputs", "inputs_on_host",
+    "losses", "module", "not_executed", "program", "rounding", "round_trip", "tolerance", "traced",
+    "undetermined",
 }  # fmt: skip
+_FEWEST_LOSSES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,14 @@ class Recipe:
     module: str = ""
     """Which file of a case with several is handed to `call`; empty for main.py or the only one."""
     arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
     ignore_lines: tuple[str, ...] = ()
+    losses: int = 0
+    """How often a program calls `backward`."""
+    rounding: str = ""
+    """Why a program's numbers may differ by more than rounding itself does."""
+    undetermined: Mapping[str, str] = field(default_factory=dict)
+    """Patterns of names of a program's parameters that rounding alone decides on, each with the reason."""
 
 
 def execute(path: Path) -> dict[str, Any]:
@@ -60,6 +69,11 @@ def read(names: Mapping[str, Any]) -> Recipe:
     program, not_executed = bool(names.get("program", False)), str(names.get("not_executed", ""))
     if not (program or not_executed or callable(names.get("inputs"))):
         raise ValueError("run.py has no `inputs()`")
+    losses, rounding = int(names.get("losses", 0)), str(names.get("rounding", ""))
+    if 0 < losses < _FEWEST_LOSSES:
+        raise ValueError(f"a program that trains takes {_FEWEST_LOSSES} steps or more, not {losses}")
+    if program and names.get("tolerance") and not rounding:
+        raise ValueError("a program with a `tolerance` of its own states the reason as `rounding`")
     return Recipe(
         traced=bool(names.get("traced", False)),
         program=program,
@@ -71,7 +85,11 @@ def read(names: Mapping[str, Any]) -> Recipe:
         compare_inputs=bool(names.get("compare_inputs", False)),
         module=str(names.get("module", "")),
         arguments=tuple(map(str, names.get("arguments", ()))),
+        environment={name: str(value) for name, value in names.get("environment", {}).items()},
         ignore_lines=tuple(names.get("ignore_lines", ())),
+        losses=losses,
+        rounding=rounding,
+        undetermined=dict(names.get("undetermined", {})),
     )
 
 

@@ -1,8 +1,10 @@
 """CUDA code on plain CPU torch: the reference that every other run is compared with.
 
-`python -m tpulint.verify.reference script.py [argument ...]` runs a whole script so.
+`python -m tpulint.verify.reference [--record FILE] script.py [argument ...]` runs a whole script so, and
+leaves its record in FILE.
 
-Every accelerator (`cuda`, `jax`) is the CPU here, and `torch.cuda.is_available()` stays False.
+Every accelerator (`cuda`, `jax`) is the CPU here.
+`torch.cuda.is_available()` stays False, since torch itself asks; a script's own files are told True.
 A tensor that moves to the accelerator is a copy, as on a GPU, so that writing to one does not change
 the other; a tensor that is already there stays itself.
 torchax is not imported: importing it changes torch.
@@ -17,6 +19,7 @@ import runpy
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,9 +28,11 @@ from torch.utils._device import DeviceContext
 
 from tpulint.verify import torchvision_standin
 from tpulint.verify.fingerprint import fingerprint
+from tpulint.verify.record import Recorder
 
 _ACCELERATORS = ("cuda", "jax", "privateuseone")
 _FROM_DATA = {torch.tensor, torch.as_tensor}
+_SET_DATA = torch.Tensor.data.__set__
 _MOVES = {torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu}
 
 
@@ -45,6 +50,11 @@ def is_accelerator(device: object) -> bool:
         return True
     name = device.type if isinstance(device, torch.device) else device
     return isinstance(name, str) and name.partition(":")[0] in _ACCELERATORS
+
+
+def is_on_accelerator(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is on the emulated accelerator."""
+    return getattr(tensor, "_tpulint_on_accelerator", False)
 
 
 def on_accelerator(tensor: torch.Tensor) -> torch.Tensor:
@@ -68,6 +78,8 @@ class OnCpu(TorchFunctionMode):  # type: ignore[misc]
         kwargs = dict(kwargs or {})
         if func in _MOVES:
             return self._move(func, args, kwargs)
+        if func is torch._C._nn._parse_to:  # noqa: SLF001 # how a module reads where to move its tensors
+            return func(*args, **kwargs)
         if func is torch.Tensor.pin_memory:
             return args[0]
         if func is torch.Tensor.is_pinned:
@@ -83,15 +95,17 @@ class OnCpu(TorchFunctionMode):  # type: ignore[misc]
             kwargs["pin_memory"] = False
         args = tuple(_cpu(arg) if isinstance(arg, torch.device) else arg for arg in args)
         result = func(*args, **kwargs)
+        if func == _SET_DATA and is_on_accelerator(args[1]):
+            on_accelerator(args[0])  # how a module's parameters move
         return on_accelerator(result) if made and isinstance(result, torch.Tensor) else result
 
     def _move(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor, rest = args[0], list(args[1:])
-        here = getattr(tensor, "_tpulint_on_accelerator", False)
+        here = is_on_accelerator(tensor)
         if func is torch.Tensor.to:
             # A tensor as the argument stands for its own device, which this emulation knows.
             if rest and isinstance(rest[0], torch.Tensor):
-                there: bool | None = getattr(rest[0], "_tpulint_on_accelerator", None)
+                there: bool | None = is_on_accelerator(rest[0])
             elif rest and (is_accelerator(rest[0]) or isinstance(rest[0], (str, torch.device))):
                 there, rest[0] = is_accelerator(rest[0]), "cpu"
             elif "device" in kwargs and kwargs["device"] is not None:
@@ -241,14 +255,58 @@ def emulation() -> Iterator[OnCpu]:
         yield mode
 
 
-def run_script(path: str, arguments: list[str]) -> None:
+def _show_to(folder: str) -> None:
+    """Let the files in a folder find a GPU, which torch's own must not."""
+
+    def show(owner: Any, name: str, to_own: Any) -> None:
+        function = getattr(owner, name)
+
+        @functools.wraps(function)
+        def asked() -> Any:
+            file = sys._getframe(1).f_code.co_filename  # noqa: SLF001
+            return to_own if file.startswith(folder + os.sep) else function()
+
+        setattr(owner, name, asked)
+
+    show(torch.cuda, "is_available", to_own=True)
+    show(torch.accelerator, "is_available", to_own=True)
+    show(torch.accelerator, "current_accelerator", to_own=torch.device("cuda"))  # tpulint: ignore[TPU102]
+    show(torch.distributed, "is_nccl_available", to_own=True)
+
+
+def _spread_over_the_cpu() -> None:
+    """Let process groups and wrappers for several GPUs do with the host's CPU."""
+    import torch.distributed as dist
+
+    start, wrap = dist.init_process_group, torch.nn.parallel.DistributedDataParallel.__init__
+
+    @functools.wraps(start)
+    def started(backend: str | None = None, *args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("device_id", None)
+        return start(backend and backend.replace("nccl", "gloo"), *args, **kwargs)
+
+    @functools.wraps(wrap)
+    def wrapped(self: Any, module: Any, *_: Any, **kwargs: Any) -> None:
+        wrap(self, module, **{key: kwargs[key] for key in kwargs.keys() - {"device_ids", "output_device"}})
+
+    dist.init_process_group = dist.distributed_c10d.init_process_group = started
+    torch.nn.parallel.DistributedDataParallel.__init__ = wrapped
+
+
+def run_script(target: Path | None, path: str, arguments: list[str]) -> None:
     """Run a script as `python path arguments` would, on the emulated accelerator."""
+    path = os.path.abspath(path)
     sys.argv = [path, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(path))  # what python does
+    sys.path[0] = os.path.dirname(path)  # what python does
     torchvision_standin.install()
-    with emulation():
+    with emulation(), Recorder(is_on_accelerator).kept(target) if target else contextlib.nullcontext():
+        _show_to(sys.path[0])
+        _spread_over_the_cpu()
         runpy.run_path(path, run_name="__main__")
 
 
 if __name__ == "__main__":  # tpulint: ignore[TPU001]
-    run_script(sys.argv[1], sys.argv[2:])
+    if sys.argv[1] == "--record":
+        run_script(Path(sys.argv[2]).resolve(), sys.argv[3], sys.argv[4:])
+    else:
+        run_script(None, sys.argv[1], sys.argv[2:])

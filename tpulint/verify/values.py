@@ -81,10 +81,10 @@ class Comparison:
     notes: set[str] = field(default_factory=set)
 
 
-def compare(reference: Value, got: Value, tolerance: Tolerance) -> Comparison:
+def compare(reference: Value, got: Value, tolerance: Tolerance, name: str = "the result") -> Comparison:
     """Compare values, dtypes and shapes; where the values live is another question (see `arrays`)."""
     comparison = Comparison()
-    comparison.difference = _difference(reference, got, tolerance, comparison, "the result")
+    comparison.difference = _difference(reference, got, tolerance, comparison, name)
     return comparison
 
 

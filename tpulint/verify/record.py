@@ -1,0 +1,170 @@
+"""What a program leaves behind beside its print: losses, parameters and buffers, and what torchax executed.
+
+Both launchers keep a record without the program's help. `python -m tpulint.verify.record FILE` sums one up.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tpulint.verify import torchvision_standin
+from tpulint.verify.values import Array, Group
+from tpulint.verify.worker import observed
+
+_WRAPPERS = {"DataParallel", "DistributedDataParallel", "OptimizedModule"}
+"""Modules that hold the program's own and nothing beside it; a fix may take them away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A tensor that `backward` was called on: its value, its elements added up, and when that was."""
+
+    value: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of a module that is part of no other: at the end, and before the first `backward`."""
+
+    module: str
+    values: Group
+    start: Group | None = None
+    on_accelerator: frozenset[str] = frozenset()
+    """Names of what lies on the accelerator: the emulated one in the reference, torchax else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one run of a program left behind."""
+
+    operations: int = 0
+    stood_in: tuple[str, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    began: float = 0.0
+    """When the first module was called."""
+    states: tuple[State, ...] = ()
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operations} operations, {len(self.losses)} losses, {len(self.states)} modules with state"
+        )
+
+
+def read(path: Path) -> Record:
+    """The record in a file that a launcher wrote; an empty one if there is none, as after a crash."""
+    record = pickle.loads(path.read_bytes()) if path.exists() else Record()
+    assert isinstance(record, Record)
+    return record
+
+
+class Recorder:
+    """Watches a program that runs in this process; `is_there` says whether a tensor is on the accelerator."""
+
+    def __init__(self, is_there: Callable[[Any], bool]) -> None:
+        self._is_there = is_there
+        self._losses: list[Loss] = []
+        self._modules: dict[int, Any] = {}
+        self._start: dict[int, Group] = {}
+        self._began = 0.0
+        self._depth = 0
+
+    @contextmanager
+    def kept(self, target: Path, executed: Callable[[], int] = lambda: 0) -> Iterator[None]:
+        """Watch what happens within; leave the record in `target` at its end, unless it dies."""
+        self._install()
+        try:
+            yield
+        except SystemExit:
+            self._leave(target, executed())
+            raise
+        self._leave(target, executed())
+
+    def _install(self) -> None:
+        import torch
+
+        # A copy of a module is not initialised, but filled.
+        for method in ("__init__", "__setstate__"):
+            self._note_modules(torch.nn.Module, method)
+        self._note_losses(torch.Tensor)
+        self._note_losses(torch.autograd)
+
+        def begin(*_: object) -> None:
+            self._began = time.perf_counter()
+            first.remove()
+
+        first = torch.nn.modules.module.register_module_forward_pre_hook(begin)
+
+    def _leave(self, target: Path, operations: int) -> None:
+        stood_in = tuple(sorted(torchvision_standin.used))
+        states = tuple(self._state(module) for module in self._roots() if module.state_dict(keep_vars=True))
+        record = Record(operations, stood_in, tuple(self._losses), self._began, states)
+        target.write_bytes(pickle.dumps(record))
+
+    def _state(self, module: Any) -> State:
+        there = {name for name, value in module.state_dict(keep_vars=True).items() if self._is_there(value)}
+        start = self._start.get(id(module))
+        return State(type(module).__name__, _values(module), start, frozenset(there))
+
+    def _note_modules(self, owner: Any, name: str) -> None:
+        method = getattr(owner, name)
+
+        @functools.wraps(method)
+        def noted(module: Any, *args: Any, **kwargs: Any) -> Any:
+            self._modules.setdefault(id(module), module)
+            return method(module, *args, **kwargs)
+
+        setattr(owner, name, noted)
+
+    def _note_losses(self, owner: Any) -> None:
+        backward = owner.backward
+
+        @functools.wraps(backward)
+        def noted(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            with self._outermost() as is_outermost:
+                if is_outermost:
+                    self._note(tensors if isinstance(tensors, (list, tuple)) else [tensors])
+                return backward(tensors, *args, **kwargs)
+
+        owner.backward = noted
+
+    @contextmanager
+    def _outermost(self) -> Iterator[bool]:
+        """Whether this is the program's own call: one `backward` calls the other, and itself under a mode."""
+        self._depth += 1
+        try:
+            yield self._depth == 1
+        finally:
+            self._depth -= 1
+
+    def _note(self, losses: Sequence[Any]) -> None:
+        if not self._losses:
+            self._start = {id(module): _values(module) for module in self._roots()}
+        for loss in losses:
+            value = observed(loss)
+            assert isinstance(value, Array)
+            self._losses.append(Loss(float(value.data.sum()), time.perf_counter()))
+
+    def _roots(self) -> list[Any]:
+        """The modules that are part of no other, in the order of their making."""
+        own = [module for module in self._modules.values() if type(module).__name__ not in _WRAPPERS]
+        inner = {id(part) for module in own for part in module.modules() if part is not module}
+        return [module for module in own if id(module) not in inner]
+
+
+def _values(module: Any) -> Group:
+    # Variables themselves, since detaching them would be an operation of torchax.
+    tensors = module.state_dict(keep_vars=True).items()
+    return Group("mapping", tuple((name, observed(tensor)) for name, tensor in tensors))
+
+
+if __name__ == "__main__":
+    print(read(Path(sys.argv[1])))

@@ -240,6 +240,10 @@ def fix(
         paint = paint_for(sys.stdout, color)
         for change in result.changes:
             _write(render(change.path, change.before, change.after, paint))
+        if result.remaining and not quiet:
+            from tpulint.report.statistics import left
+
+            _complain(left(result.remaining), kind="note")
         return _finish(errors, FINDINGS if result.changes and not exit_zero else CLEAN)
     stream = sys.stdout
     if given.stdin:
@@ -381,7 +385,7 @@ def version() -> None:
 def _given(paths: tuple[str, ...], choices: Mapping[str, Any], *, quiet: bool) -> Given:
     given = asked_for(paths, **choices)
     if not given and not given.errors and not quiet:
-        _complain("no Python files to check", kind="note")
+        _complain("no Python files to check; what Git ignores is left out", kind="note")
     return given
 
 
@@ -450,8 +454,8 @@ def _report(
 
     from tpulint.report import statistics as counts
 
-    if statistics:
-        return counts.render_json(findings) if output_format == "json" else counts.render(findings, paint)
+    if statistics and output_format == "json":
+        return counts.render_json(findings)
     if output_format == "sarif":
         from tpulint.registry import rules as registered
         from tpulint.report import sarif
@@ -461,6 +465,9 @@ def _report(
     if output_format not in _TEXT_FORMATS:
         return str(form.render(findings))
     closing = counts.summary(findings, paint) if summary and not (errors and not findings) else ""
+    if statistics:
+        legend = counts.LEGEND if summary and findings else ""
+        return f"{counts.render(findings, paint)}{legend}{closing}"
     return str(form.render(findings, paint)) + closing
 
 

@@ -46,7 +46,10 @@ def test_a_file_error_outweighs_findings_which_are_still_printed(
 def test_no_files_are_fine(tpulint: Command, project: Path) -> None:
     (project / "empty").mkdir()
     outcome = tpulint("check", "empty")
-    assert (0, "note: no Python files to check\n") == (outcome.code, outcome.err)
+    assert (0, "note: no Python files to check; what Git ignores is left out\n") == (
+        outcome.code,
+        outcome.err,
+    )
     assert [] == json.loads(tpulint("check", "empty", "--output-format", "json").out)
     assert "" == tpulint("check", "-q", "empty").err
 
@@ -189,8 +192,13 @@ def test_statistics_take_the_place_of_the_findings(
     tpulint: Command, engine: Engine, finding: Finding
 ) -> None:
     engine.findings = [finding, finding]
-    outcome = tpulint("check", "--statistics")
-    assert (1, "2  TPU301  [-] item-in-traced-code\n") == (outcome.code, outcome.out)
+    outcome = tpulint("check", "--statistics", "--quiet")
+    row = "2  TPU301  [-] item-in-traced-code\n"
+    assert (1, row) == (outcome.code, outcome.out)
+    full = tpulint("check", "--statistics").out
+    assert full.startswith(
+        f"{row}[*] each has a safe fix, [-] some have a fix, [ ] none has\nFound 2 findings"
+    )
     counts: list[dict[str, Any]] = json.loads(tpulint("check", "--statistics", "--output-format", "json").out)
     assert [("TPU301", 2)] == [(row["code"], row["count"]) for row in counts]
 

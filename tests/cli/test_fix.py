@@ -60,6 +60,8 @@ def test_a_diff_of_nothing_exits_0_even_with_findings(
     engine.findings = [finding]
     outcome = tpulint("fix", "--diff")
     assert (0, "") == (outcome.code, outcome.out)
+    assert outcome.err.startswith("note: 1 finding would be left")
+    assert "" == tpulint("fix", "--diff", "--quiet").err
 
 
 def test_a_file_that_cannot_be_written_is_an_error_and_the_rest_goes_on(

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from tpulint.finding import Applicability, Finding
 from tpulint.report.paint import Paint
 
+LEGEND = "[*] each has a safe fix, [-] some have a fix, [ ] none has\n"
+
 
 def render(findings: Sequence[Finding], paint: Paint) -> str:
     """A row for each rule, the most frequent first."""
@@ -58,6 +60,13 @@ def summary(findings: Sequence[Finding], paint: Paint) -> str:
     elif unsafe:
         text += f"; {unsafe} fixable with `tpulint fix --unsafe-fixes`"
     return paint.bold(text) + "\n"
+
+
+def left(findings: Sequence[Finding]) -> str:
+    """What fixes leave behind, for those who only look at them."""
+    text = f"{_count(len(findings), 'finding')} would be left"
+    _, unsafe = by_safety(findings)
+    return text + (f", {unsafe} of them fixable with `--unsafe-fixes`" if unsafe else "")
 
 
 def by_safety(findings: Sequence[Finding]) -> tuple[int, int]:

@@ -57,12 +57,31 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
+class Companion:
+    """A file that a fix's code imports, to be written beside the fixed one unless it is there already.
+
+    `resource` says where its text is: a package, a colon, and the path in it.
+    """
+
+    name: str
+    resource: str
+
+    def text(self) -> str:
+        """What the file holds."""
+        from importlib import resources
+
+        package, _, path = self.resource.partition(":")
+        return resources.files(package).joinpath(path).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
 class Fix:
     """A set of edits to one file that lands whole or not at all; `title` is a verb phrase."""
 
     title: str
     edits: tuple[Edit, ...]
     applicability: Applicability
+    companion: Companion | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Related, Span
+from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Related, Span
 from tpulint.model.at_hand import names_at_hand
 from tpulint.model.blocks import without_item
 from tpulint.model.guards import CUDA, PROCESSES, caught, only_with, optional
@@ -139,6 +139,11 @@ class Context:
         """Whether another module of the project imports this one, or it belongs to a package."""
         name = self.module.name
         return "." in name or any(name in found for found in self.module.project.imports.values())
+
+    @property
+    def package(self) -> str:
+        """The dotted name of the package that others import this file from; "" for a script."""
+        return self.module.project.package(self.module.name)
 
     def pending(self, statement: ast.stmt, waits: Callable[[ast.stmt], bool]) -> list[str]:
         """Names of what the function has started to compute before a statement, and not waited for."""
@@ -402,7 +407,13 @@ class Context:
 
         return tuple(Related(step.path, Location(step.row, step.column), step.label) for step in path.steps)
 
-    def fix(self, title: str, *edits: Edit, applicability: Applicability = Applicability.SAFE) -> Fix:
+    def fix(
+        self,
+        title: str,
+        *edits: Edit,
+        applicability: Applicability = Applicability.SAFE,
+        companion: Companion | None = None,
+    ) -> Fix:
         """A fix; one that claims to be safe but would eat a comment becomes unsafe.
 
         An edit within what another one deletes goes with it.
@@ -413,7 +424,7 @@ class Context:
             kept = "".join(edit.content for edit in edits)
             if not all(comment in kept for edit in edits for comment in _comments(source.text, edit.span)):
                 applicability = Applicability.UNSAFE
-        return Fix(title, tuple(sorted(edits)), applicability)
+        return Fix(title, tuple(sorted(edits)), applicability, companion)
 
     def edit(self, span: Span, content: str) -> Edit:
         """Replace a span."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from tpulint.engine.cache import MemoryCache
 from tpulint.engine.desk import Unit
@@ -65,7 +66,12 @@ def fixed(case: Case, *, unsafe: bool = True) -> dict[str, str]:
     result = fix_units(units, Settings(root=case.folder), jobs=1, cache=MemoryCache(), unsafe=unsafe)
     _none(result.errors)
     changed = {change.path: change.after for change in result.changes}
-    return {relative: changed.get(str(case.folder / relative), text) for relative, text in before.items()}
+    made = {
+        Path(change.path).relative_to(case.folder).as_posix(): change.after
+        for change in result.changes
+        if change.original is None
+    }
+    return {relative: changed.get(str(case.folder / relative), text) for relative, text in before.items()} | made
 
 
 def _none(errors: list[FileError]) -> None:

@@ -10,14 +10,14 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.desk import RECURSION_LIMIT, Unit
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
-from tpulint.finding import Applicability, FileError, Finding, Fix
+from tpulint.finding import Applicability, Companion, FileError, Finding, Fix
 from tpulint.fixes import apply
 from tpulint.model.imports import orphaned_imports
 from tpulint.model.undefined import undefined_names
@@ -30,12 +30,15 @@ MAX_ROUNDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A file that fixes changed: its text before and after, and the bytes to write."""
+    """A file that fixes changed: its text before and after, and the bytes to write.
+
+    `original` is None for a file that they make.
+    """
 
     path: str
     before: str
     after: str
-    original: bytes
+    original: bytes | None
     data: bytes
 
     def write(self) -> None:
@@ -45,28 +48,46 @@ class Change:
             OSError: when the file cannot be written, or somebody has changed it meanwhile; it is then
                 as it was.
         """
+        if self.original is None:
+            self._create()
+            return
         target = os.path.realpath(self.path)
         state = os.stat(target)
         if Path(target).read_bytes() != self.original:
             raise OSError(errno.EAGAIN, "it has changed meanwhile, so fix it again", self.path)
         if not os.access(target, os.W_OK):
             raise PermissionError(13, "Permission denied", self.path)
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".tpulint-", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(self.data)
-                stream.flush()
-                os.fsync(stream.fileno())
+        with _temporary(target, self.data) as temporary:
             os.chmod(temporary, stat.S_IMODE(state.st_mode))
             if hasattr(os, "chown") and (state.st_uid, state.st_gid) != (os.geteuid(), os.getegid()):
                 # Only root may give files away; the content matters more.
                 with contextlib.suppress(PermissionError):
                     os.chown(temporary, state.st_uid, state.st_gid)
             os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+
+    def _create(self) -> None:
+        with _temporary(self.path, self.data) as temporary:
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
+            os.link(temporary, self.path)  # unlike a rename, it leaves a file that is there by now
+            os.unlink(temporary)
+
+
+@contextlib.contextmanager
+def _temporary(target: str, data: bytes) -> Iterator[str]:
+    """A file with some content, beside the one whose place it takes; gone where that fails."""
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".tpulint-", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        yield temporary
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +122,31 @@ def fix(
     """
     units, errors = read(files, stdin)
     store = open_cache(settings) if cache else MemoryCache()
-    result = fix_units(units, settings, jobs=jobs, cache=store, unsafe=unsafe)
+    alone = stdin is not None and not files
+    result = fix_units(units, settings, jobs=jobs, cache=store, unsafe=unsafe, alone=alone)
     errors = sorted([*errors, *result.errors], key=lambda error: error.path)
     return FixResult(result.changes, result.applied, result.remaining, errors, len(units))
 
 
 def fix_units(
-    units: Mapping[str, Unit], settings: Settings, *, jobs: int | None, cache: Cache, unsafe: bool
+    units: Mapping[str, Unit],
+    settings: Settings,
+    *,
+    jobs: int | None,
+    cache: Cache,
+    unsafe: bool,
+    alone: bool = False,
 ) -> FixResult:
     """Fix files whose bytes are at hand; see `fix`.
 
+    `alone` rules out the fixes that make a file beside the fixed one.
     After the first round only the files that changed are looked at, until nothing changes in them; then
     all are once more, since a change in one file can lead to findings in another.
     """
     allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
     # What a desk can follow must not be too deep for the proof that its fix is sound.
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
-    rounds = _Rounds(units, frozenset(allowed))
+    rounds = _Rounds(units, frozenset(allowed), alone=alone)
     only: frozenset[str] | None = None
     settled = False
     for _ in range(MAX_ROUNDS):
@@ -135,9 +164,13 @@ def fix_units(
 class _Rounds:
     """The files between the rounds: as they are now, what was applied, and which were broken by it."""
 
-    def __init__(self, units: Mapping[str, Unit], allowed: frozenset[Applicability]) -> None:
+    def __init__(
+        self, units: Mapping[str, Unit], allowed: frozenset[Applicability], *, alone: bool
+    ) -> None:
         self._units = units
         self._allowed = allowed
+        self._alone = alone
+        self._companions: dict[str, dict[Companion, None]] = {}
         self._broken: dict[str, FileError] = {}
         self._counts: dict[str, Counter[str]] = {}
         self.current = dict(units)
@@ -157,7 +190,8 @@ class _Rounds:
                 self._restore(outcome)
                 changed.add(path)
             elif outcome is not None:
-                self.current[path], applied = outcome
+                self.current[path], applied, companions = outcome
+                self._companions.setdefault(path, {}).update(dict.fromkeys(companions))
                 self._counts.setdefault(path, Counter()).update(applied)
                 changed.add(path)
         return frozenset(changed)
@@ -186,12 +220,26 @@ class _Rounds:
                 before, after = Source.decode(path, unit.data), Source.decode(path, now.data)
                 changes.append(Change(path, before.text, after.text, unit.data, now.data))
                 total.update(self._counts[path])
+                changes.extend(self._made_for(path, {change.path for change in changes}))
         errors = sorted({*analysis.errors, *self._broken.values()}, key=lambda error: error.path)
         return FixResult(changes, dict(sorted(total.items())), analysis.findings, errors, len(self._units))
 
+    def _made_for(self, path: str, known: set[str]) -> Iterator[Change]:
+        """The files that a fixed one imports, and that are not there yet."""
+        for companion in self._companions.get(path, ()):
+            beside = os.path.join(os.path.dirname(path), companion.name)
+            if beside not in known and beside not in self._units and not os.path.lexists(beside):
+                text = companion.text()
+                yield Change(beside, "", text, None, text.encode())
+
     def _applicable(self, analysis: Analysis) -> list[Finding]:
-        found = analysis.findings
-        return [f for f in found if f.fix is not None and f.fix.applicability in self._allowed]
+        return [
+            f
+            for f in analysis.findings
+            if f.fix is not None
+            and f.fix.applicability in self._allowed
+            and not (self._alone and f.fix.companion is not None)
+        ]
 
     def _restore(self, error: FileError) -> None:
         self._broken[error.path] = error
@@ -238,7 +286,9 @@ def _by_path(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     return grouped
 
 
-def _fixed(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str]] | FileError | None:
+def _fixed(
+    unit: Unit, findings: Sequence[Finding]
+) -> tuple[Unit, Counter[str], list[Companion]] | FileError | None:
     """One round over one file; an error where the result would not be sound, None where nothing changes."""
     source = Source.decode(unit.path, unit.data)
     codes: dict[Fix, str] = {}
@@ -277,4 +327,4 @@ def _fixed(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str]]
         faithful = False
     if not faithful:
         return FileError(unit.path, f"cannot be fixed: {source.encoding} does not give the same bytes back")
-    return replace(unit, data=data), applied
+    return replace(unit, data=data), applied, [fix.companion for fix in taken if fix.companion is not None]

@@ -173,11 +173,13 @@ class _Summary:
         return {id(scope.function or self.index.module) for scope in (*named, *called)}
 
     def _enters(self) -> bool:
+        # `torchax.default_env().prng_key` asks the environment, and does not enter it.
+        asked = {id(node.value) for node, _ in self.index.nodes[ast.Attribute] if isinstance(node, ast.Attribute)}
         return any(
             self.names.qualified(node.func, scope) in ENVIRONMENT_ENTRIES
             for name in ("enable_globally", "default_env", "Environment")
             for node, scope in self.index.calls.get(name, ())
-            if isinstance(node, ast.Call)
+            if isinstance(node, ast.Call) and id(node) not in asked
         )
 
     def _trains(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -61,6 +62,7 @@ class ProjectFacts:
         self._heirs: dict[str, list[str]] = {}
         self._served: set[str] | None = None
         self._trained: set[str] | None = None
+        self._targets: set[str] | None = None
         for name, facts in self._all_classes():
             for base in facts.bases:
                 self._heirs.setdefault(self.resolve(base), []).append(name)
@@ -260,6 +262,22 @@ class ProjectFacts:
                 seen |= fresh
                 waiting.extend(fresh)
         return False
+
+    def package(self, module: str) -> str:
+        """The dotted name of the package that others import a module from; "" for a script.
+
+        A folder without an `__init__.py` is one, too, where some import says so.
+        """
+        facts = self.modules[module]
+        package, _, stem = module.partition("#")[0].rpartition(".")
+        if facts.path.endswith("__init__.py"):
+            return module.partition("#")[0]
+        folder = os.path.basename(os.path.dirname(facts.path))
+        if self._targets is None:
+            self._targets = {target for other in self.modules.values() for target in other.imports}
+        named = f"{folder}.{stem}"
+        is_meant = any(target == named or target.startswith(f"{named}.") for target in self._targets)
+        return package or (folder if is_meant else "")
 
     def users(self, module: str) -> set[str]:
         """A module and all that import it, directly or not."""

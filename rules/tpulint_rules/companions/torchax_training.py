@@ -1,0 +1,351 @@
+"""Training with torch's optimizers on torchax: JAX takes the gradients, `backward()` hands them on.
+
+Torch's autograd does not see through all that torchax computes: a plain `loss.backward()` loses gradients.
+A function marked `@differentiable` is one node of torch's graph instead: JAX compiles it, once for each
+combination of shapes and modes, and computes its gradients with regard to the parameters of all modules
+that it uses, and to its arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+import warnings
+
+import jax
+import torch
+import torchax
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torchax.interop import jax_view, torch_view
+
+#: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
+MOST_VERSIONS = 16
+
+
+class differentiable:
+    """A function of tensors that uses modules; as a decorator of functions and methods."""
+
+    def __new__(cls, function=None, **options):
+        return super().__new__(cls) if function is not None else functools.partial(cls, **options)
+
+    def __init__(self, function, *, compiled=True):
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.versions = {}
+        self.is_compiled = compiled
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args, **kwargs):
+        leaves, tree = pytree.tree_flatten((args, kwargs))
+        modules = _modules_of(self.function, leaves)
+        parameters = _unique(tensor for module in modules for tensor in module.parameters())
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        if not _computes_on_torchax(parameters + tensors):
+            return self.function(*args, **kwargs)
+        given = [_on_torchax(tensor) for tensor in parameters + tensors]
+        with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
+        key = (
+            tree,
+            tuple(None if isinstance(leaf, torch.Tensor) else _identity(leaf) for leaf in leaves),
+            tuple(id(tensor) for tensor in parameters),
+            tuple(with_gradient),
+            tuple(module.training for root in modules for module in root.modules()),
+        )
+        if key not in self.versions:
+            self.versions[key] = _Version(self.function, leaves, tree, modules, parameters, with_gradient)
+            if self.is_compiled and len(self.versions) > MOST_VERSIONS:
+                self._stop_compiling(f"it was called with {MOST_VERSIONS} combinations of plain values")
+        try:
+            return self.versions[key](given, self.is_compiled)
+        except jax.errors.ConcretizationTypeError as error:
+            if not self.is_compiled:
+                raise
+            self._stop_compiling(str(error).splitlines()[0])
+            return self.versions[key](given, self.is_compiled)
+
+    def _stop_compiling(self, why):
+        self.is_compiled = False
+        warnings.warn(f"`{self.__name__}` runs without being compiled: {why}", stacklevel=3)
+
+
+class _Version:
+    """A function with its plain arguments, modules and their modes; what remains to be given are tensors."""
+
+    def __init__(self, function, leaves, tree, modules, parameters, with_gradient):
+        self.function, self.leaves, self.tree = function, leaves, tree
+        self.modules, self.parameters, self.with_gradient = modules, parameters, with_gradient
+        self.forward = jax.jit(self._forward)
+        self.backward = jax.jit(lambda pullback, gradients: pullback(gradients))
+
+    def __call__(self, given, is_compiled):
+        run = (self.forward, self.backward) if is_compiled else (self._forward, lambda f, g: f(g))
+        return self._result(_Node.apply(self, run, *given))
+
+    def compute(self, forward, given):
+        """Outputs and pullback; buffers and the random state are written back."""
+        environment = torchax.default_env()
+        buffers = _buffers(self.modules)
+        values = [tensor.jax() for tensor in given]
+        outputs, pullback, (rest, written, random) = forward(
+            [value for value, wanted in zip(values, self.with_gradient) if wanted],
+            [value for value, wanted in zip(values, self.with_gradient) if not wanted],
+            [buffer.jax() for buffer in buffers.values()],
+            environment.prng_key,
+        )
+        for buffer, value in zip(buffers.values(), written):
+            _put(buffer, value)
+        environment.prng_key = random
+        return outputs, rest, pullback
+
+    def _forward(self, learned, fixed, buffers, random):
+        def function(learned):
+            outputs, aside = self._trace(iter(learned), iter(fixed), buffers, random)
+            return outputs, aside
+
+        return jax.vjp(function, learned, has_aux=True)
+
+    def _trace(self, learned, fixed, buffers, random):
+        values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
+        count = len(self.parameters)
+        inputs = iter([torch_view(value) for value in values[count:]])
+        leaves = [next(inputs) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self.tree)
+        environment = torchax.default_env()
+        named = _buffers(self.modules)
+        with contextlib.ExitStack() as stack:
+            for tensor, value in zip([*self.parameters, *named.values()], [*values[:count], *buffers]):
+                stack.callback(_put, tensor, tensor.jax())
+                _put(tensor, value)
+            for module in _norms(self.modules):
+                keep = functools.partial(_keep_statistics, momentum=module.momentum)
+                stack.callback(module.register_forward_pre_hook(keep).remove)
+                if module.momentum is None:  # which makes torch ask for the count of batches
+                    stack.callback(setattr, module, "momentum", None)
+                    module.momentum = 0.0
+            stack.enter_context(environment)
+            stack.enter_context(environment.override_property(prng=random))
+            stack.enter_context(torch.enable_grad())
+            stack.enter_context(_NoGradStops())
+            result = self.function(*args, **kwargs)
+            written = []
+            for (module, name), buffer in named.items():
+                written.append(module._buffers[name].jax())
+                module._buffers[name] = buffer
+            random = environment.prng_key
+        self.outputs, self.shape = pytree.tree_flatten(result)
+        tensors = [_on_torchax(leaf).jax() for leaf in self.outputs if isinstance(leaf, torch.Tensor)]
+        self.is_float = [jax.numpy.issubdtype(value.dtype, jax.numpy.inexact) for value in tensors]
+        self.outputs = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in self.outputs]
+        self.is_tensor = [leaf is None for leaf in self.outputs]
+        floats = [value for value, is_float in zip(tensors, self.is_float) if is_float]
+        rest = [value for value, is_float in zip(tensors, self.is_float) if not is_float]
+        return floats, (rest, written, random)
+
+    def _result(self, tensors):
+        tensors = iter(tensors)
+        leaves = [next(tensors) if wanted else leaf for leaf, wanted in zip(self.outputs, self.is_tensor)]
+        return pytree.tree_unflatten(leaves, self.shape)
+
+
+class _Node(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, version, run, *given):
+        forward, ctx.backward_function = run
+        floats, rest, ctx.pullback = version.compute(forward, given)
+        floats, rest = iter([torch_view(value) for value in floats]), [torch_view(value) for value in rest]
+        ctx.mark_non_differentiable(*rest)
+        ctx.version, others = version, iter(rest)
+        return tuple(next(floats) if is_float else next(others) for is_float in version.is_float)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        wanted = [g.jax() for g, is_float in zip(gradients, ctx.version.is_float) if is_float]
+        (found,) = ctx.backward_function(ctx.pullback, wanted)
+        found = iter([torch_view(value) for value in found])
+        return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
+
+
+class _NoGradStops(TorchFunctionMode):
+    """Lets `torch.no_grad()` mean to JAX what it means to torch."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if not torch.is_grad_enabled():
+            given = {id(leaf) for leaf in pytree.tree_leaves((args, kwargs))}
+            for leaf in pytree.tree_leaves(result):
+                if isinstance(leaf, torchax.tensor.Tensor) and id(leaf) not in given:
+                    leaf.apply_jax_(jax.lax.stop_gradient)
+        return result
+
+
+def compiled(optimizer):
+    """The optimizer, with a `step` that JAX compiles; its `lr` may differ from step to step."""
+    plain = optimizer.step
+    versions, started = {}, set()
+
+    def step(self, closure=None):
+        parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        which = tuple(id(p) for p in parameters)
+        if closure is not None or not _computes_on_torchax(parameters):
+            return plain(closure)
+        if which not in started:  # the first step makes the state
+            started.add(which)
+            return plain()
+        if len(versions) <= MOST_VERSIONS:
+            try:
+                return _compiled_step(self, plain, parameters, versions)
+            except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, TypeError) as error:
+                why = str(error).splitlines()[0]
+                warnings.warn(f"`{type(self).__name__}.step` runs without being compiled: {why}", stacklevel=2)
+                versions.update(dict.fromkeys(range(MOST_VERSIONS + 1)))
+        return plain()
+
+    optimizer.step = types.MethodType(step, optimizer)
+    return optimizer
+
+
+def _compiled_step(optimizer, plain, parameters, versions):
+    state = [optimizer.state.get(p, {}) for p in parameters]
+    for entry in state:
+        for name, value in entry.items():
+            if isinstance(value, torch.Tensor):
+                entry[name] = _on_torchax(value)
+    tensors = [v for entry in state for v in entry.values() if isinstance(v, torch.Tensor)]
+    tensors += parameters
+    gradients = [p.grad for p in parameters]
+    groups = optimizer.param_groups
+    rates = [group["lr"] for group in groups]
+    plain_values = [
+        tuple((name, _identity(value)) for name, value in group.items() if name not in ("params", "lr"))
+        for group in groups
+    ]
+
+    def function(values, gradient_values, rate_values):
+        with contextlib.ExitStack() as stack:
+            for tensor, value in zip([*tensors, *gradients], [*values, *gradient_values]):
+                stack.callback(_put, tensor, tensor.jax())
+                _put(tensor, value)
+            for group, rate in zip(groups, rate_values):
+                # Torch reads no number from the rate and the count of steps if they are capturable tensors.
+                traced = {"lr": torch_view(rate).requires_grad_(), "capturable": True, "foreach": False, "fused": False}
+                traced = {name: value for name, value in traced.items() if name in group}
+                stack.callback(group.update, {name: group[name] for name in traced})
+                group.update(traced)
+            stack.enter_context(torchax.default_env())
+            plain()
+            return [tensor.jax() for tensor in tensors]
+
+    key = (tuple(id(p) for p in parameters), str(plain_values))
+    if key not in versions:
+        versions[key] = jax.jit(function)
+    rates = [jax.numpy.float32(rate) for rate in rates]
+    values = versions[key]([t.jax() for t in tensors], [g.jax() for g in gradients], rates)
+    for tensor, value in zip(tensors, values):
+        _put(tensor, value)
+
+
+def _modules_of(function, leaves):
+    found, seen = [], set()
+
+    def visit(value, depth):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, torch.nn.Module):
+            found.append(value)
+        elif isinstance(value, differentiable):
+            visit(value.function, depth)
+        elif isinstance(value, types.MethodType):
+            visit(value.__func__, depth)
+            visit(value.__self__, depth)
+        elif isinstance(value, types.FunctionType):
+            for name in _names(value.__code__):
+                if name in value.__globals__:
+                    visit(value.__globals__[name], depth)
+            for cell in value.__closure__ or ():
+                with contextlib.suppress(ValueError):
+                    visit(cell.cell_contents, depth)
+        elif isinstance(value, (list, tuple, set)):
+            for item in value:
+                visit(item, depth)
+        elif isinstance(value, dict):
+            for item in value.values():
+                visit(item, depth)
+        elif depth and hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, torch.Tensor)):
+            for item in list(vars(value).values()):
+                visit(item, depth - 1)
+            # methods
+            for base in type(value).__mro__[:-1]:
+                if not base.__module__.startswith(("torch", "builtins")):
+                    for item in vars(base).values():
+                        if isinstance(item, (types.FunctionType, differentiable)):
+                            visit(item, depth - 1)
+
+    visit(function, 2)
+    for leaf in leaves:
+        visit(leaf, 2)
+    inner = {id(module) for root in found for module in list(root.modules())[1:]}
+    return [module for module in found if id(module) not in inner]
+
+
+def _names(code):
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _identity(leaf):
+    return leaf if isinstance(leaf, (bool, int, float, str, type(None), torch.dtype)) else id(leaf)
+
+
+def _unique(tensors):
+    return list({id(tensor): tensor for tensor in tensors}.values())
+
+
+def _buffers(modules):
+    """The buffers by the module that holds them and their name; one that is held twice is there once."""
+    named, seen = {}, set()
+    for root in modules:
+        for module in root.modules():
+            for name, buffer in module._buffers.items():
+                if isinstance(buffer, torchax.tensor.Tensor) and id(buffer) not in seen:
+                    seen.add(id(buffer))
+                    named[module, name] = buffer
+    return named
+
+
+def _computes_on_torchax(tensors):
+    on = [tensor for tensor in tensors if isinstance(tensor, torchax.tensor.Tensor)]
+    return bool(on) and not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in on)
+
+
+def _on_torchax(tensor):
+    if isinstance(tensor, torchax.view.View):
+        return tensor.torch()
+    return tensor if isinstance(tensor, torchax.tensor.Tensor) else tensor.to("jax")
+
+
+def _put(tensor, value):
+    tensor.apply_jax_(lambda _: value)
+
+
+def _norms(modules):
+    kind = torch.nn.modules.batchnorm._NormBase
+    return [m for root in modules for m in root.modules() if isinstance(m, kind) and m.track_running_stats]
+
+
+def _keep_statistics(module, inputs, *, momentum):
+    """Update the running statistics, which torchax leaves as they are."""
+    if not module.training:
+        return
+    with torch.no_grad():
+        x = inputs[0].float()
+        over = [dim for dim in range(x.ndim) if dim != 1]
+        step = 1 / (module.num_batches_tracked + 1) if momentum is None else momentum
+        module.running_mean.copy_(torch.lerp(module.running_mean, x.mean(over), step))
+        module.running_var.copy_(torch.lerp(module.running_var, x.var(over), step))

@@ -1,0 +1,135 @@
+"""What statements read and write: plain names, and attributes of `self`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+#: Methods that change nothing that a later statement of the same function computes with.
+_HARMLESS = frozenset({"zero_grad", "print", "debug", "info", "warning", "set_description", "set_postfix", "write"})
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(slots=True)
+class Effects:
+    """The places that a statement reads, writes, and changes in place: `x`, or `self.x`.
+
+    `first` keeps the nodes that read each place, in the order of the text.
+    """
+
+    reads: dict[str, list[ast.expr]] = field(default_factory=dict)
+    writes: dict[str, list[ast.expr]] = field(default_factory=dict)
+    changes: set[str] = field(default_factory=set)
+
+    @property
+    def touched(self) -> set[str]:
+        """All that is another one afterwards."""
+        return {*self.writes, *self.changes}
+
+
+def effects(nodes: Iterable[ast.AST]) -> Effects:
+    """The effects of statements or expressions, taken together; functions defined within are seen through."""
+    found = Effects()
+    for node in nodes:
+        _visit(node, found, frozenset())
+    return found
+
+
+def place(node: ast.AST) -> str | None:
+    """How a name or an attribute of `self` is called; None for any other expression."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
+            return f"self.{attribute}"
+        case _:
+            return None
+
+
+def root(node: ast.AST) -> str | None:
+    """The place that an expression is a part of: `x` for `x[0].y`."""
+    while (found := place(node)) is None and isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
+        node = node.value
+    return found
+
+
+def is_unconditional(statement: ast.stmt) -> bool:
+    """Whether a statement gives its targets new values, whatever they were before."""
+    return isinstance(statement, ast.Assign | ast.AnnAssign)
+
+
+def _visit(node: ast.AST, found: Effects, hidden: frozenset[str]) -> None:
+    name = place(node)
+    if name is not None and isinstance(node, ast.Name | ast.Attribute):
+        if name not in hidden:
+            into = found.reads if isinstance(node.ctx, ast.Load) else found.writes
+            into.setdefault(name, []).append(node)
+        return
+    match node:
+        case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
+            _change(node, found, hidden)
+        case ast.AugAssign(target=target):
+            _visit(_loaded(target), found, hidden)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=base, attr=method))) if method not in _HARMLESS:
+            _change(base, found, hidden)
+        case ast.Call(func=ast.Attribute(value=base, attr=method)) if _is_in_place(method):
+            _change(base, found, hidden)
+        case ast.Global() | ast.Nonlocal():
+            return
+        case ast.ExceptHandler(name=str(bound)) | ast.FunctionDef(name=bound):
+            found.writes.setdefault(bound, []).append(ast.Name(bound, ast.Store()))
+        case _:
+            pass
+    if isinstance(node, _SCOPES):
+        inner = effects(ast.iter_child_nodes(node))
+        arguments = {a.arg for a in ast.walk(node) if isinstance(a, ast.arg)}
+        for read, nodes in inner.reads.items():
+            if read not in hidden | arguments | set(inner.writes):
+                found.reads.setdefault(read, []).extend(nodes)
+        return
+    if isinstance(node, _COMPREHENSIONS):
+        bound_here = {
+            n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)
+        }
+        for child in _children(node):
+            if not (isinstance(child, ast.comprehension)):
+                _visit(child, found, hidden | bound_here)
+        for generator in node.generators:
+            for child in (generator.iter, *generator.ifs):
+                _visit(child, found, hidden | bound_here)
+        return
+    for child in _children(node):
+        _visit(child, found, hidden)
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a node, an assignment's value before its targets."""
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        if node.value is not None:
+            yield node.value
+        yield from node.targets if isinstance(node, ast.Assign) else [node.target]
+    else:
+        yield from ast.iter_child_nodes(node)
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    """A target as an expression that reads it."""
+    match target:
+        case ast.Name(id=name):
+            return ast.copy_location(ast.Name(name, ast.Load()), target)
+        case ast.Attribute(value=value, attr=attribute):
+            return ast.copy_location(ast.Attribute(value, attribute, ast.Load()), target)
+        case _:
+            return target
+
+
+def _change(node: ast.AST, found: Effects, hidden: frozenset[str]) -> None:
+    name = root(node)
+    if name is not None and name not in hidden:
+        found.changes.add(name)
+
+
+def _is_in_place(method: str) -> bool:
+    return method.endswith("_") and not method.endswith("__") and method != "requires_grad_"

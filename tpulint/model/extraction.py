@@ -1,0 +1,159 @@
+"""A region of statements as a function of its own, and the statement that calls it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpulint.finding import Span
+from tpulint.model.effects import effects, place
+from tpulint.model.regions import Region
+from tpulint.source import Source
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+_WIDTH = 99
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The text of a function, and of what takes the place of the region's lines `span`."""
+
+    definition: str
+    call: str
+    span: Span
+
+
+def extraction(
+    module: Module,
+    region: Region,
+    name: str,
+    decorator: str,
+    parameters: Mapping[str, str],
+    results: Mapping[str, str],
+    *,
+    is_method: bool,
+) -> Extraction | None:
+    """Write a region as a function.
+
+    Args:
+        module: the file.
+        region: what to move.
+        name: the function's name.
+        decorator: what is written above it, without `@`.
+        parameters: the function's parameters, by the places whose values they get.
+        results: the names in the function of what it returns, by the places that get them.
+        is_method: whether it is a method, whose first parameter is `self`.
+
+    Returns:
+        None where the layout does not allow it, such as two statements on one line.
+    """
+    lines = _Lines(module, region)
+    if not lines.are_plain:
+        return None
+    renamed = {**parameters, **results}
+    outer = "    " if is_method else ""
+    inner = f"{outer}    "
+    newline = module.source.newline
+    body = [lines.moved(statement, inner, renamed) for statement in region.statements]
+    head = _call(f"def {name}", list(parameters.values()), outer, ":")
+    returned = ", ".join(results.values())
+    definition = newline.join(
+        [f"{outer}@{decorator}", *head, *(line for chunk in body for line in chunk), f"{inner}return {returned}"]
+    )
+    arguments = list(parameters)[is_method:]
+    callee = f"{'self.' if is_method else ''}{name}"
+    call = _call(f"{', '.join(results)} = {callee}", arguments, lines.indent, "")
+    ahead = [line for statement in region.ahead for line in lines.kept(statement)]
+    behind = [line for statement in region.behind for line in lines.kept(statement)]
+    return Extraction(f"{definition}{newline}", newline.join([*ahead, *call, *behind]), lines.span)
+
+
+def _call(head: str, arguments: list[str], indent: str, tail: str) -> list[str]:
+    line = f"{indent}{head}({', '.join(arguments)}){tail}"
+    if len(line) <= _WIDTH:
+        return [line]
+    return [f"{indent}{head}(", *(f"{indent}    {argument}," for argument in arguments), f"{indent}){tail}"]
+
+
+class _Lines:
+    """The lines of a region's statements, each with the comments above it."""
+
+    def __init__(self, module: Module, region: Region) -> None:
+        self._source = source = module.source
+        self._statements = region.span
+        first, last = self._statements[0], self._statements[-1]
+        self._first = first.lineno
+        self._starts: dict[int, int] = {}
+        row = self._first
+        for statement in self._statements:
+            self._starts[id(statement)] = row
+            row = (statement.end_lineno or statement.lineno) + 1
+        self.span = Span(source.line_starts[self._first - 1], _end(source, last.end_lineno or last.lineno))
+        line = source.line(first.lineno)
+        self.indent = line[: len(line) - len(line.lstrip())]
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether each statement begins a line of its own, and nothing else stands on its last one."""
+        rows = [(s.lineno, s.end_lineno or s.lineno) for s in self._statements]
+        apart = all(one[1] < other[0] for one, other in zip(rows, rows[1:], strict=False))
+        begins = all(not self._source.line(s.lineno)[: len(self.indent)].strip() for s in self._statements)
+        alone = all(self._source.line(s.lineno)[: s.col_offset].strip() == "" for s in self._statements)
+        ends = all(self._tail(s).split("#")[0].strip() == "" for s in self._statements)
+        return apart and begins and alone and ends
+
+    def _tail(self, statement: ast.stmt) -> str:
+        line = self._source.line(statement.end_lineno or statement.lineno)
+        return line.encode()[statement.end_col_offset or 0 :].decode(errors="ignore")
+
+    def kept(self, statement: ast.stmt) -> list[str]:
+        """A statement's lines as they are."""
+        rows = range(self._starts[id(statement)], (statement.end_lineno or statement.lineno) + 1)
+        return [self._source.line(row) for row in rows]
+
+    def moved(self, statement: ast.stmt, indent: str, renamed: Mapping[str, str]) -> list[str]:
+        """A statement's lines at another indent, some places under other names."""
+        first = self._starts[id(statement)]
+        lines = self.kept(statement)
+        found = effects([statement])
+        nodes = [
+            (node, new)
+            for old, new in renamed.items()
+            if old != new
+            for node in (*found.reads.get(old, ()), *found.writes.get(old, ()))
+            if place(node) == old
+        ]
+        for node, new in sorted(nodes, key=lambda item: (-item[0].lineno, -item[0].col_offset)):
+            if node.end_lineno != node.lineno or node.end_col_offset is None:
+                continue
+            raw = lines[node.lineno - first].encode()
+            lines[node.lineno - first] = (
+                raw[: node.col_offset] + new.encode() + raw[node.end_col_offset :]
+            ).decode()
+        strings = _string_rows(statement)
+        return [self._reindented(line, indent, first + i in strings) for i, line in enumerate(lines)]
+
+    def _reindented(self, line: str, indent: str, within_string: bool) -> str:
+        if within_string or not line.strip():
+            return line if within_string else ""
+        return indent + (line.removeprefix(self.indent) if line.startswith(self.indent) else line.lstrip())
+
+
+def _end(source: Source, row: int) -> int:
+    """The offset behind a row's text, before its line ending."""
+    return source.line_starts[row - 1] + len(source.line(row))
+
+
+def _string_rows(statement: ast.stmt) -> set[int]:
+    """The rows that begin within a string of several lines."""
+    return {
+        row
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno is not None
+        for row in range(node.lineno + 1, node.end_lineno + 1)
+        if isinstance(node, ast.JoinedStr) or isinstance(node.value, str | bytes)
+    }

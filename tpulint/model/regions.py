@@ -1,0 +1,314 @@
+"""The part of a training step that gradients flow through: from the modules' outputs to the loss."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpulint.model.effects import Effects, effects, is_unconditional, place
+from tpulint.model.pending import statements as statements_of
+from tpulint.model.references import method_around
+from tpulint.model.scopes import FunctionNode, Scope, ScopeKind
+
+if TYPE_CHECKING:
+    from tpulint.model.learned import Learned
+    from tpulint.model.module import Module
+
+_ENDS = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Statements of one block that lead from modules to a loss.
+
+    `statements` compute; `ahead` and `behind` stand between them and can run before or after all of them.
+    `inputs` are read and `outputs` written for others to read: names, and attributes of `self`.
+    """
+
+    statements: tuple[ast.stmt, ...]
+    ahead: tuple[ast.stmt, ...]
+    behind: tuple[ast.stmt, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def span(self) -> tuple[ast.stmt, ...]:
+        """All of the statements, in the order of the text."""
+        every = (*self.statements, *self.ahead, *self.behind)
+        return tuple(sorted(every, key=lambda statement: statement.lineno))
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why no region can be told."""
+
+    node: ast.stmt
+    why: str
+
+
+def region(
+    module: Module, learned: Learned, anchor: ast.stmt, wanted: set[str], scope: Scope
+) -> Region | Obstacle | None:
+    """The region that computes some places which a statement then reads; None where no module is involved."""
+    for block, index in _blocks(module, anchor, scope):
+        start = max((i + 1 for i, s in enumerate(block[:index]) if _is_boundary(s)), default=0)
+        before = block[start:index]
+        if any(effects([s]).touched & wanted for s in before):
+            return _in_block(module, learned, before, wanted, scope)
+        if start:
+            return None
+    return None
+
+
+def carriers(
+    module: Module, learned: Learned, inputs: Collection[str], taken: Collection[ast.stmt], scope: Scope
+) -> Iterator[tuple[Region, Scope]]:
+    """Regions of one statement each that give what another region takes in, where that bears gradients.
+
+    They stand in the same function, or, for attributes of `self`, in another method; `taken` belong to other
+    regions.
+    """
+    method = method_around(scope)
+    places = [scope.function or module.index.module]
+    if method is not None and method.owner is not None:
+        places += [f for f in module.index.functions if f.owner is method.owner and f is not places[0]]
+    for function in places:
+        wanted = {name for name in inputs if function is places[0] or name.startswith("self.")}
+        body = getattr(function.node, "body", [])
+        for statement in statements_of(body) if wanted and isinstance(body, list) else ():
+            simple = isinstance(statement, ast.Assign | ast.AnnAssign) and statement not in taken
+            if simple and effects([statement]).touched & wanted and not _is_without_gradient(module, statement, function):
+                found = _in_block(module, learned, [statement], effects([statement]).touched, function)
+                if isinstance(found, Region):
+                    yield found, function
+
+
+def _is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> bool:
+    node: ast.AST | None = statement
+    while (node := module.parent(node, scope)) is not None:
+        contexts = [item.context_expr for item in node.items] if isinstance(node, ast.With) else []
+        contexts += node.decorator_list if isinstance(node, ast.FunctionDef) else []
+        for context in contexts:
+            called = context.func if isinstance(context, ast.Call) else context
+            if module.names.qualified(called, scope) in ("torch.no_grad", "torch.inference_mode"):
+                return True
+    return False
+
+
+def _blocks(module: Module, anchor: ast.stmt, scope: Scope) -> Iterator[tuple[list[ast.stmt], int]]:
+    """The blocks around a statement up to its function's, with where it stands in them, innermost first."""
+    inner: ast.AST = anchor
+    while True:
+        outer = module.parent(inner, scope)
+        if outer is None:
+            return
+        for name in ("body", "orelse", "finalbody", "handlers"):
+            block = getattr(outer, name, None)
+            if isinstance(block, list) and any(item is inner for item in block):
+                yield block, next(i for i, item in enumerate(block) if item is inner)
+        if isinstance(outer, FunctionNode):
+            return
+        inner = outer
+
+
+def _is_boundary(statement: ast.stmt) -> bool:
+    """Whether a statement uses gradients, or changes parameters by them."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and (node.func.attr == "backward" or (node.func.attr == "step" and _is_of_optimizer(node.func.value)))
+        for node in ast.walk(statement)
+    )
+
+
+def _is_of_optimizer(node: ast.expr) -> bool:
+    text = ast.unparse(node).lower()
+    return "opt" in text or "scaler" in text
+
+
+def _in_block(
+    module: Module, learned: Learned, block: list[ast.stmt], wanted: set[str], scope: Scope
+) -> Region | Obstacle | None:
+    found = [effects([statement]) for statement in block]
+    core = _core(learned, block, found, wanted, scope)
+    if not core:
+        return None
+    sorted_out = _sorted_out(block, found, core)
+    if isinstance(sorted_out, Obstacle):
+        return sorted_out
+    statements = [block[i] for i in core]
+    for statement in statements:
+        why = _unfit(statement)
+        if why is not None:
+            return Obstacle(statement, why)
+    inputs = tuple(_inputs(module, statements, scope))
+    outputs = tuple(_outputs(module, statements, wanted, scope))
+    return Region(tuple(statements), *sorted_out, inputs, outputs)
+
+
+def _core(
+    learned: Learned, block: list[ast.stmt], found: list[Effects], wanted: set[str], scope: Scope
+) -> list[int]:
+    """Where the statements stand that the wanted places depend on, and that depend on modules."""
+    needed, chosen = set(wanted), set()
+    for i in reversed(range(len(block))):
+        if found[i].touched & needed:
+            chosen.add(i)
+            if is_unconditional(block[i]):
+                needed -= set(found[i].writes)
+            needed |= set(found[i].reads)
+    core: list[int] = []
+    through: set[str] = set()
+    for i in sorted(chosen):
+        if not through.isdisjoint(found[i].reads) or learned.within(block[i], scope):
+            core.append(i)
+            through |= found[i].touched
+        elif is_unconditional(block[i]):
+            through -= set(found[i].writes)
+    return core
+
+
+def _sorted_out(
+    block: list[ast.stmt], found: list[Effects], core: list[int]
+) -> tuple[tuple[ast.stmt, ...], tuple[ast.stmt, ...]] | Obstacle:
+    """The statements between those of the core that can run ahead of it, and those that can run behind."""
+    ahead, behind = [], []
+    late: set[str] = set()
+    for i in range(core[0] + 1, core[-1]):
+        if i in core:
+            continue
+        earlier = [found[j] for j in core if j < i]
+        later = [found[j] for j in core if j > i]
+        reads, touched = set(found[i].reads), found[i].touched
+        if reads & (_all_touched(earlier) | late):
+            clash = touched & _all_used(later) or reads & _all_touched(later)
+            late |= touched
+            behind.append(block[i])
+        else:
+            clash = touched & (_all_used(earlier) | late)
+            ahead.append(block[i])
+        if clash:
+            names = ", ".join(f"`{name}`" for name in sorted(clash))
+            return Obstacle(block[i], f"{names} changes between the modules and the loss")
+    return tuple(ahead), tuple(behind)
+
+
+def _all_touched(found: list[Effects]) -> set[str]:
+    return {name for one in found for name in one.touched}
+
+
+def _all_used(found: list[Effects]) -> set[str]:
+    return _all_touched(found) | {name for one in found for name in one.reads}
+
+
+def _unfit(statement: ast.stmt) -> str | None:
+    """Why a statement cannot stand in a function of its own."""
+    for node in ast.walk(statement):
+        if isinstance(node, _ENDS):
+            return "the function may end between the modules and the loss"
+        if isinstance(node, ast.Break | ast.Continue) and not _is_inside_loop(node, statement):
+            return "the loop may go on before the loss is there"
+    if isinstance(statement, ast.Try | ast.FunctionDef | ast.ClassDef):
+        return "it cannot be moved into a function of its own"
+    return None
+
+
+def _is_inside_loop(node: ast.AST, statement: ast.stmt) -> bool:
+    loops = [outer for outer in ast.walk(statement) if isinstance(outer, _LOOPS)]
+    return any(node in ast.walk(loop) for loop in loops)
+
+
+def _inputs(module: Module, statements: list[ast.stmt], scope: Scope) -> Iterator[str]:
+    """The places that are read before they are written, in the order of the text."""
+    written: set[str] = set()
+    given: dict[str, None] = {}
+    for statement in statements:
+        found = effects([statement])
+        if isinstance(statement, ast.If | ast.For | ast.While | ast.With):
+            inner = _inner_inputs(statement)
+        else:
+            inner = set(found.reads)
+        places = sorted(found.reads, key=lambda name: _position(found.reads[name]))
+        for name in (*places, *sorted(found.changes)):
+            if name not in written and (name in inner or name in found.changes):
+                given.setdefault(name)
+        written |= set(found.writes)
+    for name in given:
+        if name.startswith("self.") or not _is_fixed(module, name, scope):
+            yield name
+
+
+def _inner_inputs(statement: ast.stmt) -> set[str]:
+    """What a statement with blocks reads that it may not have written itself by then."""
+    if isinstance(statement, ast.If):
+        return set(effects([statement.test]).reads) | _through(statement.body) | _through(statement.orelse)
+    if isinstance(statement, ast.For):
+        target = set(effects([statement.target]).writes)
+        return set(effects([statement.iter]).reads) | (_through(statement.body) - target)
+    if isinstance(statement, ast.With):
+        items = effects([item.context_expr for item in statement.items])
+        names = {n for item in statement.items if item.optional_vars for n in effects([item.optional_vars]).writes}
+        return set(items.reads) | (_through(statement.body) - names)
+    return set(effects([statement]).reads)
+
+
+def _through(block: list[ast.stmt]) -> set[str]:
+    given: set[str] = set()
+    written: set[str] = set()
+    for statement in block:
+        given |= _inner_inputs(statement) - written
+        given |= effects([statement]).changes - written
+        if is_unconditional(statement):
+            written |= set(effects([statement]).writes)
+    return given
+
+
+def _position(nodes: list[ast.expr]) -> tuple[int, int]:
+    return min((node.lineno, node.col_offset) for node in nodes)
+
+
+def _is_fixed(module: Module, name: str, scope: Scope) -> bool:
+    """Whether a name means the same wherever it is read: imports, functions, classes, constants."""
+    found = module.names.lookup(name, scope)
+    if found is None:
+        return name in vars(builtins)
+    owner, bindings = found
+    if owner.kind is not ScopeKind.MODULE:
+        return False
+    if all(binding.target is not None or binding.node is not None for binding in bindings):
+        return True
+    return len(bindings) == 1 and (name.isupper() or isinstance(bindings[0].value, ast.Constant))
+
+
+def _outputs(module: Module, statements: list[ast.stmt], wanted: set[str], scope: Scope) -> Iterator[str]:
+    """The places written that something else may read, in the order in which they are written."""
+    found = effects(statements)
+    inside = {id(node) for statement in statements for node in ast.walk(statement)}
+    body = _function(scope)
+    elsewhere = {
+        name
+        for node in ast.walk(body)
+        if id(node) not in inside
+        and (name := place(node)) is not None
+        and isinstance(node, ast.Name | ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+    }
+    declared = {name for node in ast.walk(body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    places = sorted(found.writes, key=lambda name: _position(found.writes[name]))
+    for name in dict.fromkeys([*places, *sorted(found.changes)]):
+        fixed = not name.startswith("self.") and _is_fixed(module, name, scope)
+        if not fixed and name != "self" and (name in elsewhere | wanted | declared or name.startswith("self.")):
+            if name in found.writes or not name.startswith("self."):
+                yield name
+
+
+def _function(scope: Scope) -> ast.AST:
+    current: Scope | None = scope
+    while current is not None and current.kind not in (ScopeKind.FUNCTION, ScopeKind.MODULE):
+        current = current.parent
+    assert current is not None
+    return current.node

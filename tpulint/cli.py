@@ -419,11 +419,11 @@ def _cases(which: tuple[str, ...], fixtures: Path | None, codes: Mapping[str, st
 def _fixed(case: Case) -> Mapping[str, str]:
     """What `fix` makes of a case; the very texts where it changes nothing."""
     from tpulint.fixture import strip_wants
-    from tpulint.testing import fixed
+    from tpulint.testing import companions, fixed
 
     plain = {path: strip_wants(text) for path, text in case.before.items()}
     after = fixed(case)
-    return case.before if after == plain else after
+    return case.before if after == plain else {**after, **companions(case)}
 
 
 def _rule(text: str) -> Rule:

@@ -55,6 +55,11 @@ class Edit:
     location: Location
     end_location: Location
 
+    def swallows(self, other: Edit) -> bool:
+        """Whether it deletes what another one changes."""
+        within = self.span.start <= other.span.start and other.span.end <= self.span.end
+        return within and not self.content and self.span != other.span
+
 
 @dataclass(frozen=True, slots=True)
 class Companion:

@@ -419,7 +419,7 @@ class Context:
         An edit within what another one deletes goes with it.
         """
         source = self.module.source
-        edits = tuple(edit for edit in edits if not any(_swallows(other, edit) for other in edits))
+        edits = tuple(edit for edit in edits if not any(other.swallows(edit) for other in edits))
         if applicability is Applicability.SAFE and any(source.comments_within(edit.span) for edit in edits):
             kept = "".join(edit.content for edit in edits)
             if not all(comment in kept for edit in edits for comment in _comments(source.text, edit.span)):
@@ -495,12 +495,6 @@ class Context:
 def is_name(node: ast.AST, name: str) -> bool:
     """Whether a node is this plain name."""
     return isinstance(node, ast.Name) and node.id == name
-
-
-def _swallows(outer: Edit, inner: Edit) -> bool:
-    """Whether an edit deletes what another one changes."""
-    within = outer.span.start <= inner.span.start and inner.span.end <= outer.span.end
-    return within and not outer.content and outer.span != inner.span
 
 
 def _comments(text: str, span: Span) -> Iterator[str]:

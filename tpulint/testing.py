@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tpulint.engine.cache import MemoryCache
 from tpulint.engine.desk import Unit
-from tpulint.engine.fix import fix_units
+from tpulint.engine.fix import Change, fix_units
 from tpulint.engine.run import analyse_units, as_units
 from tpulint.finding import FileError, Finding
 from tpulint.fixture import Case, Want, strip_wants, wants
@@ -62,16 +62,21 @@ def fixed(case: Case, *, unsafe: bool = True) -> dict[str, str]:
         AssertionError: when a file cannot be analysed or fixed.
     """
     before = {relative: strip_wants(text) for relative, text in case.before.items()}
-    units = _units(case, before)
+    changed = {change.path: change.after for change in _changes(case, unsafe=unsafe)}
+    return {relative: changed.get(str(case.folder / relative), text) for relative, text in before.items()}
+
+
+def companions(case: Case) -> dict[str, str]:
+    """The files that `tpulint fix` writes beside a case's own."""
+    made = [change for change in _changes(case, unsafe=True) if change.original is None]
+    return {Path(change.path).relative_to(case.folder).as_posix(): change.after for change in made}
+
+
+def _changes(case: Case, *, unsafe: bool) -> list[Change]:
+    units = _units(case, {relative: strip_wants(text) for relative, text in case.before.items()})
     result = fix_units(units, Settings(root=case.folder), jobs=1, cache=MemoryCache(), unsafe=unsafe)
     _none(result.errors)
-    changed = {change.path: change.after for change in result.changes}
-    made = {
-        Path(change.path).relative_to(case.folder).as_posix(): change.after
-        for change in result.changes
-        if change.original is None
-    }
-    return {relative: changed.get(str(case.folder / relative), text) for relative, text in before.items()} | made
+    return result.changes
 
 
 def _none(errors: list[FileError]) -> None:

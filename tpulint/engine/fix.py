@@ -164,9 +164,7 @@ def fix_units(
 class _Rounds:
     """The files between the rounds: as they are now, what was applied, and which were broken by it."""
 
-    def __init__(
-        self, units: Mapping[str, Unit], allowed: frozenset[Applicability], *, alone: bool
-    ) -> None:
+    def __init__(self, units: Mapping[str, Unit], allowed: frozenset[Applicability], *, alone: bool) -> None:
         self._units = units
         self._allowed = allowed
         self._alone = alone
@@ -289,12 +287,30 @@ def _by_path(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
 def _fixed(
     unit: Unit, findings: Sequence[Finding]
 ) -> tuple[Unit, Counter[str], list[Companion]] | FileError | None:
-    """One round over one file; an error where the result would not be sound, None where nothing changes."""
+    """One round over one file; an error where the result would not be sound, None where nothing changes.
+
+    Fixes that are sound alone may not be so together, as one that moves what another one names: those that
+    are in the way of earlier ones then wait for the next round.
+    """
     source = Source.decode(unit.path, unit.data)
     codes: dict[Fix, str] = {}
     for finding in findings:
         assert finding.fix is not None
         codes.setdefault(finding.fix, finding.code)
+    outcome = _attempt(unit, source, codes)
+    if isinstance(outcome, FileError) and len(codes) > 1:
+        sound: dict[Fix, str] = {}
+        for fix, code in codes.items():
+            if not isinstance(_attempt(unit, source, sound | {fix: code}), FileError):
+                sound[fix] = code
+        if sound:
+            return _attempt(unit, source, sound)
+    return outcome
+
+
+def _attempt(
+    unit: Unit, source: Source, codes: Mapping[Fix, str]
+) -> tuple[Unit, Counter[str], list[Companion]] | FileError | None:
     text, taken = apply(source.text, codes)
     applied = Counter(codes[fix] for fix in taken)
     if text == source.text:

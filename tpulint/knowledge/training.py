@@ -3,12 +3,53 @@
 #: Methods of modules that compute nothing from inputs.
 MODULE_UPKEEP = frozenset(
     {
-        *("parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules", "children"),
-        *("named_children", "state_dict", "load_state_dict", "train", "eval", "zero_grad", "to", "cuda", "cpu"),
-        *("half", "float", "double", "bfloat16", "requires_grad_", "apply", "register_buffer", "size", "device"),
+        *(
+            "parameters",
+            "named_parameters",
+            "buffers",
+            "named_buffers",
+            "modules",
+            "named_modules",
+            "children",
+        ),
+        *(
+            "named_children",
+            "state_dict",
+            "load_state_dict",
+            "train",
+            "eval",
+            "zero_grad",
+            "to",
+            "cuda",
+            "cpu",
+        ),
+        *(
+            "half",
+            "float",
+            "double",
+            "bfloat16",
+            "requires_grad_",
+            "apply",
+            "register_buffer",
+            "size",
+            "device",
+        ),
         *("register_forward_hook", "register_forward_pre_hook", "add_module", "share_memory", "compile"),
-        *("save_pretrained", "from_pretrained", "no_sync", "append", "extend", "items", "keys", "values", "update"),
+        *(
+            "save_pretrained",
+            "from_pretrained",
+            "no_sync",
+            "append",
+            "extend",
+            "items",
+            "keys",
+            "values",
+            "update",
+        ),
         *("step", "save", "load", "load_weights", "num_parameters", "get_num_params", "configure_optimizers"),
         *("gradient_checkpointing_enable", "clip_gradients", "init_weights", "reset_parameters", "copy_"),
     }
 )
+
+#: The decorator of the companion file with which JAX differentiates a function; see `backward-on-torchax`.
+DIFFERENTIABLE = "torchax_training.differentiable"

@@ -1,4 +1,4 @@
-"""What a traced function would freeze or lose: state that changes from call to call, and what is done beside."""
+"""What a traced function would freeze or lose: state that changes between calls, and what is done beside."""
 
 from __future__ import annotations
 
@@ -15,8 +15,21 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 _DEPTH = 4
-_SETS_UP = ("__init__", "__post_init__", "init", "_init", "build", "_build", "setup", "_setup", "configure", "create")
-_KEEPS = frozenset({"append", "extend", "update", "insert", "add", "pop", "clear", "remove", "write", "log", "step"})
+_SETS_UP = (
+    "__init__",
+    "__post_init__",
+    "init",
+    "_init",
+    "build",
+    "_build",
+    "setup",
+    "_setup",
+    "configure",
+    "create",
+)
+_KEEPS = frozenset(
+    {"append", "extend", "update", "insert", "add", "pop", "clear", "remove", "write", "log", "step"}
+)
 _HOST_RANDOM = ("random.", "numpy.random.")
 
 
@@ -42,7 +55,7 @@ def changing_attributes(module: Module, scope: Scope) -> frozenset[str]:
 
 
 def unsteady(module: Module, statements: Iterable[ast.stmt], scope: Scope) -> str | None:
-    """Why statements must be executed anew each time, rather than once while tracing; None where they need not."""
+    """Why statements must be executed each time, not once while tracing; None where they need not."""
     for function in _functions(module, statements, scope, 0, set()):
         why = _why(module, function)
         if why is not None:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 #: Methods that change nothing that a later statement of the same function computes with.
-_HARMLESS = frozenset({"zero_grad", "print", "debug", "info", "warning", "set_description", "set_postfix", "write"})
+_HARMLESS = frozenset(
+    {"zero_grad", "print", "debug", "info", "warning", "set_description", "set_postfix", "write"}
+)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -90,9 +92,7 @@ def _visit(node: ast.AST, found: Effects, hidden: frozenset[str]) -> None:
                 found.reads.setdefault(read, []).extend(nodes)
         return
     if isinstance(node, _COMPREHENSIONS):
-        bound_here = {
-            n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)
-        }
+        bound_here = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
         for child in _children(node):
             if not (isinstance(child, ast.comprehension)):
                 _visit(child, found, hidden | bound_here)

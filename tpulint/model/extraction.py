@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tpulint.finding import Span
@@ -62,7 +63,12 @@ def extraction(
     head = _call(f"def {name}", list(parameters.values()), outer, ":")
     returned = ", ".join(results.values())
     definition = newline.join(
-        [f"{outer}@{decorator}", *head, *(line for chunk in body for line in chunk), f"{inner}return {returned}"]
+        [
+            f"{outer}@{decorator}",
+            *head,
+            *(line for chunk in body for line in chunk),
+            f"{inner}return {returned}",
+        ]
     )
     arguments = list(parameters)[is_method:]
     callee = f"{'self.' if is_method else ''}{name}"
@@ -100,7 +106,7 @@ class _Lines:
     def are_plain(self) -> bool:
         """Whether each statement begins a line of its own, and nothing else stands on its last one."""
         rows = [(s.lineno, s.end_lineno or s.lineno) for s in self._statements]
-        apart = all(one[1] < other[0] for one, other in zip(rows, rows[1:], strict=False))
+        apart = all(one[1] < other[0] for one, other in pairwise(rows))
         begins = all(not self._source.line(s.lineno)[: len(self.indent)].strip() for s in self._statements)
         alone = all(self._source.line(s.lineno)[: s.col_offset].strip() == "" for s in self._statements)
         ends = all(self._tail(s).split("#")[0].strip() == "" for s in self._statements)

@@ -174,7 +174,9 @@ class _Summary:
 
     def _enters(self) -> bool:
         # `torchax.default_env().prng_key` asks the environment, and does not enter it.
-        asked = {id(node.value) for node, _ in self.index.nodes[ast.Attribute] if isinstance(node, ast.Attribute)}
+        asked = {
+            id(node.value) for node, _ in self.index.nodes[ast.Attribute] if isinstance(node, ast.Attribute)
+        }
         return any(
             self.names.qualified(node.func, scope) in ENVIRONMENT_ENTRIES
             for name in ("enable_globally", "default_env", "Environment")

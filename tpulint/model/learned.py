@@ -18,13 +18,30 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 #: What is asked of a module and of hardly anything else.
-_ASKED = frozenset({"parameters", "named_parameters", "state_dict", "load_state_dict", "zero_grad", "eval", "train"})
+_ASKED = frozenset(
+    {"parameters", "named_parameters", "state_dict", "load_state_dict", "zero_grad", "eval", "train"}
+)
 #: What people call a module that is handed to a function.
 _NAMED = re.compile(
     r"(^|_)(model|net|network|module|encoder|decoder|generator|discriminator|critic|actor|policy|backbone"
     r"|unet|vae|gan|transformer|classifier|student|[a-z]*net_?[a-z]?|(?-i:[GD]))\d*(_|$)",
     re.IGNORECASE,
 )
+#: How methods of modules are called that make ready, rather than compute.
+_MAKES_READY = (
+    "init",
+    "reset",
+    "get_num",
+    "set_",
+    "configure",
+    "load",
+    "save",
+    "freeze",
+    "unfreeze",
+    "print",
+    "log",
+)
+_OF_BUILTINS = frozenset({*dir(dict), *dir(list), *dir(str)})
 _DEPTH = 4
 
 
@@ -37,9 +54,7 @@ class Learned:
         generous: whether calls that nobody knows count as well.
     """
 
-    def __init__(
-        self, module: Module, settled: Callable[[Scope], bool], *, generous: bool = False
-    ) -> None:
+    def __init__(self, module: Module, settled: Callable[[Scope], bool], *, generous: bool = False) -> None:
         self._module = module
         self._settled = settled
         self._generous = generous
@@ -47,14 +62,14 @@ class Learned:
 
     def within(self, statement: ast.AST, scope: Scope) -> bool:
         """Whether a statement calls what computes with the parameters of modules."""
-        return any(
-            self.call(node, scope) for node in ast.walk(statement) if isinstance(node, ast.Call)
-        )
+        return any(self.call(node, scope) for node in ast.walk(statement) if isinstance(node, ast.Call))
 
     def call(self, call: ast.Call, scope: Scope, depth: int = 0) -> bool:
         """Whether a call computes with the parameters of modules."""
         function = call.func
-        if isinstance(function, ast.Attribute) and function.attr in MODULE_UPKEEP:
+        if isinstance(function, ast.Attribute) and (
+            function.attr in MODULE_UPKEEP or function.attr.startswith(_MAKES_READY)
+        ):
             return False
         own = self._own(function, scope)
         if own is not None and self._settled(own):
@@ -81,11 +96,11 @@ class Learned:
         return head in self._module.project.modules or self._module.project.split(name) is not None
 
     def _is_unknown(self, function: ast.expr, scope: Scope) -> bool:
-        """Whether a callee may be anything: no function of a library, and no method of a tensor or builtin."""
+        """Whether a callee may be anything: no library's function, no method of a tensor or builtin."""
         if not self._is_of_project(function, scope):
             return False
         if isinstance(function, ast.Attribute):
-            return function.attr not in TENSOR_ATTRIBUTES and function.attr not in dir(dict) + dir(list) + dir(str)
+            return function.attr not in TENSOR_ATTRIBUTES | _OF_BUILTINS
         return True
 
     def is_module(self, node: ast.expr, scope: Scope) -> bool:

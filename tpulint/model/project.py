@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tpulint.knowledge.tracing import MODULE_BASES
+from tpulint.knowledge.training import DIFFERENTIABLE
 from tpulint.model.facts import ClassFacts, FunctionFacts, ModuleFacts
 
 _DEPTH = 12
@@ -306,12 +307,16 @@ class ProjectFacts:
         return module in self._served
 
     def is_trained(self, module: str) -> bool:
-        """Whether a module computes gradients, or a script that does so imports it.
+        """Whether a module computes gradients with torch alone, or a script that does so imports it.
 
         A package alone is no program: that it can train, too, says nothing of all that it offers.
         """
         if self._trained is None:
-            training = {name for name, facts in self.modules.items() if facts.trains}
+            training = {
+                name
+                for name, facts in self.modules.items()
+                if facts.trains and not any(target.endswith(DIFFERENTIABLE) for target in facts.imports)
+            }
             scripts = {user for name in training for user in self.users(name) if "." not in user}
             self._trained = training | {
                 part.name

@@ -81,15 +81,20 @@ def carriers(
         body = getattr(function.node, "body", [])
         for statement in statements_of(body) if wanted and isinstance(body, list) else ():
             simple = isinstance(statement, ast.Assign | ast.AnnAssign) and statement not in taken
-            if simple and effects([statement]).touched & wanted and not _is_without_gradient(module, statement, function):
+            if (
+                simple
+                and effects([statement]).touched & wanted
+                and not _is_without_gradient(module, statement, function)
+            ):
                 found = _in_block(module, learned, [statement], effects([statement]).touched, function)
                 if isinstance(found, Region):
                     yield found, function
 
 
 def _is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> bool:
-    node: ast.AST | None = statement
-    while (node := module.parent(node, scope)) is not None:
+    inner: ast.AST = statement
+    while (node := module.parent(inner, scope)) is not None:
+        inner = node
         contexts = [item.context_expr for item in node.items] if isinstance(node, ast.With) else []
         contexts += node.decorator_list if isinstance(node, ast.FunctionDef) else []
         for context in contexts:
@@ -101,11 +106,9 @@ def _is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> b
 
 def _blocks(module: Module, anchor: ast.stmt, scope: Scope) -> Iterator[tuple[list[ast.stmt], int]]:
     """The blocks around a statement up to its function's, with where it stands in them, innermost first."""
-    inner: ast.AST = anchor
-    while True:
+    inner: ast.AST | None = anchor
+    while inner is not None:
         outer = module.parent(inner, scope)
-        if outer is None:
-            return
         for name in ("body", "orelse", "finalbody", "handlers"):
             block = getattr(outer, name, None)
             if isinstance(block, list) and any(item is inner for item in block):
@@ -251,7 +254,9 @@ def _inner_inputs(statement: ast.stmt) -> set[str]:
         return set(effects([statement.iter]).reads) | (_through(statement.body) - target)
     if isinstance(statement, ast.With):
         items = effects([item.context_expr for item in statement.items])
-        names = {n for item in statement.items if item.optional_vars for n in effects([item.optional_vars]).writes}
+        names = {
+            n for item in statement.items if item.optional_vars for n in effects([item.optional_vars]).writes
+        }
         return set(items.reads) | (_through(statement.body) - names)
     return set(effects([statement]).reads)
 
@@ -297,13 +302,17 @@ def _outputs(module: Module, statements: list[ast.stmt], wanted: set[str], scope
         and isinstance(node, ast.Name | ast.Attribute)
         and isinstance(node.ctx, ast.Load)
     }
-    declared = {name for node in ast.walk(body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    declared = {
+        name for node in ast.walk(body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names
+    }
     places = sorted(found.writes, key=lambda name: _position(found.writes[name]))
     for name in dict.fromkeys([*places, *sorted(found.changes)]):
-        fixed = not name.startswith("self.") and _is_fixed(module, name, scope)
-        if not fixed and name != "self" and (name in elsewhere | wanted | declared or name.startswith("self.")):
-            if name in found.writes or not name.startswith("self."):
-                yield name
+        if name.startswith("self."):
+            asked = name in found.writes
+        else:
+            asked = name in elsewhere | wanted | declared and not _is_fixed(module, name, scope)
+        if asked and name != "self":
+            yield name
 
 
 def _function(scope: Scope) -> ast.AST:

@@ -12,9 +12,9 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
     """For each module, a digest of all that the judgement of its file depends on besides its text.
 
     That is the facts of the modules that it sees through imports, the chains that reach its functions,
-    whether it is imported itself, from which package, and by a program that uses a device or computes gradients. Modules that
-    import each other share what they see, so each group of them is digested once, from its own facts and
-    the digests of the groups that it imports: linear in the project.
+    whether it is imported itself, from which package, and by a program that uses a device or computes
+    gradients. Modules that import each other share what they see, so each group of them is digested once,
+    from its own facts and the digests of the groups that it imports: linear in the project.
     """
     seen: dict[str, bytes] = {}
     for group in components(project.imports):

@@ -258,20 +258,19 @@ def emulation() -> Iterator[OnCpu]:
 def _show_to(folder: str) -> None:
     """Let the files in a folder find a GPU, which torch's own must not."""
 
-    def show(owner: Any, name: str, to_own: Any) -> None:
-        function = getattr(owner, name)
-
-        @functools.wraps(function)
-        def asked() -> Any:
+    def show(owner: Any, name: str, to_own: Any, to_others: Any) -> None:
+        @functools.wraps(getattr(owner, name))
+        def asked(*_: Any, **__: Any) -> Any:
             file = sys._getframe(1).f_code.co_filename  # noqa: SLF001
-            return to_own if file.startswith(folder + os.sep) else function()
+            return to_own if file.startswith(folder + os.sep) else to_others
 
         setattr(owner, name, asked)
 
-    show(torch.cuda, "is_available", to_own=True)
-    show(torch.accelerator, "is_available", to_own=True)
-    show(torch.accelerator, "current_accelerator", to_own=torch.device("cuda"))  # tpulint: ignore[TPU102]
-    show(torch.distributed, "is_nccl_available", to_own=True)
+    show(torch.cuda, "is_available", to_own=True, to_others=False)
+    show(torch.accelerator, "is_available", to_own=True, to_others=False)
+    cuda = torch.device("cuda")  # tpulint: ignore[TPU102]
+    show(torch.accelerator, "current_accelerator", to_own=cuda, to_others=None)
+    show(torch.distributed, "is_nccl_available", to_own=True, to_others=False)
 
 
 def _spread_over_the_cpu() -> None:

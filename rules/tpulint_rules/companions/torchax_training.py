@@ -18,10 +18,25 @@ import torch
 import torchax
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 from torchax.interop import jax_view, torch_view
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
+
+
+_randperm = torch.randperm
+
+
+def _permutation(*args, device=None, **kwargs):
+    """`torch.randperm`, which torchax computes on the device even where the host's was asked for."""
+    if device is not None:
+        return _randperm(*args, device=device, **kwargs)
+    with _disable_current_modes():  # `torchax.disable_temporarily` does nothing once a call was jitted
+        return _randperm(*args, **kwargs)
+
+
+torch.randperm = _permutation  # a `DataLoader` shuffles with it
 
 
 class differentiable:
@@ -126,6 +141,7 @@ class _Version:
                 if module.momentum is None:  # which makes torch ask for the count of batches
                     stack.callback(setattr, module, "momentum", None)
                     module.momentum = 0.0
+            stack.callback(setattr, environment, "enabled", environment.enabled)  # which leaving it forgets
             stack.enter_context(environment)
             stack.enter_context(environment.override_property(prng=random))
             stack.enter_context(torch.enable_grad())
@@ -198,9 +214,15 @@ def compiled(optimizer):
         if len(versions) <= MOST_VERSIONS:
             try:
                 return _compiled_step(self, plain, parameters, versions)
-            except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, TypeError) as error:
+            except (
+                jax.errors.ConcretizationTypeError,
+                jax.errors.TracerArrayConversionError,
+                TypeError,
+            ) as error:
                 why = str(error).splitlines()[0]
-                warnings.warn(f"`{type(self).__name__}.step` runs without being compiled: {why}", stacklevel=2)
+                warnings.warn(
+                    f"`{type(self).__name__}.step` runs without being compiled: {why}", stacklevel=2
+                )
                 versions.update(dict.fromkeys(range(MOST_VERSIONS + 1)))
         return plain()
 
@@ -231,11 +253,18 @@ def _compiled_step(optimizer, plain, parameters, versions):
                 _put(tensor, value)
             for group, rate in zip(groups, rate_values):
                 # Torch reads no number from the rate and the count of steps if they are capturable tensors.
-                traced = {"lr": torch_view(rate).requires_grad_(), "capturable": True, "foreach": False, "fused": False}
+                traced = {
+                    "lr": torch_view(rate).requires_grad_(),
+                    "capturable": True,
+                    "foreach": False,
+                    "fused": False,
+                }
                 traced = {name: value for name, value in traced.items() if name in group}
                 stack.callback(group.update, {name: group[name] for name in traced})
                 group.update(traced)
-            stack.enter_context(torchax.default_env())
+            environment = torchax.default_env()
+            stack.callback(setattr, environment, "enabled", environment.enabled)
+            stack.enter_context(environment)
             plain()
             return [tensor.jax() for tensor in tensors]
 
@@ -275,7 +304,11 @@ def _modules_of(function, leaves):
         elif isinstance(value, dict):
             for item in value.values():
                 visit(item, depth)
-        elif depth and hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, torch.Tensor)):
+        elif (
+            depth
+            and hasattr(value, "__dict__")
+            and not isinstance(value, (type, types.ModuleType, torch.Tensor))
+        ):
             for item in list(vars(value).values()):
                 visit(item, depth - 1)
             # methods

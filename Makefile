@@ -96,7 +96,7 @@ demo: .venv/.for-demo
 		2>.demo/fixed.log >.demo/fixed.txt || { cat .demo/fixed.log; exit 1; }
 	@cat .demo/fixed.txt
 	@echo; diff .demo/original.txt .demo/fixed.txt && \
-		echo "Both printed the same; torchax: $$($(BIN)/python -m tpulint.verify.record .demo/record)."
+		echo "Both printed the same; torchax: $$($(BIN)/python -c 'import pathlib, tpulint.verify.record as r; print(r.read(pathlib.Path(".demo/record")))')."
 
 clean:
 	rm -rf .demo .corpus .benchmark .oracle .tpulint_cache .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info

@@ -1,13 +1,12 @@
 """What a program leaves behind beside its print: losses, parameters and buffers, and what torchax executed.
 
-Both launchers keep a record without the program's help. `python -m tpulint.verify.record FILE` sums one up.
+Both launchers keep a record without the program's help.
 """
 
 from __future__ import annotations
 
 import functools
 import pickle
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -164,7 +163,3 @@ def _values(module: Any) -> Group:
     # Variables themselves, since detaching them would be an operation of torchax.
     tensors = module.state_dict(keep_vars=True).items()
     return Group("mapping", tuple((name, observed(tensor)) for name, tensor in tensors))
-
-
-if __name__ == "__main__":
-    print(read(Path(sys.argv[1])))

@@ -10,6 +10,7 @@ the `nccl` and `gloo` backends: without CUDA, false is the right answer.
 
 On a TPU host they are all false, silently: `"cuda" if torch.cuda.is_available() else "cpu"` puts the whole
 program on the host CPU, where it runs slowly and prints the right numbers, so nobody notices.
+A check in front, such as `assert torch.cuda.is_available()`, ends it instead.
 
 ## Fix safety
 
@@ -72,11 +73,8 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             yield ctx.finding(call, message, choice)
             return
     if _stops_program(outer, negated=negated):
-        yield ctx.finding(
-            call, "`torch.cuda.is_available()` is false on a TPU host, so this check stops the program"
-        )
-        return
-    if _guards_cuda_only(call, ctx):
+        message = "`torch.cuda.is_available()` is false on a TPU host, so this check stops the program"
+    elif _guards_cuda_only(call, ctx):
         return
     module = ctx.text(call.func).removesuffix(".cuda.is_available")
     fix = None

@@ -12,17 +12,15 @@ JAX has no events; the host's clock measures the same once what was computed has
 
 ## Fix safety
 
-Unsafe: `record()` becomes a reading of `time.perf_counter()` behind a wait for what the function computed
-since the reading before, found by following the assignments, and `elapsed_time` their difference in
-milliseconds.
-Work that nothing in the function names is not waited for, and a tensor on the host among what is waited
-for raises `AssertionError`.
+Unsafe: `record()` becomes a reading of `time.perf_counter()`, behind a wait for all arrays where the function
+computed something since the reading before, and `elapsed_time` their difference in milliseconds.
+Work whose result is already dropped is not waited for.
 The first run of a jitted function counts its tracing and compiling too: run it once before.
 
 ## Without a fix
 
 Events that are kept in lists or attributes, handed on or used to order work have no fix: read
-`time.perf_counter()` behind `torchax.interop.call_jax(jax.block_until_ready, result)` instead.
+`time.perf_counter()` behind `jax.block_until_ready(jax.live_arrays())` instead.
 """
 
 from __future__ import annotations
@@ -31,6 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.knowledge.waiting import WAIT_FOR_ALL, WAITS
 from tpulint.model.scopes import Scope
 from tpulint.rule import Context, Rule, is_name
 
@@ -49,7 +48,7 @@ def event(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _on_the_clock(ctx: Context) -> Fix | None:
     """All events of the function replaced by readings of the host's clock."""
     made, names = _made(ctx)
-    imports = ctx.imports("import time", "import jax", "import torchax")
+    imports = ctx.imports("import time", "import jax")
     owner = ctx.scope.function.node if ctx.scope.function is not None else ctx.tree
     if not names or imports is None:
         return None
@@ -135,7 +134,7 @@ def _synchronizes(statement: ast.stmt, ctx: Context) -> bool:
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Call)
-        and ctx.qualified_name(statement.value.func) in ("torch.cuda.synchronize", "torchax.interop.call_jax")
+        and ctx.qualified_name(statement.value.func) in WAITS
     )
 
 
@@ -151,8 +150,7 @@ def _reading(statement: ast.stmt, pending: list[str], ctx: Context) -> Iterator[
         source = ctx.module.source
         before = source.text[source.line_starts[statement.lineno - 1] : span.start]
         joint = "; " if before.strip() else f"{source.newline}{before}"
-        waited = pending[0] if len(pending) == 1 else f"({', '.join(pending)})"
-        reading = f"torchax.interop.call_jax(jax.block_until_ready, {waited}){joint}{reading}"
+        reading = f"{WAIT_FOR_ALL}{joint}{reading}"
     yield ctx.replace(statement, reading)
     block = ctx.block(statement)
     following = block[block.index(statement) + 1 : block.index(statement) + 2]

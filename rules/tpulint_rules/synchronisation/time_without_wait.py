@@ -15,10 +15,8 @@ The first call of a jitted function counts its tracing and compiling on top: cal
 
 ## Fix safety
 
-Unsafe: the fix waits, before the second reading, for what the function computed, found by following the
-assignments.
-Work that nothing names is not waited for, and a tensor on the host among the names raises
-`AssertionError`.
+Unsafe: the fix waits for all arrays before the second reading.
+Work whose result is already dropped is not waited for.
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ from collections.abc import Iterator
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tensors import FACTORIES, READS
 from tpulint.knowledge.tracing import TRACE_ENTRIES
+from tpulint.knowledge.waiting import WAIT_FOR_ALL
 from tpulint.model.kinds import Tensor, Unknown
 from tpulint.model.pending import statements
 from tpulint.rule import Context, Rule
@@ -219,13 +218,12 @@ def _call_may_wait(call: ast.Call, ctx: Context) -> bool:
 
 
 def _wait(begin: ast.stmt, statement: ast.stmt, ctx: Context) -> Fix | None:
-    names = ctx.pending(statement, lambda before: before is begin)
-    imports = ctx.imports("import jax", "import torchax")
+    is_named = bool(ctx.pending(statement, lambda before: before is begin))
+    imports = ctx.imports("import jax")
     span, source = ctx.span(statement), ctx.module.source
     before = source.text[source.line_starts[statement.lineno - 1] : span.start]
-    if not names or imports is None or before.strip():
+    if not is_named or imports is None or before.strip():
         return None
-    waited = names[0] if len(names) == 1 else f"({', '.join(names)})"
-    text = f"torchax.interop.call_jax(jax.block_until_ready, {waited}){source.newline}{before}"
-    title = f"wait for `{waited}` with `jax.block_until_ready`"
+    text = f"{WAIT_FOR_ALL}{source.newline}{before}"
+    title = "wait for all arrays with `jax.block_until_ready`"
     return ctx.fix(title, ctx.insert(span.start, text), *imports, applicability=Applicability.UNSAFE)

@@ -1,0 +1,95 @@
+"""Data loader with worker processes.
+
+## What it does
+
+Flags `DataLoader(..., num_workers=n)` in programs that use a device, where `n` is known to be more than 0: a
+number, the default of an argument of the command line, or the count of processors.
+
+## Why it matters on TPU
+
+What the environment of torchax does to torch reaches the loader, too.
+Workers that are forked within it hang without a word, or die of `OperatorNotFound: Operator with name
+aten::set_.source_Storage has no lowering`; with `forkserver` and `spawn` the program itself does, when it
+takes a batch.
+
+## Fix safety
+
+Unsafe: batches are made in the program itself, so the device may wait for them, and random transformations
+draw other numbers, since workers have seeds of their own.
+
+## Without a fix
+
+Batches that take long to make are taken from workers with the environment left:
+
+```python
+def batches(loader):
+    torchax.disable_globally()
+    rows = iter(loader)
+    torchax.enable_globally()
+    while True:
+        torchax.disable_globally()
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        finally:
+            torchax.enable_globally()
+        yield row
+```
+
+`for x, y in batches(loader)` then works with `fork`, `forkserver` and `spawn`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding
+from tpulint.model.kinds import Static
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU707", "data loader with worker processes", module=__name__, fix=Applicability.UNSAFE)
+
+_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
+#: What a loader without workers does not take.
+_OF_WORKERS = frozenset(
+    {"num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout"}
+)
+_COUNTS = frozenset({"os.cpu_count", "os.process_cpu_count", "multiprocessing.cpu_count"})
+
+
+@rule.on(ast.Call, named={"DataLoader"})
+def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    workers = next((keyword.value for keyword in call.keywords if keyword.arg == "num_workers"), None)
+    if workers is None or ctx.qualified_name(call.func) not in _LOADERS or not ctx.serves_device:
+        return
+    if ctx.only_with_cuda(call) or not _is_some(workers, ctx):
+        return
+    fix = ctx.fix(
+        "leave out the workers",
+        ctx.without_keywords(call, _OF_WORKERS),
+        applicability=Applicability.UNSAFE,
+    )
+    yield ctx.finding(workers, "workers of a loader hang or raise within the torchax environment", fix)
+
+
+def _is_some(workers: ast.expr, ctx: Context) -> bool:
+    """Whether a number of workers is known to be more than none."""
+    if isinstance(workers, ast.Call):
+        return ctx.qualified_name(workers.func) in _COUNTS
+    kind = ctx.kind(workers)
+    value = kind.value if isinstance(kind, Static) else None
+    if isinstance(workers, ast.Attribute) and not isinstance(value, int | float):
+        default = _default(workers.attr, ctx)
+        value = default.value if isinstance(default, ast.Constant) else None
+    return isinstance(value, int | float) and value > 0
+
+
+def _default(name: str, ctx: Context) -> ast.expr | None:
+    """The default of an argument of the command line, going by the options that this file declares."""
+    for call, _ in ctx.calls("add_argument"):
+        options = [option.value for option in call.args if isinstance(option, ast.Constant)]
+        if f"--{name}" in options or f"--{name.replace('_', '-')}" in options:
+            return next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+    return None

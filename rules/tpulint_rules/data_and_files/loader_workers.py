@@ -79,11 +79,13 @@ def _is_some(workers: ast.expr, ctx: Context) -> bool:
     if isinstance(workers, ast.Call):
         return ctx.qualified_name(workers.func) in _COUNTS
     kind = ctx.kind(workers)
-    value = kind.value if isinstance(kind, Static) else None
-    if isinstance(workers, ast.Attribute) and not isinstance(value, int | float):
-        default = _default(workers.attr, ctx)
-        value = default.value if isinstance(default, ast.Constant) else None
-    return isinstance(value, int | float) and value > 0
+    if isinstance(workers, ast.Attribute) and not (isinstance(kind, Static) and kind.value is not ...):
+        return _is_positive(_default(workers.attr, ctx))
+    return isinstance(kind, Static) and isinstance(kind.value, int | float) and kind.value > 0
+
+
+def _is_positive(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value > 0
 
 
 def _default(name: str, ctx: Context) -> ast.expr | None:

@@ -1,0 +1,137 @@
+"""Deep copy of tensors.
+
+## What it does
+
+Flags `copy.deepcopy` of tensors, of modules that were moved to a device, and of `state_dict()`, in programs
+that use a device.
+
+## Why it matters on TPU
+
+A tensor of torchax cannot be copied so: `copy.deepcopy(model)`, with which an average of the weights or the
+best model so far is kept, raises `TypeError: cannot pickle '_PropertyHolder' object`.
+A plain tensor of the host, and a module with buffers on the host, raise within the environment, too:
+`OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
+`torch.optim.swa_utils.AveragedModel` copies its module in the same way.
+
+## Fix safety
+
+Safe for a module: it is copied with copies of its parameters and buffers at hand; weights that it has under
+two names stay one.
+A tensor in another attribute of a module still raises.
+
+Unsafe for a `state_dict()`, which becomes a dictionary of clones without its attribute `_metadata`, and for a
+tensor, whose clone asks for no gradient.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.kinds import Device, Static, Tensor, Unknown
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU706", "deep copy of tensors", module=__name__, fix=Applicability.SAFE)
+
+_PARAMETERS = (
+    "{{id(p): torch.nn.Parameter(p.detach().clone(), p.requires_grad) for p in {0}.parameters()}}"
+    " | {{id(b): b.detach().clone() for b in {0}.buffers()}}"
+)
+
+
+@rule.on(ast.Call, named={"deepcopy"})
+def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "copy.deepcopy" or len(call.args) != 1 or call.keywords:
+        return
+    if not ctx.serves_device or ctx.only_with_cuda(call):
+        return
+    value = call.args[0]
+    kind = ctx.kind(value)
+    if isinstance(kind, Tensor) and kind.certain:
+        edit = f"{ctx.operand(value)}.detach().clone()"
+        fix = ctx.fix("copy it with `clone`", ctx.replace(call, edit), applicability=Applicability.UNSAFE)
+        yield ctx.finding(call, "`deepcopy` of a tensor raises within the torchax environment", fix)
+    elif _is_state(value, ctx):
+        message = "`deepcopy` of tensors raises within the torchax environment"
+        yield ctx.finding(call, message, _clones(call, ctx))
+    elif ctx.is_module(kind) and _is_placed(value, call, ctx):
+        yield ctx.finding(call, "`deepcopy` of a module raises once it is on the device", _copy(call, ctx))
+
+
+def _is_state(value: ast.expr, ctx: Context) -> bool:
+    """Whether a value is the `state_dict()` of a module."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return False
+    kind = ctx.kind(value.func.value)
+    return value.func.attr == "state_dict" and (ctx.is_module(kind) or isinstance(kind, Unknown))
+
+
+def _is_placed(value: ast.expr, call: ast.Call, ctx: Context) -> bool:
+    """Whether a module was moved to a device before: where it was assigned, or by a call of its own."""
+    text = ctx.text(value)
+    if isinstance(value, ast.Name):
+        assigned: list[ast.expr] = ctx.assigned_values(value)
+    else:
+        assigned = [
+            node.value
+            for node in ast.walk(ctx.tree)
+            if isinstance(node, ast.Assign) and any(ast.unparse(target) == text for target in node.targets)
+        ]
+    if _moves(value, ctx) or (assigned and all(_moves(given, ctx) for given in assigned)):
+        return True
+    return any(
+        _moves(move, at) and ctx.text(_owner(move)) == text and _is_before(move, at, call, ctx)
+        for name in ("to", "cuda")
+        for move, at in ctx.calls(name)
+    )
+
+
+def _moves(value: ast.expr, ctx: Context) -> bool:
+    """Whether an expression is a module that is moved to a device."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return False
+    if value.func.attr == "cuda":
+        return ctx.is_module(ctx.kind(value.func.value))
+    places = [*value.args, *(keyword.value for keyword in value.keywords if keyword.arg == "device")]
+    return value.func.attr == "to" and any(_is_device(place, ctx) for place in places)
+
+
+def _is_device(place: ast.expr, ctx: Context) -> bool:
+    kind = ctx.kind(place)
+    name = kind.type if isinstance(kind, Device) else kind.value if isinstance(kind, Static) else None
+    if isinstance(name, str) and name:
+        return name.partition(":")[0] in ("cuda", "jax")
+    return isinstance(kind, Device)
+
+
+def _owner(move: ast.Call) -> ast.expr:
+    assert isinstance(move.func, ast.Attribute)
+    return move.func.value
+
+
+def _is_before(move: ast.Call, at: Context, call: ast.Call, ctx: Context) -> bool:
+    """Whether a call comes first: above in the same function, or in a class's `__init__`."""
+    function = at.scope.function
+    if function is ctx.scope.function:
+        return move.lineno < call.lineno
+    return function is not None and getattr(function.node, "name", "") == "__init__"
+
+
+def _copy(call: ast.Call, ctx: Context) -> Fix | None:
+    """Copies of the parameters and buffers at hand, which `deepcopy` then does not make itself."""
+    value = call.args[0]
+    imports = ctx.imports("import torch")
+    if imports is None or not isinstance(value, ast.Name | ast.Attribute):
+        return None
+    memo = _PARAMETERS.format(ctx.text(value))
+    edit = ctx.replace(call, f"{ctx.text(call.func)}({ctx.text(value)}, {memo})")
+    return ctx.fix("pass copies of the parameters and buffers", edit, *imports)
+
+
+def _clones(call: ast.Call, ctx: Context) -> Fix | None:
+    imports = ctx.imports("import torch", "from torch.utils._pytree import tree_map_only")
+    if imports is None:
+        return None
+    edit = ctx.replace(call, f"tree_map_only(torch.Tensor, torch.clone, {ctx.text(call.args[0])})")
+    return ctx.fix("copy its tensors with `clone`", edit, *imports, applicability=Applicability.UNSAFE)

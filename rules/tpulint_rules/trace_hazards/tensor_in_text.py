@@ -1,20 +1,22 @@
-"""Tensor printed or formatted in traced code.
+"""Tensor printed in traced code, or formatted.
 
 ## What it does
 
-Flags `print`, functions of `logging` and text with a format such as `f"{loss:.3f}"` that are given a tensor,
-in code that tracing reaches.
+Flags text with a format, such as `f"{loss:.3f}"` and `"{:.3f}".format(loss)`, that is given a tensor of the
+device, and, in code that tracing reaches, `print` and functions of `logging`.
 Shapes, dtypes and devices are known while tracing, and print as ever; messages of `raise` and `assert` are
-left alone.
+left alone there, and so is `"%.3f" % loss` elsewhere, which works.
 
 ## Why it matters on TPU
 
 A format raises, with or without jit: `TypeError: unsupported format string passed to Tensor.__format__`.
+It does so after the first epoch, where the losses are reported.
 The others say nothing wrong and nothing useful: they run once, while tracing, and print
 `Tensor(<class 'jax._src.interpreters.partial_eval.DynamicJaxprTracer'> JitTracer(float32[]))`.
 
 ## Fix safety
 
+Safe outside of traced code: `.item()` is what torch itself formats.
 Unsafe: `print(...)` becomes `jax.debug.print`, called through `torchax.interop.call_jax`, which prints the
 values each time.
 It writes when the device comes to it, not in the order of the program, and the code needs JAX from then on.
@@ -27,37 +29,80 @@ Return the tensor, and print or log it outside of the traced function, where `.i
 from __future__ import annotations
 
 import ast
+import itertools
+import string
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.kinds import Tensor
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU306", "tensor printed or formatted in traced code", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("TPU306", "tensor printed in traced code, or formatted", module=__name__, fix=Applicability.SAFE)
 
 _LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
 
 
-@rule.on(ast.FormattedValue, where=lambda node: node.format_spec is not None, traced=True)
+_FORMAT = "a tensor has no format on torchax, and a tracer has no value to print"
+_NO_FORMAT = "a tensor has no format on torchax"
+
+
+@rule.on(ast.FormattedValue, where=lambda node: node.format_spec is not None)
 def formatted(node: ast.FormattedValue, ctx: Context) -> Iterator[Finding]:
-    if node.conversion != -1 or not ctx.kind(node.value).is_traced or _only_on_failure(node, ctx):
+    if node.conversion != -1:
+        return
+    if ctx.trace_path is None:
+        if _is_on_device(node.value, ctx):
+            yield _with_item(node.value, [node.value], ctx)
+        return
+    if not ctx.kind(node.value).is_traced or _only_on_failure(node, ctx):
         return
     if any(isinstance(outer, ast.Call) and _prints(outer, ctx) for outer in ctx.ancestors(node)):
         return
     yield ctx.finding(node.value, _FORMAT)
 
 
-_FORMAT = "a tensor has no format on torchax, and a tracer has no value to print"
-
-
-@rule.on(ast.Call, named={"format"}, traced=True)
+@rule.on(ast.Call, named={"format"})
 def format_method(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     match call.func:
-        case ast.Attribute(value=ast.Constant(value=str(text))) if "{:" in text:
-            pass
+        case ast.Attribute(value=ast.Constant(value=str(text))) if ":" in text:
+            given = _with_format(text, call)
         case _:
             return
-    if any(ctx.kind(argument).is_traced for argument in call.args) and not _only_on_failure(call, ctx):
+    if ctx.trace_path is None:
+        if tensors := [argument for argument in given if _is_on_device(argument, ctx)]:
+            yield _with_item(call, tensors, ctx)
+    elif any(ctx.kind(argument).is_traced for argument in given) and not _only_on_failure(call, ctx):
         yield ctx.finding(call, _FORMAT)
+
+
+def _with_format(text: str, call: ast.Call) -> list[ast.expr]:
+    """The arguments that stand in the text with a format."""
+    numbers = itertools.count()
+    named = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    named |= {str(number): value for number, value in enumerate(call.args)}
+    try:
+        fields = [
+            (name, spec, how) for _, name, spec, how in string.Formatter().parse(text) if name is not None
+        ]
+    except ValueError:
+        return []
+    given = [(name or str(next(numbers)), spec) for name, spec, how in fields if not how]
+    return [named[name] for name, spec in given if spec and name in named]
+
+
+def _is_on_device(node: ast.expr, ctx: Context) -> bool:
+    kind = ctx.kind(node)
+    return isinstance(kind, Tensor) and kind.is_traced and ctx.serves_device and not ctx.only_with_cuda(node)
+
+
+def _with_item(node: ast.expr, tensors: list[ast.expr], ctx: Context) -> Finding:
+    """What torch itself formats is the number, of a tensor without dimensions; others raise anywhere."""
+    if not all(ctx.stands(tensor) for tensor in tensors):
+        return ctx.finding(node, _NO_FORMAT)
+    edits = [ctx.replace(tensor, f"{ctx.operand(tensor)}.item()") for tensor in tensors]
+    fix = ctx.fix("read the number with `.item()`", *edits)
+    # Not `finding`, which gives what is in an f-string no fix: this one brings no quotes.
+    return ctx.finding_at(ctx.span(node), _NO_FORMAT, fix)
 
 
 @rule.on(ast.Call, named={"print"}, traced=True)

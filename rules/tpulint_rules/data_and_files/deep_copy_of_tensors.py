@@ -29,6 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.devices import is_device_choice
 from tpulint.model.kinds import Device, Static, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
@@ -102,7 +103,8 @@ def _is_device(place: ast.expr, ctx: Context) -> bool:
     name = kind.type if isinstance(kind, Device) else kind.value if isinstance(kind, Static) else None
     if isinstance(name, str) and name:
         return name.partition(":")[0] in ("cuda", "jax")
-    return isinstance(kind, Device)
+    chosen = ctx.assigned_values(place) if isinstance(place, ast.Name) else ()
+    return isinstance(kind, Device) or any(is_device_choice(ctx.module, it, ctx.scope) for it in chosen)
 
 
 def _owner(move: ast.Call) -> ast.expr:

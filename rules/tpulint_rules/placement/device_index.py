@@ -1,0 +1,80 @@
+"""Device given by its number.
+
+## What it does
+
+Flags a number where torch takes a device: `device=0` in factories and layers, and `x.to(0)` on tensors that
+are not plainly the host's.
+A number is a literal, `int(...)`, such as `int(os.environ["LOCAL_RANK"])`, or the rank of the process.
+`torch.device(0)` and `module.to(0)`, which work, are left alone.
+
+## Why it matters on TPU
+
+torch takes a number for the index of a GPU.
+With torchax, factories raise `TypeError: argument of type 'int' is not iterable`.
+`zeros_like`, and `.to(0)` of a tensor on the device, raise `NotImplementedError: Could not run
+'aten::empty_strided' with arguments from the 'jax' backend`, and under `jax_jit` `.to(0)` raises
+`TracerArrayConversionError`.
+`"jax"` is all chips of the host at once.
+
+## Fix safety
+
+Safe for a literal where torch itself takes it.
+Unsafe for a rank, since `"jax"` is the same for all, and for an object of unknown kind with a `to` method.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding
+from tpulint.model.devices import takes_device
+from tpulint.model.kinds import Tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU108", "device given by its number", module=__name__, fix=Applicability.SAFE)
+
+_NUMBERS = frozenset({"builtins.int", "torch.distributed.get_rank"})
+
+
+def _names_device(call: ast.Call) -> bool:
+    return any(keyword.arg == "device" for keyword in call.keywords)
+
+
+@rule.on(ast.Call, named={"to"})
+def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
+        return
+    receiver = ctx.kind(call.func.value)
+    if isinstance(receiver, Tensor) and not receiver.is_host:
+        yield from _numbered(call, [*call.args[:1], *_given(call)], ctx, receiver.certain)
+
+
+@rule.on(ast.Call, where=_names_device)
+def made(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name != "torch.device" and not (isinstance(call.func, ast.Attribute) and call.func.attr == "to"):
+        yield from _numbered(call, _given(call), ctx, name is not None)
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [keyword.value for keyword in call.keywords if keyword.arg == "device"]
+
+
+def _numbered(call: ast.Call, places: list[ast.expr], ctx: Context, known: bool) -> Iterator[Finding]:
+    for place in places:
+        literal = isinstance(place, ast.Constant) and type(place.value) is int
+        if not (literal or _is_number(place, ctx)) or not takes_device(ctx.module, call, place, ctx.scope):
+            continue
+        safe = Applicability.SAFE if literal and known else Applicability.UNSAFE
+        fix = ctx.fix('name the torchax device, `"jax"`', ctx.replace(place, '"jax"'), applicability=safe)
+        message = f"`{ctx.text(place)}` is the number of a GPU, which torchax does not know"
+        yield ctx.finding(place, message, fix)
+
+
+def _is_number(place: ast.expr, ctx: Context) -> bool:
+    """Whether an expression is a rank, or a name that has been given one and nothing else."""
+    values = ctx.assigned_values(place) if isinstance(place, ast.Name) else [place]
+    return bool(values) and all(
+        isinstance(value, ast.Call) and ctx.qualified_name(value.func) in _NUMBERS for value in values
+    )

@@ -143,7 +143,11 @@ class Context:
     @property
     def package(self) -> str:
         """The dotted name of the package that others import this file from; "" for a script."""
-        return self.module.project.package(self.module.name)
+        is_script = any(
+            "__main__" in ast.dump(node.test) for node in self.tree.body if isinstance(node, ast.If)
+        )
+        relative = (node for node in self.tree.body if isinstance(node, ast.ImportFrom) and node.level)
+        return "" if is_script and not any(relative) else self.module.project.package(self.module.name)
 
     def pending(self, statement: ast.stmt, waits: Callable[[ast.stmt], bool]) -> list[str]:
         """Names of what the function has started to compute before a statement, and not waited for."""

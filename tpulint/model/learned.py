@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.knowledge.training import MODULE_UPKEEP
+from tpulint.model.effects import effects
 from tpulint.model.kinds import Instance
 from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope, ScopeKind
@@ -27,6 +28,10 @@ _NAMED = re.compile(
     r"|unet|vae|gan|transformer|classifier|student|[a-z]*net_?[a-z]?|(?-i:[GD]))\d*(_|$)",
     re.IGNORECASE,
 )
+#: How people write the names of classes.
+_CLASS = re.compile(r"[A-Z]+[a-z]+[A-Za-z]*$")
+#: What people call an object that keeps what it is given.
+_KEEPER = re.compile(r"buffer|pool|queue|memory|replay|history|meter|bank", re.IGNORECASE)
 #: How methods of modules are called that make ready, rather than compute.
 _MAKES_READY = (
     "init",
@@ -64,6 +69,37 @@ class Learned:
         """Whether a statement calls what computes with the parameters of modules."""
         return any(self.call(node, scope) for node in ast.walk(statement) if isinstance(node, ast.Call))
 
+    def keeps(self, statement: ast.stmt, scope: Scope) -> bool:
+        """Whether a statement hands something to an object that keeps it, such as a replay buffer."""
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                path = dotted(node.func.value)
+                if (
+                    path is not None
+                    and _KEEPER.search(path)
+                    and not self._is_module_kind(node.func.value, scope)
+                ):
+                    return True
+        return False
+
+    def is_settled(self, statement: ast.stmt, scope: Scope) -> bool:
+        """Whether a statement calls a function that hands its gradients on already, and nothing else."""
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        own = self._own(value.func, scope) if isinstance(value, ast.Call) else None
+        return own is not None and self._settled(own)
+
+    def handed_on(self, before: ast.stmt, scope: Scope) -> set[str]:
+        """What the enclosing function got from such calls above a statement."""
+        around = (scope.function or self._module.index.module).node
+        return {
+            name
+            for statement in ast.walk(around)
+            if isinstance(statement, ast.Assign)
+            and statement.lineno < before.lineno
+            and self.is_settled(statement, scope)
+            for name in effects([statement]).writes
+        }
+
     def call(self, call: ast.Call, scope: Scope, depth: int = 0) -> bool:
         """Whether a call computes with the parameters of modules."""
         function = call.func
@@ -77,7 +113,7 @@ class Learned:
         if self.is_module(function, scope):
             return True
         base = function.value if isinstance(function, ast.Attribute) else None
-        if base is not None and self.is_module(base, scope) and not _is_self(base):
+        if base is not None and self.is_module(base, scope):
             return True
         if self._is_of_project(function, scope):
             arguments = (*call.args, *(keyword.value for keyword in call.keywords))
@@ -116,6 +152,8 @@ class Learned:
             return cls is not None and project.is_module_class(f"{self._module.name}.{cls.qualname}")
         if self._is_module_kind(node, scope) or path in self._asked:
             return True
+        if isinstance(node, ast.Name) and _CLASS.match(node.id):
+            return False
         found = self._module.names.qualified(node, scope)
         if found is not None and not found.startswith(f"{self._module.name}."):
             return False

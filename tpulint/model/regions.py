@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpulint.knowledge.tensors import READS
 from tpulint.model.effects import Effects, effects, is_unconditional, place
 from tpulint.model.pending import statements as statements_of
 from tpulint.model.references import method_around
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
+#: What takes values to the host, where they are no part of the computation.
+_READS = READS | {"cpu", "backward", "step"}
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -80,13 +83,14 @@ def carriers(
         wanted = {name for name in inputs if function is places[0] or name.startswith("self.")}
         body = getattr(function.node, "body", [])
         for statement in statements_of(body) if wanted and isinstance(body, list) else ():
-            simple = isinstance(statement, ast.Assign | ast.AnnAssign) and statement not in taken
-            if (
-                simple
-                and effects([statement]).touched & wanted
-                and not _is_without_gradient(module, statement, function)
-            ):
-                found = _in_block(module, learned, [statement], effects([statement]).touched, function)
+            if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement in taken:
+                continue
+            written = effects([statement]).writes
+            given = {
+                name for name in wanted & set(written) if not learned.is_module(written[name][0], function)
+            }
+            if given and not _is_without_gradient(module, statement, function):
+                found = _in_block(module, learned, [statement], given, function)
                 if isinstance(found, Region):
                     yield found, function
 
@@ -141,6 +145,9 @@ def _in_block(
     if not core:
         return None
     sorted_out = _sorted_out(block, found, core)
+    while isinstance(sorted_out, Obstacle) and _only_computes(sorted_out.node):
+        core = sorted({*core, next(i for i, s in enumerate(block) if s is sorted_out.node)})
+        sorted_out = _sorted_out(block, found, core)
     if isinstance(sorted_out, Obstacle):
         return sorted_out
     statements = [block[i] for i in core]
@@ -163,11 +170,18 @@ def _core(
             chosen.add(i)
             if is_unconditional(block[i]):
                 needed -= set(found[i].writes)
-            needed |= set(found[i].reads)
+            if not learned.is_settled(block[i], scope):
+                needed |= set(found[i].reads)
+    order = sorted(chosen)
+    learning = any(learned.within(block[i], scope) for i in order)
+    through = set() if learning else learned.handed_on(block[0], scope)
     core: list[int] = []
-    through: set[str] = set()
-    for i in sorted(chosen):
-        if not through.isdisjoint(found[i].reads) or learned.within(block[i], scope):
+    for i in order:
+        if learned.is_settled(block[i], scope):
+            through -= set(found[i].writes)
+        elif learned.keeps(block[i], scope):
+            core, through = [], found[i].touched
+        elif not through.isdisjoint(found[i].reads) or learned.within(block[i], scope):
             core.append(i)
             through |= found[i].touched
         elif is_unconditional(block[i]):
@@ -198,6 +212,20 @@ def _sorted_out(
             names = ", ".join(f"`{name}`" for name in sorted(clash))
             return Obstacle(block[i], f"{names} changes between the modules and the loss")
     return tuple(ahead), tuple(behind)
+
+
+def _only_computes(statement: ast.stmt) -> bool:
+    """Whether a statement that is in the way can join the others."""
+    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.If):
+        return False
+    return not any(
+        isinstance(node, ast.Call)
+        and (
+            (isinstance(node.func, ast.Attribute) and node.func.attr in _READS)
+            or (isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "bool", "print", "next"))
+        )
+        for node in ast.walk(statement)
+    )
 
 
 def _all_touched(found: list[Effects]) -> set[str]:

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import types
 import warnings
+from collections.abc import Iterator
 
 import jax
 import torch
@@ -70,6 +71,8 @@ class differentiable:
             tuple(with_gradient),
             tuple(module.training for root in modules for module in root.modules()),
         )
+        if any(isinstance(leaf, (Iterator, torch.utils.data.DataLoader)) for leaf in leaves):
+            self.is_compiled = False  # what they give is another each time
         if key not in self.versions:
             self.versions[key] = _Version(self.function, leaves, tree, modules, parameters, with_gradient)
             if self.is_compiled and len(self.versions) > MOST_VERSIONS:

@@ -69,6 +69,19 @@ class Learned:
         """Whether a statement calls what computes with the parameters of modules."""
         return any(self.call(node, scope) for node in ast.walk(statement) if isinstance(node, ast.Call))
 
+    def leaves(self, scope: Scope) -> set[str]:
+        """Tensors of the enclosing function, or of the module, that gradients are asked for by name."""
+        found: set[str] = set()
+        for place in (scope.function or self._module.index.module, self._module.index.module):
+            for node in ast.walk(place.node):
+                if isinstance(node, ast.Assign | ast.AnnAssign) and makes_leaf(node):
+                    found |= set(effects([node]).writes)
+                elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.List):
+                    name = self._module.names.qualified(node.func, scope) or ""
+                    if name.startswith("torch.optim."):
+                        found |= set(effects(node.args[0].elts).reads)
+        return found
+
     def keeps(self, statement: ast.stmt, scope: Scope) -> bool:
         """Whether a statement hands something to an object that keeps it, such as a replay buffer."""
         for node in ast.walk(statement):
@@ -84,8 +97,11 @@ class Learned:
 
     def is_settled(self, statement: ast.stmt, scope: Scope) -> bool:
         """Whether a statement calls a function that hands its gradients on already, and nothing else."""
-        value = statement.value if isinstance(statement, ast.Assign) else None
-        own = self._own(value.func, scope) if isinstance(value, ast.Call) else None
+        return isinstance(statement, ast.Assign) and self.is_handed_on(statement.value, scope)
+
+    def is_handed_on(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an expression is a call of such a function."""
+        own = self._own(node.func, scope) if isinstance(node, ast.Call) else None
         return own is not None and self._settled(own)
 
     def handed_on(self, before: ast.stmt, scope: Scope) -> set[str]:
@@ -225,6 +241,21 @@ def dotted(node: ast.AST) -> str | None:
         head = dotted(node.value)
         return f"{head}.{node.attr}" if head is not None else None
     return None
+
+
+def makes_leaf(statement: ast.stmt) -> bool:
+    """Whether a statement makes a tensor whose gradient is wanted: `torch.zeros(3, requires_grad=True)`."""
+    node = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr) else None
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func) or ""
+    wanted = any(
+        keyword.arg == "requires_grad"
+        and isinstance(keyword.value, ast.Constant)
+        and keyword.value.value is True
+        for keyword in node.keywords
+    )
+    return wanted or called in ("requires_grad_", "Parameter")
 
 
 def _is_self(node: ast.expr) -> bool:

@@ -63,6 +63,7 @@ class ProjectFacts:
         self._heirs: dict[str, list[str]] = {}
         self._served: set[str] | None = None
         self._trained: set[str] | None = None
+        self._differentiated: set[str] | None = None
         self._targets: set[str] | None = None
         for name, facts in self._all_classes():
             for base in facts.bases:
@@ -312,19 +313,34 @@ class ProjectFacts:
         A package alone is no program: that it can train, too, says nothing of all that it offers.
         """
         if self._trained is None:
-            training = {
-                name
-                for name, facts in self.modules.items()
-                if facts.trains and not any(target.endswith(DIFFERENTIABLE) for target in facts.imports)
-            }
-            scripts = {user for name in training for user in self.users(name) if "." not in user}
-            self._trained = training | {
-                part.name
-                for script in scripts
-                if not self.modules[script].path.endswith("__init__.py")
-                for part in self.program(script)
-            }
+            differentiated = self._importers(DIFFERENTIABLE)
+            self._trained = self._with_scripts(
+                {name for name, facts in self.modules.items() if facts.trains} - differentiated
+            )
         return module in self._trained
+
+    def is_differentiated(self, module: str) -> bool:
+        """Whether a module lets JAX compute its gradients, or a script that does so imports it."""
+        if self._differentiated is None:
+            self._differentiated = self._with_scripts(self._importers(DIFFERENTIABLE))
+        return module in self._differentiated
+
+    def _importers(self, name: str) -> set[str]:
+        return {
+            module
+            for module, facts in self.modules.items()
+            if any(target == name or target.endswith(f".{name}") for target in facts.imports)
+        }
+
+    def _with_scripts(self, modules: set[str]) -> set[str]:
+        """Modules with all of the programs that they are a part of."""
+        scripts = {user for name in modules for user in self.users(name) if "." not in user}
+        return modules | {
+            part.name
+            for script in scripts
+            if not self.modules[script].path.endswith("__init__.py")
+            for part in self.program(script)
+        }
 
     def trace_path(self, function: str) -> TracePath | None:
         """The chain by which tracing reaches a function, from the root on; None where it does not."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import READS
 from tpulint.model.effects import Effects, effects, is_unconditional, place
+from tpulint.model.learned import makes_leaf
 from tpulint.model.pending import statements as statements_of
 from tpulint.model.references import method_around
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind
@@ -156,7 +157,7 @@ def _in_block(
         if why is not None:
             return Obstacle(statement, why)
     inputs = tuple(_inputs(module, statements, scope))
-    outputs = tuple(_outputs(module, statements, wanted, scope))
+    outputs = tuple(_outputs(statements, wanted, scope))
     return Region(tuple(statements), *sorted_out, inputs, outputs)
 
 
@@ -174,10 +175,12 @@ def _core(
                 needed |= set(found[i].reads)
     order = sorted(chosen)
     learning = any(learned.within(block[i], scope) for i in order)
-    through = set() if learning else learned.handed_on(block[0], scope)
+    through = learned.leaves(scope) | (set() if learning else learned.handed_on(block[0], scope))
     core: list[int] = []
     for i in order:
-        if learned.is_settled(block[i], scope):
+        if makes_leaf(block[i]):
+            through |= found[i].touched
+        elif learned.is_settled(block[i], scope):
             through -= set(found[i].writes)
         elif learned.keeps(block[i], scope):
             core, through = [], found[i].touched
@@ -314,10 +317,12 @@ def _is_fixed(module: Module, name: str, scope: Scope) -> bool:
         return False
     if all(binding.target is not None or binding.node is not None for binding in bindings):
         return True
-    return len(bindings) == 1 and (name.isupper() or isinstance(bindings[0].value, ast.Constant))
+    return len(bindings) == 1 and (
+        (name.isupper() and len(name) > 2) or isinstance(bindings[0].value, ast.Constant)
+    )
 
 
-def _outputs(module: Module, statements: list[ast.stmt], wanted: set[str], scope: Scope) -> Iterator[str]:
+def _outputs(statements: list[ast.stmt], wanted: set[str], scope: Scope) -> Iterator[str]:
     """The places written that something else may read, in the order in which they are written."""
     found = effects(statements)
     inside = {id(node) for statement in statements for node in ast.walk(statement)}
@@ -335,11 +340,8 @@ def _outputs(module: Module, statements: list[ast.stmt], wanted: set[str], scope
     }
     places = sorted(found.writes, key=lambda name: _position(found.writes[name]))
     for name in dict.fromkeys([*places, *sorted(found.changes)]):
-        if name.startswith("self."):
-            asked = name in found.writes
-        else:
-            asked = name in elsewhere | wanted | declared and not _is_fixed(module, name, scope)
-        if asked and name != "self":
+        others = found.writes if name.startswith("self.") else elsewhere | wanted | declared
+        if name in others and name != "self":
             yield name
 
 

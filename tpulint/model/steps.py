@@ -82,7 +82,7 @@ class Step:
     @property
     def is_plain(self) -> bool:
         """Whether `backward` is called on a variable, or on simple arithmetic with variables and numbers."""
-        return _is_plain(self._loss)
+        return _is_plain(self._loss) or self._learned.is_handed_on(self._loss, self._scope)
 
     @property
     def is_settled(self) -> bool:

@@ -32,6 +32,7 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
         name: _digest(
             digest,
             bytes([name in imported, project.is_served(name), project.is_trained(name)]),
+            bytes([project.is_differentiated(name)]),
             project.package(name).encode(),
             *map(str.encode, sorted(chains.get(name, ()))),
         ).hex()

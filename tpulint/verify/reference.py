@@ -243,6 +243,9 @@ def emulation() -> Iterator[OnCpu]:
         setattr(torch.cuda, name, replacement)
     for name in ("synchronize", "empty_cache", "set_device_index", "memory_allocated"):
         setattr(torch.accelerator, name, _silent())
+    # Torch's optimizers ask; without torchax the device that is named for it has no module to tell.
+    torch.accelerator.is_available = lambda: False
+    torch.accelerator.current_accelerator = lambda *_, **__: None
     for name in ("range_push", "range_pop", "mark"):
         setattr(torch.cuda.nvtx, name, _silent())
     torch.backends.cuda.preferred_linalg_library = _silent()

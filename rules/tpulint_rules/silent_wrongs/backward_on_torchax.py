@@ -109,8 +109,7 @@ def _extracted(step: Step, loss: ast.expr, ctx: Context) -> Fix | str:
     moved = step.moved(others)
     if isinstance(moved, str):
         return moved
-    package = f"{ctx.package}." if ctx.package else ""
-    edits = ctx.imports(f"from {package}torchax_training import differentiable")
+    edits = ctx.imports(f"from {ctx.companion_package}torchax_training import differentiable")
     if edits is None:
         return "`differentiable` means something else here"
     for one in moved:

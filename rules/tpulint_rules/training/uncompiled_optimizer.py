@@ -1,0 +1,64 @@
+"""Optimizer whose step runs operation by operation.
+
+## What it does
+
+Flags `torch.optim.SGD`, `Adam`, `AdamW`, `NAdam` and `ASGD` in programs that compute gradients and put
+something on a device.
+
+## Why it matters on TPU
+
+Nothing fails.
+Torch's optimizers change each parameter by a dozen operations, and torchax sends each one to the device by
+itself: for `Adam` with four parameters a step took 17 ms so, and 1.4 ms compiled (torch 2.13.0, torchax
+0.0.14.dev20261026, jax 0.10.2, on a CPU host).
+
+## Fix safety
+
+Unsafe: `compiled(...)`, of the file `torchax_training.py` that is written beside the program, lets JAX
+compile the optimizer's own `step`.
+The first step, which makes the state, and steps with a closure run as ever; the learning rate may change at
+each step, while other rates that change compile it anew, and after 16 times it runs as ever.
+Numbers agree to about 1e-6: the count of steps is a float on the device, where torch computes with Python's
+numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Companion, Finding
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU641", "optimizer whose step runs operation by operation", module=__name__, fix=Applicability.UNSAFE
+)
+
+#: Those that give the same numbers compiled; `RAdam` does not, and the others ask for the count of steps.
+_OPTIMIZERS = frozenset({"SGD", "Adam", "AdamW", "NAdam", "ASGD"})
+_COMPANION = Companion("torchax_training.py", "tpulint_rules:companions/torchax_training.py")
+
+
+@rule.on(ast.Call, named=_OPTIMIZERS)
+def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func) or ""
+    if not name.startswith("torch.optim.") or not ctx.serves_device:
+        return
+    if not (ctx.is_trained or ctx.is_differentiated):
+        return
+    if any(keyword.arg == "amsgrad" for keyword in call.keywords):
+        return
+    outer = ctx.parent(call)
+    if isinstance(outer, ast.Call) and (ctx.qualified_name(outer.func) or "").endswith(
+        "torchax_training.compiled"
+    ):
+        return
+    imports = ctx.imports(f"from {ctx.companion_package}torchax_training import compiled")
+    last = name.rpartition(".")[2]
+    message = f"`{last}.step` sends each operation to the device by itself"
+    start = ctx.span(call)
+    fix = None
+    if imports is not None:
+        edits = (*imports, ctx.insert(start.start, "compiled("), ctx.insert(start.end, ")"))
+        fix = ctx.fix("compile the step", *edits, applicability=Applicability.UNSAFE, companion=_COMPANION)
+    yield ctx.finding(call.func, message, fix)

@@ -1,0 +1,453 @@
+"""One file as a rule sees it, at one place: what code means, where it stands, and how to change it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Related, Span
+from tpulint.model.at_hand import names_at_hand
+from tpulint.model.blocks import without_item
+from tpulint.model.guards import CUDA, PROCESSES, caught, only_with, optional
+from tpulint.model.imports import first_import, insertions, missing_imports, respelled
+from tpulint.model.kinds import Instance, Kind
+from tpulint.model.module import Module
+from tpulint.model.pending import pending
+from tpulint.model.project import TracePath
+from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
+from tpulint.model.uses import data_dependent_size, loads
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+
+class Reporter(Protocol):
+    """What a finding says of the rule that made it."""
+
+    code: str
+    name: str
+    url: str
+
+
+class Context:
+    """One file as a rule sees it, at one place."""
+
+    __slots__ = ("__dict__", "module", "rule", "scope")
+
+    def __init__(self, rule: Reporter, module: Module, scope: Scope) -> None:
+        self.rule = rule
+        self.module = module
+        self.scope = scope
+
+    # meaning
+
+    def qualified_name(self, node: ast.AST) -> str | None:
+        """What a plain or dotted name refers to, such as `torch.cuda.synchronize`."""
+        name = self.module.names.qualified(node, self.scope)
+        return self.module.project.resolve(name) if name is not None else None
+
+    def kind(self, node: ast.expr) -> Kind:
+        """The kind of value that an expression has."""
+        return self.module.kind(node, self.scope)
+
+    def is_module(self, kind: Kind) -> bool:
+        """Whether a kind is an instance of a `torch.nn.Module`."""
+        return isinstance(kind, Instance) and self.module.project.is_module_class(kind.cls)
+
+    def defines_method(self, kind: Instance, name: str) -> bool:
+        """Whether the project's own code defines a method of an instance."""
+        return self.module.project.method(self.module.project.resolve(kind.cls), name) is not None
+
+    def assigned_often(self, kind: Instance, attribute: str) -> bool:
+        """Whether the methods of a class of this file assign to an attribute in more than one place."""
+        return len(self.module.assignments.get((kind.cls, attribute), ())) != 1
+
+    @property
+    def trace_path(self) -> TracePath | None:
+        """The chain by which tracing reaches this place; None for host code."""
+        return self.module.trace_path(self.scope)
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether another module of the project imports this one, or it belongs to a package."""
+        name = self.module.name
+        return "." in name or any(name in found for found in self.module.project.imports.values())
+
+    @property
+    def package(self) -> str:
+        """The dotted name of the package that others import this file from; "" for a script."""
+        is_script = any(
+            "__main__" in ast.dump(node.test) for node in self.tree.body if isinstance(node, ast.If)
+        )
+        relative = (node for node in self.tree.body if isinstance(node, ast.ImportFrom) and node.level)
+        return "" if is_script and not any(relative) else self.module.project.package(self.module.name)
+
+    def pending(self, statement: ast.stmt, waits: Callable[[ast.stmt], bool]) -> list[str]:
+        """Names of what the function has started to compute before a statement, and not waited for."""
+        return pending(self.module, self.function_body, statement, self.scope, waits)
+
+    def top_level_calls(self, name: str) -> Iterator[ast.Call]:
+        """Calls whose callee ends in a name, outside of any function or class."""
+        for node, scope in self.module.index.calls.get(name, ()):
+            if scope is self.module.index.module and isinstance(node, ast.Call):
+                yield node
+
+    def calls(self, name: str) -> Iterator[tuple[ast.Call, Context]]:
+        """The file's calls whose callee ends in a name, each with its place."""
+        for node, scope in self.module.index.calls.get(name, ()):
+            if isinstance(node, ast.Call):
+                yield node, self.at(scope)
+
+    @property
+    def is_import_time(self) -> bool:
+        """Whether this place runs when its module is imported."""
+        return self.scope.function is None
+
+    @property
+    def places_tensors(self) -> bool:
+        """Whether code of this file puts something on a device that is not the host's."""
+        return self.module.facts.placed_anywhere
+
+    @property
+    def serves_device(self) -> bool:
+        """Whether a program that this file belongs to puts something on a device, or enters torchax."""
+        return self.module.project.serves_device(self.module.name)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether this file belongs to a program that computes gradients."""
+        return self.module.project.is_trained(self.module.name)
+
+    @property
+    def is_differentiated(self) -> bool:
+        """Whether this file belongs to a program whose gradients JAX computes."""
+        return self.module.project.is_differentiated(self.module.name)
+
+    @property
+    def companion_package(self) -> str:
+        """What stands before the name of a companion file where this file imports it."""
+        return f"{self.package}." if self.package else ""
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The file's syntax tree."""
+        return self.module.source.tree
+
+    def is_parameter(self, node: ast.expr) -> bool:
+        """Whether an expression is a plain parameter of the enclosing function."""
+        function = self.scope.function
+        if not isinstance(node, ast.Name) or function is None or not isinstance(function.node, FunctionNode):
+            return False
+        names = {argument.arg for argument in parameters(function.node)} - {"self", "cls"}
+        return node.id in names
+
+    def data_dependent_size(self, call: ast.Call) -> ast.expr | None:
+        """The argument that gives a factory of torch a size from a tensor's value, if one does."""
+        return data_dependent_size(self.module, call, self.scope)
+
+    def sizes_a_factory(self, node: ast.expr) -> bool:
+        """Whether an expression is part of what sizes a factory, which is then the place to report."""
+        for outer in self.ancestors(node):
+            if isinstance(outer, ast.stmt):
+                return False
+            if isinstance(outer, ast.Call) and self.data_dependent_size(outer) is not None:
+                return True
+        return False
+
+    def names_at_hand(self, node: ast.expr) -> Iterator[tuple[str, Kind]]:
+        """Names that are bound for certain where a node is evaluated, nearest first, with their kinds."""
+        return names_at_hand(self.module, node, self.scope)
+
+    def only_with_cuda(self, node: ast.AST) -> bool:
+        """Whether a node is reached only where there is CUDA, which is nowhere on a TPU host."""
+        return only_with(CUDA, self.module, node, self.scope)
+
+    def only_with_processes(self, node: ast.AST) -> bool:
+        """Whether a node is reached only where there are several processes, which takes a process group."""
+        return only_with(PROCESSES, self.module, node, self.scope)
+
+    def is_optional(self, statement: ast.stmt) -> bool:
+        """Whether an import may fail, or may not be come to at all, and the code goes on without it."""
+        return optional(self.module, statement, self.scope)
+
+    def first_import(self, package: str) -> ast.stmt | None:
+        """The file's first import of a package that it cannot be imported without."""
+        return first_import(self.module, package)
+
+    def respelled(self, statement: ast.ImportFrom, alias: ast.alias, target: str) -> Edit:
+        """The edit that imports one name of a statement from elsewhere, under the name that it had."""
+        source, span = self.module.source, self.span(statement)
+        start = source.line_starts[source.location(span.start).row - 1]
+        before = source.text[start : span.start]
+        indent = before if not before.strip() else ""
+        return self.edit(span, respelled(statement, alias, target, indent, source.newline))
+
+    def loads(self, name: str) -> Iterator[ast.Name]:
+        """Every place of the file that reads a name, whatever it means there."""
+        return loads(self.tree, name)
+
+    def assigned_values(self, name: ast.Name) -> list[ast.expr]:
+        """What the assignments to a name give it, as far as they are plain ones."""
+        found = self.module.names.lookup(name.id, self.scope)
+        return [binding.value for binding in found[1] if binding.value is not None] if found else []
+
+    def is_function(self, node: ast.expr) -> bool:
+        """Whether an expression is a lambda, or a plain name that `def` alone binds."""
+        if isinstance(node, ast.Lambda):
+            return True
+        found = self.module.names.lookup(node.id, self.scope) if isinstance(node, ast.Name) else None
+        return found is not None and all(isinstance(binding.node, FunctionNode) for binding in found[1])
+
+    def is_caught(self, node: ast.AST) -> bool:
+        """Whether what a node raises for want of CUDA is caught right there."""
+        return caught(self.module, node, self.scope)
+
+    # places
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node around a node."""
+        return self.module.parent(node, self.scope)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around a node, innermost first."""
+        current = self.parent(node)
+        while current is not None:
+            yield current
+            current = self.parent(current)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The statement that a node stands in."""
+        if isinstance(node, ast.stmt):
+            return node
+        return next(outer for outer in self.ancestors(node) if isinstance(outer, ast.stmt))
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The list of statements that a statement is one of."""
+        outer = self.parent(statement)
+        for value in vars(outer).values() if outer is not None else ():
+            if isinstance(value, list) and any(item is statement for item in value):
+                return value
+        return [statement]
+
+    @property
+    def function_body(self) -> list[ast.stmt]:
+        """The statements of the enclosing function, or of the module."""
+        scope: Scope | None = self.scope
+        while scope is not None:
+            body = getattr(scope.node, "body", None)
+            if scope.kind in (ScopeKind.FUNCTION, ScopeKind.MODULE) and isinstance(body, list):
+                return body
+            scope = scope.parent
+        return self.tree.body
+
+    def span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
+        """The characters of a node."""
+        return self.module.source.span(node)
+
+    def text(self, node: ast.expr | ast.stmt) -> str:
+        """The source of a node."""
+        span = self.span(node)
+        return self.module.source.text[span.start : span.end]
+
+    def operand(self, node: ast.expr) -> str:
+        """The source of an expression, in parentheses where an attribute behind it would split it."""
+        tight = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        return self.text(node) if tight else f"({self.text(node)})"
+
+    def grouped(self, node: ast.expr, code: str) -> str:
+        """Code for the place of a node, in parentheses where what stands around would split it."""
+        outer = self.parent(node)
+        splits = isinstance(outer, ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript | ast.Compare)
+        return f"({code})" if splits else code
+
+    def quoted(self, value: str, like: ast.expr) -> str:
+        """A string literal in the quotes of another one."""
+        mark = "'" if self.text(like).rstrip().endswith("'") else '"'
+        return f"{mark}{value}{mark}"
+
+    def is_bound(self, name: str) -> bool:
+        """Whether a name means anything at this place."""
+        return self.module.names.lookup(name, self.scope) is not None
+
+    # faithful source
+
+    def libcst(self, node: ast.expr) -> cst.BaseExpression:
+        """An expression as LibCST reads it, with its comments and layout."""
+        import libcst as cst
+
+        # In parentheses, so that an expression over several lines parses on its own.
+        outer = cst.parse_expression(f"({self.text(node)}\n)")
+        return outer.with_changes(lpar=outer.lpar[1:], rpar=outer.rpar[:-1])
+
+    def replace_libcst(self, node: ast.expr, new: cst.BaseExpression) -> Edit:
+        """The edit that puts a LibCST expression in the place of a node."""
+        import libcst as cst
+
+        code = cst.Module(body=[], default_newline=self.module.source.newline).code_for_node(new)
+        return self.replace(node, code)
+
+    def without_keywords(self, call: ast.Call, names: Collection[str]) -> Edit:
+        """The edit that takes keyword arguments out of a call."""
+        import libcst as cst
+
+        node = self.libcst(call)
+        assert isinstance(node, cst.Call)
+        kept = [arg for arg in node.args if arg.keyword is None or arg.keyword.value not in names]
+        if kept and node.args[-1] not in kept:
+            kept[-1] = kept[-1].with_changes(comma=node.args[-1].comma)
+        return self.replace_libcst(call, node.with_changes(args=kept))
+
+    # findings and fixes
+
+    def finding(
+        self,
+        node: ast.expr | ast.stmt,
+        message: str,
+        fix: Fix | None = None,
+        related: tuple[Related, ...] = (),
+    ) -> Finding:
+        """A finding at a node; one in traced code carries the chain from its root.
+
+        Before Python 3.12 nothing in an f-string may use its quotes, and the parser places what stands in
+        nested ones wrongly: a finding there has no fix, and stands at the f-string if need be.
+        """
+        span = self.span(node)
+        formatted = [outer for outer in self.ancestors(node) if isinstance(outer, ast.JoinedStr)]
+        if formatted:
+            fix = None
+            if not self.stands(node):
+                span = self.span(formatted[-1])
+        return self.finding_at(span, message, fix, related or self._chain())
+
+    def stands(self, node: ast.expr | ast.stmt) -> bool:
+        """Whether a node stands where the parser says, which is not so in some f-strings."""
+        try:
+            return ast.dump(ast.parse(f"({self.text(node)}\n)", mode="eval").body) == ast.dump(node)
+        except (SyntaxError, ValueError):
+            return False
+
+    def finding_at(
+        self, span: Span, message: str, fix: Fix | None = None, related: tuple[Related, ...] = ()
+    ) -> Finding:
+        """A finding at a span."""
+        source = self.module.source
+        start, end = source.location(span.start), source.location(span.end)
+        return Finding(
+            source.path,
+            start,
+            end,
+            self.rule.code,
+            self.rule.name,
+            message,
+            span,
+            source.line(start.row),
+            fix,
+            related,
+            self.rule.url,
+        )
+
+    def _chain(self) -> tuple[Related, ...]:
+        path = self.trace_path
+        if path is None:
+            return ()
+        from tpulint.finding import Location
+
+        return tuple(Related(step.path, Location(step.row, step.column), step.label) for step in path.steps)
+
+    def fix(
+        self,
+        title: str,
+        *edits: Edit,
+        applicability: Applicability = Applicability.SAFE,
+        companion: Companion | None = None,
+    ) -> Fix:
+        """A fix; one that claims to be safe but would eat a comment becomes unsafe.
+
+        An edit within what another one deletes goes with it.
+        """
+        source = self.module.source
+        edits = tuple(edit for edit in edits if not any(other.swallows(edit) for other in edits))
+        if applicability is Applicability.SAFE and any(source.comments_within(edit.span) for edit in edits):
+            kept = "".join(edit.content for edit in edits)
+            if not all(comment in kept for edit in edits for comment in _comments(source.text, edit.span)):
+                applicability = Applicability.UNSAFE
+        return Fix(title, tuple(sorted(edits)), applicability, companion)
+
+    def edit(self, span: Span, content: str) -> Edit:
+        """Replace a span."""
+        source = self.module.source
+        return Edit(span, content, source.location(span.start), source.location(span.end))
+
+    def replace(self, node: ast.expr | ast.stmt, content: str) -> Edit:
+        """Replace a node."""
+        return self.edit(self.span(node), content)
+
+    def delete(self, statement: ast.stmt) -> Edit:
+        """Delete a statement with its line, or put `pass` where its block would be left empty.
+
+        A comment behind it on the same line goes with it, which makes the fix unsafe.
+        """
+        source, span = self.module.source, self.span(statement)
+        outer = self.parent(statement)
+        blocks = (
+            [value for value in vars(outer).values() if isinstance(value, list)] if outer is not None else []
+        )
+        if any(statement in block and len(block) == 1 for block in blocks):
+            return self.edit(span, "pass")
+        text = source.text
+        line_start = source.line_starts[source.location(span.start).row - 1]
+        end_row = source.location(span.end).row
+        line_end = source.line_starts[end_row] if end_row < len(source.line_starts) else len(text)
+        if not text[line_start : span.start].strip() and not text[span.end : line_end].split("#")[0].strip():
+            return self.edit(Span(line_start, line_end), "")
+        return self.edit(span, "pass")
+
+    def unwrap(self, statement: ast.With, item: ast.withitem) -> tuple[Edit, ...] | None:
+        """Edits that take an item out of a `with`, and with its last item the `with` from around its body.
+
+        None where the item binds a name or its layout is unusual.
+        """
+        edits = without_item(self.module.source, statement, item) if item.optional_vars is None else None
+        return tuple(self.edit(span, text) for span, text in edits) if edits is not None else None
+
+    def remove_decorator(self, decorator: ast.expr) -> tuple[Edit, ...] | None:
+        """Edits that take a decorator away with its line; None where it shares that line."""
+        source, span = self.module.source, self.span(decorator)
+        start = source.line_starts[source.location(span.start).row - 1]
+        end_row = source.location(span.end).row
+        end = source.line_starts[end_row] if end_row < len(source.line_starts) else len(source.text)
+        if source.text[start : span.start].strip() != "@" or source.text[span.end : end].strip():
+            return None
+        return (self.edit(Span(start, end), ""),)
+
+    def at(self, scope: Scope) -> Context:
+        """The same file at another place."""
+        return Context(self.rule, self.module, scope)
+
+    def imports(self, *statements: str) -> tuple[Edit, ...] | None:
+        """Edits that add import statements of one name each, such as `import numpy as np`, where they lack.
+
+        None where a name already means something else.
+        """
+        missing = missing_imports(self.module, statements, self.scope)
+        if missing is None:
+            return None
+        return tuple(self.insert(offset, text) for offset, text in insertions(self.module, missing).items())
+
+    def insert(self, offset: int, text: str) -> Edit:
+        """Insert text at an offset."""
+        return self.edit(Span(offset, offset), text)
+
+
+def is_name(node: ast.AST, name: str) -> bool:
+    """Whether a node is this plain name."""
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _comments(text: str, span: Span) -> Iterator[str]:
+    for line in text[span.start : span.end].splitlines():
+        _, mark, comment = line.partition("#")
+        if mark:
+            yield comment.strip()

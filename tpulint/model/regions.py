@@ -90,13 +90,14 @@ def carriers(
             given = {
                 name for name in wanted & set(written) if not learned.is_module(written[name][0], function)
             }
-            if given and not _is_without_gradient(module, statement, function):
+            if given and not is_without_gradient(module, statement, function):
                 found = _in_block(module, learned, [statement], given, function)
                 if isinstance(found, Region):
                     yield found, function
 
 
-def _is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> bool:
+def is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> bool:
+    """Whether a statement runs within `torch.no_grad()` or the like."""
     inner: ast.AST = statement
     while (node := module.parent(inner, scope)) is not None:
         inner = node

@@ -1,0 +1,130 @@
+"""Parameter written through `data`, `detach()` or `state_dict()`.
+
+## What it does
+
+Flags in-place methods on `p.data` and `p.detach()`, where a loop goes over `parameters()`, and on the values
+of a `state_dict()`, in programs that use a device: `p.data.add_(p.grad, alpha=-lr)`,
+`sd[key].copy_(average)`.
+What a module does to itself, as in `reset_parameters`, is left alone: it is still on the host then.
+
+## Why it matters on TPU
+
+Of a parameter on torchax `data` is the parameter itself, and writing to it raises `RuntimeError: a leaf
+Variable that requires grad is being used in an in-place operation`.
+`detach()` gives a tensor of its own: what is written to it, and to the values of a `state_dict()`, does not
+reach the parameter, and nothing says so.
+An average of the weights then stays what it was at the start.
+
+## Fix safety
+
+Safe: within `torch.no_grad()` the parameter itself is written to, which is the same on any device;
+`state_dict(keep_vars=True)` holds the parameters themselves.
+A `state_dict()` that is written to outside of `torch.no_grad()` has no fix.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.model.regions import is_without_gradient
+from tpulint.rule import Context, Rule, is_name
+
+rule = Rule(
+    "TPU618",
+    "parameter written through `data`, `detach()` or `state_dict()`",
+    module=__name__,
+    fix=Applicability.SAFE,
+)
+
+
+@rule.on(ast.Call, where=lambda call: _in_place(call))
+def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    statement = ctx.parent(call)
+    if not isinstance(statement, ast.Expr) or not ctx.serves_device or ctx.only_with_cuda(call):
+        return
+    target: ast.expr = call
+    while isinstance(target, ast.Call) and _in_place(target):
+        assert isinstance(target.func, ast.Attribute)
+        target = target.func.value
+    match target:
+        case ast.Attribute(attr="data", value=ast.Name() as name):
+            way = "data"
+        case ast.Call(func=ast.Attribute(attr="detach", value=ast.Name() as name), args=[], keywords=[]):
+            way = "detach()"
+        case ast.Subscript(value=ast.Name() as name) | (ast.Name() as name):
+            states = list(_states(target, name, ctx))
+            if states:
+                message = "what is written to the values of `state_dict()` does not reach the parameters"
+                yield ctx.finding(call, message, _kept(states, statement, ctx))
+            return
+        case _:
+            return
+    if not _is_own(ctx) and _loops_over(name, {"parameters", "named_parameters"}, ctx):
+        lost = "raises on torchax" if way == "data" else "does not reach the parameter on torchax"
+        message = f"`{call.func.attr}` on `{name.id}.{way}` {lost}"  # type: ignore[attr-defined]
+        yield ctx.finding(call, message, _without_gradient(target, name, statement, ctx))
+
+
+def _in_place(call: ast.AST) -> bool:
+    match call:
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name.endswith("_") and not name.startswith("_")
+    return False
+
+
+def _is_own(ctx: Context) -> bool:
+    """Whether this is code of a module about itself."""
+    function = ctx.scope.function
+    outer = function.parent if function is not None else None
+    if outer is None or not isinstance(outer.node, ast.ClassDef):
+        return False
+    return ctx.module.project.is_module_class(f"{ctx.module.name}.{outer.qualname}")
+
+
+def _loops_over(name: ast.Name, methods: set[str], ctx: Context) -> list[ast.Call]:
+    """The calls of these methods among what a loop goes over that binds the name."""
+    for outer in ctx.ancestors(name):
+        if isinstance(outer, ast.For) and any(is_name(node, name.id) for node in ast.walk(outer.target)):
+            return list(_calls(outer.iter, methods))
+    return []
+
+
+def _calls(root: ast.AST, methods: set[str]) -> Iterator[ast.Call]:
+    for node in ast.walk(root):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
+            yield node
+
+
+def _states(target: ast.expr, name: ast.Name, ctx: Context) -> Iterator[ast.Call]:
+    """The calls of `state_dict()` that gave what is written to."""
+    if isinstance(target, ast.Name):
+        yield from (call for call in _loops_over(name, {"state_dict"}, ctx) if not _arguments(call))
+        return
+    match ctx.assigned_values(name):
+        case [ast.Call(func=ast.Attribute(attr="state_dict")) as call] if not _arguments(call):
+            yield call
+
+
+def _arguments(call: ast.Call) -> bool:
+    return bool(call.args or call.keywords)
+
+
+def _kept(states: list[ast.Call], statement: ast.stmt, ctx: Context) -> Fix | None:
+    if not is_without_gradient(ctx.module, statement, ctx.scope):
+        return None
+    edits = [ctx.insert(ctx.span(call).end - 1, "keep_vars=True") for call in states]
+    return ctx.fix("write to the parameters themselves, with `keep_vars=True`", *edits)
+
+
+def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx: Context) -> Fix | None:
+    edits: list[Edit] = [ctx.edit(Span(ctx.span(name).end, ctx.span(target).end), "")]
+    if not is_without_gradient(ctx.module, statement, ctx.scope):
+        imports = ctx.imports("import torch")
+        source, start = ctx.module.source, ctx.span(statement).start
+        indent = source.text[source.line_starts[statement.lineno - 1] : start]
+        if imports is None or indent.strip():
+            return None
+        edits += [ctx.insert(start, f"with torch.no_grad():{source.newline}{indent}    "), *imports]
+    return ctx.fix("write to the parameter itself, within `torch.no_grad()`", *edits)

@@ -5,8 +5,8 @@
 Flags, in code that tracing reaches, functions of torch and methods of tensors that raise on torchax, that
 raise only under jit, or that the TPU's compiler rejects, such as `torch.histogram`, `torch.vander`,
 `torch.ldexp`, `F.adaptive_max_pool2d`, `F.ctc_loss`, `F.grouped_mm`, `F.affine_grid`,
-`torch.take_along_dim`, `index_reduce`, `to_sparse`, `torch.cov`, `F.embedding_bag`, `torch.linalg.lstsq`
-and `torch.linalg.eig`, and `view` as another dtype.
+`torch.take_along_dim`, `index_reduce`, `to_sparse`, `torch.cov`, `F.embedding_bag`, `torch.linalg.lstsq`,
+`torch.linalg.eig` and `torch.promote_types`, and `view` as another dtype.
 In programs that use a device, also the modules of torch that call them, such as `nn.AdaptiveMaxPool2d`
 and `nn.CTCLoss`.
 Branches that only CUDA reaches are left alone.
@@ -32,7 +32,8 @@ found for platform tpu`.
 
 ## Fix safety
 
-Safe: `torch.cholesky(x)` becomes `torch.linalg.cholesky(x)`, `torch.histogram(x, bins=n, range=(a, b)).hist`
+Safe: `torch.cholesky(x)` becomes `torch.linalg.cholesky(x)`, `torch.promote_types(a, b)`
+`torch.result_type` of tensors of these types, `torch.histogram(x, bins=n, range=(a, b)).hist`
 `torch.histc`, `torch.vander(x, n)` and `torch.ldexp(x, n)` powers, `adaptive_max_pool2d(x, 1)`
 `max_pool2d` with a window of the whole,
 `embedding_bag(ids, weight)` without offsets `F.embedding` and a mean, `torch.cov(x)` `jax.numpy.cov`, and
@@ -81,7 +82,10 @@ def _last(names: set[str]) -> frozenset[str]:
 
 
 _MODULES = {name for name in _KNOWN if name.startswith(_MODULE) and name.count(".") == 2}
-_WINDOWS = {name for name in _KNOWN if name.endswith("_window")}
+_WITHOUT_TENSORS = {name for name in _KNOWN if name.endswith("_window")} | {
+    "torch.can_cast",
+    "torch.promote_types",
+}
 #: What `view` takes as a dtype.
 _DTYPES = frozenset(
     f"torch.{kind}{width}" for kind in ("int", "float", "uint") for width in ("8", "16", "32", "64", "")
@@ -101,7 +105,7 @@ def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _KNOWN or name in _MODULES or ctx.only_with_cuda(call):
         return
     given = [*operands, *(keyword.value for keyword in call.keywords)]
-    if name not in _WINDOWS and (not given or _is_of_host(ctx.kind(given[0]))):
+    if name not in _WITHOUT_TENSORS and (not given or _is_of_host(ctx.kind(given[0]))):
         return
     make = _FIXES.get(name.rpartition(".")[2])
     plain = not any(isinstance(value, ast.Starred) for value in operands)
@@ -168,6 +172,15 @@ def _cholesky(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | N
         return None
     edit = ctx.replace(call, f"torch.linalg.cholesky({ctx.text(operands[0])})")
     return ctx.fix("use `torch.linalg.cholesky`", edit, *imports)
+
+
+def _promote_types(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
+    imports = ctx.imports("import torch")
+    if len(operands) != 2 or call.keywords or imports is None:
+        return None
+    empty = ", ".join(f"torch.empty(1, dtype={ctx.text(operand)})" for operand in operands)
+    edit = ctx.replace(call, f"torch.result_type({empty})")
+    return ctx.fix("use `torch.result_type`", edit, *imports)
 
 
 def _cov(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
@@ -288,6 +301,7 @@ def _embedding_bag(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fi
 
 _FIXES: dict[str, Callable[[ast.Call, list[ast.expr], Context], Fix | None]] = {
     "cholesky": _cholesky,
+    "promote_types": _promote_types,
     "cov": _cov,
     "histogram": _histogram,
     "ldexp": _ldexp,

@@ -100,6 +100,24 @@ class Context:
             if isinstance(node, ast.Call):
                 yield node, self.at(scope)
 
+    def handed(self, parameter: ast.Name) -> Iterator[tuple[ast.expr, Context]]:
+        """What calls in this file hand over as a parameter of the enclosing function, each with its place."""
+        function = self.scope.function
+        if function is None or not isinstance(function.node, ast.FunctionDef):
+            return
+        is_init = function.node.name == "__init__" and function.parent is not None
+        called = function.parent if is_init and function.parent is not None else function
+        names = [argument.arg for argument in (*function.node.args.posonlyargs, *function.node.args.args)]
+        names = names[1:] if names[:1] == ["self"] else names
+        for call, at in self.calls(called.name):
+            named = at.qualified_name(call.func) == f"{self.module.name}.{called.qualname}"
+            if not named and not (isinstance(call.func, ast.Attribute) and is_name(call.func.value, "self")):
+                continue
+            arguments = dict(zip(names, call.args, strict=False))
+            arguments |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+            if parameter.id in arguments:
+                yield arguments[parameter.id], at
+
     @property
     def is_import_time(self) -> bool:
         """Whether this place runs when its module is imported."""

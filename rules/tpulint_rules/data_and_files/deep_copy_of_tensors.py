@@ -56,7 +56,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     elif _is_state(value, ctx):
         message = "`deepcopy` of tensors raises within the torchax environment"
         yield ctx.finding(call, message, _clones(call, ctx))
-    elif ctx.is_module(kind) and _is_placed(value, call, ctx):
+    elif _is_placed_module(value, call, ctx):
         yield ctx.finding(call, "`deepcopy` of a module raises once it is on the device", _copy(call, ctx))
 
 
@@ -68,7 +68,17 @@ def _is_state(value: ast.expr, ctx: Context) -> bool:
     return value.func.attr == "state_dict" and (ctx.is_module(kind) or isinstance(kind, Unknown))
 
 
-def _is_placed(value: ast.expr, call: ast.Call, ctx: Context) -> bool:
+def _is_placed_module(value: ast.expr, call: ast.Call, ctx: Context) -> bool:
+    """Whether a value is a module on a device, here or where it is handed over as an argument."""
+    if isinstance(value, ast.Name) and ctx.is_parameter(value):
+        given = list(ctx.handed(value))
+        return bool(given) and all(
+            at.is_module(at.kind(module)) and _is_placed(module, module, at) for module, at in given
+        )
+    return ctx.is_module(ctx.kind(value)) and _is_placed(value, call, ctx)
+
+
+def _is_placed(value: ast.expr, call: ast.expr, ctx: Context) -> bool:
     """Whether a module was moved to a device before: where it was assigned, or by a call of its own."""
     text = ctx.text(value)
     if isinstance(value, ast.Name):
@@ -112,7 +122,7 @@ def _owner(move: ast.Call) -> ast.expr:
     return move.func.value
 
 
-def _is_before(move: ast.Call, at: Context, call: ast.Call, ctx: Context) -> bool:
+def _is_before(move: ast.Call, at: Context, call: ast.expr, ctx: Context) -> bool:
     """Whether a call comes first: above in the same function, or in a class's `__init__`."""
     function = at.scope.function
     if function is ctx.scope.function:

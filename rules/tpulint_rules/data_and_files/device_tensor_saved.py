@@ -64,28 +64,11 @@ def _holds_state(value: ast.expr | None, ctx: Context, depth: int) -> bool:
         case ast.Dict(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
             return any(_holds_state(item, ctx, depth) for item in values)
         case ast.Name() if depth and ctx.is_parameter(value):
-            return any(_holds_state(given, at, depth - 1) for given, at in _given(value, ctx))
+            return any(_holds_state(given, at, depth - 1) for given, at in ctx.handed(value))
         case ast.Name() if depth:
             values = [*ctx.assigned_values(value), *_items(value, ctx)]
             return any(_holds_state(given, ctx, depth - 1) for given in values)
     return False
-
-
-def _given(parameter: ast.Name, ctx: Context) -> Iterator[tuple[ast.expr, Context]]:
-    """What calls in this file hand over as a parameter of the enclosing function, each with its place."""
-    function = ctx.scope.function
-    if function is None or not isinstance(function.node, ast.FunctionDef):
-        return
-    names = [argument.arg for argument in (*function.node.args.posonlyargs, *function.node.args.args)]
-    names = names[1:] if names[:1] == ["self"] else names
-    for call, at in ctx.calls(function.node.name):
-        named = at.qualified_name(call.func) == f"{ctx.module.name}.{function.qualname}"
-        if not named and not (isinstance(call.func, ast.Attribute) and is_name(call.func.value, "self")):
-            continue
-        arguments = dict(zip(names, call.args, strict=False))
-        arguments |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-        if parameter.id in arguments:
-            yield arguments[parameter.id], at
 
 
 def _items(name: ast.Name, ctx: Context) -> Iterator[ast.expr]:

@@ -16,7 +16,8 @@ The others say nothing wrong and nothing useful: they run once, while tracing, a
 
 ## Fix safety
 
-Safe outside of traced code: `.item()` is what torch itself formats.
+Safe outside of traced code: `.item()` is what torch itself formats, and `float` gives the same of what may be
+a number already, such as a sum that starts with 0.
 Unsafe: `print(...)` becomes `jax.debug.print`, called through `torchax.interop.call_jax`, which prints the
 values each time.
 It writes when the device comes to it, not in the order of the program, and the code needs JAX from then on.
@@ -43,6 +44,7 @@ _LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "e
 
 
 _FORMAT = "a tensor has no format on torchax, and a tracer has no value to print"
+_OF_FLOATS = ("e", "E", "f", "F", "g", "G", "%")
 _NO_FORMAT = "a tensor has no format on torchax"
 
 
@@ -52,7 +54,10 @@ def formatted(node: ast.FormattedValue, ctx: Context) -> Iterator[Finding]:
         return
     if ctx.trace_path is None:
         if _is_on_device(node.value, ctx):
-            yield _with_item(node.value, [node.value], ctx)
+            assert isinstance(node.format_spec, ast.JoinedStr)
+            last = node.format_spec.values[-1] if node.format_spec.values else None
+            spec = str(last.value) if isinstance(last, ast.Constant) else ""
+            yield _with_number(node.value, {node.value: spec}, ctx)
         return
     if not ctx.kind(node.value).is_traced or _only_on_failure(node, ctx):
         return
@@ -69,14 +74,14 @@ def format_method(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         case _:
             return
     if ctx.trace_path is None:
-        if tensors := [argument for argument in given if _is_on_device(argument, ctx)]:
-            yield _with_item(call, tensors, ctx)
+        if tensors := {argument: spec for argument, spec in given.items() if _is_on_device(argument, ctx)}:
+            yield _with_number(call, tensors, ctx)
     elif any(ctx.kind(argument).is_traced for argument in given) and not _only_on_failure(call, ctx):
         yield ctx.finding(call, _FORMAT)
 
 
-def _with_format(text: str, call: ast.Call) -> list[ast.expr]:
-    """The arguments that stand in the text with a format."""
+def _with_format(text: str, call: ast.Call) -> dict[ast.expr, str]:
+    """The arguments that stand in the text with a format, and that."""
     numbers = itertools.count()
     named = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     named |= {str(number): value for number, value in enumerate(call.args)}
@@ -85,23 +90,32 @@ def _with_format(text: str, call: ast.Call) -> list[ast.expr]:
             (name, spec, how) for _, name, spec, how in string.Formatter().parse(text) if name is not None
         ]
     except ValueError:
-        return []
+        return {}
     given = [(name or str(next(numbers)), spec) for name, spec, how in fields if not how]
-    return [named[name] for name, spec in given if spec and name in named]
+    return {named[name]: spec for name, spec in given if spec and name in named}
 
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:
     kind = ctx.kind(node)
-    return isinstance(kind, Tensor) and kind.is_traced and ctx.serves_device and not ctx.only_with_cuda(node)
+    return (
+        isinstance(kind, Tensor) and not kind.is_host and ctx.serves_device and not ctx.only_with_cuda(node)
+    )
 
 
-def _with_item(node: ast.expr, tensors: list[ast.expr], ctx: Context) -> Finding:
+def _with_number(node: ast.expr, tensors: dict[ast.expr, str], ctx: Context) -> Finding:
     """What torch itself formats is the number, of a tensor without dimensions; others raise anywhere."""
-    if not all(ctx.stands(tensor) for tensor in tensors):
-        return ctx.finding(node, _NO_FORMAT)
-    edits = [ctx.replace(tensor, f"{ctx.operand(tensor)}.item()") for tensor in tensors]
-    fix = ctx.fix("read the number with `.item()`", *edits)
+    edits = []
+    for tensor, spec in tensors.items():
+        if not ctx.stands(tensor):
+            return ctx.finding(node, _NO_FORMAT)
+        if ctx.kind(tensor).is_tensor:
+            edits.append(ctx.replace(tensor, f"{ctx.operand(tensor)}.item()"))
+        elif spec.endswith(_OF_FLOATS):
+            edits.append(ctx.replace(tensor, f"float({ctx.text(tensor)})"))
+        else:
+            return ctx.finding(node, _NO_FORMAT)
     # Not `finding`, which gives what is in an f-string no fix: this one brings no quotes.
+    fix = ctx.fix("read the number of the tensor", *edits)
     return ctx.finding_at(ctx.span(node), _NO_FORMAT, fix)
 
 

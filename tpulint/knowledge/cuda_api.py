@@ -198,3 +198,18 @@ CUDA_OBJECTS = {
     "cuda.streams.Event": "torch.cuda.Event",
     "cuda.streams.Stream": "torch.cuda.Stream",
 }
+
+
+#: The old types of tensors, with the dtypes that they have.
+TENSOR_DTYPES = {
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "ShortTensor": "int16",
+    "CharTensor": "int8",
+    "ByteTensor": "uint8",
+    "BoolTensor": "bool",
+}

@@ -6,23 +6,17 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from tpulint.model.kinds import Instance, Tensor, Unknown
+from tpulint.model.device_edges import is_cuda_string, places, targets
+from tpulint.model.device_flow import ASKED, LITERAL, SINK, UNKNOWN
+from tpulint.model.kinds import Device, Instance, Tensor, Unknown
 from tpulint.model.scopes import Scope
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
-CUDA = re.compile(r"cuda(:\d+)?\Z")
 _INDEXED = re.compile(r"cuda:(%[dis]|\{\d?\})?\Z")
 _DEVICE = re.compile(r"(cuda|cpu|mps|xpu|npu)(:\d+)?\Z")
 _TAKES_DEVICE_FIRST = frozenset({"torch.device", "torch.set_default_device"})
-
-
-def is_cuda_string(node: ast.AST) -> bool:
-    """Whether a node is a literal such as `"cuda"` or `"cuda:0"`."""
-    return (
-        isinstance(node, ast.Constant) and isinstance(node.value, str) and CUDA.match(node.value) is not None
-    )
 
 
 def starts_cuda(node: ast.AST) -> bool:
@@ -74,18 +68,54 @@ def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -
     )
 
 
-def ends_in_device(module: Module, name: str, scope: Scope) -> bool:
-    """Whether a name of a scope is handed, there or in a function inside, to where torch takes a device."""
-    for call in scope.passed.get(name, ()):
-        arguments = (*call.args, *(keyword.value for keyword in call.keywords))
-        for argument in arguments:
-            if (
-                isinstance(argument, ast.Name)
-                and argument.id == name
-                and takes_device(module, call, argument, scope)
-            ):
-                return True
-    return any(name not in child.bindings and ends_in_device(module, name, child) for child in scope.children)
+def becomes_device(module: Module, node: ast.expr, scope: Scope, *, doors: bool = False) -> bool:
+    """Whether the value of an expression is handed on to where torch takes a device, in any file.
+
+    `doors` says that it may stand in such a place itself.
+    """
+    devices = module.project.devices
+    found = targets(module, node, scope)
+    return any(devices.is_device(target) or (doors and target == SINK) for target in found)
+
+
+def made_on_import(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression is part of a `torch.device(...)` that runs with the import of its file.
+
+    That is when torchax, without which there is no `torch.device("jax")`, may not be imported yet.
+    """
+    inner: ast.AST | None = node
+    while isinstance(inner, ast.expr) and scope.function is None:
+        if isinstance(inner, ast.Call) and module.names.qualified(inner.func, scope) == "torch.device":
+            return True
+        inner = module.parent(inner, scope)
+    return False
+
+
+def holds_device(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression is a device, or a name that is given to torch as one somewhere."""
+    if isinstance(module.kind(node, scope), Device):
+        return True
+    devices = module.project.devices
+    return any(devices.is_device(place) for place in places(module, node, scope))
+
+
+def holds_literal_device(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression is given to torch as a device somewhere, and a literal may stand behind it."""
+    devices = module.project.devices
+    return any(
+        devices.is_device(place) and LITERAL in devices.origins(place)
+        for place in places(module, node, scope)
+    )
+
+
+def is_served_flag(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether all that stands behind a flag is true of torchax as well, or chosen by the user."""
+    origins = {origin for place in places(module, node, scope) for origin in _origins(module, place)}
+    return bool(origins) and not origins & {ASKED, UNKNOWN}
+
+
+def _origins(module: Module, place: str) -> frozenset[str]:
+    return module.project.devices.origins(place)
 
 
 def asks_for_cuda(module: Module, test: ast.expr, scope: Scope) -> bool:

@@ -18,6 +18,7 @@ from tpulint.knowledge.tracing import (
     TRACE_ENTRIES,
     WRAPPERS,
 )
+from tpulint.model.device_flow import Edge
 from tpulint.model.names import Names
 from tpulint.model.references import default_of, held_functions, method_around, references
 from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind, parameters
@@ -90,6 +91,8 @@ class ModuleFacts(NamedTuple):
 
     `places` says that its top level, `placed_anywhere` that any of its code puts something on a device that
     is not the host's, `enters` that it enters the torchax environment, `trains` that it computes gradients.
+    `starts` are the calls of its own code, outside of functions, `handed` is what it hands on of devices,
+    `configured` says that it reads configurations at run time.
     """
 
     name: str
@@ -104,6 +107,9 @@ class ModuleFacts(NamedTuple):
     placed_anywhere: bool
     enters: bool
     trains: bool
+    starts: tuple[CallFact, ...]
+    handed: tuple[Edge, ...] = ()
+    configured: bool = False
 
 
 class _Summary:
@@ -114,7 +120,9 @@ class _Summary:
         self.path = path
         self.index = index
         self.names = names
-        self.calls: dict[int, dict[CallFact, None]] = {id(scope): {} for scope in index.functions}
+        self.calls: dict[int, dict[CallFact, None]] = {
+            id(scope): {} for scope in (index.module, *index.functions)
+        }
         self.roots: list[Root] = []
         self.tensors: dict[str, set[str]] = {}
         self.own_classes = {f"{name}.{scope.qualname}" for scope in index.classes}
@@ -156,6 +164,7 @@ class _Summary:
             bool(placing),
             self._enters(),
             self._trains(),
+            tuple(self.calls[id(module)]),
         )
 
     def _placing(self, imports: set[str]) -> set[int]:
@@ -201,9 +210,7 @@ class _Summary:
             entry = self.names.qualified(node.func, scope)
             if entry in TRACE_ENTRIES and node.args:
                 self._root(node.args[0], TRACE_ENTRIES[entry], scope, node)
-            function = scope.function
-            if function is None:
-                continue
+            function = scope.function or self.index.module
             if node.func.__class__ is ast.Attribute and node.func.attr == "register_buffer":
                 self._buffer(node, function)
             head = entry.partition(".")[0] if entry is not None else ""

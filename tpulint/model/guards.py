@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpulint.model.devices import is_served_flag
 from tpulint.model.scopes import FunctionNode, Scope
 
 if TYPE_CHECKING:
@@ -138,11 +139,11 @@ def asks(
             parts = (asks(wanted, module, value, scope, truth=truth, depth=depth) for value in test.values)
             return any(parts) if isinstance(test.op, ast.And) == truth else all(parts)
         case ast.Compare(ops=[ast.NotEq() | ast.NotIn() | ast.Is() | ast.Lt() | ast.LtE()]):
-            return not truth and _names(wanted, test)
+            return not truth and _names(wanted, module, test, scope)
         case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=number)]) if number == wanted.none:
-            return not truth and _names(wanted, test)
+            return not truth and _names(wanted, module, test, scope)
         case ast.Name(id=name) if depth:
-            if truth and _names(wanted, test):
+            if truth and _names(wanted, module, test, scope):
                 return True
             found = module.names.lookup(name, scope)
             values = [binding.value for binding in found[1]] if found is not None else []
@@ -151,10 +152,10 @@ def asks(
                 for value in values
             )
         case _:
-            return truth and _names(wanted, test)
+            return truth and _names(wanted, module, test, scope)
 
 
-def _names(wanted: Wanted, node: ast.expr) -> bool:
+def _names(wanted: Wanted, module: Module, node: ast.expr, scope: Scope) -> bool:
     for part in ast.walk(node):
         text = (
             part.id
@@ -166,7 +167,9 @@ def _names(wanted: Wanted, node: ast.expr) -> bool:
             else ""
         ).lower()
         if any(word in text for word in wanted.words):
-            return True
+            flag = part if wanted is CUDA and isinstance(part, ast.Name | ast.Attribute) else None
+            if flag is None or not is_served_flag(module, flag, scope):
+                return True
     return False
 
 

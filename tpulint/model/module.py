@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tpulint.model.across import callers, returned_in_file
+from tpulint.model.device_edges import device_edges, reads_text
 from tpulint.model.facts import ModuleFacts, summarise
 from tpulint.model.flow import Flow
 from tpulint.model.kinds import NONE, STATIC, TENSOR, UNKNOWN, Instance, Kind, Several, Static, Tensor, joined
@@ -63,7 +64,8 @@ class Module:
     @cached_property
     def facts(self) -> ModuleFacts:
         """What this module tells the others."""
-        return summarise(self.name, self.source.path, self.index, self.names)
+        facts = summarise(self.name, self.source.path, self.index, self.names)
+        return facts._replace(handed=device_edges(self), configured=reads_text(self))
 
     def enter(self, project: ProjectFacts) -> None:
         """Judge this module from now on with what the whole project says."""

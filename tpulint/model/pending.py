@@ -62,6 +62,8 @@ def _may_compute(module: Module, value: ast.expr, scope: Scope) -> bool:
     if isinstance(value.func, ast.Attribute) and value.func.attr in READS:
         return False
     name = module.names.qualified(value.func, scope)
+    if name == "torch.load":
+        return False  # a checkpoint, or another thing that was read to the host
     if name is not None:
         return name.startswith("torch.") or module.project.function(module.project.resolve(name)) is not None
     return isinstance(value.func, ast.Name | ast.Attribute)

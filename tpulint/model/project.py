@@ -5,10 +5,12 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from tpulint.knowledge.tracing import MODULE_BASES
 from tpulint.knowledge.training import DIFFERENTIABLE
+from tpulint.model.device_flow import DeviceFlow
 from tpulint.model.facts import ClassFacts, FunctionFacts, ModuleFacts
 
 _DEPTH = 12
@@ -68,6 +70,18 @@ class ProjectFacts:
         for name, facts in self._all_classes():
             for base in facts.bases:
                 self._heirs.setdefault(self.resolve(base), []).append(name)
+
+    @cached_property
+    def devices(self) -> DeviceFlow:
+        """How devices are handed on, in all modules together."""
+        edges = (edge for facts in self.modules.values() for edge in facts.handed)
+        return DeviceFlow(edges, self.resolve)
+
+    def is_configured(self, module: str) -> bool:
+        """Whether a program that a module belongs to reads configurations at run time."""
+        return any(self.modules[user].configured for user in self.users(module)) or any(
+            facts.configured for facts in self.program(module)
+        )
 
     def _all_classes(self) -> Iterator[tuple[str, ClassFacts]]:
         for module in self.modules.values():
@@ -247,16 +261,20 @@ class ProjectFacts:
     def places(self, module: str) -> bool:
         """Whether a program that starts in a module puts something on a device, as far as calls show."""
         entry = self.modules[module]
-        if entry.placed_anywhere or any(facts.places for facts in self.program(module)):
+        if entry.placed_anywhere or any(
+            facts.places or self.devices.takes_literal(facts.name) for facts in self.program(module)
+        ):
             return True
         waiting = [f"{module}.{name}" for name in entry.functions]
+        for call in entry.starts:
+            waiting.extend(self.callees(call.callee, None))
         seen = set(waiting)
         while waiting:
             name = waiting.pop()
             facts, found = self.function(name), self.split(name)
             if facts is None or found is None:
                 continue
-            if facts.places:
+            if facts.places or self.devices.takes_literal(name):
                 return True
             owner = f"{found[0].name}.{facts.owner}" if facts.owner is not None else None
             for call in facts.calls:

@@ -6,6 +6,8 @@ Everything after this looks things up; nothing walks a whole file again.
 from __future__ import annotations
 
 import ast
+import functools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 
@@ -135,7 +137,17 @@ INDEXED: tuple[type[ast.AST], ...] = (
 class Index:
     """What the walk found: the scopes, and places by node type and by the last name of a callee."""
 
-    __slots__ = ("_taken", "aliases", "attributes", "calls", "classes", "functions", "module", "nodes")
+    __slots__ = (
+        "_taken",
+        "aliases",
+        "attributes",
+        "calls",
+        "classes",
+        "functions",
+        "module",
+        "named",
+        "nodes",
+    )
 
     def __init__(self, module: Scope) -> None:
         self.module = module
@@ -148,6 +160,8 @@ class Index:
         self.classes: list[Scope] = []
         #: Assignments to `self.<name>`: the name, the value, the scope.
         self.attributes: list[tuple[str, ast.expr, Scope]] = []
+        #: Reads of plain names that sound like a device's.
+        self.named: list[Place] = []
         self._taken: dict[str, list[Place]] | None = None
 
     @property
@@ -164,6 +178,15 @@ class Index:
 _LEAVES = frozenset(
     {ast.Load, ast.Store, ast.Del, int, str, type(None), bool, float, bytes, complex, type(Ellipsis)}
 )
+
+
+_DEVICE_WORD = re.compile("dev|cuda|gpu|accel|pin_mem", re.IGNORECASE)
+
+
+@functools.cache
+def is_device_word(name: str) -> bool:
+    """Whether a name sounds like that of a device, or of a flag for one."""
+    return _DEVICE_WORD.search(name) is not None
 
 
 class _Walk:
@@ -330,6 +353,8 @@ class _Walk:
         context = node.ctx.__class__
         if context is ast.Store or (context is ast.Del and node.id not in scope.bindings):
             scope.bind(node.id, Binding())
+        elif is_device_word(node.id):
+            self.index.named.append((node, scope))
 
     def assign(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.Assign)

@@ -223,6 +223,13 @@ def _cuda_replacements() -> dict[str, Any]:
     }
 
 
+class _Generator(torch.Generator):  # type: ignore[misc]
+    """torch.Generator, of the CPU whatever it is asked to be of."""
+
+    def __new__(cls, device: Any = "cpu") -> _Generator:
+        return super().__new__(cls, "cpu" if is_accelerator(device) else device)
+
+
 def _with_cpu_argument(function: Callable[..., Any], name: str, position: int) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -251,6 +258,7 @@ def emulation() -> Iterator[OnCpu]:
     torch.backends.cuda.preferred_linalg_library = _silent()
     torch.Tensor.record_stream = _silent()
     # These take a device without passing through the mode.
+    torch.Generator = _Generator
     torch.load = _with_cpu_argument(torch.load, "map_location", 1)
     torch.set_default_device = _with_cpu_argument(torch.set_default_device, "device", 0)
     DeviceContext.__init__ = _with_cpu_argument(DeviceContext.__init__, "device", 1)

@@ -2,8 +2,9 @@
 
 ## What it does
 
-Flags `torch.load(..., map_location="cuda")` and its forms with an index, and `map_location="jax"`.
-Locations that are computed are left alone.
+Flags `torch.load(..., map_location="cuda")` and its forms with an index, `map_location="jax"`, and a location
+that is the program's device: a name that a literal for such a device is handed to, in any file.
+Other locations that are computed are left alone.
 
 ## Why it matters on TPU
 
@@ -24,6 +25,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
+from tpulint.model.devices import holds_literal_device
 from tpulint.model.kinds import Device, Static
 from tpulint.rule import Context, Rule
 
@@ -39,8 +41,12 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         place = call.args[1]
     kind = ctx.kind(place) if place is not None else None
     name = kind.type if isinstance(kind, Device) else kind.value if isinstance(kind, Static) else None
-    if place is None or not isinstance(name, str) or name.partition(":")[0] not in ("cuda", "jax"):
+    if place is None:
         return
+    if not isinstance(name, str) or name.partition(":")[0] not in ("cuda", "jax"):
+        if name or not holds_literal_device(ctx.module, place, ctx.scope):
+            return
+        name = ctx.text(place)
     edit = ctx.replace(place, ctx.quoted("cpu", place))
     fix = ctx.fix("read it to the host", edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(place, f"`torch.load` cannot put tensors on `{name}` under torchax", fix)

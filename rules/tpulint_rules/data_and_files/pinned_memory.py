@@ -2,7 +2,8 @@
 
 ## What it does
 
-Flags `tensor.pin_memory()` and `DataLoader(..., pin_memory=True)`.
+Flags `tensor.pin_memory()` and `DataLoader(..., pin_memory=True)`, also with a flag that may be true on a TPU
+host, and the key in a mapping, `{"pin_memory": True}`, in a file where a loader unpacks one.
 A `pin_memory` that depends on something else, such as `torch.cuda.is_available()`, is left alone.
 
 ## Why it matters on TPU
@@ -15,6 +16,7 @@ does so with its first batch.
 ## Fix safety
 
 Safe: nothing but the pinning goes.
+Unsafe for the key in a mapping, which may be read for another reason too.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Span
+from tpulint.model.devices import is_served_flag
 from tpulint.model.kinds import Tensor
 from tpulint.rule import Context, Rule
 
@@ -44,8 +47,35 @@ def pinned(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named={"DataLoader"})
 def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     word = next((keyword for keyword in call.keywords if keyword.arg == "pin_memory"), None)
-    if word is None or not (isinstance(word.value, ast.Constant) and word.value.value is True):
+    if word is None or ctx.qualified_name(call.func) not in _LOADERS or not _pins(word.value, ctx):
         return
-    if ctx.qualified_name(call.func) in _LOADERS:
-        fix = ctx.fix("remove the pinning", ctx.without_keywords(call, _KEYWORDS))
-        yield ctx.finding(word.value, f"`pin_memory=True` {_RAISES}", fix)
+    fix = ctx.fix("remove the pinning", ctx.without_keywords(call, _KEYWORDS))
+    yield ctx.finding(word.value, f"`pin_memory={ctx.text(word.value)}` {_RAISES}", fix)
+
+
+@rule.on(ast.Constant, where=lambda node: node.value == "pin_memory")
+def in_mapping(key: ast.Constant, ctx: Context) -> Iterator[Finding]:
+    outer = ctx.parent(key)
+    if not isinstance(outer, ast.Dict) or key not in outer.keys:
+        return
+    value = outer.values[outer.keys.index(key)]
+    if not _pins(value, ctx) or not _loader_unpacks(ctx):
+        return
+    edit = ctx.replace(value, "False")
+    fix = ctx.fix("turn pinning off", edit, applicability=Applicability.UNSAFE)
+    yield ctx.finding(value, f"`pin_memory` {_RAISES}", fix)
+
+
+def _pins(value: ast.expr, ctx: Context) -> bool:
+    """Whether a value is true, or a flag that may be so on a TPU host."""
+    if isinstance(value, ast.Constant):
+        return value.value is True
+    return is_served_flag(ctx.module, value, ctx.scope)
+
+
+def _loader_unpacks(ctx: Context) -> bool:
+    """Whether a loader of the file is given a mapping of arguments."""
+    return any(
+        place.qualified_name(call.func) in _LOADERS and any(word.arg is None for word in call.keywords)
+        for call, place in ctx.calls("DataLoader")
+    )

@@ -2,7 +2,9 @@
 
 ## What it does
 
-Flags `torch.cuda.is_available()`, `device.type == "cuda"`, `"cuda" in str(device)` and `tensor.is_cuda`.
+Flags `torch.cuda.is_available()`, `device.type == "cuda"`, `"cuda" in str(device)` and `tensor.is_cuda`, and
+such questions to a name that is given to torch as a device somewhere: `args.device == "cuda"`,
+`config["device"].startswith("cuda")`.
 A condition in front of functions of `torch.cuda` and the like is left alone, and one that chooses between
 the `nccl` and `gloo` backends: without CUDA, false is the right answer.
 
@@ -15,6 +17,7 @@ A check in front, such as `assert torch.cuda.is_available()`, ends it instead.
 ## Fix safety
 
 Safe for a choice between device names, which becomes `"jax"`; unsafe where a rank is put into the name.
+A file that makes a `torch.device("jax")` when it is imported imports torchax, without which that raises.
 Unsafe for the others: what the condition guards may call `torch.cuda` functions that raise on TPU.
 `torch.accelerator.is_available()` is true under torchax as well as on a GPU.
 """
@@ -24,15 +27,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix, Span
+from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.model.device_edges import is_cuda_string
 from tpulint.model.devices import (
     assigned_device,
-    is_cuda_string,
+    holds_device,
     is_formatted_cuda,
     is_guarded_synchronize,
     jax_form,
+    made_on_import,
 )
-from tpulint.model.kinds import Device, Tensor, Unknown
+from tpulint.model.kinds import Tensor, Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -59,9 +64,9 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         if device is not None:
             indexed = any(is_formatted_cuda(part) for part in ast.walk(outer))
             applicability = Applicability.UNSAFE if indexed else Applicability.SAFE
-            title = f"use the torchax device, `{device}`"
-            edit = ctx.replace(outer, device)
-            yield ctx.finding(outer, message, ctx.fix(title, edit, applicability=applicability))
+            yield ctx.finding(
+                outer, message, _chosen(ctx.replace(outer, device), device, outer, ctx, applicability)
+            )
             return
         if _chooses_backend(outer):
             return
@@ -85,51 +90,83 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, message, fix)
 
 
+def _chosen(
+    edit: Edit, device: str, choice: ast.expr, ctx: Context, applicability: Applicability
+) -> Fix | None:
+    """The torchax device in the place of a choice; where that runs on import, torchax is imported first."""
+    imports: tuple[Edit, ...] | None = ()
+    if made_on_import(ctx.module, choice, ctx.scope) or (
+        ctx.is_import_time and device.startswith("torch.device(")
+    ):
+        imports = ctx.imports("import torchax")
+    if imports is None:
+        return None
+    return ctx.fix(f"use the torchax device, `{device}`", edit, *imports, applicability=applicability)
+
+
 def _chooses_backend(choice: ast.IfExp) -> bool:
     """Whether a conditional chooses NCCL where there is CUDA: without it, `gloo` is the right answer."""
     names = {part.value for part in (choice.body, choice.orelse) if isinstance(part, ast.Constant)}
     return "nccl" in names
 
 
-def _names_cuda(node: ast.Compare) -> bool:
-    return is_cuda_string(node.left) or is_cuda_string(node.comparators[0])
+def _cuda_named(node: ast.Compare) -> ast.expr | None:
+    """The literal that names CUDA on a side of a comparison, or in the list on its right side."""
+    right = node.comparators[0]
+    listed = right.elts if isinstance(right, ast.List | ast.Tuple | ast.Set) else []
+    if any(isinstance(side, ast.Constant) and side.value == "jax" for side in listed):
+        return None
+    return next((side for side in (node.left, right, *listed) if is_cuda_string(side)), None)
 
 
-@rule.on(ast.Compare, where=_names_cuda)
+@rule.on(ast.Compare, where=lambda node: _cuda_named(node) is not None)
 def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
-    if len(node.ops) != 1:
+    literal = _cuda_named(node)
+    if len(node.ops) != 1 or literal is None:
         return
-    sides = (node.left, node.comparators[0])
-    literal = next((side for side in sides if is_cuda_string(side)), None)
-    if literal is None:
-        return
-    other = sides[1] if literal is sides[0] else sides[0]
-    if isinstance(node.ops[0], ast.Eq | ast.NotEq):
-        asked = (
-            isinstance(other, ast.Attribute)
-            and other.attr == "type"
-            and isinstance(ctx.kind(other.value), Device)
-        )
-    elif isinstance(node.ops[0], ast.In | ast.NotIn) and literal is node.left:
-        asked = (
-            isinstance(other, ast.Call)
-            and ctx.qualified_name(other.func) == "builtins.str"
-            and len(other.args) == 1
-            and isinstance(ctx.kind(other.args[0]), Device)
-        )
+    right, operator = node.comparators[0], node.ops[0]
+    other = right if literal is node.left else node.left
+    if isinstance(operator, ast.Eq | ast.NotEq) or right is not other:
+        asked = _is_name_of_device(other, ctx)
     else:
-        asked = False
+        asked = isinstance(operator, ast.In | ast.NotIn) and _is_device_text(other, ctx)
     outer = ctx.parent(node)
-    asked = asked and not _guards_cuda_only(node, ctx)
-    if asked and not (outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope)):
-        fix = ctx.fix(
-            'compare with `"jax"`',
-            ctx.replace(literal, ctx.quoted("jax", literal)),
-            applicability=Applicability.UNSAFE,
-        )
-        yield ctx.finding(
-            node, f"`{ctx.text(node)}` asks for a CUDA device; a torchax tensor's is `jax`", fix
-        )
+    if isinstance(outer, ast.IfExp) and isinstance(outer.body, ast.Constant) and outer.body.value == "jax":
+        return  # it has come to torchax already
+    waits = outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope)
+    if asked and not waits and not _guards_cuda_only(node, ctx):
+        yield _asked_for_cuda(node, literal, ctx)
+
+
+@rule.on(ast.Call, named={"startswith"}, where=lambda call: bool(call.args) and is_cuda_string(call.args[0]))
+def begins_with_cuda(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    asked = isinstance(call.func, ast.Attribute) and _is_device_text(call.func.value, ctx)
+    if asked and not _guards_cuda_only(call, ctx):
+        yield _asked_for_cuda(call, call.args[0], ctx)
+
+
+def _asked_for_cuda(node: ast.expr, literal: ast.expr, ctx: Context) -> Finding:
+    fix = ctx.fix(
+        'compare with `"jax"`',
+        ctx.replace(literal, ctx.quoted("jax", literal)),
+        applicability=Applicability.UNSAFE,
+    )
+    return ctx.finding(node, f"`{ctx.text(node)}` asks for a CUDA device; a torchax tensor's is `jax`", fix)
+
+
+def _is_name_of_device(node: ast.expr, ctx: Context) -> bool:
+    """Whether an expression is the type of a device, or a name that is given to torch as one."""
+    if isinstance(node, ast.Attribute) and node.attr == "type":
+        return holds_device(ctx.module, node.value, ctx.scope)
+    return holds_device(ctx.module, node, ctx.scope)
+
+
+def _is_device_text(node: ast.expr, ctx: Context) -> bool:
+    """Whether an expression is a device as a text."""
+    if isinstance(node, ast.Call):
+        text = ctx.qualified_name(node.func) == "builtins.str" and len(node.args) == 1
+        return text and holds_device(ctx.module, node.args[0], ctx.scope)
+    return _is_name_of_device(node, ctx)
 
 
 @rule.on(ast.Attribute, named={"is_cuda"})
@@ -199,4 +236,4 @@ def _chosen_device(node: ast.If, ctx: Context) -> Fix | None:
     if fallback is None or fallback[0] != name:
         return None
     edit = ctx.edit(Span(start, ctx.span(node).end), f"{name} = {device}")
-    return ctx.fix(f"use the torchax device, `{device}`", edit)
+    return _chosen(edit, device, node.test, ctx, Applicability.SAFE)

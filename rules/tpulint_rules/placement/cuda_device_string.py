@@ -3,8 +3,9 @@
 ## What it does
 
 Flags `"cuda"`, `"cuda:0"` and strings with an index put in, such as `f"cuda:{rank}"`, where torch takes a
-device: `.to("cuda")`, `device="cuda"`, `torch.device("cuda")`, and variables and defaults that are handed on
-to such a place.
+device: `.to("cuda")`, `device="cuda"`, `torch.device("cuda")`, and what is handed on to such a place in any
+file of the project: variables, constants and attributes, defaults of functions, fields and keys of a
+configuration, and the defaults and choices of options of a command line.
 Strings elsewhere (keys, texts, names of backends) are left alone.
 
 ## Why it matters on TPU
@@ -19,9 +20,9 @@ Under `jax_jit`, `.to("cuda")` raises `TracerArrayConversionError`.
 
 Safe where torch takes the literal itself.
 Unsafe where an index is put in, since `"jax"` is all devices of the host at once and a rank chooses none;
-for a variable or a default, which may be used in other ways too, for an object of unknown kind with
-a `to` method, and for a `torch.device` that is made on import: `torch.device("jax")` raises before torchax
-is imported.
+for what is handed on, which may be used in other ways too, and for an object of unknown kind with a `to`
+method.
+A file that makes a `torch.device("jax")` when it is imported imports torchax, without which that raises.
 There is no fix for a device that is handed to functions of `torch.cuda`.
 """
 
@@ -31,11 +32,12 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding
+from tpulint.model.device_edges import is_cuda_string
 from tpulint.model.devices import (
-    ends_in_device,
-    is_cuda_string,
+    becomes_device,
     is_device_choice,
     is_formatted_cuda,
+    made_on_import,
     starts_cuda,
     takes_device,
 )
@@ -44,6 +46,8 @@ from tpulint.rule import Context, Rule
 
 rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Applicability.SAFE)
 
+#: Calls that have rules of their own.
+_REPORTED = ("torch.set_default_device", "torch.Generator")
 MESSAGE = "`{}` names a CUDA device; torchax tensors live on the `jax` device"
 
 
@@ -74,31 +78,28 @@ def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     if isinstance(outer, ast.keyword):
         outer = ctx.parent(outer)
     applicability = Applicability.SAFE
+    if isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) in _REPORTED:
+        return
     if isinstance(outer, ast.Call) and takes_device(ctx.module, outer, slot, ctx.scope):
         if isinstance(outer.func, ast.Attribute) and isinstance(ctx.kind(outer.func.value), Unknown):
             named = ctx.qualified_name(outer.func) is not None
             applicability = Applicability.SAFE if named else Applicability.UNSAFE
-    elif _reaches_device(slot, outer, ctx):
+    elif becomes_device(ctx.module, node, ctx.scope):
         applicability = Applicability.UNSAFE
     else:
         return
-    if _made_on_import(outer, ctx) or is_formatted_cuda(node):
+    imports: tuple[Edit, ...] | None = ()
+    if made_on_import(ctx.module, node, ctx.scope):
+        imports = ctx.imports("import torchax")
+    if is_formatted_cuda(node):
         applicability = Applicability.UNSAFE
     message = MESSAGE.format(ctx.text(node))
-    if _reaches_cuda_call(outer, ctx):
+    if _reaches_cuda_call(outer, ctx) or imports is None:
         yield ctx.finding(node, message)
         return
-    fix = ctx.fix('name the torchax device, `"jax"`', _jax(node, outer, ctx), applicability=applicability)
+    title = 'name the torchax device, `"jax"`'
+    fix = ctx.fix(title, _jax(node, outer, ctx), *imports, applicability=applicability)
     yield ctx.finding(node, message, fix)
-
-
-def _made_on_import(outer: ast.AST | None, ctx: Context) -> bool:
-    """Whether `torch.device(...)` runs with the import, when torchax may not be there yet to know `"jax"`."""
-    return (
-        isinstance(outer, ast.Call)
-        and ctx.is_import_time
-        and ctx.qualified_name(outer.func) == "torch.device"
-    )
 
 
 def _reaches_cuda_call(outer: ast.AST | None, ctx: Context) -> bool:
@@ -112,25 +113,6 @@ def _reaches_cuda_call(outer: ast.AST | None, ctx: Context) -> bool:
     names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
     calls = (call for name in names for call in ctx.scope.passed.get(name, ()))
     return any((ctx.qualified_name(call.func) or "").startswith("torch.cuda.") for call in calls)
-
-
-def _reaches_device(slot: ast.expr, outer: ast.AST | None, ctx: Context) -> bool:
-    """Whether a name that gets this value is handed to where torch takes a device."""
-    if isinstance(outer, ast.Assign | ast.AnnAssign):
-        targets = outer.targets if isinstance(outer, ast.Assign) else [outer.target]
-        return any(isinstance(t, ast.Name) and ends_in_device(ctx.module, t.id, ctx.scope) for t in targets)
-    if isinstance(outer, ast.arguments):
-        positional = [*outer.posonlyargs, *outer.args]
-        pairs = [
-            *zip(reversed(positional), reversed(outer.defaults), strict=False),
-            *zip(outer.kwonlyargs, outer.kw_defaults, strict=True),
-        ]
-        name = next((argument.arg for argument, default in pairs if default is slot), None)
-        inner = next(
-            (child for child in ctx.scope.children if getattr(child.node, "args", None) is outer), None
-        )
-        return name is not None and inner is not None and ends_in_device(ctx.module, name, inner)
-    return False
 
 
 def _jax(node: ast.expr, outer: ast.AST | None, ctx: Context) -> Edit:

@@ -13,9 +13,13 @@ There is no such type without CUDA:
 
 ## Fix safety
 
-Safe: `tensor.type(torch.cuda.FloatTensor)` becomes `tensor.to("jax", torch.float32)`, and the call of a type
-with a list `torch.tensor(..., dtype=torch.float32, device="jax")`.
-There is none for a call with sizes, and for a type that is kept in a variable.
+Safe where it stands: `tensor.type(torch.cuda.FloatTensor)` becomes `tensor.to("jax", torch.float32)`, and the
+call of a type with a list `torch.tensor(..., dtype=torch.float32, device="jax")`.
+
+Unsafe for a type that is kept in a variable, by itself or where there is CUDA: the variable becomes the
+dtype, or where it is called a function that makes the tensor on the host and moves it, and
+`tensor.type(variable)` becomes `tensor.to("jax", torch.float32)`.
+There is none for a call with sizes by the type's own name, and where a variable is used in another way.
 """
 
 from __future__ import annotations
@@ -24,36 +28,26 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.rule import Context, Rule
+from tpulint.knowledge.cuda_api import TENSOR_DTYPES
+from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU104", "CUDA tensor type", module=__name__, fix=Applicability.SAFE)
 
-_DTYPES = {
-    "FloatTensor": "float32",
-    "DoubleTensor": "float64",
-    "HalfTensor": "float16",
-    "BFloat16Tensor": "bfloat16",
-    "LongTensor": "int64",
-    "IntTensor": "int32",
-    "ShortTensor": "int16",
-    "CharTensor": "int8",
-    "ByteTensor": "uint8",
-    "BoolTensor": "bool",
-}
-_STRINGS = frozenset(f"torch.cuda.{name}" for name in _DTYPES)
+_STRINGS = frozenset(f"torch.cuda.{name}" for name in TENSOR_DTYPES)
 _MESSAGE = "`{}` raises where there is no NVIDIA GPU"
 
 
-@rule.on(ast.Attribute, named=_DTYPES)
+@rule.on(ast.Attribute, named=TENSOR_DTYPES)
 def named(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(node) not in _STRINGS:
         return
     outer = ctx.parent(node)
     if isinstance(outer, ast.Tuple):
         outer = ctx.parent(outer)
-    if isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) == "builtins.isinstance":
+    around = ctx.qualified_name(outer.func) if isinstance(outer, ast.Call) else None
+    if around in ("builtins.isinstance", "torch.set_default_tensor_type"):
         return
-    fix = _fix(node, node.attr, outer, ctx) if isinstance(outer, ast.Call) else None
+    fix = _fix(node, node.attr, outer, ctx) if isinstance(outer, ast.Call) else _kept(node, ctx)
     yield ctx.finding(node, _MESSAGE.format(f"torch.cuda.{node.attr}"), fix)
 
 
@@ -62,8 +56,7 @@ def by_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
     if not isinstance(outer, ast.Call) or outer.args[:1] != [node]:
         return
-    of_tensor = isinstance(outer.func, ast.Attribute) and outer.func.attr == "type"
-    if of_tensor or ctx.qualified_name(outer.func) == "torch.set_default_tensor_type":
+    if isinstance(outer.func, ast.Attribute) and outer.func.attr == "type":
         name = str(node.value)
         fix = _fix(node, name.rpartition(".")[2], outer, ctx)
         yield ctx.finding(node, _MESSAGE.format(name), fix)
@@ -73,7 +66,7 @@ def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
     imports = ctx.imports("import torch")
     if imports is None or call.keywords:
         return None
-    dtype = f"torch.{_DTYPES[name]}"
+    dtype = f"torch.{TENSOR_DTYPES[name]}"
     match call:
         case ast.Call(func=ast.Attribute(value=receiver, attr="type"), args=[only]) if only is node:
             code = f'{ctx.text(receiver)}.to("jax", {dtype})'
@@ -82,3 +75,48 @@ def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
             code = f'torch.tensor({ctx.text(values)}, dtype={dtype}, device="jax")'
             return ctx.fix("make it with `torch.tensor`", ctx.replace(call, code), *imports)
     return None
+
+
+def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
+    """A variable that holds the type, alone or in a choice of types, and all that is done with it."""
+    statement, imports = ctx.statement(node), ctx.imports("import torch")
+    if not isinstance(statement, ast.Assign) or imports is None or len(statement.targets) != 1:
+        return None
+    target, value = statement.targets[0], statement.value
+    chosen = (
+        isinstance(value, ast.IfExp) and value.body is node and _is_host_type(value.orelse, node.attr, ctx)
+    )
+    if not isinstance(target, ast.Name) or not (value is node or chosen):
+        return None
+    if len(ctx.assigned_values(target)) != 1 or _is_taken_elsewhere(target.id, ctx):
+        return None
+    dtype = f"torch.{TENSOR_DTYPES[node.attr]}"
+    edits, called, found = [], False, 0
+    for call, scope in ctx.module.index.nodes[ast.Call]:
+        match call:
+            case ast.Call(func=ast.Attribute(value=receiver, attr="type"), args=[given], keywords=[]) if (
+                is_name(given, target.id)
+            ):
+                text = f'{ctx.operand(receiver)}.to("jax", {dtype})'
+                edits.append(ctx.at(scope).replace(call, text))
+            case ast.Call(func=func) if is_name(func, target.id):
+                called = True
+            case _:
+                continue
+        found += 1
+    if found != sum(1 for _ in ctx.loads(target.id)):
+        return None
+    made = f'lambda *data: torch.{node.attr}(*data).to("jax")' if called else dtype
+    edits.append(ctx.replace(value, made))
+    title = f"keep `{made}`"
+    return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
+
+
+def _is_host_type(node: ast.expr, name: str, ctx: Context) -> bool:
+    return ctx.qualified_name(node) == f"torch.{name}"
+
+
+def _is_taken_elsewhere(name: str, ctx: Context) -> bool:
+    """Whether another file imports the variable."""
+    own = f"{ctx.module.name}.{name}"
+    return any(own in facts.imports for facts in ctx.module.project.modules.values())

@@ -50,7 +50,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.knowledge.cuda_api import CALLED, CudaCall, Effect, cuda_call
-from tpulint.model.devices import ends_in_device, takes_device
+from tpulint.model.devices import becomes_device, takes_device
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -153,10 +153,7 @@ def _as_device(call: ast.Call, ctx: Context) -> Fix | None:
     if isinstance(outer, ast.keyword):
         outer = ctx.parent(outer)
     handed = isinstance(outer, ast.Call) and takes_device(ctx.module, outer, call, ctx.scope)
-    kept = isinstance(outer, ast.Assign) and any(
-        isinstance(target, ast.Name) and ends_in_device(ctx.module, target.id, ctx.scope)
-        for target in outer.targets
-    )
+    kept = becomes_device(ctx.module, call, ctx.scope)
     if not handed and not kept:
         return None
     edit: Edit = ctx.replace(call, '"jax"')

@@ -1,0 +1,80 @@
+"""Device that is read at run time.
+
+## What it does
+
+Flags a device that comes from the environment (`os.environ["DEVICE"]`) or, in a program that reads JSON,
+YAML or TOML, from a mapping (`config["device"]`) or an attribute that no code of the project sets, where it
+is handed on to torch.
+
+## Why it matters on TPU
+
+The file says `cuda`, and no change of the code changes it: `.to(device)` raises `AssertionError: Torch not
+compiled with CUDA enabled`.
+
+## Fix safety
+
+Unsafe: what names a CUDA device is taken for the torchax device at the place where it is read.
+Everything else, such as `cpu`, stays.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding
+from tpulint.model.device_edges import places
+from tpulint.model.device_flow import TEXT, UNKNOWN
+from tpulint.model.devices import becomes_device
+from tpulint.model.scopes import is_device_word
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU107", "device that is read at run time", module=__name__, fix=Applicability.UNSAFE)
+
+
+@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Load) and _is_key(node.slice))
+def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
+    yield from _read(node, ctx, mapping=True)
+
+
+@rule.on(ast.Call, named={"get", "getenv"}, where=lambda call: bool(call.args) and _is_key(call.args[0]))
+def got(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    yield from _read(call, ctx, mapping=True)
+
+
+@rule.on(ast.Attribute, where=lambda node: isinstance(node.ctx, ast.Load) and is_device_word(node.attr))
+def attribute(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(node) is None:
+        yield from _read(node, ctx, mapping=False)
+
+
+def _is_key(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and is_device_word(node.value)
+
+
+def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
+    project = ctx.module.project
+    found = list(places(ctx.module, node, ctx.scope))
+    if TEXT not in found:
+        unset = all(project.devices.origins(place) == {UNKNOWN} for place in found)
+        if not project.is_configured(ctx.module.name) or not (mapping or unset):
+            return
+    if _is_guarded(node, ctx) or not becomes_device(ctx.module, node, ctx.scope, doors=True):
+        return
+    text = ctx.text(node)
+    code = f'"jax" if "cuda" in str({text}) else {text}'
+    outer = ctx.parent(node)
+    alone = isinstance(outer, ast.Call | ast.keyword | ast.Assign | ast.AnnAssign | ast.Return | ast.Dict)
+    edit = ctx.replace(node, code if alone else f"({code})")
+    fix = ctx.fix('take CUDA\'s for `"jax"`', edit, applicability=Applicability.UNSAFE)
+    yield ctx.finding(node, f"`{text}` is read at run time and may name a CUDA device", fix)
+
+
+def _is_guarded(node: ast.expr, ctx: Context) -> bool:
+    """Whether a condition around the read, or the one that reads it, has taken care of CUDA's name."""
+    return any(
+        isinstance(outer, ast.IfExp)
+        and isinstance(outer.test, ast.Compare | ast.BoolOp)
+        and any(isinstance(part, ast.Constant) and part.value == "cuda" for part in ast.walk(outer.test))
+        for outer in ctx.ancestors(node)
+    )

@@ -1,0 +1,95 @@
+"""Which names hand on a device, and what stands behind a flag that says whether there is one.
+
+A program names its device in one place and takes it in another: a default of an argument parser becomes
+`args.device`, a field of a configuration a parameter, a module's constant an import. `device_edges` says for
+each file what is handed to what; here the project's edges are put together. Places are strings:
+
+=               =====================================================================================
+`device`        torch takes it as a device
+`.name`         an attribute, a key or a command-line option, whatever has it
+`G mod.NAME`    a variable of a module
+`L mod.f name`  a variable of a function
+`P mod.f name`  a parameter
+`R f`           what functions of this name return
+`K f name`      the keyword argument of a call of what has this name, `K f 0` the first positional one
+`D mod.f`       what torch takes as a device in a function, or in a module's own code
+`K f **`        a mapping that a call unpacks; `K f **name` what it may have under a name
+`cuda`          a literal that names a device of CUDA's or of torchax's
+`cuda?`         an answer to whether there is CUDA
+`given`         a constant, an option of the user's or an answer that is true of torchax as well
+`text`          what is read at run time
+`?`             anything else
+=               =====================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+SINK = "device"
+LITERAL = "cuda"
+ASKED = "cuda?"
+GIVEN = "given"
+TEXT = "text"
+UNKNOWN = "?"
+PRIMITIVE = frozenset({LITERAL, ASKED, GIVEN, TEXT, UNKNOWN})
+
+#: What is handed on: to which place, from which.
+Edge = tuple[str, str]
+
+
+class DeviceFlow:
+    """The edges of all files together."""
+
+    def __init__(self, edges: Iterable[Edge], resolve: Callable[[str], str]) -> None:
+        self._resolve = resolve
+        self._sources: dict[str, set[str]] = {}
+        for target, source in edges:
+            self._sources.setdefault(self._place(target), set()).add(self._place(source))
+        self._demanded = self._behind(SINK) - PRIMITIVE
+        self._origins: dict[str, frozenset[str]] = {}
+
+    def is_device(self, place: str) -> bool:
+        """Whether what is handed to a place ends where torch takes a device."""
+        place = self._place(place)
+        # Functions of other packages are known by nothing but their names.
+        return place in self._demanded and (place[0] != "R" or place in self._sources)
+
+    def takes_literal(self, owner: str) -> bool:
+        """Whether a function, or a module's own code, gives torch a device that a literal names."""
+        return LITERAL in self.origins(f"D {owner}")
+
+    def origins(self, place: str) -> frozenset[str]:
+        """All that may stand at the beginning of what a place holds."""
+        place = self._place(place)
+        if place not in self._origins:
+            found = self._behind(place) | {place}
+            ends = {end for end in found if end in PRIMITIVE}
+            # A call that nobody makes hands on nothing; what nobody in the project writes is not known.
+            unwritten = any(end not in self._sources and end[0] not in "PK" for end in found - PRIMITIVE)
+            self._origins[place] = frozenset(ends | {UNKNOWN} if unwritten or not ends else ends)
+        return self._origins[place]
+
+    def digest(self, edges: Iterable[Edge]) -> str:
+        """All that can be asked here of the places of one file."""
+        places = sorted({place for edge in edges for place in edge})
+        return repr([(place, self.is_device(place), sorted(self.origins(place))) for place in places])
+
+    def _place(self, place: str) -> str:
+        return f"G {self._resolve(place[2:])}" if place.startswith("G ") else place
+
+    def _behind(self, place: str) -> frozenset[str]:
+        seen: set[str] = set()
+        waiting = [place]
+        while waiting:
+            fresh = self._before(waiting.pop()) - seen
+            seen |= fresh
+            waiting.extend(fresh)
+        return frozenset(seen)
+
+    def _before(self, place: str) -> set[str]:
+        found = self._sources.get(place, set())
+        if place.startswith("K ") and "**" in place:
+            callee, _, name = place.partition("**")
+            return found | {f".{name}"} if name and f"{callee}**" in self._sources else set()
+        return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tpulint.knowledge.configuration import DEFAULT_GIVEN_TO, TEXT_READERS
 from tpulint.knowledge.tracing import DEVICE_STRING
-from tpulint.model.device_flow import ASKED, GIVEN, LITERAL, SINK, TEXT, UNKNOWN, Edge
+from tpulint.model.device_flow import ASKED, GIVEN, LITERAL, OFF, SINK, TEXT, UNKNOWN, Edge
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, is_device_word
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def places(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
                 yield GIVEN if re.match(r"(cpu|mps|xpu|npu|meta|auto)\b|\Z", text) else UNKNOWN
         case ast.Constant(value=value):
             if value is not None:
-                yield GIVEN
+                yield GIVEN if value else OFF
         case ast.Name():
             yield variable(module, node.id, scope)
         case ast.Attribute():

@@ -17,6 +17,7 @@ each file what is handed to what; here the project's edges are put together. Pla
 `cuda`          a literal that names a device of CUDA's or of torchax's
 `cuda?`         an answer to whether there is CUDA
 `given`         a constant, an option of the user's or an answer that is true of torchax as well
+`off`           a constant that turns a flag off
 `text`          what is read at run time
 `?`             anything else
 =               =====================================================================================
@@ -30,9 +31,10 @@ SINK = "device"
 LITERAL = "cuda"
 ASKED = "cuda?"
 GIVEN = "given"
+OFF = "off"
 TEXT = "text"
 UNKNOWN = "?"
-PRIMITIVE = frozenset({LITERAL, ASKED, GIVEN, TEXT, UNKNOWN})
+PRIMITIVE = frozenset({LITERAL, ASKED, GIVEN, OFF, TEXT, UNKNOWN})
 
 #: What is handed on: to which place, from which.
 Edge = tuple[str, str]

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tpulint.model.device_edges import is_cuda_string, places, targets
-from tpulint.model.device_flow import ASKED, LITERAL, SINK, UNKNOWN
+from tpulint.model.device_flow import ASKED, GIVEN, LITERAL, SINK, UNKNOWN
 from tpulint.model.kinds import Device, Instance, Tensor, Unknown
 from tpulint.model.scopes import Scope
 
@@ -111,7 +111,7 @@ def holds_literal_device(module: Module, node: ast.expr, scope: Scope) -> bool:
 def is_served_flag(module: Module, node: ast.expr, scope: Scope) -> bool:
     """Whether all that stands behind a flag is true of torchax as well, or chosen by the user."""
     origins = {origin for place in places(module, node, scope) for origin in _origins(module, place)}
-    return bool(origins) and not origins & {ASKED, UNKNOWN}
+    return GIVEN in origins and not origins & {ASKED, UNKNOWN}
 
 
 def _origins(module: Module, place: str) -> frozenset[str]:

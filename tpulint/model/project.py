@@ -265,9 +265,12 @@ class ProjectFacts:
             facts.places or self.devices.takes_literal(facts.name) for facts in self.program(module)
         ):
             return True
-        waiting = [f"{module}.{name}" for name in entry.functions]
-        for call in entry.starts:
-            waiting.extend(self.callees(call.callee, None))
+        called = [callee for call in entry.starts for callee in self.callees(call.callee, None)]
+        return self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called])
+
+    def put_on_device(self, functions: Iterable[str]) -> bool:
+        """Whether one of some functions puts something on a device, or calls what does."""
+        waiting = list(functions)
         seen = set(waiting)
         while waiting:
             name = waiting.pop()

@@ -227,7 +227,8 @@ class _Generator(torch.Generator):  # type: ignore[misc]
     """torch.Generator, of the CPU whatever it is asked to be of."""
 
     def __new__(cls, device: Any = "cpu") -> _Generator:
-        return super().__new__(cls, "cpu" if is_accelerator(device) else device)
+        made: _Generator = super().__new__(cls, "cpu" if is_accelerator(device) else device)
+        return made
 
 
 def _with_cpu_argument(function: Callable[..., Any], name: str, position: int) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ Flags the entry point of a program that puts tensors on a device, itself or in a
 it imports, where no module of the program calls `torchax.enable_globally()` or enters
 `torchax.default_env()`.
 The entry point is `if __name__ == "__main__":`, or, in a script that no other module imports, the first
-statement at the top level that moves something to a device.
+statement at the top level that puts something on a device or calls a function that does.
 
 ## Why it matters on TPU
 
@@ -28,7 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.devices import takes_device
+from tpulint.model.device_edges import given_device
 from tpulint.model.imports import end_of_imports
 from tpulint.rule import Context, Rule
 
@@ -61,16 +61,23 @@ def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
                 return node.test
     if ctx.is_imported:
         return None
-    moves = (call for name in ("to", "cuda") for call in ctx.top_level_calls(name) if _moves(call, ctx))
+    index = ctx.module.index
+    calls = [call for call, scope in index.nodes[ast.Call] if scope is index.module]
+    moves = (call for call in calls if isinstance(call, ast.Call) and _moves(call, ctx))
     return min(moves, key=lambda call: (call.lineno, call.col_offset), default=None)
 
 
 def _moves(call: ast.Call, ctx: Context) -> bool:
-    if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
-        return False
-    return call.func.attr == "cuda" or any(
-        takes_device(ctx.module, call, arg, ctx.scope) for arg in call.args
-    )
+    """Whether a call puts something on a device, or gives torch one for what is made from there on."""
+    qualified = ctx.qualified_name(call.func)
+    if qualified is None and isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+        return True
+    if qualified == "torch.device":
+        around = ctx.parent(call)
+        return isinstance(around, ast.Attribute) and around.attr == "__enter__"
+    if qualified is not None and ctx.module.project.put_on_device([ctx.module.project.resolve(qualified)]):
+        return True
+    return any(True for _ in given_device(ctx.module, call, ctx.scope))
 
 
 def _enable(ctx: Context) -> Fix | None:

@@ -18,6 +18,7 @@ A device that is entered as a context reaches torchax: `torch.device("jax").__en
 
 Unsafe: it takes effect only where it runs inside the torchax environment, and the old
 `torch.FloatTensor(...)` makes its tensors on the host still.
+torchax makes `float32` of a default of `float64`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _entered(call: ast.Call, device: str, dtype: str | None, ctx: Context) -> Fix | None:
-    statement, imports = ctx.statement(call), ctx.imports("import torch")
+    statement = ctx.statement(call)
+    imports = ctx.imports("import torch", *(("import torchax",) if ctx.is_import_time else ()))
     if imports is None or not isinstance(statement, ast.Expr) or statement.value is not call:
         return None
     made = device if device.startswith("torch.device(") else f"torch.device({device})"

@@ -46,10 +46,17 @@ class DeviceFlow:
     def __init__(self, edges: Iterable[Edge], resolve: Callable[[str], str]) -> None:
         self._resolve = resolve
         self._sources: dict[str, set[str]] = {}
-        for target, source in edges:
-            self._sources.setdefault(self._place(target), set()).add(self._place(source))
-        self._demanded = self._behind(SINK) - PRIMITIVE
-        self._origins: dict[str, frozenset[str]] = {}
+        targets: dict[str, set[str]] = {}
+        for target, source in _unpacked(
+            {(self._place(target), self._place(source)) for target, source in edges}
+        ):
+            self._sources.setdefault(target, set()).add(source)
+            targets.setdefault(source, set()).add(target)
+        self._demanded = _reached({SINK}, self._sources) - PRIMITIVE
+        # A call that nobody makes hands on nothing; what nobody in the project writes is not known.
+        unwritten = {place for place in targets if place not in self._sources and place[0] not in "PK"}
+        self._begun = {end: _reached({end}, targets) for end in PRIMITIVE}
+        self._begun[UNKNOWN] |= _reached(unwritten - PRIMITIVE, targets)
 
     def is_device(self, place: str) -> bool:
         """Whether what is handed to a place ends where torch takes a device."""
@@ -64,13 +71,7 @@ class DeviceFlow:
     def origins(self, place: str) -> frozenset[str]:
         """All that may stand at the beginning of what a place holds."""
         place = self._place(place)
-        if place not in self._origins:
-            found = self._behind(place) | {place}
-            ends = {end for end in found if end in PRIMITIVE}
-            # A call that nobody makes hands on nothing; what nobody in the project writes is not known.
-            unwritten = any(end not in self._sources and end[0] not in "PK" for end in found - PRIMITIVE)
-            self._origins[place] = frozenset(ends | {UNKNOWN} if unwritten or not ends else ends)
-        return self._origins[place]
+        return frozenset(end for end in PRIMITIVE if place in self._begun[end]) or frozenset({UNKNOWN})
 
     def digest(self, edges: Iterable[Edge]) -> str:
         """All that can be asked here of the places of one file."""
@@ -80,18 +81,22 @@ class DeviceFlow:
     def _place(self, place: str) -> str:
         return f"G {self._resolve(place[2:])}" if place.startswith("G ") else place
 
-    def _behind(self, place: str) -> frozenset[str]:
-        seen: set[str] = set()
-        waiting = [place]
-        while waiting:
-            fresh = self._before(waiting.pop()) - seen
-            seen |= fresh
-            waiting.extend(fresh)
-        return frozenset(seen)
 
-    def _before(self, place: str) -> set[str]:
-        found = self._sources.get(place, set())
-        if place.startswith("K ") and "**" in place:
-            callee, _, name = place.partition("**")
-            return found | {f".{name}"} if name and f"{callee}**" in self._sources else set()
-        return found
+def _unpacked(edges: set[Edge]) -> set[Edge]:
+    """The edges, with those of what calls unpack: the fields of a mapping become parameters."""
+    unpacking = {target for target, _ in edges if target.startswith("K ") and target.endswith("**")}
+    named = ((source, *source.partition("**")) for _, source in edges if source.startswith("K "))
+    return edges | {
+        (source, f".{name}") for source, callee, _, name in named if f"{callee}**" in unpacking and name
+    }
+
+
+def _reached(starts: set[str], ways: dict[str, set[str]]) -> set[str]:
+    """All places that ways lead to from some places, these among them."""
+    seen = set(starts)
+    waiting = list(starts)
+    while waiting:
+        fresh = ways.get(waiting.pop(), set()) - seen
+        seen |= fresh
+        waiting.extend(fresh)
+    return seen

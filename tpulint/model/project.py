@@ -67,6 +67,7 @@ class ProjectFacts:
         self._trained: set[str] | None = None
         self._differentiated: set[str] | None = None
         self._targets: set[str] | None = None
+        self._configured: set[str] | None = None
         for name, facts in self._all_classes():
             for base in facts.bases:
                 self._heirs.setdefault(self.resolve(base), []).append(name)
@@ -76,12 +77,6 @@ class ProjectFacts:
         """How devices are handed on, in all modules together."""
         edges = (edge for facts in self.modules.values() for edge in facts.handed)
         return DeviceFlow(edges, self.resolve)
-
-    def is_configured(self, module: str) -> bool:
-        """Whether a program that a module belongs to reads configurations at run time."""
-        return any(self.modules[user].configured for user in self.users(module)) or any(
-            facts.configured for facts in self.program(module)
-        )
 
     def _all_classes(self) -> Iterator[tuple[str, ClassFacts]]:
         for module in self.modules.values():
@@ -345,6 +340,13 @@ class ProjectFacts:
         if self._differentiated is None:
             self._differentiated = self._with_scripts(self._importers(DIFFERENTIABLE))
         return module in self._differentiated
+
+    def is_configured(self, module: str) -> bool:
+        """Whether a module reads configurations at run time, or a script that does so imports it."""
+        if self._configured is None:
+            readers = {name for name, facts in self.modules.items() if facts.configured}
+            self._configured = self._with_scripts(readers)
+        return module in self._configured
 
     def _importers(self, name: str) -> set[str]:
         return {

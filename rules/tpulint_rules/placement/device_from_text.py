@@ -26,8 +26,8 @@ from tpulint.finding import Applicability, Finding
 from tpulint.model.device_edges import places
 from tpulint.model.device_flow import TEXT, UNKNOWN
 from tpulint.model.devices import becomes_device
-from tpulint.model.scopes import is_device_word
-from tpulint.rule import Context, Rule
+from tpulint.model.scopes import FunctionNode, is_device_word
+from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU107", "device that is read at run time", module=__name__, fix=Applicability.UNSAFE)
 
@@ -59,7 +59,11 @@ def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
         unset = all(project.devices.origins(place) == {UNKNOWN} for place in found)
         if not project.is_configured(ctx.module.name) or not (mapping or unset):
             return
-    if _is_guarded(node, ctx) or not becomes_device(ctx.module, node, ctx.scope, doors=True):
+    if (
+        _is_unpacked(node, ctx)
+        or _is_guarded(node, ctx)
+        or not becomes_device(ctx.module, node, ctx.scope, doors=True)
+    ):
         return
     text = ctx.text(node)
     code = f'"jax" if "cuda" in str({text}) else {text}'
@@ -68,6 +72,13 @@ def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
     edit = ctx.replace(node, code if alone else f"({code})")
     fix = ctx.fix('take CUDA\'s for `"jax"`', edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"`{text}` is read at run time and may name a CUDA device", fix)
+
+
+def _is_unpacked(node: ast.expr, ctx: Context) -> bool:
+    """Whether the mapping is that of a function's own keyword arguments."""
+    function = ctx.scope.function.node if ctx.scope.function is not None else None
+    words = function.args.kwarg if isinstance(function, FunctionNode) else None
+    return words is not None and any(is_name(part, words.arg) for part in ast.walk(node))
 
 
 def _is_guarded(node: ast.expr, ctx: Context) -> bool:

@@ -170,7 +170,8 @@ def given_device(module: Module, call: ast.Call, scope: Scope) -> Iterator[ast.e
     if last not in ("to", "device", "set_default_device") and not call.keywords:
         return
     qualified = module.names.qualified(call.func, scope)
-    of_torch = qualified is not None and qualified.startswith("torch.")
+    # A scaler for `jax` is enabled, and fails then; one for `cuda` disables itself.
+    of_torch = qualified is not None and qualified.startswith("torch.") and last != "GradScaler"
     method = qualified is None and isinstance(call.func, ast.Attribute)
     if qualified in ("torch.device", "torch.set_default_device") or (method and last == "to"):
         yield from call.args[:1]

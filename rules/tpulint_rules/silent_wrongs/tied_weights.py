@@ -1,0 +1,92 @@
+"""Weights that two modules share.
+
+## What it does
+
+Flags `self.decoder.weight = self.encoder.weight` and the like in modules of programs that use a device.
+A module with an `_apply` of its own is left alone.
+
+## Why it matters on TPU
+
+`model.to("jax")` gives each module a parameter of its own: what was one weight is two from there on.
+Nothing says so.
+Each gets its part of the gradient, so that the model trains to something else; the losses of the first steps
+look right.
+`model.parameters()` holds one more, and a checkpoint's two entries differ.
+
+## Fix safety
+
+Unsafe: the module is given an `_apply`, through which `to`, `cuda`, `half` and the like go, that shares the
+weight again if it was shared before.
+Both modules must be there whenever the module is moved.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.context import Context
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.rule import Rule
+
+rule = Rule("TPU604", "weights that two modules share", module=__name__, fix=Applicability.UNSAFE)
+
+_PARAMETERS = frozenset({"weight", "bias"})
+
+
+def _is_tie(node: ast.AST | None) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Attribute() as target], value=ast.Attribute() as value):
+            return all(side.attr in _PARAMETERS and _is_part_of_self(side) for side in (target, value))
+    return False
+
+
+def _is_part_of_self(node: ast.Attribute) -> bool:
+    """Whether it is an attribute of a part of `self`, such as `self.layers[0].weight`."""
+    inner = node.value
+    depth = 0
+    while isinstance(inner, ast.Attribute | ast.Subscript):
+        inner, depth = inner.value, depth + 1
+    return depth > 0 and isinstance(inner, ast.Name) and inner.id == "self"
+
+
+@rule.on(ast.Attribute, named=_PARAMETERS)
+def tied(target: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(target.ctx, ast.Store) or not _is_tie(ctx.parent(target)):
+        return
+    function = ctx.scope.function
+    owner = function.parent if function is not None else None
+    if owner is None or not isinstance(owner.node, ast.ClassDef) or not ctx.serves_device:
+        return
+    if not ctx.module.project.is_module_class(f"{ctx.module.name}.{owner.qualname}"):
+        return
+    if "_apply" in owner.bindings:
+        return
+    message = f'`{ctx.text(target)}` is a weight of its own after `.to("jax")`, silently'
+    yield ctx.finding(target, message, _shared_again(owner.node, ctx))
+
+
+def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
+    """The class with an `_apply` behind its last statement, the same for each of its ties."""
+    found = [node for node in ast.walk(owner) if isinstance(node, ast.Assign) and _is_tie(node)]
+    found.sort(key=lambda node: node.lineno)
+    ties = list(dict.fromkeys((ctx.text(node.targets[0]), ctx.text(node.value)) for node in found))
+    names = ["is_tied"] if len(ties) == 1 else [f"is_tied_{number}" for number in range(1, len(ties) + 1)]
+    before = [f"{name} = {one} is {other}" for name, (one, other) in zip(names, ties, strict=True)]
+    after = [
+        line
+        for name, (one, other) in zip(names, ties, strict=True)
+        for line in (f"if {name}:", f"    {one} = {other}")
+    ]
+    source, last = ctx.module.source, owner.body[-1]
+    margin = source.text[source.line_starts[last.lineno - 1] : ctx.span(last).start]
+    first = last.decorator_list[0] if isinstance(last, ast.FunctionDef) and last.decorator_list else last
+    indent = margin if not margin.strip() else " " * first.col_offset
+    lines = ["", "def _apply(self, *args, **kwargs):"]
+    lines += [f"    {line}" for line in (*before, "super()._apply(*args, **kwargs)", *after, "return self")]
+    text = "".join(f"{source.newline}{indent}{line}" if line else source.newline for line in lines)
+    end = source.text.find(source.newline, ctx.span(last).end)  # behind a comment
+    edit = ctx.insert(end if end >= 0 else len(source.text), text)
+    return ctx.fix(
+        "keep the weight shared when the module is moved", edit, applicability=Applicability.UNSAFE
+    )

@@ -222,6 +222,16 @@ class Context:
         """Whether what a node raises for want of CUDA is caught right there."""
         return caught(self.module, node, self.scope)
 
+    def options(self, key: ast.expr, names: Collection[str]) -> dict[str, ast.expr]:
+        """The values of a literal dictionary by its keys, where a key is given and all are such names."""
+        outer = self.parent(key)
+        if not isinstance(outer, ast.Dict):
+            return {}
+        keys = [one.value if isinstance(one, ast.Constant) else None for one in outer.keys]
+        if not all(isinstance(one, str) and one in names for one in keys):
+            return {}
+        return {str(one): value for one, value in zip(keys, outer.values, strict=True)}
+
     # places
 
     def parent(self, node: ast.AST) -> ast.AST | None:

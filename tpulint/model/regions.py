@@ -76,6 +76,7 @@ def carriers(
     They stand in the same function, or, for attributes of `self`, in another method; `taken` belong to other
     regions.
     """
+    inside = {id(node) for statement in taken for node in ast.walk(statement)}
     method = method_around(scope)
     places = [scope.function or module.index.module]
     if method is not None and method.owner is not None:
@@ -84,7 +85,7 @@ def carriers(
         wanted = {name for name in inputs if function is places[0] or name.startswith("self.")}
         body = getattr(function.node, "body", [])
         for statement in statements_of(body) if wanted and isinstance(body, list) else ():
-            if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement in taken:
+            if not isinstance(statement, ast.Assign | ast.AnnAssign) or id(statement) in inside:
                 continue
             written = effects([statement]).writes
             given = {

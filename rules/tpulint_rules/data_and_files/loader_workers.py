@@ -46,6 +46,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
+from tpulint.knowledge.training import LOADER_OPTIONS
 from tpulint.model.kinds import Static
 from tpulint.rule import Context, Rule
 
@@ -56,6 +57,8 @@ _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloade
 _OF_WORKERS = frozenset(
     {"num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout"}
 )
+#: What the options are then, where they are kept in a dictionary.
+_WITHOUT = {"num_workers": "0", "persistent_workers": "False", "prefetch_factor": "None", "timeout": "0"}
 _COUNTS = frozenset({"os.cpu_count", "os.process_cpu_count", "multiprocessing.cpu_count"})
 
 
@@ -71,6 +74,17 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         ctx.without_keywords(call, _OF_WORKERS),
         applicability=Applicability.UNSAFE,
     )
+    yield ctx.finding(workers, "workers of a loader hang or raise within the torchax environment", fix)
+
+
+@rule.on(ast.Constant, where=lambda node: node.value == "num_workers")
+def option(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
+    options = ctx.options(node, LOADER_OPTIONS)
+    workers = options.get("num_workers")
+    if workers is None or not ctx.serves_device or not _is_some(workers, ctx):
+        return
+    edits = [ctx.replace(options[name], none) for name, none in _WITHOUT.items() if name in options]
+    fix = ctx.fix("leave out the workers", *edits, applicability=Applicability.UNSAFE)
     yield ctx.finding(workers, "workers of a loader hang or raise within the torchax environment", fix)
 
 

@@ -1,0 +1,63 @@
+"""Pictures saved or put in a grid from device tensors.
+
+## What it does
+
+Flags `torchvision.utils.save_image` and `make_grid` in programs that use a device, where what they are given
+is not known to be on the host.
+
+## Why it matters on TPU
+
+Both write into a view of a new tensor, which torchax cannot: `AttributeError: 'View' object has no attribute
+'_elem'`.
+
+## Fix safety
+
+Unsafe: the pictures are copied to the host first, which waits for them; the grid is then a host tensor.
+A list of tensors is left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding
+from tpulint.model.kinds import Several, Tensor, Unknown
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU708",
+    "pictures saved or put in a grid from device tensors",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+)
+
+_FUNCTIONS = frozenset({"torchvision.utils.save_image", "torchvision.utils.make_grid"})
+
+
+@rule.on(ast.Call, named={"save_image", "make_grid"})
+def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in _FUNCTIONS or not call.args or not ctx.serves_device:
+        return
+    pictures = call.args[0]
+    kind = ctx.kind(pictures)
+    if not isinstance(kind, Tensor | Unknown) or isinstance(kind, Several) or _is_host(pictures, kind):
+        return
+    if isinstance(pictures, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
+        return
+    message = f"`{name.rpartition('.')[2]}` raises for device tensors"
+    edit = ctx.replace(pictures, f"{ctx.operand(pictures)}.cpu()")
+    yield ctx.finding(
+        pictures, message, ctx.fix("copy it to the host", edit, applicability=Applicability.UNSAFE)
+    )
+
+
+def _is_host(node: ast.expr, kind: object) -> bool:
+    if isinstance(kind, Tensor) and kind.is_host:
+        return True
+    while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Attribute) and node.attr == "cpu":
+            return True
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return False

@@ -222,15 +222,15 @@ class Context:
         """Whether what a node raises for want of CUDA is caught right there."""
         return caught(self.module, node, self.scope)
 
-    def options(self, key: ast.expr, names: Collection[str]) -> dict[str, ast.expr]:
-        """The values of a literal dictionary by its keys, where a key is given and all are such names."""
+    def options(self, key: ast.expr, callee: str) -> dict[str, ast.expr]:
+        """What the dictionary holds that a key stands in, by keys, where the file unpacks one for a callee."""
         outer = self.parent(key)
-        if not isinstance(outer, ast.Dict):
+        if not isinstance(outer, ast.Dict) or key not in outer.keys:
             return {}
-        keys = [one.value if isinstance(one, ast.Constant) else None for one in outer.keys]
-        if not all(isinstance(one, str) and one in names for one in keys):
+        if not any(word.arg is None for call, _ in self.calls(callee) for word in call.keywords):
             return {}
-        return {str(one): value for one, value in zip(keys, outer.values, strict=True)}
+        named = zip(outer.keys, outer.values, strict=True)
+        return {str(one.value): value for one, value in named if isinstance(one, ast.Constant)}
 
     # places
 

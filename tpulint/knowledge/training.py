@@ -53,19 +53,3 @@ MODULE_UPKEEP = frozenset(
 
 #: The decorator of the companion file with which JAX differentiates a function; see `backward-on-torchax`.
 DIFFERENTIABLE = "torchax_training.differentiable"
-
-#: Keyword arguments of `torch.utils.data.DataLoader`.
-LOADER_OPTIONS = frozenset(
-    {
-        *("batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory"),
-        *(
-            "drop_last",
-            "timeout",
-            "worker_init_fn",
-            "multiprocessing_context",
-            "generator",
-            "prefetch_factor",
-        ),
-        *("persistent_workers", "pin_memory_device", "in_order", "dataset"),
-    }
-)

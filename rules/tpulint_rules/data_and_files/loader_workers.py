@@ -46,7 +46,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.knowledge.training import LOADER_OPTIONS
 from tpulint.model.kinds import Static
 from tpulint.rule import Context, Rule
 
@@ -79,7 +78,7 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Constant, where=lambda node: node.value == "num_workers")
 def option(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
-    options = ctx.options(node, LOADER_OPTIONS)
+    options = ctx.options(node, "DataLoader")
     workers = options.get("num_workers")
     if workers is None or not ctx.serves_device or not _is_some(workers, ctx):
         return

@@ -55,11 +55,8 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Constant, where=lambda node: node.value == "pin_memory")
 def in_mapping(key: ast.Constant, ctx: Context) -> Iterator[Finding]:
-    outer = ctx.parent(key)
-    if not isinstance(outer, ast.Dict) or key not in outer.keys:
-        return
-    value = outer.values[outer.keys.index(key)]
-    if not _pins(value, ctx) or not _loader_unpacks(ctx):
+    value = ctx.options(key, "DataLoader").get("pin_memory")
+    if value is None or not _pins(value, ctx):
         return
     edit = ctx.replace(value, "False")
     fix = ctx.fix("turn pinning off", edit, applicability=Applicability.UNSAFE)
@@ -71,11 +68,3 @@ def _pins(value: ast.expr, ctx: Context) -> bool:
     if isinstance(value, ast.Constant):
         return value.value is True
     return is_served_flag(ctx.module, value, ctx.scope)
-
-
-def _loader_unpacks(ctx: Context) -> bool:
-    """Whether a loader of the file is given a mapping of arguments."""
-    return any(
-        place.qualified_name(call.func) in _LOADERS and any(word.arg is None for word in call.keywords)
-        for call, place in ctx.calls("DataLoader")
-    )

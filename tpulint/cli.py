@@ -124,6 +124,7 @@ _INPUT = _all(
         help="What counts as traced: what is jitted by name; also what modules do in forward; also functions"
         " of packages that take tensors.  [default: interface]",
     ),
+    click.option("--keep-gpu", is_flag=True, help="Keep what is fixed running on CUDA, where there is any."),
     click.option("--config", type=click.Path(path_type=Path), help="Read settings from this pyproject.toml."),
     click.option("--isolated", is_flag=True, help="Read no pyproject.toml."),
     click.option("--stdin-filename", metavar="PATH", help="What to call the text of standard input, `-`."),

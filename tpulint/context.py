@@ -295,6 +295,12 @@ class Context:
         mark = "'" if self.text(like).rstrip().endswith("'") else '"'
         return f"{mark}{value}{mark}"
 
+    @property
+    def device(self) -> str:
+        """The device as a text, where a fix writes it: torchax's, with CUDA's if that is kept."""
+        kept = self.module.project.keeps_gpu
+        return '"cuda" if torch.cuda.is_available() else "jax"' if kept else '"jax"'
+
     def is_bound(self, name: str) -> bool:
         """Whether a name means anything at this place."""
         return self.module.names.lookup(name, self.scope) is not None

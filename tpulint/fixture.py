@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tpulint.settings import Settings, load
+
 SINGLE = "before.py"
 """How the file of a single-file case is called in `Case.before` and in `Case.after`."""
 
@@ -38,6 +40,12 @@ class Case:
             for path in sorted(self.folder.rglob("*"))
             if path.is_file() and path.suffix not in {".py", ".pyc"}
         )
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the case's own pyproject.toml, or those by default."""
+        config = self.folder / "pyproject.toml"
+        return load(self.folder, config) if config.is_file() else Settings(root=self.folder)
 
 
 @dataclass(frozen=True, slots=True, order=True)

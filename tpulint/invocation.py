@@ -44,6 +44,7 @@ def asked_for(
     extend_exclude: tuple[str, ...] = (),
     force_exclude: bool = False,
     traced: str | None = None,
+    keep_gpu: bool = False,
 ) -> Given:
     """The settings of the project that the paths lie in, overlaid by the options, and what to work on."""
     if config is not None and isolated:
@@ -65,6 +66,7 @@ def asked_for(
         extend_exclude=file.extend_exclude + globs("--extend-exclude", extend_exclude),
         force_exclude=force_exclude or file.force_exclude,
         traced=traced or file.traced,
+        keep_gpu=keep_gpu or file.keep_gpu,
         command_line=Selectors(
             select=_commas(select) if select else None,
             ignore=_commas(ignore),

@@ -68,7 +68,8 @@ class Selectors:
 class Settings:
     """Everything that a run is told from outside.
 
-    `root` is what patterns are relative to, `traced` one of `CERTAINTIES`.
+    `root` is what patterns are relative to, `traced` one of `CERTAINTIES`, `keep_gpu` whether fixed programs
+    still run on CUDA.
     """
 
     root: Path = field(default_factory=Path.cwd)
@@ -82,6 +83,7 @@ class Settings:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     trace_roots: tuple[str, ...] = ()
     traced: str = "interface"
+    keep_gpu: bool = False
     cache_dir: Path | None = None
     command_line: Selectors = Selectors()
 
@@ -293,6 +295,7 @@ _KEYS: Mapping[str, Callable[[object, str], Any]] = {
     "per-file-ignores": _per_file,
     "trace-roots": _strings,
     "traced": _certainty,
+    "keep-gpu": _boolean,
     "cache-dir": _string,
 }
 

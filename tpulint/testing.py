@@ -15,7 +15,6 @@ from tpulint.engine.fix import Change, fix_units
 from tpulint.engine.run import analyse_units, as_units
 from tpulint.finding import FileError, Finding
 from tpulint.fixture import Case, Want, strip_wants, wants
-from tpulint.settings import Settings
 
 
 def _units(case: Case, files: Mapping[str, str]) -> dict[str, Unit]:
@@ -29,7 +28,7 @@ def findings(case: Case) -> list[Finding]:
     Raises:
         AssertionError: when a file cannot be analysed.
     """
-    found = analyse_units(_units(case, case.before), Settings(root=case.folder), jobs=1)
+    found = analyse_units(_units(case, case.before), case.settings, jobs=1)
     _none(found.errors)
     return found.findings
 
@@ -74,7 +73,7 @@ def companions(case: Case) -> dict[str, str]:
 
 def _changes(case: Case, *, unsafe: bool) -> list[Change]:
     units = _units(case, {relative: strip_wants(text) for relative, text in case.before.items()})
-    result = fix_units(units, Settings(root=case.folder), jobs=1, cache=MemoryCache(), unsafe=unsafe)
+    result = fix_units(units, case.settings, jobs=1, cache=MemoryCache(), unsafe=unsafe)
     _none(result.errors)
     return result.changes
 

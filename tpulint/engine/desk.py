@@ -10,13 +10,14 @@ import ast
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpulint.finding import FileError, Finding, Span
 from tpulint.model.facts import ModuleFacts
 from tpulint.model.module import Module, Place
 from tpulint.model.project import ProjectFacts
 from tpulint.model.scopes import Scope
+from tpulint.model.two_way import apart, two_way
 from tpulint.registry import SYNTAX_ERROR, rules
 from tpulint.rule import Context, Handler, Rule
 from tpulint.source import Source, SourceError
@@ -116,18 +117,26 @@ def _findings(module: Module) -> tuple[Finding, ...]:
     found = everything_found(module)
     suppressions = module.source.suppressions
     kept = (finding for finding in found if not suppressions or not suppressed(finding, suppressions))
+    if module.project.keeps_gpu:
+        kept = (replace(finding, fix=two_way(module, finding)) for finding in kept)
     return tuple(sorted(kept, key=lambda finding: finding.sort_key))
 
 
 def everything_found(module: Module) -> dict[Finding, None]:
-    """What all rules find in a file, whether a comment suppresses it or not."""
+    """What all rules find in a file, whether a comment suppresses it or not.
+
+    Code for CUDA that has code for torchax beside it concerns none of them.
+    """
     found: dict[Finding, None] = {}
     for rule in rules():
         for handler in rule.handlers:
             for node, scope in candidates(module, handler):
                 if not handler.traced or module.trace_path(scope) is not None:
                     found.update(dict.fromkeys(asked(rule, handler, node, scope, module)))
-    return found
+    spared = list(apart(module)) if found else []
+    return {
+        f: None for f in found if not any(s.start <= f.span.start and f.span.end <= s.end for s in spared)
+    }
 
 
 def candidates(module: Module, handler: Handler) -> Iterator[tuple[ast.AST, Scope]]:

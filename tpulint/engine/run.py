@@ -151,7 +151,9 @@ def _summaries(units: Mapping[str, Unit], desks: _Desks, store: Cache, tool: str
 def _linked(summaries: Mapping[str, Summary], settings: Settings) -> ProjectFacts:
     facts = (summaries[path].facts for path in sorted(summaries))
     modules = (module for module in facts if module is not None)
-    return link(modules, settings.trace_roots, Certainty[settings.traced.upper()])
+    project = link(modules, settings.trace_roots, Certainty[settings.traced.upper()])
+    project.keeps_gpu = settings.keep_gpu
+    return project
 
 
 class _Desks:

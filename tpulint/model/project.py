@@ -60,6 +60,8 @@ class ProjectFacts:
             for name, facts in self.modules.items()
         }
         self.reach: dict[str, Step] = {}
+        #: Whether fixes leave CUDA what it has.
+        self.keeps_gpu = False
         self._resolved: dict[str, str] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
         self._heirs: dict[str, list[str]] = {}

@@ -13,9 +13,9 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
 
     That is the facts of the modules that it sees through imports, the chains that reach its functions,
     whether it is imported itself, from which package, and by a program that uses a device, computes gradients
-    or reads configurations, and what becomes of the devices that it hands on. Modules that import each other
-    share what they see, so each group of them is digested once, from its own facts and the digests of the
-    groups that it imports: linear in the project.
+    or reads configurations, what becomes of the devices that it hands on, and whether fixes keep CUDA.
+    Modules that import each other share what they see, so each group of them is digested once, from its own
+    facts and the digests of the groups that it imports: linear in the project.
     """
     seen: dict[str, bytes] = {}
     for group in components(project.imports):
@@ -33,7 +33,7 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
         name: _digest(
             digest,
             bytes([name in imported, project.is_served(name), project.is_trained(name)]),
-            bytes([project.is_differentiated(name), project.is_configured(name)]),
+            bytes([project.is_differentiated(name), project.is_configured(name), project.keeps_gpu]),
             project.package(name).encode(),
             project.devices.digest(project.modules[name].handed).encode(),
             *map(str.encode, sorted(chains.get(name, ()))),

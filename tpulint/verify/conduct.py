@@ -199,6 +199,12 @@ class _Conduct:
             ended = launch.on_torchax(folder, main)
             outcome = program.outcome(ended, reference, recipe, notes)
             rows.judge("eager", side, claim, outcome, time.monotonic() - start, notes)
+        if fixed is not None and case.settings.keep_gpu:
+            start, notes = time.monotonic(), set[str]()
+            outcome = program.outcome(launch.reference(fixed, main), reference, recipe, notes)
+            # All of it runs where CUDA is emulated, and nothing on torchax.
+            state = State.VERIFIED if outcome.word is Word.HOST else State.FAILED
+            rows.add("reference", "fixed", "host", outcome, state, time.monotonic() - start, notes)
         return rows.done()
 
 

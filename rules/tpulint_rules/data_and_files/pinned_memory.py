@@ -33,6 +33,7 @@ rule = Rule("TPU703", "pinned host memory", module=__name__, fix=Applicability.S
 
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 _KEYWORDS = frozenset({"pin_memory", "pin_memory_device"})
+_WITH_CUDA = "torch.cuda.is_available()"
 _RAISES = "raises once torchax is imported; there is nothing to pin for a TPU"
 
 
@@ -49,7 +50,10 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     word = next((keyword for keyword in call.keywords if keyword.arg == "pin_memory"), None)
     if word is None or ctx.qualified_name(call.func) not in _LOADERS or not _pins(word.value, ctx):
         return
-    fix = ctx.fix("remove the pinning", ctx.without_keywords(call, _KEYWORDS))
+    if ctx.module.project.keeps_gpu:
+        fix = ctx.fix("leave it to where there is CUDA", ctx.replace(word.value, _WITH_CUDA))
+    else:
+        fix = ctx.fix("remove the pinning", ctx.without_keywords(call, _KEYWORDS))
     yield ctx.finding(word.value, f"`pin_memory={ctx.text(word.value)}` {_RAISES}", fix)
 
 
@@ -58,7 +62,7 @@ def in_mapping(key: ast.Constant, ctx: Context) -> Iterator[Finding]:
     value = ctx.options(key, "DataLoader").get("pin_memory")
     if value is None or not _pins(value, ctx):
         return
-    edit = ctx.replace(value, "False")
+    edit = ctx.replace(value, _WITH_CUDA if ctx.module.project.keeps_gpu else "False")
     fix = ctx.fix("turn pinning off", edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(value, f"`pin_memory` {_RAISES}", fix)
 

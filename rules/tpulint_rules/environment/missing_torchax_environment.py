@@ -20,6 +20,7 @@ Unsafe: `import torchax` and `torchax.enable_globally()` are put behind the impo
 They must come after `import torchvision`, whose import fails inside the environment.
 Importing torchax changes some of torch at once: `torch.compile`, `DataParallel` and
 `DataLoader(pin_memory=True)` stop working.
+With `--keep-gpu` both stand where there is no CUDA.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
+from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.model.device_edges import given_device
 from tpulint.model.imports import end_of_imports
+from tpulint.model.two_way import guarded_import
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -63,8 +65,10 @@ def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
         return None
     index = ctx.module.index
     calls = [call for call, scope in index.nodes[ast.Call] if scope is index.module]
-    moves = (call for call in calls if isinstance(call, ast.Call) and _moves(call, ctx))
-    return min(moves, key=lambda call: (call.lineno, call.col_offset), default=None)
+    moves = [call for call in calls if isinstance(call, ast.Call) and _moves(call, ctx)]
+    kept = ctx.module.project.keeps_gpu  # code for CUDA alone is then not reported
+    order = {id(call): (kept and ctx.only_with_cuda(call), call.lineno, call.col_offset) for call in moves}
+    return min(moves, key=lambda call: order[id(call)], default=None)
 
 
 def _moves(call: ast.Call, ctx: Context) -> bool:
@@ -81,6 +85,10 @@ def _moves(call: ast.Call, ctx: Context) -> bool:
 
 
 def _enable(ctx: Context) -> Fix | None:
+    title = "enter it with `torchax.enable_globally()`"
+    if ctx.module.project.keeps_gpu:
+        edits = _where_no_cuda(ctx)
+        return ctx.fix(title, *edits, applicability=Applicability.UNSAFE) if edits is not None else None
     imports = ctx.imports("import torchax")
     if imports is None:
         return None
@@ -90,5 +98,14 @@ def _enable(ctx: Context) -> Fix | None:
     for edit in together:
         call = ctx.insert(call.span.start, edit.content + call.content)
     apart = [edit for edit in imports if edit not in together]
-    title = "enter it with `torchax.enable_globally()`"
     return ctx.fix(title, *apart, call, applicability=Applicability.UNSAFE)
+
+
+def _where_no_cuda(ctx: Context) -> tuple[Edit, ...] | None:
+    imports = ctx.imports("import torch")
+    if imports is None:
+        return None
+    if imports:
+        return imports  # it is asked for CUDA, with the next round
+    needed = "" if ctx.is_bound("torchax") else "import torchax\n"
+    return (guarded_import(ctx.module, f"{needed}torchax.enable_globally()\n"),)

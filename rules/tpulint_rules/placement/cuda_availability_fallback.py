@@ -5,8 +5,8 @@
 Flags `torch.cuda.is_available()`, `device.type == "cuda"`, `"cuda" in str(device)` and `tensor.is_cuda`, and
 such questions to a name that is given to torch as a device somewhere: `args.device == "cuda"`,
 `config["device"].startswith("cuda")`.
-A condition in front of functions of `torch.cuda` and the like is left alone, and one that chooses between
-the `nccl` and `gloo` backends: without CUDA, false is the right answer.
+A condition in front of functions of `torch.cuda` and the like is left alone, one that chooses between the
+`nccl` and `gloo` backends, and an answer to `pin_memory`: without CUDA, false is the right answer.
 
 ## Why it matters on TPU
 
@@ -77,6 +77,8 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         if choice is not None:
             yield ctx.finding(call, message, choice)
             return
+    if _says_whether_to_pin(call, outer):
+        return
     if _stops_program(outer, negated=negated):
         message = "`torch.cuda.is_available()` is false on a TPU host, so this check stops the program"
     elif _guards_cuda_only(call, ctx):
@@ -102,6 +104,14 @@ def _chosen(
     if imports is None:
         return None
     return ctx.fix(f"use the torchax device, `{device}`", edit, *imports, applicability=applicability)
+
+
+def _says_whether_to_pin(call: ast.expr, outer: ast.AST | None) -> bool:
+    """Whether the answer is that to `pin_memory`: false is right, as there is nothing to pin for a TPU."""
+    if isinstance(outer, ast.Dict) and call in outer.values:
+        key = outer.keys[outer.values.index(call)]
+        return isinstance(key, ast.Constant) and key.value == "pin_memory"
+    return isinstance(outer, ast.keyword) and outer.arg == "pin_memory"
 
 
 def _chooses_backend(choice: ast.IfExp) -> bool:

@@ -97,7 +97,7 @@ def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
             case ast.Call(func=ast.Attribute(value=receiver, attr="type"), args=[given], keywords=[]) if (
                 is_name(given, target.id)
             ):
-                text = f'{ctx.operand(receiver)}.to("jax", {dtype})'
+                text = f"{ctx.operand(receiver)}.to({ctx.device}, {dtype})"
                 edits.append(ctx.at(scope).replace(call, text))
             case ast.Call(func=func) if is_name(func, target.id):
                 called = True
@@ -106,9 +106,9 @@ def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
         found += 1
     if found != sum(1 for _ in ctx.loads(target.id)):
         return None
-    made = f'lambda *data: torch.{node.attr}(*data).to("jax")' if called else dtype
+    made = f"lambda *data: torch.{node.attr}(*data).to({ctx.device})" if called else dtype
     edits.append(ctx.replace(value, made))
-    title = f"keep `{made}`"
+    title = "keep the dtype" if not called else "keep a function that makes the tensor"
     return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 
 

@@ -21,6 +21,13 @@ They must come after `import torchvision`, whose import fails inside the environ
 Importing torchax changes some of torch at once: `torch.compile`, `DataParallel` and
 `DataLoader(pin_memory=True)` stop working.
 With `--keep-gpu` both stand where there is no CUDA.
+
+The fix writes these two lines alone.
+A program that uses torchax ends by itself, without `os._exit`.
+Compiled programs are kept from run to run with the environment variable `JAX_COMPILATION_CACHE_DIR`.
+Two warnings that do no harm come once each, and `warnings.filterwarnings("ignore", message=...)` silences
+them: `The given NumPy array is not writable`, where a tensor comes back to the host, and `Explicitly requested
+dtype int64 ... will be truncated to dtype int32`.
 """
 
 from __future__ import annotations

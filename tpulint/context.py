@@ -223,7 +223,7 @@ class Context:
         return caught(self.module, node, self.scope)
 
     def options(self, key: ast.expr, callee: str) -> dict[str, ast.expr]:
-        """What the dictionary holds that a key stands in, by keys, where the file unpacks one for a callee."""
+        """What the dictionary that a key stands in holds, by keys, where a callee is given one unpacked."""
         outer = self.parent(key)
         if not isinstance(outer, ast.Dict) or key not in outer.keys:
             return {}

@@ -26,8 +26,8 @@ The fix writes these two lines alone.
 A program that uses torchax ends by itself, without `os._exit`.
 Compiled programs are kept from run to run with the environment variable `JAX_COMPILATION_CACHE_DIR`.
 Two warnings that do no harm come once each, and `warnings.filterwarnings("ignore", message=...)` silences
-them: `The given NumPy array is not writable`, where a tensor comes back to the host, and `Explicitly requested
-dtype int64 ... will be truncated to dtype int32`.
+them: `The given NumPy array is not writable`, where a tensor comes back to the host, and `Explicitly
+requested dtype int64 ... will be truncated to dtype int32`.
 """
 
 from __future__ import annotations

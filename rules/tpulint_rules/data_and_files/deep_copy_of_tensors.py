@@ -113,6 +113,9 @@ def _is_device(place: ast.expr, ctx: Context) -> bool:
     name = kind.type if isinstance(kind, Device) else kind.value if isinstance(kind, Static) else None
     if isinstance(name, str) and name:
         return name.partition(":")[0] in ("cuda", "jax")
+    if isinstance(kind, Unknown):
+        # A module moves to a device, unless the name says otherwise, which only keeps the rule silent.
+        return not any(word in ctx.text(place).lower() for word in ("type", "float", "half", "precision"))
     chosen = ctx.assigned_values(place) if isinstance(place, ast.Name) else ()
     return isinstance(kind, Device) or any(is_device_choice(ctx.module, it, ctx.scope) for it in chosen)
 

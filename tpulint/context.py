@@ -222,12 +222,18 @@ class Context:
         """Whether what a node raises for want of CUDA is caught right there."""
         return caught(self.module, node, self.scope)
 
-    def options(self, key: ast.expr, callee: str) -> dict[str, ast.expr]:
-        """What the dictionary that a key stands in holds, by keys, where a callee is given one unpacked."""
-        outer = self.parent(key)
-        if not isinstance(outer, ast.Dict) or key not in outer.keys:
-            return {}
+    def options(self, node: ast.expr, callee: str) -> dict[str, ast.expr]:
+        """What a dictionary holds, by keys, where the file unpacks one for a callee.
+
+        The node is one of the keys, or the call of `dict`.
+        """
         if not any(word.arg is None for call, _ in self.calls(callee) for word in call.keywords):
+            return {}
+        if isinstance(node, ast.Call):
+            is_dict = self.qualified_name(node.func) == "builtins.dict"
+            return {word.arg: word.value for word in node.keywords if word.arg} if is_dict else {}
+        outer = self.parent(node)
+        if not isinstance(outer, ast.Dict) or node not in outer.keys:
             return {}
         named = zip(outer.keys, outer.values, strict=True)
         return {str(one.value): value for one, value in named if isinstance(one, ast.Constant)}

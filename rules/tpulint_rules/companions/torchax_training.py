@@ -211,6 +211,8 @@ def compiled(optimizer):
         which = tuple(id(p) for p in parameters)
         if closure is not None or not _computes_on_torchax(parameters):
             return plain(closure)
+        for group in self.param_groups:  # CUDA's kernels for many tensors at once are not here
+            group.update({name: False for name in ("foreach", "fused") if group.get(name)})
         if which not in started:  # the first step makes the state
             started.add(which)
             return plain()

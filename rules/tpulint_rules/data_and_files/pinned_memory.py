@@ -3,7 +3,8 @@
 ## What it does
 
 Flags `tensor.pin_memory()` and `DataLoader(..., pin_memory=True)`, also with a flag that may be true on a TPU
-host, and the key in a mapping, `{"pin_memory": True}`, in a file where a loader unpacks one.
+host, and the key in a mapping, `{"pin_memory": True}` or `dict(pin_memory=True)`, in a file where a loader
+unpacks one.
 A `pin_memory` that depends on something else, such as `torch.cuda.is_available()`, is left alone.
 
 ## Why it matters on TPU
@@ -59,12 +60,20 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Constant, where=lambda node: node.value == "pin_memory")
 def in_mapping(key: ast.Constant, ctx: Context) -> Iterator[Finding]:
-    value = ctx.options(key, "DataLoader").get("pin_memory")
-    if value is None or not _pins(value, ctx):
-        return
-    edit = ctx.replace(value, _WITH_CUDA if ctx.module.project.keeps_gpu else "False")
-    fix = ctx.fix("turn pinning off", edit, applicability=Applicability.UNSAFE)
-    yield ctx.finding(value, f"`pin_memory` {_RAISES}", fix)
+    yield from _turned_off(key, ctx)
+
+
+@rule.on(ast.Call, named={"dict"})
+def in_dict(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    yield from _turned_off(call, ctx)
+
+
+def _turned_off(node: ast.expr, ctx: Context) -> Iterator[Finding]:
+    value = ctx.options(node, "DataLoader").get("pin_memory")
+    if value is not None and _pins(value, ctx):
+        edit = ctx.replace(value, _WITH_CUDA if ctx.module.project.keeps_gpu else "False")
+        fix = ctx.fix("turn pinning off", edit, applicability=Applicability.UNSAFE)
+        yield ctx.finding(value, f"`pin_memory` {_RAISES}", fix)
 
 
 def _pins(value: ast.expr, ctx: Context) -> bool:

@@ -37,7 +37,8 @@ def _permutation(*args, device=None, **kwargs):
         return _randperm(*args, **kwargs)
 
 
-torch.randperm = _permutation  # a `DataLoader` shuffles with it
+# A `DataLoader` shuffles with it, and `random_split` has it under a name of its own.
+torch.randperm = torch.utils.data.dataset.randperm = _permutation
 
 
 class differentiable:

@@ -3,7 +3,7 @@
 ## What it does
 
 Flags a tensor or a list as an index of a basic slice, as in `x[:, 0][index]`, and `type_as(slice)` and
-`copy_(slice)`, in code that tracing reaches.
+`copy_(slice)`, in code that tracing reaches, and `x[0].tolist()` elsewhere.
 A slice is followed through names; what arithmetic or `clone()` makes of it is a tensor again.
 
 ## Why it matters on TPU
@@ -11,11 +11,12 @@ A slice is followed through names; what arithmetic or `clone()` makes of it is a
 A basic slice is an object of its own on torchax, and some operations do not know it, with or without jit:
 `AttributeError: 'View' object has no attribute '_elem'`, and for an assignment `IndexError: only integers,
 slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are valid indices`.
+To a list it does not go either: `RuntimeError: .tolist() is not supported for tensor subclasses, got View`.
 
 ## Fix safety
 
-Safe: `x[:, 0].clone()[index]` reads the same; an assignment to `x[0][index]` is one to `x[0, index]`;
-`type_as(v)` is `.to(v.dtype)`; `z.copy_(v)` is `z[...] = v`.
+Safe: `x[:, 0].clone()[index]` and `x[0].clone().tolist()` read the same; an assignment to `x[0][index]` is
+one to `x[0, index]`; `type_as(v)` is `.to(v.dtype)`; `z.copy_(v)` is `z[...] = v`.
 
 ## Without a fix
 
@@ -75,6 +76,16 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     else:
         fix = ctx.fix("use `.to()` with the dtype", ctx.replace(call, f"{whole}.to({other}.dtype)"))
     yield ctx.finding(call, f"`{name}` of a slice, `{other}`, raises an error on torchax", fix)
+
+
+@rule.on(ast.Call, named={"tolist"})
+def listed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or ctx.trace_path is not None or not ctx.serves_device:
+        return
+    receiver = call.func.value
+    if is_slice(ctx.module, receiver, ctx.scope) and not ctx.only_with_cuda(call):
+        fix = ctx.fix("read a copy of the slice", ctx.insert(ctx.span(receiver).end, ".clone()"))
+        yield ctx.finding(call, f"`tolist` of a slice, `{ctx.text(receiver)}`, raises on torchax", fix)
 
 
 def _is_many(part: ast.expr, ctx: Context) -> bool:

@@ -204,6 +204,8 @@ class _NoGradStops(TorchFunctionMode):
 
 def compiled(optimizer):
     """The optimizer, with a `step` that JAX compiles; its `lr` may differ from step to step."""
+    for group in optimizer.param_groups:  # torchax lacks what these are made of
+        group.update({name: False for name in ("foreach", "fused") if name in group})
     plain = optimizer.step
     versions, started = {}, set()
 

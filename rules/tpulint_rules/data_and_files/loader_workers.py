@@ -90,7 +90,10 @@ def option(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
 def _is_some(workers: ast.expr, ctx: Context) -> bool:
     """Whether a number of workers is known to be more than none."""
     if isinstance(workers, ast.Call):
-        return ctx.qualified_name(workers.func) in _COUNTS
+        called = ctx.qualified_name(workers.func)
+        if called == "builtins.int" and len(workers.args) == 1:
+            return _is_some(workers.args[0], ctx)
+        return called in _COUNTS
     kind = ctx.kind(workers)
     if isinstance(workers, ast.Attribute) and not (isinstance(kind, Static) and kind.value is not ...):
         return _is_positive(_default(workers.attr, ctx))

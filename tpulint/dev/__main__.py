@@ -1,4 +1,4 @@
-"""`python -m tpulint.dev`: new-rule, probe-operators, render-docs and evidence."""
+"""`python -m tpulint.dev`: new-rule, probe-operators, program-times, render-docs and evidence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TextIO
 
 import click
 
-from tpulint.dev import evidence, new_rule, probe_operators, render_docs
+from tpulint.dev import evidence, new_rule, probe_operators, program_times, render_docs
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,6 +39,13 @@ def _probe_operators() -> None:
     """Write tpulint/knowledge/operators.py from what the installed torchax does with each operator."""
     for name in probe_operators.write():
         click.echo(f"gives something else on torchax: {name}")
+
+
+@dev.command("program-times")
+def _program_times() -> None:
+    """Print how long a step of each training program takes on plain CPU torch and, fixed, on torchax."""
+    for line in program_times.table(ROOT / "fixtures"):
+        click.echo(line)
 
 
 @dev.command("render-docs")

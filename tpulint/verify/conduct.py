@@ -108,7 +108,7 @@ class _Conduct:
 
     def _executed(self, case: Case, run: Path, folder: Path) -> tuple[Result, ...]:
         start = time.monotonic()
-        original = _laid_out(case, case.before, folder / "original")
+        original = laid_out(case, case.before, folder / "original")
         described = self.zygote.run(Job("describe", original, "", run), self.options.timeout)
         if (died := judge.death(described)) is not None:
             rows = _Rows(case)
@@ -134,7 +134,7 @@ class _Conduct:
             return rows.done()
         fixed = None
         if fixed_text != dict(case.before):
-            fixed = _laid_out(case, fixed_text, folder / "fixed")
+            fixed = laid_out(case, fixed_text, folder / "fixed")
         if recipe.program:
             return self._program(case, recipe, original, fixed)
         return self._function(case, run, recipe, original, fixed)
@@ -142,7 +142,7 @@ class _Conduct:
     def _function(
         self, case: Case, run: Path, recipe: Recipe, original: Path, fixed: Path | None
     ) -> tuple[Result, ...]:
-        rows, main = _Rows(case), _main_file(case, recipe)
+        rows, main = _Rows(case), main_file(case, recipe)
 
         def job(stage: Stage, folder: Path, tpu: str = "") -> Job:
             return Job(stage, folder, main, run, recipe, tpu)
@@ -182,7 +182,7 @@ class _Conduct:
         rows = _Rows(case)
         environment = {**self.platform.environment, **recipe.environment}
         launch = program.Launch(environment, self.options.timeout, recipe.arguments)
-        main = _main_file(case, recipe)
+        main = main_file(case, recipe)
         start = time.monotonic()
         reference = launch.reference(original, main)
         outcome = program.of_reference(reference, recipe)
@@ -273,7 +273,7 @@ class _Rows:
         self.add(stage, side, str(claim), outcome, state, seconds, notes)
 
 
-def _laid_out(case: Case, texts: Mapping[str, str], folder: Path) -> Path:
+def laid_out(case: Case, texts: Mapping[str, str], folder: Path) -> Path:
     """A folder with the code and the case's other files, as the code expects to find them."""
     folder.mkdir(parents=True)
     for path in case.data:
@@ -303,7 +303,7 @@ def _encoding(text: str) -> str:
         return "utf-8"
 
 
-def _main_file(case: Case, recipe: Recipe) -> str:
+def main_file(case: Case, recipe: Recipe) -> str:
     """The file that is imported or run: the only one, the one that run.py names, or main.py."""
     wanted = recipe.module and recipe.module.replace(".", "/") + ".py"
     for name in (wanted, SINGLE, "main.py", *sorted(case.before)):

@@ -1,0 +1,65 @@
+"""How long the steps of the training programs take: as they are on plain CPU torch, and fixed on torchax."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from tpulint.fixture import Case, cases
+from tpulint.testing import companions, fixed
+from tpulint.verify import recipe as recipes
+from tpulint.verify.conduct import laid_out, main_file
+from tpulint.verify.platform import choose
+from tpulint.verify.program import Ended, Launch
+from tpulint.verify.recipe import Recipe
+
+HEAD = (
+    "| program | steps | CPU torch, ms a step | torchax, s for the first two | torchax, ms a step | ratio |",
+    "| --- | --- | --- | --- | --- | --- |",
+)
+_TIMEOUT = 600.0
+
+
+def table(fixtures: Path) -> Iterator[str]:
+    """The rows of the table, each as soon as its program was run; one at a time, so that none waits."""
+    yield from HEAD
+    for case in cases(fixtures):
+        if case.rule == "programs" and case.run is not None:
+            recipe = recipes.read(recipes.execute(case.run))
+            if recipe.losses and not recipe.not_executed:
+                yield _row(case, recipe)
+
+
+def _row(case: Case, recipe: Recipe) -> str:
+    environment = {**choose("auto").environment, **recipe.environment}
+    launch, main = Launch(environment, _TIMEOUT, recipe.arguments), main_file(case, recipe)
+    with tempfile.TemporaryDirectory(prefix="tpulint-times-") as folder:
+        original = laid_out(case, case.before, Path(folder, "original"))
+        ported = laid_out(case, {**fixed(case), **companions(case)}, Path(folder, "fixed"))
+        plain, torchax = launch.reference(original, main), launch.on_torchax(ported, main)
+    if plain.status or torchax.status:
+        return f"| {case.name} | failed | | | | |"
+    _, slow = _seconds(plain)
+    start, fast = _seconds(torchax)
+    cells = (
+        f"{recipe.losses}",
+        f"{slow * 1e3:.1f}",
+        f"{start:.1f}",
+        f"{fast * 1e3:.1f}",
+        f"{fast / slow:.1f}",
+    )
+    return f"| {case.name} | {' | '.join(cells)} |"
+
+
+def _seconds(ended: Ended) -> tuple[float, float]:
+    """From the first call of a module to the third loss, and for a step in the second half.
+
+    JAX compiles the loss in the first step and the optimizer in the second; what is between the steps, such
+    as an evaluation, falls out with the median.
+    """
+    times = [loss.at for loss in ended.record.losses]
+    steps = [later - earlier for earlier, later in pairwise(times)]
+    return times[2] - ended.record.began, median(steps[len(steps) // 2 :])

@@ -182,16 +182,18 @@ class _Summary:
         return {id(scope.function or self.index.module) for scope in (*named, *called)}
 
     def _enters(self) -> bool:
-        # `torchax.default_env().prng_key` asks the environment, and does not enter it.
-        asked = {
-            id(node.value) for node, _ in self.index.nodes[ast.Attribute] if isinstance(node, ast.Attribute)
-        }
-        return any(
-            self.names.qualified(node.func, scope) in ENVIRONMENT_ENTRIES
+        entries = [
+            node
             for name in ("enable_globally", "default_env", "Environment")
             for node, scope in self.index.calls.get(name, ())
-            if isinstance(node, ast.Call) and id(node) not in asked
-        )
+            if isinstance(node, ast.Call) and self.names.qualified(node.func, scope) in ENVIRONMENT_ENTRIES
+        ]
+        if not entries:
+            return False
+        # `torchax.default_env().prng_key` asks the environment, and does not enter it.
+        attributes = (node for node, _ in self.index.nodes[ast.Attribute])
+        asked = {id(node.value) for node in attributes if isinstance(node, ast.Attribute)}
+        return any(id(node) not in asked for node in entries)
 
     def _trains(self) -> bool:
         zeroed = (scope.function for _, scope in self.index.calls.get("zero_grad", ()))

@@ -18,6 +18,9 @@ from tpulint.model.references import method_around
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, index, parameters
 from tpulint.source import Source
 
+#: Nodes that say how another one is meant, and that nobody asks the parent of.
+_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -261,7 +264,7 @@ class Module:
     # places
 
     def parent(self, node: ast.AST, scope: Scope) -> ast.AST | None:
-        """The node around a node of this scope."""
+        """The node around a node of this scope, or of any other of the file."""
         current: Scope | None = scope
         while current is not None:
             if current.kind in (ScopeKind.FUNCTION, ScopeKind.MODULE):
@@ -269,9 +272,17 @@ class Module:
                 if found is not None:
                     return found
             current = current.parent
-        return None
+        return self._all_parents.get(id(node)) if node is not self.source.tree else None
+
+    @cached_property
+    def _all_parents(self) -> dict[int, ast.AST]:
+        found: dict[int, ast.AST] = {}
+        for scope in (self.index.module, *self.index.functions):
+            found |= self._parents_in(scope)
+        return found
 
     def _parents_in(self, scope: Scope) -> dict[int, ast.AST]:
+        """The parents of the nodes of a scope, without what the functions in it do."""
         key = id(scope)
         parents = self._parents.get(key)
         if parents is None:
@@ -279,9 +290,16 @@ class Module:
             waiting: list[ast.AST] = [scope.node]
             while waiting:
                 outer = waiting.pop()
-                for value in vars(outer).values():
-                    for child in value if value.__class__ is list else (value,):
-                        if isinstance(child, ast.AST):
-                            parents[id(child)] = outer
-                            waiting.append(child)
+                fields = vars(outer)
+                if outer is not scope.node and isinstance(outer, FunctionNode):
+                    fields = {name: value for name, value in fields.items() if name != "body"}
+                for value in fields.values():
+                    if value.__class__ is list:
+                        for child in value:
+                            if isinstance(child, ast.AST):
+                                parents[id(child)] = outer
+                                waiting.append(child)
+                    elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
+                        parents[id(value)] = outer
+                        waiting.append(value)
         return parents

@@ -294,10 +294,9 @@ class ProjectFacts:
             return module.partition("#")[0]
         folder = os.path.basename(os.path.dirname(facts.path))
         if self._targets is None:
-            self._targets = {target for other in self.modules.values() for target in other.imports}
-        named = f"{folder}.{stem}"
-        is_meant = any(target == named or target.startswith(f"{named}.") for target in self._targets)
-        return package or (folder if is_meant else "")
+            targets = {target for other in self.modules.values() for target in other.imports}
+            self._targets = {".".join(target.split(".", 2)[:2]) for target in targets}
+        return package or (folder if f"{folder}.{stem}" in self._targets else "")
 
     def users(self, module: str) -> set[str]:
         """A module and all that import it, directly or not."""

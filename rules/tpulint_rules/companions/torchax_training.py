@@ -12,6 +12,7 @@ import contextlib
 import functools
 import types
 import warnings
+import weakref
 from collections.abc import Iterator
 
 import jax
@@ -202,8 +203,30 @@ class _NoGradStops(TorchFunctionMode):
         return result
 
 
+_optimizers = weakref.WeakSet()
+_move = torch.nn.Module._apply
+
+
+def _moved(module, *args, **kwargs):
+    """`Module._apply`, behind `.to("jax")`, makes parameters anew, which the optimizers then are given."""
+    before = dict(module.named_parameters())
+    result = _move(module, *args, **kwargs)
+    after = dict(module.named_parameters())
+    anew = {p: after[name] for name, p in before.items() if name in after and after[name] is not p}
+    for optimizer in _optimizers if anew else ():
+        for group in optimizer.param_groups:
+            group["params"][:] = [anew.get(p, p) for p in group["params"]]
+        for p in [p for p in optimizer.state if p in anew]:
+            optimizer.state[anew[p]] = optimizer.state.pop(p)
+    return result
+
+
+torch.nn.Module._apply = _moved
+
+
 def compiled(optimizer):
     """The optimizer, with a `step` that JAX compiles; its `lr` may differ from step to step."""
+    _optimizers.add(optimizer)
     for group in optimizer.param_groups:  # torchax lacks what these are made of
         group.update({name: False for name in ("foreach", "fused") if name in group})
     plain = optimizer.step
@@ -214,8 +237,6 @@ def compiled(optimizer):
         which = tuple(id(p) for p in parameters)
         if closure is not None or not _computes_on_torchax(parameters):
             return plain(closure)
-        for group in self.param_groups:  # CUDA's kernels for many tensors at once are not here
-            group.update({name: False for name in ("foreach", "fused") if group.get(name)})
         if which not in started:  # the first step makes the state
             started.add(which)
             return plain()

@@ -95,7 +95,12 @@ def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if any(word.arg == "group" for word in call.keywords) or (what.instead and call.args):
         return  # who made that group is reported
-    yield ctx.finding(call, f"`torch.distributed.{name}` {what.what}", _fix(call, what, ctx))
+    message, fix = f"`torch.distributed.{name}` {what.what}", _fix(call, what, ctx)
+    if what.instead and ctx.stands(call) and any(isinstance(o, ast.JoinedStr) for o in ctx.ancestors(call)):
+        # Not `finding`, which gives what is in an f-string no fix: this one brings no quotes.
+        yield ctx.finding_at(ctx.span(call), message, fix)
+    else:
+        yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named={"init_device_mesh"})

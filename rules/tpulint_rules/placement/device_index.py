@@ -4,7 +4,8 @@
 
 Flags a number where torch takes a device: `device=0` in factories and layers, and `x.to(0)` on tensors that
 are not plainly the host's.
-A number is a literal, `int(...)`, such as `int(os.environ["LOCAL_RANK"])`, or the rank of the process.
+A number is a literal, `int(...)`, or the rank of the process.
+`.to(rank)` of anything is flagged where the rank is `int(os.environ["LOCAL_RANK"])`, which torchrun sets.
 `torch.device(0)` and `module.to(0)`, which work, are left alone.
 
 ## Why it matters on TPU
@@ -29,7 +30,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
 from tpulint.model.devices import takes_device
-from tpulint.model.kinds import Tensor
+from tpulint.model.kinds import Instance, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU108", "device given by its number", module=__name__, fix=Applicability.SAFE)
@@ -48,6 +49,10 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     receiver = ctx.kind(call.func.value)
     if isinstance(receiver, Tensor) and not receiver.is_host:
         yield from _numbered(call, [*call.args[:1], *_given(call)], ctx, receiver.certain)
+        return
+    for place in (*call.args[:1], *_given(call)):
+        if _is_local_rank(place, ctx):
+            yield _named(place, ctx, Applicability.UNSAFE)
 
 
 @rule.on(ast.Call, where=_names_device)
@@ -66,10 +71,31 @@ def _numbered(call: ast.Call, places: list[ast.expr], ctx: Context, known: bool)
         literal = isinstance(place, ast.Constant) and type(place.value) is int
         if not (literal or _is_number(place, ctx)) or not takes_device(ctx.module, call, place, ctx.scope):
             continue
-        safe = Applicability.SAFE if literal and known else Applicability.UNSAFE
-        fix = ctx.fix('name the torchax device, `"jax"`', ctx.replace(place, '"jax"'), applicability=safe)
-        message = f"`{ctx.text(place)}` is the number of a GPU, which torchax does not know"
-        yield ctx.finding(place, message, fix)
+        yield _named(place, ctx, Applicability.SAFE if literal and known else Applicability.UNSAFE)
+
+
+def _named(place: ast.expr, ctx: Context, applicability: Applicability) -> Finding:
+    fix = ctx.fix(
+        'name the torchax device, `"jax"`', ctx.replace(place, '"jax"'), applicability=applicability
+    )
+    return ctx.finding(place, f"`{ctx.text(place)}` is the number of a GPU, which torchax does not know", fix)
+
+
+def _is_local_rank(place: ast.expr, ctx: Context) -> bool:
+    """Whether an expression is what a launcher says of the process's GPU, and nothing else."""
+    values = [place]
+    if isinstance(place, ast.Name):
+        values = ctx.assigned_values(place)
+    elif isinstance(place, ast.Attribute):
+        owner = ctx.kind(place.value)
+        key = (owner.cls, place.attr) if isinstance(owner, Instance) else ("", "")
+        values = [value for value, _ in ctx.module.assignments.get(key, ())]
+    return bool(values) and all(
+        isinstance(value, ast.Call)
+        and ctx.qualified_name(value.func) == "builtins.int"
+        and any(isinstance(part, ast.Constant) and part.value == "LOCAL_RANK" for part in ast.walk(value))
+        for value in values
+    )
 
 
 def _is_number(place: ast.expr, ctx: Context) -> bool:

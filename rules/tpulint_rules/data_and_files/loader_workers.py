@@ -4,6 +4,7 @@
 
 Flags `DataLoader(..., num_workers=n)` in programs that use a device, where `n` is known to be more than 0: a
 number, the default of an argument of the command line, or the count of processors.
+So it does in a dictionary, in a file where a loader unpacks one.
 
 ## Why it matters on TPU
 
@@ -77,7 +78,16 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 @rule.on(ast.Constant, where=lambda node: node.value == "num_workers")
-def option(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
+def in_mapping(key: ast.Constant, ctx: Context) -> Iterator[Finding]:
+    yield from _left_out(key, ctx)
+
+
+@rule.on(ast.Call, named={"dict"})
+def in_dict(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    yield from _left_out(call, ctx)
+
+
+def _left_out(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     options = ctx.options(node, "DataLoader")
     workers = options.get("num_workers")
     if workers is None or not ctx.serves_device or not _is_some(workers, ctx):

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tpulint.verify import torchvision_standin
+from tpulint.verify.observe import observed
 from tpulint.verify.values import Array, Group
-from tpulint.verify.worker import observed
 
 _WRAPPERS = {"DataParallel", "DistributedDataParallel", "OptimizedModule"}
 """Modules that hold the program's own and nothing beside it; a fix may take them away."""

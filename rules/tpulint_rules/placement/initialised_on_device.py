@@ -26,8 +26,8 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
 from tpulint.model.devices import takes_device
-from tpulint.model.learned import own_function
 from tpulint.model.pending import statements
+from tpulint.model.training.learned import own_function
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU109", "module initialised on the device", module=__name__, fix=Applicability.UNSAFE)

@@ -46,8 +46,8 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Companion, Finding, Fix
 from tpulint.model.kinds import Tensor, Unknown
-from tpulint.model.regions import Region
-from tpulint.model.steps import Step
+from tpulint.model.training.regions import Region
+from tpulint.model.training.steps import Step
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU611", "gradients by `backward()` on torchax", module=__name__, fix=Applicability.UNSAFE)

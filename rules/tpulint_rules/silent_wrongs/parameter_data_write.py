@@ -28,7 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
-from tpulint.model.regions import is_without_gradient
+from tpulint.model.training.regions import is_without_gradient
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule(

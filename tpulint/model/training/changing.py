@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from tpulint.model.effects import effects, place
-from tpulint.model.learned import own_function
 from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope, ScopeKind
+from tpulint.model.training.effects import effects, place
+from tpulint.model.training.learned import own_function
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from tpulint.finding import Span
 from tpulint.knowledge.training import DIFFERENTIABLE
-from tpulint.model.changing import changing_attributes, unsteady
-from tpulint.model.effects import effects, place
-from tpulint.model.extraction import extraction
-from tpulint.model.learned import Learned, own_function
 from tpulint.model.references import method_around
-from tpulint.model.regions import Obstacle, Region, carriers, region
 from tpulint.model.scopes import Scope
+from tpulint.model.training.changing import changing_attributes, unsteady
+from tpulint.model.training.effects import effects, place
+from tpulint.model.training.extraction import extraction
+from tpulint.model.training.learned import Learned, own_function
+from tpulint.model.training.regions import Obstacle, Region, carriers, region
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module

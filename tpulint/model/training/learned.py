@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.knowledge.training import MODULE_UPKEEP
-from tpulint.model.effects import effects
 from tpulint.model.kinds import Instance
 from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope, ScopeKind
+from tpulint.model.training.effects import effects
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import READS
-from tpulint.model.effects import Effects, effects, is_unconditional, place
-from tpulint.model.learned import makes_leaf
 from tpulint.model.pending import statements as statements_of
 from tpulint.model.references import method_around
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind
+from tpulint.model.training.effects import Effects, effects, is_unconditional, place
+from tpulint.model.training.learned import makes_leaf
 
 if TYPE_CHECKING:
-    from tpulint.model.learned import Learned
     from tpulint.model.module import Module
+    from tpulint.model.training.learned import Learned
 
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 #: What takes values to the host, where they are no part of the computation.

@@ -152,5 +152,5 @@ def run_script(target: Path, path: str, arguments: list[str]) -> None:
         runpy.run_path(path, run_name="__main__")
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # tpulint: ignore[TPU001]
     run_script(Path(sys.argv[1]).resolve(), sys.argv[2], sys.argv[3:])

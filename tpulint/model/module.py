@@ -18,8 +18,11 @@ from tpulint.model.references import method_around
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, index, parameters
 from tpulint.source import Source
 
-#: Nodes that say how another one is meant, and that nobody asks the parent of.
-_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
+_FUNCTIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda})
+#: What a node holds besides other nodes, and nodes that only say how it is meant.
+_ATOMS = frozenset({str, int, float, complex, bool, bytes, type(None), type(...)}).union(
+    *(kind.__subclasses__() for kind in (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,16 +293,15 @@ class Module:
             waiting: list[ast.AST] = [scope.node]
             while waiting:
                 outer = waiting.pop()
-                fields = vars(outer)
-                if outer is not scope.node and isinstance(outer, FunctionNode):
+                fields = outer.__dict__
+                if outer.__class__ in _FUNCTIONS and outer is not scope.node:
                     fields = {name: value for name, value in fields.items() if name != "body"}
                 for value in fields.values():
-                    if value.__class__ is list:
-                        for child in value:
-                            if isinstance(child, ast.AST):
-                                parents[id(child)] = outer
-                                waiting.append(child)
-                    elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
-                        parents[id(value)] = outer
-                        waiting.append(value)
+                    kind = value.__class__
+                    if kind in _ATOMS:
+                        continue
+                    for child in value if kind is list else (value,):
+                        if child.__class__ not in _ATOMS:
+                            parents[id(child)] = outer
+                            waiting.append(child)
         return parents

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import types
 import warnings
 import weakref
@@ -25,6 +26,10 @@ from torchax.interop import jax_view, torch_view
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
+#: The same for optimizers that are compiled anew for each learning rate.
+MOST_RATES = 4
+#: Of longer lists only the first items are asked whether they are modules.
+MOST_ITEMS = 1000
 
 
 _randperm = torch.randperm
@@ -231,6 +236,7 @@ def compiled(optimizer):
         group.update({name: False for name in ("foreach", "fused") if name in group})
     plain = optimizer.step
     versions, started = {}, set()
+    ways = [False, True]  # some optimizers want their rate as a number, and are compiled for each one
 
     def step(self, closure=None):
         parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
@@ -240,26 +246,27 @@ def compiled(optimizer):
         if which not in started:  # the first step makes the state
             started.add(which)
             return plain()
-        if len(versions) <= MOST_VERSIONS:
+        while ways and len(versions) <= (MOST_RATES if ways[0] else MOST_VERSIONS):
             try:
-                return _compiled_step(self, plain, parameters, versions)
+                return _compiled_step(self, plain, parameters, versions, rates_are_plain=ways[0])
             except (
                 jax.errors.ConcretizationTypeError,
                 jax.errors.TracerArrayConversionError,
                 TypeError,
             ) as error:
                 why = str(error).splitlines()[0]
-                warnings.warn(
-                    f"`{type(self).__name__}.step` runs without being compiled: {why}", stacklevel=2
-                )
-                versions.update(dict.fromkeys(range(MOST_VERSIONS + 1)))
+                versions.clear()
+                ways.pop(0)
+                if not ways:
+                    name = type(self).__name__
+                    warnings.warn(f"`{name}.step` runs without being compiled: {why}", stacklevel=2)
         return plain()
 
     optimizer.step = types.MethodType(step, optimizer)
     return optimizer
 
 
-def _compiled_step(optimizer, plain, parameters, versions):
+def _compiled_step(optimizer, plain, parameters, versions, *, rates_are_plain):
     state = [optimizer.state.get(p, {}) for p in parameters]
     for entry in state:
         for name, value in entry.items():
@@ -288,6 +295,8 @@ def _compiled_step(optimizer, plain, parameters, versions):
                     "foreach": False,
                     "fused": False,
                 }
+                if rates_are_plain:
+                    del traced["lr"]
                 traced = {name: value for name, value in traced.items() if name in group}
                 stack.callback(group.update, {name: group[name] for name in traced})
                 group.update(traced)
@@ -297,7 +306,7 @@ def _compiled_step(optimizer, plain, parameters, versions):
             plain()
             return [tensor.jax() for tensor in tensors]
 
-    key = (tuple(id(p) for p in parameters), str(plain_values))
+    key = (tuple(id(p) for p in parameters), str(plain_values), str(rates) if rates_are_plain else None)
     if key not in versions:
         versions[key] = jax.jit(function)
     rates = [jax.numpy.float32(rate) for rate in rates]
@@ -327,11 +336,13 @@ def _modules_of(function, leaves):
             for cell in value.__closure__ or ():
                 with contextlib.suppress(ValueError):
                     visit(cell.cell_contents, depth)
+        elif isinstance(value, (torch.utils.data.Dataset, torch.utils.data.DataLoader)):
+            return
         elif isinstance(value, (list, tuple, set)):
-            for item in value:
+            for item in itertools.islice(value, MOST_ITEMS):
                 visit(item, depth)
         elif isinstance(value, dict):
-            for item in value.values():
+            for item in itertools.islice(value.values(), MOST_ITEMS):
                 visit(item, depth)
         elif (
             depth

@@ -2,8 +2,8 @@
 
 ## What it does
 
-Flags `torch.optim.SGD`, `Adam`, `AdamW`, `NAdam` and `ASGD` in programs that compute gradients and put
-something on a device.
+Flags `torch.optim.SGD`, `Adam`, `AdamW`, `NAdam`, `ASGD`, `RMSprop` and `Adadelta` in programs that compute
+gradients and put something on a device.
 
 ## Why it matters on TPU
 
@@ -18,6 +18,7 @@ Unsafe: `compiled(...)`, of the file `torchax_training.py` that is written besid
 compile the optimizer's own `step`.
 The first step, which makes the state, and steps with a closure run as ever; the learning rate may change at
 each step, while other rates that change compile it anew, and after 16 times it runs as ever.
+`RMSprop` and `Adadelta` are compiled for each learning rate, four times at most.
 Numbers agree to about 1e-6: the count of steps is a float on the device, where torch computes with Python's
 numbers.
 """
@@ -35,7 +36,7 @@ rule = Rule(
 )
 
 #: Those that give the same numbers compiled; `RAdam` does not, and the others ask for the count of steps.
-_OPTIMIZERS = frozenset({"SGD", "Adam", "AdamW", "NAdam", "ASGD"})
+_OPTIMIZERS = frozenset({"SGD", "Adam", "AdamW", "NAdam", "ASGD", "RMSprop", "Adadelta"})
 _COMPANION = Companion("torchax_training.py", "tpulint_rules:companions/torchax_training.py")
 
 

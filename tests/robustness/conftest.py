@@ -75,7 +75,7 @@ def tpulint_process(folder: Path) -> Command:
             input=stdin,
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=240,
         )
         text = done.stdout.decode(errors="replace")
         return Outcome(done.returncode, text, done.stderr.decode(), done.stdout)

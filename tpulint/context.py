@@ -73,7 +73,7 @@ class Context:
     def is_imported(self) -> bool:
         """Whether another module of the project imports this one, or it belongs to a package."""
         name = self.module.name
-        return "." in name or any(name in found for found in self.module.project.imports.values())
+        return "." in name or bool(self.module.project.importing[name])
 
     @property
     def package(self) -> str:

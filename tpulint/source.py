@@ -156,3 +156,15 @@ class Source:
         except (tokenize.TokenError, SyntaxError):
             return True
         return any(token.type == tokenize.COMMENT for token in tokens)
+
+
+def first_row(node: ast.expr | ast.stmt) -> int:
+    """The row of the first decorator, or else of the node, which begins behind them."""
+    return min([node.lineno, *(decorator.lineno for decorator in decorators(node))])
+
+
+def decorators(node: ast.AST) -> list[ast.expr]:
+    """The decorators of a function or class; none of anything else."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.decorator_list
+    return []

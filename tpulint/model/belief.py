@@ -11,6 +11,7 @@ from tpulint.model.kinds import UNKNOWN, Instance, Kind, Several, Tensor
 from tpulint.model.module import Module
 from tpulint.model.project import TracePath
 from tpulint.model.scopes import FunctionNode, Scope, parameters
+from tpulint.source import decorators, first_row
 
 #: Expressions that are worth a word.
 _TOLD = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Compare, ast.BinOp, ast.BoolOp)
@@ -127,7 +128,7 @@ def _opens_around(scope: Scope, node: ast.expr | ast.stmt) -> bool:
         case ast.Lambda(body=body):
             return _holds(body, body, node)
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body) | ast.ClassDef(body=body):
-            return _holds((_decorators(body[0]) or body)[0], body[-1], node)
+            return _holds((decorators(body[0]) or body)[0], body[-1], node)
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp() as outer:
             first_iterated = outer.generators[0].iter
             if outer is node or _holds(first_iterated, first_iterated, node):
@@ -145,17 +146,6 @@ def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
     return (node.end_lineno, node.end_col_offset)
 
 
-def _decorators(node: ast.expr | ast.stmt) -> list[ast.expr]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return node.decorator_list
-    return []
-
-
-def _first_row(node: ast.expr | ast.stmt) -> int:
-    """The row of the first decorator, or else of the node, which begins behind them."""
-    return min([node.lineno, *(decorator.lineno for decorator in _decorators(node))])
-
-
 def _covers(node: ast.AST, row: int) -> bool:
     return isinstance(node, FunctionNode) and node.lineno <= row <= (node.end_lineno or 0)
 
@@ -165,7 +155,7 @@ def _starting(tree: ast.AST, row: int) -> Iterator[ast.expr]:
     waiting = [tree]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.stmt | ast.expr) and not _first_row(node) <= row <= _end(node)[0]:
+        if isinstance(node, ast.stmt | ast.expr) and not first_row(node) <= row <= _end(node)[0]:
             continue
         if isinstance(node, _TOLD) and node.lineno == row:
             yield node

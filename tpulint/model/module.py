@@ -16,6 +16,7 @@ from tpulint.model.parameters import annotated_kind, parameter_kinds
 from tpulint.model.project import ProjectFacts, TracePath
 from tpulint.model.references import method_around
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, index, parameters
+from tpulint.model.training.steps import Steps
 from tpulint.source import Source
 
 _FUNCTIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda})
@@ -76,23 +77,24 @@ class Module:
     def enter(self, project: ProjectFacts) -> None:
         """Judge this module from now on with what the whole project says."""
         self.project = project
-        self._forget_flows()
+        self._forget()
         self._attributes.clear()
         self._traced.clear()
-        self.__dict__.pop("mixed", None)
 
     def release(self) -> None:
         """Break the cycles between this module's parts, so that its memory is freed with its last user."""
-        self._forget_flows()
+        self._forget()
         self._parents.clear()
         for scope in (self.index.module, *self.index.classes, *self.index.functions):
             scope.children.clear()
 
-    def _forget_flows(self) -> None:
+    def _forget(self) -> None:
         self._flows.clear()
         self._running.clear()
         self._asked.clear()
         self._early.clear()
+        self.__dict__.pop("mixed", None)
+        self.__dict__.pop("training_steps", None)
 
     # trace reach
 
@@ -242,7 +244,7 @@ class Module:
         facts = self.project.function(function)
         if facts is None:
             return UNKNOWN
-        own = self._own_functions.get(function)
+        own = self.functions.get(function)
         found = returned_in_file(self, own) if own is not None else UNKNOWN
         declared = self._declared_kind(facts.returns)
         if declared == UNKNOWN:
@@ -261,8 +263,14 @@ class Module:
             return UNKNOWN
 
     @cached_property
-    def _own_functions(self) -> dict[str, Scope]:
+    def functions(self) -> dict[str, Scope]:
+        """The functions of this file, by their qualified names."""
         return {f"{self.name}.{scope.qualname}": scope for scope in self.index.functions}
+
+    @cached_property
+    def training_steps(self) -> Steps:
+        """What leads to the losses of this file."""
+        return Steps(self)
 
     # places
 

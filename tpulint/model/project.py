@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -65,11 +65,7 @@ class ProjectFacts:
         self._resolved: dict[str, str] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
         self._heirs: dict[str, list[str]] = {}
-        self._served: set[str] | None = None
-        self._trained: set[str] | None = None
-        self._differentiated: set[str] | None = None
-        self._targets: set[str] | None = None
-        self._configured: set[str] | None = None
+        self._on_host: set[str] = set()
         for name, facts in self._all_classes():
             for base in facts.bases:
                 self._heirs.setdefault(self.resolve(base), []).append(name)
@@ -258,16 +254,21 @@ class ProjectFacts:
     def places(self, module: str) -> bool:
         """Whether a program that starts in a module puts something on a device, as far as calls show."""
         entry = self.modules[module]
-        if entry.placed_anywhere or any(
-            facts.places or self.devices.takes_literal(facts.name) for facts in self.program(module)
-        ):
+        if entry.placed_anywhere or module in self._placing:
             return True
         called = [callee for call in entry.starts for callee in self.callees(call.callee, None)]
         return self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called])
 
+    @cached_property
+    def _placing(self) -> set[str]:
+        """Modules that put something on a device as they are imported, and all that import them."""
+        return self.users(
+            name for name, facts in self.modules.items() if facts.places or self.devices.takes_literal(name)
+        )
+
     def put_on_device(self, functions: Iterable[str]) -> bool:
         """Whether one of some functions puts something on a device, or calls what does."""
-        waiting = list(functions)
+        waiting = [name for name in functions if name not in self._on_host]
         seen = set(waiting)
         while waiting:
             name = waiting.pop()
@@ -277,10 +278,11 @@ class ProjectFacts:
             if facts.places or self.devices.takes_literal(name):
                 return True
             owner = f"{found[0].name}.{facts.owner}" if facts.owner is not None else None
-            for call in facts.calls:
-                fresh = {callee for callee in self.callees(call.callee, owner) if callee not in seen}
-                seen |= fresh
-                waiting.extend(fresh)
+            called = {callee for call in facts.calls for callee in self.callees(call.callee, owner)}
+            called -= seen | self._on_host
+            seen |= called
+            waiting.extend(called)
+        self._on_host |= seen
         return False
 
     def package(self, module: str) -> str:
@@ -293,21 +295,26 @@ class ProjectFacts:
         if facts.path.endswith("__init__.py"):
             return module.partition("#")[0]
         folder = os.path.basename(os.path.dirname(facts.path))
-        if self._targets is None:
-            targets = {target for other in self.modules.values() for target in other.imports}
-            self._targets = {".".join(target.split(".", 2)[:2]) for target in targets}
-        return package or (folder if f"{folder}.{stem}" in self._targets else "")
+        return package or (folder if f"{folder}.{stem}" in self._imported else "")
 
-    def users(self, module: str) -> set[str]:
-        """A module and all that import it, directly or not."""
-        users = {module}
-        waiting = [module]
-        while waiting:
-            used = waiting.pop()
-            fresh = {name for name, imports in self.imports.items() if used in imports} - users
-            users |= fresh
-            waiting.extend(fresh)
-        return users
+    @cached_property
+    def _imported(self) -> set[str]:
+        """The first two parts of all names that are imported."""
+        targets = {target for facts in self.modules.values() for target in facts.imports}
+        return {".".join(target.split(".", 2)[:2]) for target in targets}
+
+    def users(self, modules: Iterable[str]) -> set[str]:
+        """Modules and all that import them, directly or not."""
+        return _closure(modules, self.importing)
+
+    @cached_property
+    def importing(self) -> dict[str, set[str]]:
+        """For each module those of the project that import it."""
+        found: dict[str, set[str]] = {name: set() for name in self.modules}
+        for name, imports in self.imports.items():
+            for used in imports:
+                found[used].add(name)
+        return found
 
     def serves_device(self, module: str) -> bool:
         """Whether a program that a module belongs to puts something on a device, or enters torchax."""
@@ -315,39 +322,40 @@ class ProjectFacts:
 
     def is_served(self, module: str) -> bool:
         """Whether a module, or one that imports it, directly or not, names a device or enters torchax."""
-        if self._served is None:
-            waiting = [name for name, facts in self.modules.items() if facts.enters or facts.placed_anywhere]
-            self._served = set(waiting)
-            while waiting:
-                fresh = self.imports[waiting.pop()] - self._served
-                self._served |= fresh
-                waiting.extend(fresh)
         return module in self._served
+
+    @cached_property
+    def _served(self) -> set[str]:
+        naming = (name for name, facts in self.modules.items() if facts.enters or facts.placed_anywhere)
+        return _closure(naming, self.imports)
 
     def is_trained(self, module: str) -> bool:
         """Whether a module computes gradients with torch alone, or a script that does so imports it.
 
         A package alone is no program: that it can train, too, says nothing of all that it offers.
         """
-        if self._trained is None:
-            differentiated = self._importers(DIFFERENTIABLE)
-            self._trained = self._with_scripts(
-                {name for name, facts in self.modules.items() if facts.trains} - differentiated
-            )
         return module in self._trained
+
+    @cached_property
+    def _trained(self) -> set[str]:
+        training = {name for name, facts in self.modules.items() if facts.trains}
+        return self._with_scripts(training - self._importers(DIFFERENTIABLE))
 
     def is_differentiated(self, module: str) -> bool:
         """Whether a module lets JAX compute its gradients, or a script that does so imports it."""
-        if self._differentiated is None:
-            self._differentiated = self._with_scripts(self._importers(DIFFERENTIABLE))
         return module in self._differentiated
+
+    @cached_property
+    def _differentiated(self) -> set[str]:
+        return self._with_scripts(self._importers(DIFFERENTIABLE))
 
     def is_configured(self, module: str) -> bool:
         """Whether a module reads configurations at run time, or a script that does so imports it."""
-        if self._configured is None:
-            readers = {name for name, facts in self.modules.items() if facts.configured}
-            self._configured = self._with_scripts(readers)
         return module in self._configured
+
+    @cached_property
+    def _configured(self) -> set[str]:
+        return self._with_scripts({name for name, facts in self.modules.items() if facts.configured})
 
     def _importers(self, name: str) -> set[str]:
         return {
@@ -358,13 +366,12 @@ class ProjectFacts:
 
     def _with_scripts(self, modules: set[str]) -> set[str]:
         """Modules with all of the programs that they are a part of."""
-        scripts = {user for name in modules for user in self.users(name) if "." not in user}
-        return modules | {
-            part.name
-            for script in scripts
-            if not self.modules[script].path.endswith("__init__.py")
-            for part in self.program(script)
+        scripts = {
+            user
+            for user in self.users(modules)
+            if "." not in user and not self.modules[user].path.endswith("__init__.py")
         }
+        return modules | _closure(scripts, self.imports)
 
     def trace_path(self, function: str) -> TracePath | None:
         """The chain by which tracing reaches a function, from the root on; None where it does not."""
@@ -378,3 +385,14 @@ class ProjectFacts:
             current = step.caller
         steps.reverse()
         return TracePath(tuple(steps), steps[0].certainty) if steps else None
+
+
+def _closure(names: Iterable[str], related: Mapping[str, set[str]]) -> set[str]:
+    """Names with all that they are related to, directly or not."""
+    found = set(names)
+    waiting = list(found)
+    while waiting:
+        fresh = related[waiting.pop()] - found
+        found |= fresh
+        waiting.extend(fresh)
+    return found

@@ -137,18 +137,6 @@ INDEXED: tuple[type[ast.AST], ...] = (
 class Index:
     """What the walk found: the scopes, and places by node type and by the last name of a callee."""
 
-    __slots__ = (
-        "_taken",
-        "aliases",
-        "attributes",
-        "calls",
-        "classes",
-        "functions",
-        "module",
-        "named",
-        "nodes",
-    )
-
     def __init__(self, module: Scope) -> None:
         self.module = module
         self.nodes: dict[type[ast.AST], list[Place]] = {kind: [] for kind in INDEXED}
@@ -162,17 +150,23 @@ class Index:
         self.attributes: list[tuple[str, ast.expr, Scope]] = []
         #: Reads of plain names that sound like a device's.
         self.named: list[Place] = []
-        self._taken: dict[str, list[Place]] | None = None
 
-    @property
+    @functools.cached_property
     def taken(self) -> dict[str, list[Place]]:
         """Attributes that are taken of anything, by name."""
-        if self._taken is None:
-            self._taken = {}
-            for place in self.nodes[ast.Attribute]:
-                assert isinstance(place[0], ast.Attribute)
-                self._taken.setdefault(place[0].attr, []).append(place)
-        return self._taken
+        found: dict[str, list[Place]] = {}
+        for place in self.nodes[ast.Attribute]:
+            assert isinstance(place[0], ast.Attribute)
+            found.setdefault(place[0].attr, []).append(place)
+        return found
+
+    def function(self, node: ast.AST) -> Scope | None:
+        """The scope that a function's node opens; None for other nodes."""
+        return self._by_node.get(id(node))
+
+    @functools.cached_property
+    def _by_node(self) -> dict[int, Scope]:
+        return {id(scope.node): scope for scope in self.functions}
 
 
 _LEAVES = frozenset(

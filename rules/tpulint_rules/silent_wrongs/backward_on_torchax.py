@@ -80,7 +80,7 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _step(loss: ast.expr, ctx: Context) -> Step:
-    return Step(ctx.module, loss, ctx.statement(loss), ctx.scope)
+    return ctx.module.training_steps.of(loss, ctx.statement(loss), ctx.scope)
 
 
 def _named(step: Step, loss: ast.expr, ctx: Context) -> Fix | str:

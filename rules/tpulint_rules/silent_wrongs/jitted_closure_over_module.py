@@ -82,7 +82,7 @@ def _function(given: ast.expr, ctx: Context) -> Scope | None:
         if found is None or len(found[1]) != 1 or not isinstance(found[1][0].node, FunctionNode):
             return None
         node = found[1][0].node
-    return next((scope for scope in ctx.module.index.functions if scope.node is node), None)
+    return ctx.module.index.function(node)
 
 
 def _called_module(function: Scope, ctx: Context) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tpulint.model.references import method_around
@@ -14,7 +14,6 @@ from tpulint.model.training.learned import own_function
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
-_DEPTH = 4
 _SETS_UP = (
     "__init__",
     "__post_init__",
@@ -33,76 +32,104 @@ _KEEPS = frozenset(
 _HOST_RANDOM = ("random.", "numpy.random.")
 
 
-def changing_attributes(module: Module, scope: Scope) -> frozenset[str]:
-    """Attributes of `self` that methods assign which do not set the instance up, as `self.x`."""
-    method = method_around(scope)
-    if method is None or method.owner is None:
-        return frozenset()
-    cls = f"{module.name}.{method.owner.qualname}"
-    found = set()
-    for (owner, attribute), assigned in module.assignments.items():
-        setters = {place.function.name for _, place in assigned if place.function is not None}
-        if owner in module.project.mro(cls) and not all(name.startswith(_SETS_UP) for name in setters):
-            found.add(f"self.{attribute}")
-    changed = {
-        name
-        for function in module.index.functions
-        if function.owner is method.owner and not function.name.startswith(_SETS_UP)
-        for node in ast.walk(function.node)
-        if isinstance(node, ast.AugAssign) and (name := place(node.target)) is not None
-    }
-    return frozenset(found | {name for name in changed if name.startswith("self.")})
+class Changing:
+    """Answers for one file."""
 
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._attributes: dict[int, frozenset[str]] = {}
+        self._reasons: dict[int, str | None] = {}
+        self._called: dict[int, list[Scope]] = {}
 
-def unsteady(module: Module, statements: Iterable[ast.stmt], scope: Scope) -> str | None:
-    """Why statements must be executed each time, not once while tracing; None where they need not."""
-    for function in _functions(module, statements, scope, 0, set()):
-        why = _why(module, function)
-        if why is not None:
-            return f"`{function.name}` {why}"
-    return None
+    def attributes(self, scope: Scope) -> frozenset[str]:
+        """Attributes of `self` that methods assign which do not set the instance up, as `self.x`."""
+        method = method_around(scope)
+        owner = method.owner if method is not None else None
+        if owner is None:
+            return frozenset()
+        if id(owner) not in self._attributes:
+            self._attributes[id(owner)] = self._attributes_of(owner)
+        return self._attributes[id(owner)]
 
+    def _attributes_of(self, owner: Scope) -> frozenset[str]:
+        module = self._module
+        classes = module.project.mro(f"{module.name}.{owner.qualname}")
+        found = set()
+        for (cls, attribute), assigned in module.assignments.items():
+            setters = {place.function.name for _, place in assigned if place.function is not None}
+            if cls in classes and not all(name.startswith(_SETS_UP) for name in setters):
+                found.add(f"self.{attribute}")
+        changed = {
+            name
+            for function in owner.children
+            if function.kind is ScopeKind.FUNCTION and not function.name.startswith(_SETS_UP)
+            for node in ast.walk(function.node)
+            if isinstance(node, ast.AugAssign) and (name := place(node.target)) is not None
+        }
+        return frozenset(found | {name for name in changed if name.startswith("self.")})
 
-def _functions(
-    module: Module, nodes: Iterable[ast.AST], scope: Scope, depth: int, seen: set[int]
-) -> Iterator[Scope]:
-    """The functions of this file that statements call, directly or not."""
-    for outer in nodes:
-        for node in ast.walk(outer):
-            if not isinstance(node, ast.Call):
+    def unsteady(self, statements: Iterable[ast.stmt], scope: Scope) -> str | None:
+        """Why statements must be executed each time, not once while tracing; None where they need not."""
+        waiting = self._own_calls(statements, scope)
+        seen: set[int] = set()
+        while waiting:
+            function = waiting.pop(0)
+            if id(function) in seen:
                 continue
-            function = own_function(module, node.func, scope)
-            if function is not None and id(function) not in seen and depth < _DEPTH:
-                seen.add(id(function))
-                yield function
-                body = getattr(function.node, "body", [])
-                yield from _functions(
-                    module, body if isinstance(body, list) else [body], function, depth + 1, seen
-                )
+            seen.add(id(function))
+            why = self._why(function)
+            if why is not None:
+                return f"`{function.name}` {why}"
+            waiting = self._calls_in(function) + waiting
+        return None
 
+    def _calls_in(self, function: Scope) -> list[Scope]:
+        known = self._called.get(id(function))
+        if known is None:
+            body = getattr(function.node, "body", [])
+            known = self._own_calls(body if isinstance(body, list) else [body], function)
+            self._called[id(function)] = known
+        return known
 
-def _why(module: Module, function: Scope) -> str | None:
-    found = effects(getattr(function.node, "body", []) if isinstance(function.node, ast.FunctionDef) else [])
-    state = sorted(name for name in found.writes if name.startswith("self."))
-    if state:
-        return f"sets `{state[0]}`"
-    changing = sorted(changing_attributes(module, function) & set(found.reads))
-    if changing:
-        return f"reads `{changing[0]}`, which changes"
-    if any(scope.kind is ScopeKind.MODULE for scope in function.declared.values()):
-        return "sets a global"
-    for node in ast.walk(function.node):
-        if isinstance(node, ast.Call):
-            name = module.names.qualified(node.func, function) or ""
-            if name.startswith(_HOST_RANDOM):
-                return f"draws from `{name.rpartition('.')[0]}`"
-        if (
-            isinstance(node, ast.Expr)
-            and isinstance(node.value, ast.Call)
-            and isinstance(node.value.func, ast.Attribute)
-            and node.value.func.attr in _KEEPS
-            and (root := place(node.value.func.value)) is not None
-            and root not in found.writes
-        ):
-            return f"calls `{ast.unparse(node.value.func)}`"
-    return None
+    def _own_calls(self, nodes: Iterable[ast.AST], scope: Scope) -> list[Scope]:
+        """The functions of this file that some nodes call."""
+        found = [
+            own_function(self._module, node.func, scope)
+            for outer in nodes
+            for node in ast.walk(outer)
+            if isinstance(node, ast.Call)
+        ]
+        return [function for function in found if function is not None]
+
+    def _why(self, function: Scope) -> str | None:
+        if id(function) not in self._reasons:
+            self._reasons[id(function)] = self._reason(function)
+        return self._reasons[id(function)]
+
+    def _reason(self, function: Scope) -> str | None:
+        found = effects(
+            getattr(function.node, "body", []) if isinstance(function.node, ast.FunctionDef) else []
+        )
+        state = sorted(name for name in found.writes if name.startswith("self."))
+        if state:
+            return f"sets `{state[0]}`"
+        changing = sorted(self.attributes(function) & set(found.reads))
+        if changing:
+            return f"reads `{changing[0]}`, which changes"
+        if any(scope.kind is ScopeKind.MODULE for scope in function.declared.values()):
+            return "sets a global"
+        for node in ast.walk(function.node):
+            if isinstance(node, ast.Call):
+                name = self._module.names.qualified(node.func, function) or ""
+                if name.startswith(_HOST_RANDOM):
+                    return f"draws from `{name.rpartition('.')[0]}`"
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Call)
+                and isinstance(node.value.func, ast.Attribute)
+                and node.value.func.attr in _KEEPS
+                and (root := place(node.value.func.value)) is not None
+                and root not in found.writes
+            ):
+                return f"calls `{ast.unparse(node.value.func)}`"
+        return None

@@ -18,7 +18,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 class Effects:
     """The places that a statement reads, writes, and changes in place: `x`, or `self.x`.
 
-    `first` keeps the nodes that read each place, in the order of the text.
+    `reads` and `writes` have the nodes of each place, in the order of the text.
     """
 
     reads: dict[str, list[ast.expr]] = field(default_factory=dict)

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
-from tpulint.knowledge.training import MODULE_UPKEEP
+from tpulint.knowledge.training import DIFFERENTIABLE, MODULE_UPKEEP
 from tpulint.model.kinds import Instance
 from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope, ScopeKind
 from tpulint.model.training.effects import effects
+from tpulint.source import decorators
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 #: What is asked of a module and of hardly anything else.
-_ASKED = frozenset(
-    {"parameters", "named_parameters", "state_dict", "load_state_dict", "zero_grad", "eval", "train"}
-)
+_ASKED = ("parameters", "named_parameters", "eval", "train")
 #: What people call a module that is handed to a function.
 _NAMED = re.compile(
     r"(^|_)(model|net|network|module|encoder|decoder|generator|discriminator|critic|actor|policy|backbone"
@@ -47,23 +45,23 @@ _MAKES_READY = (
     "log",
 )
 _OF_BUILTINS = frozenset({*dir(dict), *dir(list), *dir(str)})
-_DEPTH = 4
 
 
 class Learned:
     """Answers for one file.
 
+    Calls of functions that JAX differentiates do not count: they hand their gradients on already.
+
     Args:
         module: the file.
-        settled: whether a function of it hands its gradients on already, so that its calls do not count.
         generous: whether calls that nobody knows count as well.
     """
 
-    def __init__(self, module: Module, settled: Callable[[Scope], bool], *, generous: bool = False) -> None:
+    def __init__(self, module: Module, *, generous: bool = False) -> None:
         self._module = module
-        self._settled = settled
         self._generous = generous
-        self._seen: set[int] = set()
+        self._called_in: dict[int, list[Scope | bool | None]] = {}
+        self._leaves: dict[int, set[str]] = {}
 
     def within(self, statement: ast.AST, scope: Scope) -> bool:
         """Whether a statement calls what computes with the parameters of modules."""
@@ -71,9 +69,14 @@ class Learned:
 
     def leaves(self, scope: Scope) -> set[str]:
         """Tensors of the enclosing function, or of the module, that gradients are asked for by name."""
-        found: set[str] = set()
-        for place in (scope.function or self._module.index.module, self._module.index.module):
-            for node in ast.walk(place.node):
+        module = self._module.index.module
+        return self._leaves_in(module) | self._leaves_in(scope.function or module)
+
+    def _leaves_in(self, scope: Scope) -> set[str]:
+        found = self._leaves.get(id(scope))
+        if found is None:
+            found = self._leaves[id(scope)] = set()
+            for node in ast.walk(scope.node):
                 if isinstance(node, ast.Assign | ast.AnnAssign) and makes_leaf(node):
                     found |= set(effects([node]).writes)
                 elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.List):
@@ -101,8 +104,8 @@ class Learned:
 
     def is_handed_on(self, node: ast.expr, scope: Scope) -> bool:
         """Whether an expression is a call of such a function."""
-        own = self._own(node.func, scope) if isinstance(node, ast.Call) else None
-        return own is not None and self._settled(own)
+        own = own_function(self._module, node.func, scope) if isinstance(node, ast.Call) else None
+        return own is not None and is_differentiated(self._module, own)
 
     def handed_on(self, before: ast.stmt, scope: Scope) -> set[str]:
         """What the enclosing function got from such calls above a statement."""
@@ -116,28 +119,33 @@ class Learned:
             for name in effects([statement]).writes
         }
 
-    def call(self, call: ast.Call, scope: Scope, depth: int = 0) -> bool:
+    def call(self, call: ast.Call, scope: Scope) -> bool:
         """Whether a call computes with the parameters of modules."""
+        found = self._called(call, scope)
+        if isinstance(found, Scope):
+            return self._computes(found)
+        if found is None:
+            return self._generous and self._is_unknown(call.func, scope)
+        return found
+
+    def _called(self, call: ast.Call, scope: Scope) -> Scope | bool | None:
+        """Whether a call itself is one of a module; else the function of this file that it calls, if any."""
         function = call.func
+        base = function.value if isinstance(function, ast.Attribute) else None
         if isinstance(function, ast.Attribute) and (
             function.attr in MODULE_UPKEEP or function.attr.startswith(_MAKES_READY)
         ):
             return False
-        own = self._own(function, scope)
-        if own is not None and self._settled(own):
+        own = own_function(self._module, function, scope)
+        if own is not None and is_differentiated(self._module, own):
             return False
-        if self.is_module(function, scope):
-            return True
-        base = function.value if isinstance(function, ast.Attribute) else None
-        if base is not None and self.is_module(base, scope):
+        if self.is_module(function, scope) or (base is not None and self.is_module(base, scope)):
             return True
         if self._is_of_project(function, scope):
             arguments = (*call.args, *(keyword.value for keyword in call.keywords))
             if any(self.is_module(argument, scope) for argument in arguments):
                 return True
-        if own is not None:
-            return depth < _DEPTH and self._computes(own, depth + 1)
-        return self._generous and not depth and self._is_unknown(function, scope)
+        return own
 
     def _is_of_project(self, function: ast.expr, scope: Scope) -> bool:
         """Whether a callee is the project's own, or a variable."""
@@ -189,33 +197,44 @@ class Learned:
 
     @cached_property
     def _asked(self) -> frozenset[str]:
-        """Dotted names of which the file asks what only modules know, the optimizers' left out."""
-        asked: dict[str, set[str]] = {}
-        for name in _ASKED:
-            for call, _ in self._module.index.calls.get(name, ()):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-                    path = dotted(call.func.value)
-                    if path is not None:
-                        asked.setdefault(path, set()).add(name)
-        sure = {"parameters", "named_parameters", "eval", "train"}
-        return frozenset(path for path, names in asked.items() if names & sure and path != "self")
+        """Dotted names of which the file asks what only modules know."""
+        paths = {
+            dotted(call.func.value)
+            for name in _ASKED
+            for call, _ in self._module.index.calls.get(name, ())
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+        }
+        return frozenset(path for path in paths if path is not None and path != "self")
 
-    def _own(self, function: ast.expr, scope: Scope) -> Scope | None:
-        """The function of this file that is called, where there is just one."""
-        return own_function(self._module, function, scope)
+    def _computes(self, function: Scope) -> bool:
+        """Whether a function calls modules, or other functions of this file that do."""
+        waiting, seen = [function], {id(function)}
+        while waiting:
+            calls = self._inner_calls(waiting.pop())
+            if True in calls:
+                return True
+            fresh = [called for called in calls if isinstance(called, Scope) and id(called) not in seen]
+            seen.update(map(id, fresh))
+            waiting += fresh
+        return False
 
-    def _computes(self, function: Scope, depth: int) -> bool:
-        if id(function) in self._seen:
-            return False
-        self._seen.add(id(function))
-        try:
-            return any(
-                self.call(node, place, depth)
-                for node, place in self._module.index.nodes[ast.Call]
-                if isinstance(node, ast.Call) and _lies_in(place, function)
-            )
-        finally:
-            self._seen.discard(id(function))
+    def _inner_calls(self, function: Scope) -> list[Scope | bool | None]:
+        known = self._called_in.get(id(function))
+        if known is None:
+            known = [self._called(node, place) for node, place in self._calls.get(id(function), ())]
+            self._called_in[id(function)] = known
+        return known
+
+    @cached_property
+    def _calls(self) -> dict[int, list[tuple[ast.Call, Scope]]]:
+        """The calls within each function, those of the functions in it among them."""
+        found: dict[int, list[tuple[ast.Call, Scope]]] = {}
+        for node, place in self._module.index.nodes[ast.Call]:
+            current: Scope | None = place
+            while isinstance(node, ast.Call) and current is not None and current.kind is not ScopeKind.MODULE:
+                found.setdefault(id(current), []).append((node, place))
+                current = current.parent
+        return found
 
 
 def own_function(module: Module, function: ast.expr, scope: Scope) -> Scope | None:
@@ -229,8 +248,18 @@ def own_function(module: Module, function: ast.expr, scope: Scope) -> Scope | No
         method = method_around(scope)
         if method is not None and method.owner is not None:
             name = module.project.method(f"{module.name}.{method.owner.qualname}", function.attr)
-            return next((s for s in module.index.functions if f"{module.name}.{s.qualname}" == name), None)
-    return next((s for s in module.index.functions if s.node is node), None) if node is not None else None
+            return module.functions.get(name) if name is not None else None
+    return module.index.function(node) if node is not None else None
+
+
+def is_differentiated(module: Module, function: Scope) -> bool:
+    """Whether a function is one that JAX differentiates."""
+    for decorator in decorators(function.node):
+        named = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = module.names.qualified(named, function.parent or function) or ""
+        if name == DIFFERENTIABLE or name.endswith(f".{DIFFERENTIABLE}"):
+            return True
+    return False
 
 
 def dotted(node: ast.AST) -> str | None:
@@ -260,14 +289,3 @@ def makes_leaf(statement: ast.stmt) -> bool:
 
 def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
-
-
-def _lies_in(scope: Scope, function: Scope) -> bool:
-    current: Scope | None = scope
-    while current is not None:
-        if current is function:
-            return True
-        if current.kind is ScopeKind.MODULE:
-            return False
-        current = current.parent
-    return False

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
 from tpulint.finding import Span
-from tpulint.knowledge.training import DIFFERENTIABLE
 from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope
-from tpulint.model.training.changing import changing_attributes, unsteady
+from tpulint.model.training.changing import Changing
 from tpulint.model.training.effects import effects, place
 from tpulint.model.training.extraction import extraction
-from tpulint.model.training.learned import Learned, own_function
+from tpulint.model.training.learned import Learned
 from tpulint.model.training.regions import Obstacle, Region, carriers, region
+from tpulint.source import first_row
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -35,47 +36,59 @@ class Moved:
     call: str
 
 
+class Steps:
+    """The training steps of one file; what is found out for one of them serves all."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.learned = Learned(module)
+        self.guessed = Learned(module, generous=True)
+        self.changing = Changing(module)
+        self._found: dict[int, Step] = {}
+
+    def of(self, loss: ast.expr, statement: ast.stmt, scope: Scope) -> Step:
+        """The computation of the loss on which a statement calls `backward`."""
+        found = self._found.get(id(loss))
+        if found is None:
+            found = self._found[id(loss)] = Step(self, loss, statement, scope)
+        return found
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names that the file uses."""
+        functions = {function.name for function in self.module.index.functions}
+        nodes = ast.walk(self.module.source.tree)
+        return frozenset(functions | {node.id for node in nodes if isinstance(node, ast.Name)})
+
+
 class Step:
     """The computation of one loss.
 
     Args:
-        module: the file.
+        steps: those of its file.
         loss: the expression on which `backward` is called.
         statement: where it is called.
         scope: the scope of that place.
     """
 
-    def __init__(self, module: Module, loss: ast.expr, statement: ast.stmt, scope: Scope) -> None:
-        self._module, self._loss, self._statement, self._scope = module, loss, statement, scope
-        self._names: set[str] = set()
-        self._is_known = True
-        self.region = self._found(generous=False)
+    def __init__(self, steps: Steps, loss: ast.expr, statement: ast.stmt, scope: Scope) -> None:
+        self._steps, self._module = steps, steps.module
+        self._loss, self._statement, self._scope = loss, statement, scope
+        self._learned = steps.learned
+        self.region = self._found()
         self._is_settled = self.region is None and self._calls_settled()
         if self.region is None and not self._is_settled:
-            self._is_known = False
-            self.region = self._found(generous=True)
+            self._learned = steps.guessed
+            self.region = self._found()
 
-    def _found(self, *, generous: bool) -> Region | Obstacle | None:
-        self._learned = Learned(self._module, self._settles, generous=generous)
+    def _found(self) -> Region | Obstacle | None:
         wanted = set(effects([self._loss]).reads)
         return region(self._module, self._learned, self._statement, wanted, self._scope)
-
-    def _settles(self, function: Scope) -> bool:
-        """Whether a function is one that JAX differentiates."""
-        node, outer = function.node, function.parent
-        for decorator in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-            named = decorator.func if isinstance(decorator, ast.Call) else decorator
-            name = self._module.names.qualified(named, outer or function) or ""
-            if name == DIFFERENTIABLE or name.endswith(f".{DIFFERENTIABLE}"):
-                return True
-        return False
 
     def _calls_settled(self) -> bool:
         around: ast.AST = (self._scope.function or self._module.index.module).node
         return any(
-            isinstance(node, ast.Call)
-            and (own := own_function(self._module, node.func, self._scope)) is not None
-            and self._settles(own)
+            isinstance(node, ast.Call) and self._learned.is_handed_on(node, self._scope)
             for node in ast.walk(around)
         )
 
@@ -89,13 +102,9 @@ class Step:
         """Whether the loss comes from functions that JAX differentiates, and nothing much is done to it."""
         return self.is_plain and self._is_settled
 
-    def fresh(self, name: str) -> str:
-        """A name like this one that the file does not use."""
-        taken = {function.name for function in self._module.index.functions} | self._names
-        taken |= {node.id for node in ast.walk(self._module.source.tree) if isinstance(node, ast.Name)}
-        found = next(one for one in _alike(name) if one not in taken)
-        self._names.add(found)
-        return found
+    def fresh(self, name: str, taken: Container[str] = ()) -> str:
+        """A name like this one that is not taken, nor used by the file."""
+        return next(one for one in _alike(name) if one not in self._steps.names and one not in taken)
 
     def moved(self, others: list[ast.stmt]) -> list[Moved] | str:
         """The functions that take the computation in, or why there are none.
@@ -109,13 +118,14 @@ class Step:
             return f"{found.why} (line {found.node.lineno})"
         parts = [(found, self._scope)]
         parts += carriers(self._module, self._learned, found.inputs, [*others, *found.span], self._scope)
-        made = [self._function(part, scope) for part, scope in parts]
+        taken: set[str] = set()
+        made = [self._function(part, scope, taken) for part, scope in parts]
         result = [one for one in made if one is not None]
         return result if len(result) == len(made) else "statements share a line"
 
-    def _function(self, found: Region, scope: Scope) -> Moved | None:
+    def _function(self, found: Region, scope: Scope, taken: set[str]) -> Moved | None:
         module = self._module
-        changing = changing_attributes(module, scope)
+        changing = self._steps.changing.attributes(scope)
         kept = {p for p in found.inputs if p.startswith("self.") and p not in changing} - set(found.outputs)
         reads_self = bool(kept) or "self" in found.inputs
         method = method_around(scope)
@@ -127,10 +137,13 @@ class Step:
         results = {name: name.removeprefix("self.") for name in found.outputs}
         if not results:
             return None
-        why = unsteady(module, found.statements, scope) if self._is_known else "what it calls is not known"
+        is_known = self._learned is self._steps.learned
+        unsteady = self._steps.changing.unsteady(found.statements, scope)
+        why = unsteady if is_known else "what it calls is not known"
         decorator = "differentiable" if why is None else f"differentiable(compiled=False)  # {why}"
         losses = (results[name] for name in effects([self._loss]).reads if name in results)
-        name = self.fresh(f"compute_{next(losses, next(iter(results.values())))}")
+        name = self.fresh(f"compute_{next(losses, next(iter(results.values())))}", taken)
+        taken.add(name)
         made = extraction(module, found, name, decorator, parameters, results, is_method=is_method)
         if made is None:
             return None
@@ -147,7 +160,7 @@ class Step:
         """The offset of the line above which a definition goes: over decorators and comments."""
         source = self._module.source
         assert isinstance(statement, ast.stmt)
-        row: int = min([statement.lineno, *(one.lineno for one in getattr(statement, "decorator_list", []))])
+        row = first_row(statement)
         while row > 1 and source.line(row - 1).lstrip().startswith("#"):
             row -= 1
         return source.line_starts[row - 1]

@@ -7,17 +7,18 @@ from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Related, Span
+from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Location, Related, Span
 from tpulint.model.at_hand import names_at_hand
 from tpulint.model.blocks import without_item
 from tpulint.model.guards import CUDA, PROCESSES, caught, only_with, optional
 from tpulint.model.imports import first_import, insertions, missing_imports, respelled
 from tpulint.model.kinds import Instance, Kind
 from tpulint.model.module import Module
+from tpulint.model.names import dotted
 from tpulint.model.pending import pending
 from tpulint.model.project import TracePath
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
-from tpulint.model.uses import data_dependent_size, loads
+from tpulint.model.uses import data_dependent_size
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -143,11 +144,6 @@ class Context:
         """Whether this file belongs to a program whose gradients JAX computes."""
         return self.module.project.is_differentiated(self.module.name)
 
-    @property
-    def companion_package(self) -> str:
-        """What stands before the name of a companion file where this file imports it."""
-        return f"{self.package}." if self.package else ""
-
     @cached_property
     def tree(self) -> ast.Module:
         """The file's syntax tree."""
@@ -204,10 +200,19 @@ class Context:
 
     def loads(self, name: str) -> Iterator[ast.Name]:
         """Every place of the file that reads a name, whatever it means there."""
-        return loads(self.tree, name)
+        return iter(self.module.loads.get(name, ()))
 
-    def assigned_values(self, name: ast.Name) -> list[ast.expr]:
-        """What the assignments to a name give it, as far as they are plain ones."""
+    def taken(self, owner: ast.expr, names: Collection[str]) -> Iterator[ast.Attribute]:
+        """Places of the file that take one of some attributes from what is written as `owner`."""
+        for name in names:
+            for node, _ in self.module.index.taken.get(name, ()):
+                if isinstance(node, ast.Attribute) and dotted(node.value) == dotted(owner):
+                    yield node
+
+    def assigned_values(self, name: ast.expr) -> list[ast.expr]:
+        """What plain assignments give to a name, or to whatever is written as an attribute is."""
+        if not isinstance(name, ast.Name):
+            return self.module.assigned.get(dotted(name) or "", [])
         found = self.module.names.lookup(name.id, self.scope)
         return [binding.value for binding in found[1] if binding.value is not None] if found else []
 
@@ -253,9 +258,7 @@ class Context:
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The statement that a node stands in."""
-        if isinstance(node, ast.stmt):
-            return node
-        return next(outer for outer in self.ancestors(node) if isinstance(outer, ast.stmt))
+        return self.module.statement(node, self.scope)
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The list of statements that a statement is one of."""
@@ -392,8 +395,6 @@ class Context:
         path = self.trace_path
         if path is None:
             return ()
-        from tpulint.finding import Location
-
         return tuple(Related(step.path, Location(step.row, step.column), step.label) for step in path.steps)
 
     def fix(
@@ -475,6 +476,11 @@ class Context:
         if missing is None:
             return None
         return tuple(self.insert(offset, text) for offset, text in insertions(self.module, missing).items())
+
+    def companion_import(self, companion: Companion, name: str) -> tuple[Edit, ...] | None:
+        """Edits that import a name of a companion file."""
+        package = f"{self.package}." if self.package else ""
+        return self.imports(f"from {package}{companion.name.removesuffix('.py')} import {name}")
 
     def insert(self, offset: int, text: str) -> Edit:
         """Insert text at an offset."""

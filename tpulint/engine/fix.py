@@ -216,9 +216,10 @@ class _Rounds:
             now = self.current[path]
             if path not in self._broken and now.data != unit.data:
                 before, after = Source.decode(path, unit.data), Source.decode(path, now.data)
+                # What the file imports is written first, so that a kill in between leaves nothing broken.
+                changes.extend(self._made_for(path, {change.path for change in changes}))
                 changes.append(Change(path, before.text, after.text, unit.data, now.data))
                 total.update(self._counts[path])
-                changes.extend(self._made_for(path, {change.path for change in changes}))
         errors = sorted({*analysis.errors, *self._broken.values()}, key=lambda error: error.path)
         return FixResult(changes, dict(sorted(total.items())), analysis.findings, errors, len(self._units))
 

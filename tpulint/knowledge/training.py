@@ -1,5 +1,7 @@
 """Names of what training code calls beside the computation itself."""
 
+from tpulint.finding import Companion
+
 #: Methods of modules that compute nothing from inputs.
 MODULE_UPKEEP = frozenset(
     {
@@ -53,3 +55,6 @@ MODULE_UPKEEP = frozenset(
 
 #: The decorator of the companion file with which JAX differentiates a function; see `backward-on-torchax`.
 DIFFERENTIABLE = "torchax_training.differentiable"
+
+#: The companion file itself.
+TRAINING = Companion("torchax_training.py", "tpulint_rules:companions/torchax_training.py")

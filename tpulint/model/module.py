@@ -11,7 +11,7 @@ from tpulint.model.device_edges import device_edges, reads_text
 from tpulint.model.facts import ModuleFacts, summarise
 from tpulint.model.flow import Flow
 from tpulint.model.kinds import NONE, STATIC, TENSOR, UNKNOWN, Instance, Kind, Several, Static, Tensor, joined
-from tpulint.model.names import Names
+from tpulint.model.names import Names, dotted
 from tpulint.model.parameters import annotated_kind, parameter_kinds
 from tpulint.model.project import ProjectFacts, TracePath
 from tpulint.model.references import method_around
@@ -272,6 +272,27 @@ class Module:
         """What leads to the losses of this file."""
         return Steps(self)
 
+    @cached_property
+    def loads(self) -> dict[str, list[ast.Name]]:
+        """Every place of the file that reads a plain name, by name."""
+        found: dict[str, list[ast.Name]] = {}
+        for node in ast.walk(self.source.tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                found.setdefault(node.id, []).append(node)
+        return found
+
+    @cached_property
+    def assigned(self) -> dict[str, list[ast.expr]]:
+        """What is assigned to attributes, by the whole dotted name, whatever that means there."""
+        found: dict[str, list[ast.expr]] = {}
+        for node in ast.walk(self.source.tree):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    path = dotted(target) if isinstance(target, ast.Attribute) else None
+                    if path is not None:
+                        found.setdefault(path, []).append(node.value)
+        return found
+
     # places
 
     def parent(self, node: ast.AST, scope: Scope) -> ast.AST | None:
@@ -284,6 +305,14 @@ class Module:
                     return found
             current = current.parent
         return self._all_parents.get(id(node)) if node is not self.source.tree else None
+
+    def statement(self, node: ast.AST, scope: Scope) -> ast.stmt:
+        """The statement that a node of this scope stands in, or is."""
+        outer: ast.AST | None = node
+        while outer is not None and not isinstance(outer, ast.stmt):
+            outer = self.parent(outer, scope)
+        assert outer is not None
+        return outer
 
     @cached_property
     def _all_parents(self) -> dict[int, ast.AST]:

@@ -89,5 +89,15 @@ class Names:
         return None
 
 
+def dotted(node: ast.AST) -> str | None:
+    """A plain or dotted name as text."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        head = dotted(node.value)
+        return f"{head}.{node.attr}" if head is not None else None
+    return None
+
+
 def _join(scope: Scope, name: str) -> str:
     return name if scope.kind is ScopeKind.MODULE else f"{scope.qualname}.{name}"

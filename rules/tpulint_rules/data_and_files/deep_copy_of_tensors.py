@@ -80,19 +80,11 @@ def _is_placed_module(value: ast.expr, call: ast.Call, ctx: Context) -> bool:
 
 def _is_placed(value: ast.expr, call: ast.expr, ctx: Context) -> bool:
     """Whether a module was moved to a device before: where it was assigned, or by a call of its own."""
-    text = ctx.text(value)
-    if isinstance(value, ast.Name):
-        assigned: list[ast.expr] = ctx.assigned_values(value)
-    else:
-        assigned = [
-            node.value
-            for node in ast.walk(ctx.tree)
-            if isinstance(node, ast.Assign) and any(ast.unparse(target) == text for target in node.targets)
-        ]
+    text, assigned = ctx.text(value), ctx.assigned_values(value)
     if _moves(value, ctx) or (assigned and all(_moves(given, ctx) for given in assigned)):
         return True
     return any(
-        _moves(move, at) and ctx.text(_owner(move)) == text and _is_before(move, at, call, ctx)
+        ctx.text(_owner(move)) == text and _is_before(move, at, call, ctx) and _moves(move, at)
         for name in ("to", "cuda")
         for move, at in ctx.calls(name)
     )

@@ -82,12 +82,12 @@ def _unwrapped(call: ast.Call, ctx: Context) -> Fix | None:
         return None
     text = ctx.text(target)
     edits: list[Edit] = []
-    for node in ast.walk(ctx.tree):
-        if isinstance(node, ast.Attribute) and ctx.text(node.value) == text:
-            if node.attr in WRAPPER_ONLY or not ctx.stands(node):
-                return None
-            if node.attr == "module":
-                edits.append(ctx.edit(Span(ctx.span(node.value).end, ctx.span(node).end), ""))
+    if any(ctx.taken(target, WRAPPER_ONLY)):
+        return None
+    for node in ctx.taken(target, ("module",)):
+        if not ctx.stands(node):
+            return None
+        edits.append(ctx.edit(Span(ctx.span(node.value).end, ctx.span(node).end), ""))
     same = statement.value is call and ctx.text(model) == text
     edits.append(ctx.delete(statement) if same else ctx.replace(call, ctx.text(model)))
     return ctx.fix("take the module itself", *edits, applicability=Applicability.UNSAFE)

@@ -44,16 +44,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Companion, Finding, Fix
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.training import TRAINING
 from tpulint.model.kinds import Tensor, Unknown
-from tpulint.model.training.regions import Region
 from tpulint.model.training.steps import Step
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU611", "gradients by `backward()` on torchax", module=__name__, fix=Applicability.UNSAFE)
 
 _FUNCTIONS = frozenset({"torch.autograd.backward", "torch.autograd.grad"})
-_COMPANION = Companion("torchax_training.py", "tpulint_rules:companions/torchax_training.py")
 
 
 @rule.on(ast.Call, named={"backward", "grad"})
@@ -69,18 +68,14 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name is not None or not isinstance(call.func, ast.Attribute):
         yield ctx.finding(call, message)
         return
-    step = _step(call.func.value, ctx)
+    step = ctx.module.training_steps.of(call.func.value, ctx.scope)
     if step.is_settled:
         return
-    fix = _extracted(step, call.func.value, ctx) if step.is_plain else _named(step, call.func.value, ctx)
+    fix = _extracted(step, ctx) if step.is_plain else _named(step, call.func.value, ctx)
     if isinstance(fix, str):
         yield ctx.finding(call, f"{message}; no fix, since {fix}")
     else:
         yield ctx.finding(call, message, fix)
-
-
-def _step(loss: ast.expr, ctx: Context) -> Step:
-    return ctx.module.training_steps.of(loss, ctx.statement(loss), ctx.scope)
 
 
 def _named(step: Step, loss: ast.expr, ctx: Context) -> Fix | str:
@@ -98,24 +93,17 @@ def _named(step: Step, loss: ast.expr, ctx: Context) -> Fix | str:
     return ctx.fix("name the loss", *edits, applicability=Applicability.UNSAFE)
 
 
-def _extracted(step: Step, loss: ast.expr, ctx: Context) -> Fix | str:
-    others = [
-        statement
-        for call, place in ctx.calls("backward")
-        if isinstance(call.func, ast.Attribute) and call.func.value is not loss
-        if isinstance(region := _step(call.func.value, place).region, Region)
-        for statement in region.span
-    ]
-    moved = step.moved(others)
+def _extracted(step: Step, ctx: Context) -> Fix | str:
+    moved = step.moved()
     if isinstance(moved, str):
         return moved
-    edits = ctx.imports(f"from {ctx.companion_package}torchax_training import differentiable")
+    edits = ctx.companion_import(TRAINING, "differentiable")
     if edits is None:
         return "`differentiable` means something else here"
     for one in moved:
         edits += (ctx.insert(one.offset, one.definition), ctx.edit(one.span, one.call))
     title = "move the computation of the loss into a function that JAX differentiates"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=_COMPANION)
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 
 def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:

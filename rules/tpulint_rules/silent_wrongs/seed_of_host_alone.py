@@ -51,13 +51,13 @@ def manual_seed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _seeds_device(ctx: Context) -> bool:
     """Whether the function seeds anything else: the environment, CUDA, or a generator."""
+    first, last = ctx.function_body[0], ctx.function_body[-1]
     return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in _OTHERS
-        and ctx.qualified_name(node.func) not in _SEEDS
-        for statement in ctx.function_body
-        for node in ast.walk(statement)
+        isinstance(call.func, ast.Attribute)
+        and first.lineno <= call.lineno <= (last.end_lineno or last.lineno)
+        and ctx.qualified_name(call.func) not in _SEEDS
+        for name in _OTHERS
+        for call, _ in ctx.calls(name)
     )
 
 

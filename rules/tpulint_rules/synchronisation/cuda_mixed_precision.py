@@ -136,8 +136,7 @@ def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
                 return None
             edits.append(edit)
             used += 1
-    reads = sum(is_name(node, target.id) for node in ast.walk(ctx.tree)) - 1
-    if reads != used:
+    if used != sum(1 for _ in ctx.loads(target.id)):
         return None
     return ctx.fix("remove the scaler", *edits, applicability=Applicability.UNSAFE)
 

@@ -28,7 +28,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Companion, Finding
+from tpulint.finding import Applicability, Finding
+from tpulint.knowledge.training import TRAINING
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -37,7 +38,6 @@ rule = Rule(
 
 #: Those that give the same numbers compiled; `RAdam` does not, and the others ask for the count of steps.
 _OPTIMIZERS = frozenset({"SGD", "Adam", "AdamW", "NAdam", "ASGD", "RMSprop", "Adadelta"})
-_COMPANION = Companion("torchax_training.py", "tpulint_rules:companions/torchax_training.py")
 
 
 @rule.on(ast.Call, named=_OPTIMIZERS)
@@ -54,12 +54,12 @@ def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         "torchax_training.compiled"
     ):
         return
-    imports = ctx.imports(f"from {ctx.companion_package}torchax_training import compiled")
+    imports = ctx.companion_import(TRAINING, "compiled")
     last = name.rpartition(".")[2]
     message = f"`{last}.step` sends each operation to the device by itself"
     start = ctx.span(call)
     fix = None
     if imports is not None:
         edits = (*imports, ctx.insert(start.start, "compiled("), ctx.insert(start.end, ")"))
-        fix = ctx.fix("compile the step", *edits, applicability=Applicability.UNSAFE, companion=_COMPANION)
+        fix = ctx.fix("compile the step", *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
     yield ctx.finding(call.func, message, fix)

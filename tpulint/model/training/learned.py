@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.knowledge.training import DIFFERENTIABLE, MODULE_UPKEEP
 from tpulint.model.kinds import Instance
+from tpulint.model.names import dotted
 from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope, ScopeKind
 from tpulint.model.training.effects import effects
@@ -260,16 +261,6 @@ def is_differentiated(module: Module, function: Scope) -> bool:
         if name == DIFFERENTIABLE or name.endswith(f".{DIFFERENTIABLE}"):
             return True
     return False
-
-
-def dotted(node: ast.AST) -> str | None:
-    """A plain or dotted name as text."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        head = dotted(node.value)
-        return f"{head}.{node.attr}" if head is not None else None
-    return None
 
 
 def makes_leaf(statement: ast.stmt) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,14 +69,13 @@ def region(
 
 
 def carriers(
-    module: Module, learned: Learned, inputs: Collection[str], taken: Collection[ast.stmt], scope: Scope
+    module: Module, learned: Learned, inputs: Collection[str], taken: Container[int], scope: Scope
 ) -> Iterator[tuple[Region, Scope]]:
     """Regions of one statement each that give what another region takes in, where that bears gradients.
 
-    They stand in the same function, or, for attributes of `self`, in another method; `taken` belong to other
-    regions.
+    They stand in the same function, or, for attributes of `self`, in another method; `taken` has the `id`s of
+    the statements of regions.
     """
-    inside = {id(node) for statement in taken for node in ast.walk(statement)}
     method = method_around(scope)
     places = [scope.function or module.index.module]
     if method is not None and method.owner is not None:
@@ -85,7 +84,7 @@ def carriers(
         wanted = {name for name in inputs if function is places[0] or name.startswith("self.")}
         body = getattr(function.node, "body", [])
         for statement in statements_of(body) if wanted and isinstance(body, list) else ():
-            if not isinstance(statement, ast.Assign | ast.AnnAssign) or id(statement) in inside:
+            if not isinstance(statement, ast.Assign | ast.AnnAssign) or id(statement) in taken:
                 continue
             written = effects([statement]).writes
             given = {

@@ -46,12 +46,29 @@ class Steps:
         self.changing = Changing(module)
         self._found: dict[int, Step] = {}
 
-    def of(self, loss: ast.expr, statement: ast.stmt, scope: Scope) -> Step:
-        """The computation of the loss on which a statement calls `backward`."""
+    def of(self, loss: ast.expr, scope: Scope) -> Step:
+        """The computation of the loss on which `backward` is called at a place."""
         found = self._found.get(id(loss))
         if found is None:
-            found = self._found[id(loss)] = Step(self, loss, statement, scope)
+            found = self._found[id(loss)] = Step(self, loss, scope)
         return found
+
+    @cached_property
+    def computing(self) -> frozenset[int]:
+        """The `id`s of all statements that compute a loss."""
+        regions = [
+            self.of(call.func.value, scope).region
+            for call, scope in self.module.index.calls.get("backward", ())
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+        ]
+        return frozenset(
+            id(node)
+            for found in regions
+            if isinstance(found, Region)
+            for statement in found.span
+            for node in ast.walk(statement)
+            if isinstance(node, ast.stmt)
+        )
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -67,13 +84,13 @@ class Step:
     Args:
         steps: those of its file.
         loss: the expression on which `backward` is called.
-        statement: where it is called.
         scope: the scope of that place.
     """
 
-    def __init__(self, steps: Steps, loss: ast.expr, statement: ast.stmt, scope: Scope) -> None:
+    def __init__(self, steps: Steps, loss: ast.expr, scope: Scope) -> None:
         self._steps, self._module = steps, steps.module
-        self._loss, self._statement, self._scope = loss, statement, scope
+        self._loss, self._scope = loss, scope
+        self._statement = steps.module.statement(loss, scope)
         self._learned = steps.learned
         self.region = self._found()
         self._is_settled = self.region is None and self._calls_settled()
@@ -106,18 +123,15 @@ class Step:
         """A name like this one that is not taken, nor used by the file."""
         return next(one for one in _alike(name) if one not in self._steps.names and one not in taken)
 
-    def moved(self, others: list[ast.stmt]) -> list[Moved] | str:
-        """The functions that take the computation in, or why there are none.
-
-        `others` are the statements that compute other losses.
-        """
+    def moved(self) -> list[Moved] | str:
+        """The functions that take the computation in, or why there are none."""
         found = self.region
         if found is None:
             return "the loss is not computed here"
         if isinstance(found, Obstacle):
             return f"{found.why} (line {found.node.lineno})"
         parts = [(found, self._scope)]
-        parts += carriers(self._module, self._learned, found.inputs, [*others, *found.span], self._scope)
+        parts += carriers(self._module, self._learned, found.inputs, self._steps.computing, self._scope)
         taken: set[str] = set()
         made = [self._function(part, scope, taken) for part, scope in parts]
         result = [one for one in made if one is not None]

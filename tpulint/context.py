@@ -18,7 +18,7 @@ from tpulint.model.names import dotted
 from tpulint.model.pending import pending
 from tpulint.model.project import TracePath
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
-from tpulint.model.uses import data_dependent_size
+from tpulint.model.uses import data_dependent_size, taken
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -203,11 +203,8 @@ class Context:
         return iter(self.module.loads.get(name, ()))
 
     def taken(self, owner: ast.expr, names: Collection[str]) -> Iterator[ast.Attribute]:
-        """Places of the file that take one of some attributes from what is written as `owner`."""
-        for name in names:
-            for node, _ in self.module.index.taken.get(name, ()):
-                if isinstance(node, ast.Attribute) and dotted(node.value) == dotted(owner):
-                    yield node
+        """Places that take one of some attributes from a variable, or from what is written as `owner`."""
+        return taken(self.module, owner, names, self.scope)
 
     def assigned_values(self, name: ast.expr) -> list[ast.expr]:
         """What plain assignments give to a name, or to whatever is written as an attribute is."""

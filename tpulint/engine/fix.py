@@ -210,7 +210,7 @@ class _Rounds:
 
     def result(self, analysis: Analysis) -> FixResult:
         """What fixing came to, with what is found in the files as they are now."""
-        changes = []
+        changes: list[Change] = []
         total: Counter[str] = Counter()
         for path, unit in sorted(self._units.items()):
             now = self.current[path]

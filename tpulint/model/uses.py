@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import ELEMENTWISE, READS
 from tpulint.model.kinds import Data, Several, Static, Tensor
+from tpulint.model.names import dotted
 from tpulint.model.scopes import Scope
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ def loads(function: ast.AST, name: str) -> Iterator[ast.Name]:
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
             yield node
+
+
+def taken(module: Module, owner: ast.expr, names: Collection[str], scope: Scope) -> Iterator[ast.Attribute]:
+    """Where a file takes one of some attributes from a variable, or from what is written as `owner`."""
+    path, lookup = dotted(owner), module.names.lookup
+    home = lookup(owner.id, scope) if isinstance(owner, ast.Name) else None
+    for node, place in (found for name in names for found in module.index.taken.get(name, ())):
+        if isinstance(node, ast.Attribute) and dotted(node.value) == path:
+            there = lookup(owner.id, place) if isinstance(owner, ast.Name) else None
+            if home is None or (there is not None and there[0] is home[0]):
+                yield node
 
 
 def serves_as_tensor(module: Module, node: ast.expr, scope: Scope, depth: int = 0) -> bool:

@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Iterator
 
 import jax
+import jax.extend.core
 import torch
 import torchax
 from torch.overrides import TorchFunctionMode
@@ -103,12 +104,21 @@ class _Version:
     def __init__(self, function, leaves, tree, modules, parameters, with_gradient):
         self.function, self.leaves, self.tree = function, leaves, tree
         self.modules, self.parameters, self.with_gradient = modules, parameters, with_gradient
+        self.reached = None  # which of those with gradients the outputs' gradients come to
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(lambda pullback, gradients: pullback(gradients))
 
     def __call__(self, given, is_compiled):
         run = (self.forward, self.backward) if is_compiled else (self._forward, lambda f, g: f(g))
-        return self._result(_Node.apply(self, run, *given))
+        return self._result(_Node.apply(self, run, *self._linked(given)))
+
+    def _linked(self, given):
+        """What is given, without the graphs behind inputs that no gradient comes to, such as earlier steps."""
+        if self.reached is None:
+            return given
+        reached = iter(self.reached)
+        cut = [wanted and not next(reached) for wanted in self.with_gradient]
+        return [tensor.detach() if lost else tensor for tensor, lost in zip(given, cut)]
 
     def compute(self, forward, given):
         """Outputs and pullback; buffers and the random state are written back."""
@@ -124,6 +134,8 @@ class _Version:
         for buffer, value in zip(buffers.values(), written):
             _put(buffer, value)
         environment.prng_key = random
+        if self.reached is None and any(self.with_gradient[len(self.parameters) :]):
+            self.reached = _reached(pullback, outputs)
         return outputs, rest, pullback
 
     def _forward(self, learned, fixed, buffers, random):
@@ -165,8 +177,8 @@ class _Version:
         self.outputs, self.shape = pytree.tree_flatten(result)
         tensors = [_on_torchax(leaf).jax() for leaf in self.outputs if isinstance(leaf, torch.Tensor)]
         self.is_float = [jax.numpy.issubdtype(value.dtype, jax.numpy.inexact) for value in tensors]
-        self.outputs = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in self.outputs]
-        self.is_tensor = [leaf is None for leaf in self.outputs]
+        self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.outputs]
+        self.outputs = [None if is_tensor else leaf for leaf, is_tensor in zip(self.outputs, self.is_tensor)]
         floats = [value for value, is_float in zip(tensors, self.is_float) if is_float]
         rest = [value for value, is_float in zip(tensors, self.is_float) if not is_float]
         return floats, (rest, written, random)
@@ -175,6 +187,16 @@ class _Version:
         tensors = iter(tensors)
         leaves = [next(tensors) if wanted else leaf for leaf, wanted in zip(self.outputs, self.is_tensor)]
         return pytree.tree_unflatten(leaves, self.shape)
+
+
+def _reached(pullback, outputs):
+    """For each result of a pullback whether it depends on the gradients that it is given."""
+    program = jax.make_jaxpr(pullback)(outputs).jaxpr
+    depending = set(program.invars)
+    for equation in program.eqns:
+        if any(isinstance(v, jax.extend.core.Var) and v in depending for v in equation.invars):
+            depending.update(equation.outvars)
+    return [isinstance(v, jax.extend.core.Var) and v in depending for v in program.outvars]
 
 
 class _Node(torch.autograd.Function):

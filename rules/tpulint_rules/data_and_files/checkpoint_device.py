@@ -5,18 +5,24 @@
 Flags `torch.load(..., map_location="cuda")` and its forms with an index, `map_location="jax"`, and a location
 that is the program's device: a name that a literal for such a device is handed to, in any file.
 Other locations that are computed are left alone.
+Also `torch.load` that gives a whole module, which nothing then moves to a device, in programs that use one.
+A module it is where the name that it gets is a module's elsewhere, or is asked for its parameters or put into
+evaluation or training.
 
 ## Why it matters on TPU
 
 With a CUDA location `torch.load` raises `RuntimeError: Attempting to deserialize object on a CUDA device but
 torch.cuda.is_available() is False`, and with `"jax"`
 `AttributeError: module 'torchax.device_module' has no attribute 'device'`.
+A whole module, which torch puts where it was when it was saved, comes to the host: its tensors cannot be
+pickled on the device.
 
 ## Fix safety
 
 Unsafe: the location becomes `"cpu"`.
 What is loaded then is on the host: right where it goes into `load_state_dict`, which copies it to where the
 module is; tensors that are used as they come need `.to("jax")`.
+A whole module is moved to the device.
 """
 
 from __future__ import annotations
@@ -31,6 +37,9 @@ from tpulint.rule import Context, Rule
 
 rule = Rule("TPU704", "checkpoint loaded onto a device", module=__name__, fix=Applicability.UNSAFE)
 
+_OF_MODULES = frozenset({"parameters", "eval", "train"})
+_MOVES = frozenset({"to", "cuda", "cpu"})
+
 
 @rule.on(ast.Call, named={"load"})
 def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
@@ -39,14 +48,59 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     place = next((k.value for k in call.keywords if k.arg == "map_location"), None)
     if place is None and len(call.args) > 1:
         place = call.args[1]
-    kind = ctx.kind(place) if place is not None else None
+    device = ctx.text(place) if isinstance(place, ast.Name | ast.Attribute) else ctx.device
+    moved = [ctx.insert(ctx.span(call).end, f".to({device})")] if _is_module_at_rest(call, ctx) else []
+    name = _device(place, ctx) if place is not None else None
+    if place is not None and name is not None:
+        edit = ctx.replace(place, ctx.quoted("cpu", place))
+        title = "read it to the host" + (", and move it" if moved else "")
+        fix = ctx.fix(title, edit, *moved, applicability=Applicability.UNSAFE)
+        yield ctx.finding(place, f"`torch.load` cannot put tensors on `{name}` under torchax", fix)
+    elif moved and place is None:
+        fix = ctx.fix("move it to the device", *moved, applicability=Applicability.UNSAFE)
+        yield ctx.finding(call, "`torch.load` leaves this module on the host under torchax", fix)
+
+
+def _device(place: ast.expr, ctx: Context) -> str | None:
+    """The name of the device that a location is, if it is one that torchax cannot load to."""
+    kind = ctx.kind(place)
     name = kind.type if isinstance(kind, Device) else kind.value if isinstance(kind, Static) else None
-    if place is None:
-        return
-    if not isinstance(name, str) or name.partition(":")[0] not in ("cuda", "jax"):
-        if name or not holds_literal_device(ctx.module, place, ctx.scope):
-            return
-        name = ctx.text(place)
-    edit = ctx.replace(place, ctx.quoted("cpu", place))
-    fix = ctx.fix("read it to the host", edit, applicability=Applicability.UNSAFE)
-    yield ctx.finding(place, f"`torch.load` cannot put tensors on `{name}` under torchax", fix)
+    if isinstance(name, str) and name.partition(":")[0] in ("cuda", "jax"):
+        return name
+    given = ctx.assigned_values(place) if isinstance(place, ast.Name) else []
+    is_chosen = ctx.serves_device and any(_is_accelerator(value, ctx) for value in given)
+    if not is_chosen and (name or not holds_literal_device(ctx.module, place, ctx.scope)):
+        return None
+    return ctx.text(place)
+
+
+def _is_accelerator(value: ast.expr, ctx: Context) -> bool:
+    calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
+    return any(ctx.qualified_name(call.func) == "torch.accelerator.current_accelerator" for call in calls)
+
+
+def _is_module_at_rest(call: ast.Call, ctx: Context) -> bool:
+    """Whether a call gives a whole module that nothing of the function moves elsewhere."""
+    outer = ctx.parent(call)
+    if not isinstance(outer, ast.Assign) or len(outer.targets) != 1 or not ctx.serves_device:
+        return False
+    target = outer.targets[0]
+    if not isinstance(target, ast.Name | ast.Attribute) or ctx.only_with_cuda(call):
+        return False
+    asked = {name for name in _OF_MODULES | _MOVES if _is_asked(target, name, call, ctx)}
+    if asked & _MOVES:
+        return False
+    given = ctx.assigned_values(target) if isinstance(target, ast.Name) else []
+    return bool(asked) or any(ctx.is_module(ctx.kind(value)) for value in given)
+
+
+def _is_asked(value: ast.expr, method: str, load: ast.Call, ctx: Context) -> bool:
+    """Whether the function, further down, calls a method of what is loaded."""
+    text = ctx.text(value)
+    return any(
+        at.scope.function is ctx.scope.function
+        and call.lineno > load.lineno
+        and isinstance(call.func, ast.Attribute)
+        and ctx.text(call.func.value) == text
+        for call, at in ctx.calls(method)
+    )

@@ -2,8 +2,8 @@
 
 ## What it does
 
-Flags `torch.save` of what holds `state_dict()` of a module or an optimizer: directly, in a dictionary or
-list, in a variable, or handed to the function that saves.
+Flags `torch.save` of what holds `state_dict()` of a module or an optimizer, or a module or an optimizer as a
+whole: directly, in a dictionary or list, in a variable, or handed to the function that saves.
 In programs that use a device; what is copied to the host on the way is left alone.
 
 ## Why it matters on TPU
@@ -15,24 +15,24 @@ Tensors of the host are saved within the environment as ever, and plain torch re
 
 ## Fix safety
 
-Unsafe: every tensor in what is saved is copied to the host, however deep in dictionaries, lists and tuples it
-is; objects of other classes stay as they are.
+Unsafe: of states, every tensor in what is saved is copied to the host, however deep in dictionaries, lists
+and tuples it is; objects of other classes stay as they are.
 The copies of a module's and an optimizer's state are equal, but for the attribute `_metadata` of the
 dictionary, which a few modules that changed their layout between releases look at when they are loaded.
 
-## Without a fix
-
-A module that is saved whole has to be on the host: `torch.save(model.cpu(), path)`, and then
-`model.to("jax")` and a new optimizer; better save its `state_dict()`.
+A module as a whole is pickled with `torchax_pickle`, a file that is written beside the fixed one: tensors of
+the device, in whatever attribute of whatever object, are written as tensors of the host.
+Plain torch reads the file, and what it reads is on the host: TPU704 moves a module that is loaded to the
+device.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.kinds import Instance, Unknown
+from tpulint.finding import Applicability, Companion, Finding, Fix
+from tpulint.model.kinds import Instance, Kind, Unknown
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule(
@@ -41,6 +41,7 @@ rule = Rule(
 
 #: What has a state of plain numbers is called so.
 _NUMBERS_ALONE = ("sched", "scaler", "sampler", "loader", "saver", "tracker", "logger", "args", "config")
+_COMPANION = Companion("torchax_pickle.py", "tpulint_rules:companions/torchax_pickle.py")
 #: Through so many names and calls a value is followed.
 _DEPTH = 3
 
@@ -50,25 +51,79 @@ def saved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.save" or not ctx.serves_device or ctx.only_with_cuda(call):
         return
     value = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "obj"), None)
-    if value is not None and _holds_state(value, ctx, _DEPTH):
-        yield ctx.finding(value, "`torch.save` cannot pickle tensors of torchax", _on_host(value, ctx))
+    if value is None or any(keyword.arg == "pickle_module" for keyword in call.keywords):
+        return
+    message = "`torch.save` cannot pickle tensors of torchax"
+    if _holds(_is_whole, value, ctx, _DEPTH):
+        yield ctx.finding(value, message, _pickled(call, ctx) if len(call.args) < 3 else None)
+    elif _holds(_is_state, value, ctx, _DEPTH):
+        yield ctx.finding(value, message, _on_host(value, ctx))
 
 
-def _holds_state(value: ast.expr | None, ctx: Context, depth: int) -> bool:
-    """Whether a value is the state of a module or an optimizer, or holds one."""
+def _holds(
+    wanted: Callable[[ast.expr, Context], bool], value: ast.expr | None, ctx: Context, depth: int
+) -> bool:
+    """Whether a value is what is wanted, or a dictionary, list, tuple or name that holds it."""
+    match value:
+        case ast.expr() if wanted(value, ctx):
+            return True
+        case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
+            return any(_holds(wanted, keyword.value, ctx, depth) for keyword in keywords)
+        case ast.Dict(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
+            return any(_holds(wanted, item, ctx, depth) for item in values)
+        case ast.Name() if depth and ctx.is_parameter(value):
+            return any(_holds(wanted, given, at, depth - 1) for given, at in ctx.handed(value))
+        case ast.Name() if depth:
+            values = [*ctx.assigned_values(value), *_items(value, ctx)]
+            return any(_holds(wanted, given, ctx, depth - 1) for given in values)
+    return False
+
+
+def _is_state(value: ast.expr, ctx: Context) -> bool:
+    """Whether a value is the state of a module or an optimizer."""
     match value:
         case ast.Call(func=ast.Attribute(attr="state_dict", value=owner)):
             return _has_tensors(owner, ctx)
-        case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
-            return any(_holds_state(keyword.value, ctx, depth) for keyword in keywords)
-        case ast.Dict(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
-            return any(_holds_state(item, ctx, depth) for item in values)
-        case ast.Name() if depth and ctx.is_parameter(value):
-            return any(_holds_state(given, at, depth - 1) for given, at in ctx.handed(value))
-        case ast.Name() if depth:
-            values = [*ctx.assigned_values(value), *_items(value, ctx)]
-            return any(_holds_state(given, ctx, depth - 1) for given in values)
     return False
+
+
+def _is_whole(value: ast.expr, ctx: Context) -> bool:
+    """Whether a value is a module or an optimizer, by its kind, or since its parameters are asked for."""
+    if isinstance(value, ast.Attribute) and value.attr == "module":  # of a wrapper
+        return _is_whole(value.value, ctx)
+    if not isinstance(value, ast.Name | ast.Attribute) or _goes_to_host(value, ctx):
+        return False
+    kind = ctx.kind(value)
+    return _is_learned(kind, ctx) or (isinstance(kind, Unknown) and _has_parameters(value, ctx))
+
+
+def _is_learned(kind: Kind, ctx: Context) -> bool:
+    if not isinstance(kind, Instance):
+        return False
+    is_scheduler = kind.cls.startswith("torch.optim.lr_scheduler.")
+    return ctx.is_module(kind) or (kind.cls.startswith("torch.optim.") and not is_scheduler)
+
+
+def _has_parameters(value: ast.expr, ctx: Context) -> bool:
+    return any(True for name in ("parameters", "named_parameters") for _ in _calls_on(value, name, ctx))
+
+
+def _goes_to_host(value: ast.expr, ctx: Context) -> bool:
+    """Whether the function, before or after, moves a value to the host."""
+    return any(True for _ in _calls_on(value, "cpu", ctx)) or any(
+        ctx.text(argument).strip("'\"") == "cpu"
+        for call in _calls_on(value, "to", ctx)
+        for argument in call.args
+    )
+
+
+def _calls_on(value: ast.expr, method: str, ctx: Context) -> Iterator[ast.Call]:
+    """Calls of a method on a value, for a name within the same function."""
+    text = ctx.text(value)
+    for call, at in ctx.calls(method):
+        near = isinstance(value, ast.Attribute) or at.scope.function is ctx.scope.function
+        if near and isinstance(call.func, ast.Attribute) and ctx.text(call.func.value) == text:
+            yield call
 
 
 def _items(name: ast.Name, ctx: Context) -> Iterator[ast.expr]:
@@ -88,9 +143,7 @@ def _has_tensors(owner: ast.expr, ctx: Context) -> bool:
         return False
     kind = ctx.kind(owner)
     if isinstance(kind, Instance):
-        return ctx.is_module(kind) or (
-            kind.cls.startswith("torch.optim.") and not kind.cls.startswith("torch.optim.lr_scheduler.")
-        )
+        return _is_learned(kind, ctx)
     # Of what is unknown the name decides; this only ever keeps the rule silent.
     name = ctx.text(owner).rpartition(".")[2].lower()
     return isinstance(kind, Unknown) and not any(word in name for word in _NUMBERS_ALONE)
@@ -102,3 +155,15 @@ def _on_host(value: ast.expr, ctx: Context) -> Fix | None:
         return None
     edit = ctx.replace(value, f"tree_map_only(torch.Tensor, torch.Tensor.cpu, {ctx.text(value)})")
     return ctx.fix("copy what is saved to the host", edit, *imports, applicability=Applicability.UNSAFE)
+
+
+def _pickled(call: ast.Call, ctx: Context) -> Fix | None:
+    package = ctx.companion_package.removesuffix(".")
+    imports = ctx.imports(f"from {package} import torchax_pickle" if package else "import torchax_pickle")
+    if imports is None:
+        return None
+    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    last = max(ctx.span(argument).end for argument in given)
+    edit = ctx.insert(last, ", pickle_module=torchax_pickle")
+    title = "write tensors of the device as tensors of the host"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE, companion=_COMPANION)

@@ -102,6 +102,7 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
         return "`differentiable` means something else here"
     for one in moved:
         edits += (ctx.insert(one.offset, one.definition), ctx.edit(one.span, one.call))
+        edits += tuple(ctx.insert(offset, line) for offset, line in one.bindings)
     title = "move the computation of the loss into a function that JAX differentiates"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
 

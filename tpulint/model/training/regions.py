@@ -12,6 +12,7 @@ from tpulint.knowledge.tensors import READS
 from tpulint.model.pending import statements as statements_of
 from tpulint.model.references import method_around
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind
+from tpulint.model.training.bound import surely_written
 from tpulint.model.training.effects import Effects, effects, is_unconditional, place
 from tpulint.model.training.learned import makes_leaf
 
@@ -157,9 +158,21 @@ def _in_block(
         why = _unfit(statement)
         if why is not None:
             return Obstacle(statement, why)
-    inputs = tuple(_inputs(module, statements, scope))
-    outputs = tuple(_outputs(statements, wanted, scope))
-    return Region(tuple(statements), *sorted_out, inputs, outputs)
+    given = dict.fromkeys(_inputs(module, statements, scope))
+    # What comes back to the statements by a loop around them leaves them, too.
+    again = given if _is_repeated(statements[0], scope) else {}
+    outputs = tuple(_outputs(statements, wanted.union(again), scope))
+    sure = surely_written(statements)
+    given.update((name, None) for name in outputs if name not in sure and not name.startswith("self."))
+    return Region(tuple(statements), *sorted_out, tuple(given), outputs)
+
+
+def _is_repeated(statement: ast.stmt, scope: Scope) -> bool:
+    """Whether a statement stands in a loop of its function."""
+    return any(
+        isinstance(loop, _LOOPS) and any(inner is statement for inner in ast.walk(loop))
+        for loop in ast.walk(_function(scope))
+    )
 
 
 def _core(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tpulint.finding import Span
 from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope
+from tpulint.model.training.bound import binders
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.effects import effects, place
 from tpulint.model.training.extraction import extraction
@@ -28,12 +29,16 @@ _PLAIN = frozenset({"mean", "sum"})
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A function to insert at an offset, and what takes the place of the lines that it is made of."""
+    """A function to insert at an offset, and what takes the place of the lines that it is made of.
+
+    `bindings` are lines to insert at offsets, without which an argument of the call may not be bound.
+    """
 
     offset: int
     definition: str
     span: Span
     call: str
+    bindings: tuple[tuple[int, str], ...] = ()
 
 
 class Steps:
@@ -164,7 +169,20 @@ class Step:
         around = method.node if is_method and method is not None else self._top_level(found.statements[0])
         newline = module.source.newline
         gap = newline if is_method else newline * 2
-        return Moved(self._above(around), made.definition + gap, made.span, made.call)
+        call, bindings = made.call, []
+        for line, start, indent in self._unbound(found, scope):
+            if start >= made.span.start:
+                call = f"{indent}{line}{newline}{call}"
+            else:
+                bindings.append((start, f"{indent}{line}{newline}"))
+        return Moved(self._above(around), made.definition + gap, made.span, call, tuple(bindings))
+
+    def _unbound(self, found: Region, scope: Scope) -> Iterator[tuple[str, int, str]]:
+        """The line that binds each input that may not be bound, where it goes, and its indent."""
+        source = self._module.source
+        for name, statement in binders(found.inputs, found.span[0], scope):
+            start = source.line_starts[first_row(statement) - 1]
+            yield f"{name} = None", start, source.text[start : source.span(statement).start].split("@")[0]
 
     def _top_level(self, node: ast.stmt) -> ast.stmt:
         body = self._module.source.tree.body

@@ -18,7 +18,7 @@ from tpulint.model.names import dotted
 from tpulint.model.pending import pending
 from tpulint.model.project import TracePath
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
-from tpulint.model.uses import data_dependent_size, taken
+from tpulint.model.uses import data_dependent_size
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -203,8 +203,10 @@ class Context:
         return iter(self.module.loads.get(name, ()))
 
     def taken(self, owner: ast.expr, names: Collection[str]) -> Iterator[ast.Attribute]:
-        """Places that take one of some attributes from a variable, or from what is written as `owner`."""
-        return taken(self.module, owner, names, self.scope)
+        """Places of the file that take one of some attributes from what is written as `owner`."""
+        for node, _ in (place for name in names for place in self.module.index.taken.get(name, ())):
+            if isinstance(node, ast.Attribute) and dotted(node.value) == dotted(owner):
+                yield node
 
     def assigned_values(self, name: ast.expr) -> list[ast.expr]:
         """What plain assignments give to a name, or to whatever is written as an attribute is."""
@@ -244,18 +246,15 @@ class Context:
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node around a node."""
-        return self.module.parent(node, self.scope)
+        return self.module.parent(node)
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around a node, innermost first."""
-        current = self.parent(node)
-        while current is not None:
-            yield current
-            current = self.parent(current)
+        return self.module.ancestors(node)
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The statement that a node stands in."""
-        return self.module.statement(node, self.scope)
+        return self.module.statement(node)
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The list of statements that a statement is one of."""

@@ -13,7 +13,13 @@ from tpulint.engine.run import analyse_units, as_units
 from tpulint.fixture import Case, cases, strip_wants
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = [case for case in cases(ROOT / "fixtures") if len(case.before) == 1 and case.name == "example"]
+#: Each of its fixes takes in all uses of a name in the file, and here all have the same one.
+SAME_NAME = "parallel_wrapper"
+EXAMPLES = [
+    case
+    for case in cases(ROOT / "fixtures")
+    if len(case.before) == 1 and case.name == "example" and case.rule != SAME_NAME
+]
 
 
 def copies(text: str, count: int) -> str:

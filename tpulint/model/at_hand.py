@@ -27,7 +27,7 @@ def names_at_hand(module: Module, node: ast.expr, scope: Scope) -> Iterator[tupl
             for name in ast.walk(statement):
                 if isinstance(name, ast.Name) and id(name) in flow.kinds and name.id not in seen:
                     yield name.id, flow.kinds[id(name)]
-        for before in reversed(statements_before(module, statement, scope)):
+        for before in reversed(statements_before(module, statement)):
             if isinstance(before, ast.Assign | ast.AnnAssign | ast.AugAssign):
                 for name in ast.walk(before):
                     if not isinstance(name, ast.Name) or not isinstance(name.ctx, ast.Store):
@@ -43,16 +43,16 @@ def names_at_hand(module: Module, node: ast.expr, scope: Scope) -> Iterator[tupl
 def _around(module: Module, node: ast.expr, scope: Scope) -> Iterator[ast.stmt]:
     """The statements around a node within its function, innermost first."""
     function = scope.function
-    current = module.parent(node, scope)
+    current = module.parent(node)
     while current is not None and function is not None and current is not function.node:
         if isinstance(current, ast.stmt):
             yield current
-        current = module.parent(current, scope)
+        current = module.parent(current)
 
 
-def statements_before(module: Module, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+def statements_before(module: Module, statement: ast.stmt) -> list[ast.stmt]:
     """The statements of a block that come before one of them."""
-    outer = module.parent(statement, scope)
+    outer = module.parent(statement)
     for block in vars(outer).values() if outer is not None else ():
         if isinstance(block, list):
             for position, item in enumerate(block):

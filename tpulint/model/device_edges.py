@@ -111,7 +111,7 @@ class _Edges:
             if isinstance(node.ctx, ast.Store) and key is not None and is_device_word(key):
                 stored.append((key, node, scope))
         for name, node, scope in stored:
-            outer = self.module.parent(node, scope)
+            outer = self.module.parent(node)
             if isinstance(outer, ast.Assign | ast.AnnAssign) and outer.value is not None:
                 self._add(f".{name}", outer.value, scope)
             elif outer is not None:
@@ -292,7 +292,7 @@ def _is_parameter(scope: Scope, name: str) -> bool:
 def targets(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
     """What the value of an expression is handed to."""
     inner: ast.AST = node
-    outer = module.parent(node, scope)
+    outer = module.parent(node)
     listed = False
     while outer is not None:
         match outer:
@@ -311,7 +311,7 @@ def targets(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
                 if not listed:
                     yield from _into(module, outer, inner, scope)
                 return
-        inner, outer = outer, module.parent(outer, scope)
+        inner, outer = outer, module.parent(outer)
 
 
 def _into(module: Module, outer: ast.AST, inner: ast.AST, scope: Scope) -> Iterator[str]:
@@ -400,7 +400,7 @@ def _is_foreign(module: Module, qualified: str) -> bool:
 
 def _decorated(module: Module, call: ast.Call, scope: Scope) -> list[str]:
     """The parameter that an option of click gives to the function that it decorates."""
-    outer = module.parent(call, scope)
+    outer = module.parent(call)
     named = next((text for argument in call.args if (text := _text(argument)) and text[:2] == "--"), None)
     if not isinstance(outer, ast.FunctionDef) or named is None:
         return []

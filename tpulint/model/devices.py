@@ -87,7 +87,7 @@ def made_on_import(module: Module, node: ast.expr, scope: Scope) -> bool:
     while isinstance(inner, ast.expr) and scope.function is None:
         if isinstance(inner, ast.Call) and module.names.qualified(inner.func, scope) == "torch.device":
             return True
-        inner = module.parent(inner, scope)
+        inner = module.parent(inner)
     return False
 
 

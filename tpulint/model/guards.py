@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +40,7 @@ _NOT_IMPORTED = frozenset({"builtins.ImportError", "builtins.ModuleNotFoundError
 def only_with(wanted: Wanted, module: Module, node: ast.AST, scope: Scope) -> bool:
     """Whether a condition around a node, or one before it that leaves, asks for something."""
     inner = node
-    for outer in _ancestors(module, node, scope):
+    for outer in module.ancestors(node):
         if isinstance(outer, ast.If | ast.IfExp | ast.While):
             if _holds(outer.body, inner) and asks(wanted, module, outer.test, scope, truth=True):
                 return True
@@ -65,7 +64,7 @@ def only_with(wanted: Wanted, module: Module, node: ast.AST, scope: Scope) -> bo
 def caught(module: Module, node: ast.AST, scope: Scope) -> bool:
     """Whether what a node raises is caught right there, by a handler of broad or matching exceptions."""
     inner = node
-    for outer in _ancestors(module, node, scope):
+    for outer in module.ancestors(node):
         if isinstance(outer, ast.Try | ast.TryStar) and _holds(outer.body, inner):
             for handler in outer.handlers:
                 types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
@@ -81,7 +80,7 @@ def caught(module: Module, node: ast.AST, scope: Scope) -> bool:
 def optional(module: Module, statement: ast.stmt, scope: Scope) -> bool:
     """Whether an import may fail, or may not be come to at all, and the code goes on without it."""
     inner: ast.AST = statement
-    for outer in _ancestors(module, statement, scope):
+    for outer in module.ancestors(statement):
         if isinstance(outer, ast.ExceptHandler):
             return True  # it is itself what the code goes on with
         if isinstance(outer, ast.Try | ast.TryStar) and _holds(outer.body, inner):
@@ -194,10 +193,3 @@ def _before(outer: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
             position = next(number for number, item in enumerate(block) if item is statement)
             return block[:position]
     return []
-
-
-def _ancestors(module: Module, node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
-    outer = module.parent(node, scope)
-    while outer is not None:
-        yield outer
-        outer = module.parent(outer, scope)

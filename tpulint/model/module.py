@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,17 +14,12 @@ from tpulint.model.flow import Flow
 from tpulint.model.kinds import NONE, STATIC, TENSOR, UNKNOWN, Instance, Kind, Several, Static, Tensor, joined
 from tpulint.model.names import Names, dotted
 from tpulint.model.parameters import annotated_kind, parameter_kinds
+from tpulint.model.parents import Parents
 from tpulint.model.project import ProjectFacts, TracePath
 from tpulint.model.references import method_around
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, index, parameters
 from tpulint.model.training.steps import Steps
 from tpulint.source import Source
-
-_FUNCTIONS = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda})
-#: What a node holds besides other nodes, and nodes that only say how it is meant.
-_ATOMS = frozenset({str, int, float, complex, bool, bytes, type(None), type(...)}).union(
-    *(kind.__subclasses__() for kind in (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,6 @@ class Module:
         self._early: set[int] = set()
         self._depth = 0
         self._attributes: dict[tuple[str, str], Kind] = {}
-        self._parents: dict[int, dict[int, ast.AST]] = {}
         self._traced: dict[int, TracePath | None] = {}
 
     @cached_property
@@ -84,7 +79,7 @@ class Module:
     def release(self) -> None:
         """Break the cycles between this module's parts, so that its memory is freed with its last user."""
         self._forget()
-        self._parents.clear()
+        self.__dict__.pop("_parents", None)
         for scope in (self.index.module, *self.index.classes, *self.index.functions):
             scope.children.clear()
 
@@ -295,50 +290,25 @@ class Module:
 
     # places
 
-    def parent(self, node: ast.AST, scope: Scope) -> ast.AST | None:
-        """The node around a node of this scope, or of any other of the file."""
-        current: Scope | None = scope
-        while current is not None:
-            if current.kind in (ScopeKind.FUNCTION, ScopeKind.MODULE):
-                found = self._parents_in(current).get(id(node))
-                if found is not None:
-                    return found
-            current = current.parent
-        return self._all_parents.get(id(node)) if node is not self.source.tree else None
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node around a node; None for the file's whole tree."""
+        return self._parents.of(node)
 
-    def statement(self, node: ast.AST, scope: Scope) -> ast.stmt:
-        """The statement that a node of this scope stands in, or is."""
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around a node, innermost first."""
+        outer = self.parent(node)
+        while outer is not None:
+            yield outer
+            outer = self.parent(outer)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The statement that a node stands in, or is."""
         outer: ast.AST | None = node
         while outer is not None and not isinstance(outer, ast.stmt):
-            outer = self.parent(outer, scope)
+            outer = self.parent(outer)
         assert outer is not None
         return outer
 
     @cached_property
-    def _all_parents(self) -> dict[int, ast.AST]:
-        found: dict[int, ast.AST] = {}
-        for scope in (self.index.module, *self.index.functions):
-            found |= self._parents_in(scope)
-        return found
-
-    def _parents_in(self, scope: Scope) -> dict[int, ast.AST]:
-        """The parents of the nodes of a scope, without what the functions in it do."""
-        key = id(scope)
-        parents = self._parents.get(key)
-        if parents is None:
-            parents = self._parents[key] = {}
-            waiting: list[ast.AST] = [scope.node]
-            while waiting:
-                outer = waiting.pop()
-                fields = outer.__dict__
-                if outer.__class__ in _FUNCTIONS and outer is not scope.node:
-                    fields = {name: value for name, value in fields.items() if name != "body"}
-                for value in fields.values():
-                    kind = value.__class__
-                    if kind in _ATOMS:
-                        continue
-                    for child in value if kind is list else (value,):
-                        if child.__class__ not in _ATOMS:
-                            parents[id(child)] = outer
-                            waiting.append(child)
-        return parents
+    def _parents(self) -> Parents:
+        return Parents(self.source.tree)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import ELEMENTWISE, READS
 from tpulint.model.kinds import Data, Several, Static, Tensor
-from tpulint.model.names import dotted
 from tpulint.model.scopes import Scope
 
 if TYPE_CHECKING:
@@ -30,24 +29,13 @@ def loads(function: ast.AST, name: str) -> Iterator[ast.Name]:
             yield node
 
 
-def taken(module: Module, owner: ast.expr, names: Collection[str], scope: Scope) -> Iterator[ast.Attribute]:
-    """Where a file takes one of some attributes from a variable, or from what is written as `owner`."""
-    path, lookup = dotted(owner), module.names.lookup
-    home = lookup(owner.id, scope) if isinstance(owner, ast.Name) else None
-    for node, place in (found for name in names for found in module.index.taken.get(name, ())):
-        if isinstance(node, ast.Attribute) and dotted(node.value) == path:
-            there = lookup(owner.id, place) if isinstance(owner, ast.Name) else None
-            if home is None or (there is not None and there[0] is home[0]):
-                yield node
-
-
 def serves_as_tensor(module: Module, node: ast.expr, scope: Scope, depth: int = 0) -> bool:
     """Whether a Python number could be a tensor without dimensions everywhere that it goes.
 
     It can where it meets a tensor in arithmetic or in a function that takes either; not where it
     becomes a size, an index, a condition, a text or a result.
     """
-    outer = module.parent(node, scope)
+    outer = module.parent(node)
     match outer:
         case ast.BinOp() if not isinstance(outer.op, ast.Mod) or outer.right is node:
             other = outer.right if outer.left is node else outer.left
@@ -60,7 +48,7 @@ def serves_as_tensor(module: Module, node: ast.expr, scope: Scope, depth: int = 
             others = [side for side in (outer.left, *outer.comparators) if side is not node]
             return all(isinstance(module.kind(side, scope), Tensor) for side in others)
         case ast.keyword():
-            call = module.parent(outer, scope)
+            call = module.parent(outer)
             return isinstance(call, ast.Call) and _takes_either(module, call, scope)
         case ast.Call():
             return node is not outer.func and _takes_either(module, outer, scope)
@@ -85,10 +73,10 @@ def _takes_either(module: Module, call: ast.Call, scope: Scope) -> bool:
 
 def length_around(module: Module, node: ast.expr, scope: Scope) -> ast.expr | None:
     """The expression around a node that says how many elements or rows it has, such as `len(node)`."""
-    outer = module.parent(node, scope)
+    outer = module.parent(node)
     if isinstance(outer, ast.Call) and outer.args == [node]:
         return outer if module.names.qualified(outer.func, scope) == "builtins.len" else None
-    whole = module.parent(outer, scope) if isinstance(outer, ast.Attribute) else None
+    whole = module.parent(outer) if isinstance(outer, ast.Attribute) else None
     match whole:
         case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=0)):
             return whole

@@ -43,7 +43,7 @@ class Definition(NamedTuple):
 
 def lost_write(module: Module, node: ast.expr, scope: Scope) -> Copied | None:
     """The tensor that a write to `node` does not reach on torchax, although it is read afterwards."""
-    write = _statement(module, node, scope)
+    write = module.statement(node)
     for found in copied(module, node, scope):
         if module.kind(found.base, scope).is_traced and read_after(module, found, write, scope):
             return found
@@ -52,7 +52,7 @@ def lost_write(module: Module, node: ast.expr, scope: Scope) -> Copied | None:
 
 def value_of(module: Module, name: ast.Name, scope: Scope) -> ast.expr | None:
     """The expression that a name was assigned last, if that is one for certain."""
-    found = definition(module, name.id, _statement(module, name, scope), scope)
+    found = definition(module, name.id, module.statement(name))
     return found.value if found is not None and not found.iterated else None
 
 
@@ -64,7 +64,7 @@ def is_shared(module: Module, name: ast.Name, scope: Scope) -> bool:
         return True
     for node in ast.walk(function.node):
         if isinstance(node, ast.Name) and node.id == name.id and isinstance(node.ctx, ast.Load):
-            outer = module.parent(node, scope)
+            outer = module.parent(node)
             if isinstance(outer, ast.Call) and (module.names.qualified(outer.func, scope) or "").startswith(
                 "torch."
             ):
@@ -114,7 +114,7 @@ def is_basic(module: Module, index: ast.expr, scope: Scope) -> bool:
 
 def copied(module: Module, node: ast.expr, scope: Scope) -> Iterator[Copied]:
     """The tensors that `node` is a view of in torch, while on torchax it is of a copy."""
-    statement = _statement(module, node, scope)
+    statement = module.statement(node)
     view: ast.expr | None = None
     reordered = False
     flat = False
@@ -131,7 +131,7 @@ def copied(module: Module, node: ast.expr, scope: Scope) -> Iterator[Copied]:
             continue
         if view is not None and (isinstance(node, ast.Name) or _is_own(node)):
             yield Copied(node, view, statement)
-        found = definition(module, node.id, statement, scope) if isinstance(node, ast.Name) else None
+        found = definition(module, node.id, statement) if isinstance(node, ast.Name) else None
         if found is None:
             return
         statement, node = found.statement, found.value
@@ -183,14 +183,14 @@ def _is_own(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
-def definition(module: Module, name: str, statement: ast.stmt, scope: Scope) -> Definition | None:
+def definition(module: Module, name: str, statement: ast.stmt) -> Definition | None:
     """What gives a name its value at a statement of a function, if that is one place for certain."""
     current = statement
     while True:
-        outer = module.parent(current, scope)
+        outer = module.parent(current)
         if outer is None:
             return None
-        for before in reversed(statements_before(module, current, scope)):
+        for before in reversed(statements_before(module, current)):
             if isinstance(before, ast.AugAssign):
                 continue  # the same tensor
             if name in _stored(before):
@@ -205,7 +205,7 @@ def definition(module: Module, name: str, statement: ast.stmt, scope: Scope) -> 
         if isinstance(outer, ast.For | ast.While) and name in _stored(outer):
             return None  # of another round, maybe
         if isinstance(outer, ast.ExceptHandler):
-            outer = module.parent(outer, scope)
+            outer = module.parent(outer)
             if not isinstance(outer, ast.stmt):
                 return None
         if isinstance(outer, ast.Try) and name in _stored(outer):
@@ -292,7 +292,7 @@ def read_after(module: Module, found: Copied, write: ast.stmt, scope: Scope) -> 
             continue
         if any(start <= place <= _start(node) for place in bound):
             continue
-        if _reads_elements(module, node, scope) and _follows(module, write, node, scope):
+        if _reads_elements(module, node) and _follows(module, write, node):
             return True
     return False
 
@@ -309,8 +309,8 @@ def _overwritten(function: ast.AST, name: str, end: tuple[int, int]) -> Iterator
             yield base
 
 
-def _reads_elements(module: Module, node: ast.Name, scope: Scope) -> bool:
-    outer = module.parent(node, scope)
+def _reads_elements(module: Module, node: ast.Name) -> bool:
+    outer = module.parent(node)
     if isinstance(outer, ast.Attribute):
         return outer.attr not in _METADATA
     if isinstance(outer, ast.Call):
@@ -322,15 +322,15 @@ def _reads_elements(module: Module, node: ast.Name, scope: Scope) -> bool:
     return not isinstance(outer, ast.Delete)
 
 
-def _follows(module: Module, write: ast.stmt, node: ast.AST, scope: Scope) -> bool:
+def _follows(module: Module, write: ast.stmt, node: ast.AST) -> bool:
     """Whether control can come from a statement to a node behind it, without another round of a loop."""
     around: set[int] = set()
     current: ast.AST | None = node
     while current is not None:
         around.add(id(current))
-        current = module.parent(current, scope)
+        current = module.parent(current)
     inner: ast.AST = write
-    outer = module.parent(write, scope)
+    outer = module.parent(write)
     while outer is not None:
         for later in after(outer, inner):
             if id(later) in around:
@@ -339,7 +339,7 @@ def _follows(module: Module, write: ast.stmt, node: ast.AST, scope: Scope) -> bo
                 return False
         if id(outer) in around:
             return not isinstance(outer, ast.If)  # it stands in the other branch
-        inner, outer = outer, module.parent(outer, scope)
+        inner, outer = outer, module.parent(outer)
     return True
 
 
@@ -352,14 +352,6 @@ def _assigned_again(function: ast.AST, attribute: ast.expr, write: ast.stmt) -> 
         and _start(node) > _end(write)
         for node in ast.walk(function)
     )
-
-
-def _statement(module: Module, node: ast.AST, scope: Scope) -> ast.stmt:
-    current: ast.AST | None = node
-    while current is not None and not isinstance(current, ast.stmt):
-        current = module.parent(current, scope)
-    assert isinstance(current, ast.stmt)
-    return current
 
 
 def _start(node: ast.expr | ast.stmt) -> tuple[int, int]:

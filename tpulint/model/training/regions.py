@@ -59,7 +59,7 @@ def region(
     module: Module, learned: Learned, anchor: ast.stmt, wanted: set[str], scope: Scope
 ) -> Region | Obstacle | None:
     """The region that computes some places which a statement then reads; None where no module is involved."""
-    for block, index in _blocks(module, anchor, scope):
+    for block, index in _blocks(module, anchor):
         start = max((i + 1 for i, s in enumerate(block[:index]) if _is_boundary(s)), default=0)
         before = block[start:index]
         if any(effects([s]).touched & wanted for s in before):
@@ -99,9 +99,7 @@ def carriers(
 
 def is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> bool:
     """Whether a statement runs within `torch.no_grad()` or the like."""
-    inner: ast.AST = statement
-    while (node := module.parent(inner, scope)) is not None:
-        inner = node
+    for node in module.ancestors(statement):
         contexts = [item.context_expr for item in node.items] if isinstance(node, ast.With) else []
         contexts += node.decorator_list if isinstance(node, ast.FunctionDef) else []
         for context in contexts:
@@ -111,11 +109,11 @@ def is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> bo
     return False
 
 
-def _blocks(module: Module, anchor: ast.stmt, scope: Scope) -> Iterator[tuple[list[ast.stmt], int]]:
+def _blocks(module: Module, anchor: ast.stmt) -> Iterator[tuple[list[ast.stmt], int]]:
     """The blocks around a statement up to its function's, with where it stands in them, innermost first."""
     inner: ast.AST | None = anchor
     while inner is not None:
-        outer = module.parent(inner, scope)
+        outer = module.parent(inner)
         for name in ("body", "orelse", "finalbody", "handlers"):
             block = getattr(outer, name, None)
             if isinstance(block, list) and any(item is inner for item in block):

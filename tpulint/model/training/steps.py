@@ -95,7 +95,7 @@ class Step:
     def __init__(self, steps: Steps, loss: ast.expr, scope: Scope) -> None:
         self._steps, self._module = steps, steps.module
         self._loss, self._scope = loss, scope
-        self._statement = steps.module.statement(loss, scope)
+        self._statement = steps.module.statement(loss)
         self._learned = steps.learned
         self.region = self._found()
         self._is_settled = self.region is None and self._calls_settled()

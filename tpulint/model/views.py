@@ -50,7 +50,7 @@ def lost_write(module: Module, node: ast.expr, scope: Scope) -> Copied | None:
     return None
 
 
-def value_of(module: Module, name: ast.Name, scope: Scope) -> ast.expr | None:
+def value_of(module: Module, name: ast.Name) -> ast.expr | None:
     """The expression that a name was assigned last, if that is one for certain."""
     found = definition(module, name.id, module.statement(name))
     return found.value if found is not None and not found.iterated else None
@@ -59,7 +59,7 @@ def value_of(module: Module, name: ast.Name, scope: Scope) -> ast.expr | None:
 def is_shared(module: Module, name: ast.Name, scope: Scope) -> bool:
     """Whether a tensor may go by another name as well: only what arithmetic has just made does not."""
     function = scope.function
-    value = value_of(module, name, scope)
+    value = value_of(module, name)
     if function is None or not isinstance(value, ast.BinOp):
         return True
     for node in ast.walk(function.node):
@@ -91,7 +91,7 @@ def is_slice(module: Module, node: ast.expr, scope: Scope) -> bool:
             assert isinstance(node.func, ast.Attribute)
             node = node.func.value
             continue
-        value = value_of(module, node, scope) if isinstance(node, ast.Name) else None
+        value = value_of(module, node) if isinstance(node, ast.Name) else None
         if value is None:
             return False
         node = value

@@ -229,7 +229,7 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
         held_by = written
         while isinstance(held_by, ast.Subscript):
             held_by = held_by.value
-        if not isinstance(held_by, ast.Name) or value_of(ctx.module, held_by, ctx.scope) is not found.view:
+        if not isinstance(held_by, ast.Name) or value_of(ctx.module, held_by) is not found.view:
             return None
         held, edits = held_by.id, []
     code = back.format(view=held, base=text, arguments=arguments)

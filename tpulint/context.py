@@ -473,10 +473,11 @@ class Context:
             return None
         return tuple(self.insert(offset, text) for offset, text in insertions(self.module, missing).items())
 
-    def companion_import(self, companion: Companion, name: str) -> tuple[Edit, ...] | None:
-        """Edits that import a name of a companion file."""
-        package = f"{self.package}." if self.package else ""
-        return self.imports(f"from {package}{companion.name.removesuffix('.py')} import {name}")
+    def companion_import(self, companion: Companion, name: str = "") -> tuple[Edit, ...] | None:
+        """Edits that import a companion file, or a name of it."""
+        path = [self.package, companion.name.removesuffix(".py"), name]
+        *package, last = [part for part in path if part]
+        return self.imports(f"from {'.'.join(package)} import {last}" if package else f"import {last}")
 
     def insert(self, offset: int, text: str) -> Edit:
         """Insert text at an offset."""

@@ -158,8 +158,7 @@ def _on_host(value: ast.expr, ctx: Context) -> Fix | None:
 
 
 def _pickled(call: ast.Call, ctx: Context) -> Fix | None:
-    package = ctx.companion_package.removesuffix(".")
-    imports = ctx.imports(f"from {package} import torchax_pickle" if package else "import torchax_pickle")
+    imports = ctx.companion_import(_COMPANION)
     if imports is None:
         return None
     given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]

@@ -28,13 +28,13 @@ _C = TypeVar("_C", bound=Check)
 class Handler:
     """One function of a rule and the nodes that it wants.
 
-    `named` restricts calls to those whose callee ends in one of these identifiers, and attributes to those of
-    one of these names, `where` nodes to those that a quick look accepts, `traced` places to code that tracing
-    reaches.
+    `named` restricts calls to those whose callee ends in one of these identifiers, attributes to those of one
+    of these names, and constants to these texts; it may be a test of them, too. `where` restricts nodes to
+    those that a quick look accepts, `traced` places to code that tracing reaches.
     """
 
     node: type[ast.AST]
-    named: frozenset[str]
+    named: frozenset[str] | Callable[[str], bool]
     where: Callable[[Any], bool] | None
     traced: bool
     check: Check
@@ -71,14 +71,15 @@ class Rule:
         self,
         node: type[ast.AST],
         *,
-        named: Iterable[str] = (),
+        named: Iterable[str] | Callable[[str], bool] = (),
         where: Callable[[Any], bool] | None = None,
         traced: bool = False,
     ) -> Callable[[_C], _C]:
         """Register a generator of findings; see `Handler`. `ast.Module` is asked once per file."""
 
         def register(check: _C) -> _C:
-            self.handlers.append(Handler(node, frozenset(named), where, traced, check))
+            names = named if callable(named) else frozenset(named)
+            self.handlers.append(Handler(node, names, where, traced, check))
             return check
 
         return register

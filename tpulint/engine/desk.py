@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tpulint.finding import FileError, Finding, Span
@@ -163,15 +163,23 @@ def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Mod
 def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, Scope]]:
     if handler.node is ast.Module:
         return [(module.source.tree, module.index.module)]
-    if handler.named and handler.node is ast.Attribute:
-        taken = module.index.taken
-        return [place for name in sorted(taken.keys() & handler.named) for place in taken[name]]
-    if handler.named:
-        calls, aliases = module.index.calls, module.index.aliases
-        names = {name for name in handler.named if name in calls}
+    if not handler.named:
+        return module.index.nodes[handler.node]
+    if handler.node is ast.Attribute:
+        listed = module.index.taken
+    else:
+        listed = module.index.texts if handler.node is ast.Constant else module.index.calls
+    names = _names(handler.named, listed)
+    if handler.node is ast.Call and not callable(handler.named):
+        aliases = module.index.aliases
         names.update(*(aliases[name] for name in handler.named if name in aliases))
-        return [place for name in sorted(names) for place in calls.get(name, ())]
-    return module.index.nodes[handler.node]
+    return [place for name in sorted(names) for place in listed.get(name, ())]
+
+
+def _names(wanted: frozenset[str] | Callable[[str], bool], known: Mapping[str, object]) -> set[str]:
+    if callable(wanted):
+        return {name for name in known if wanted(name)}
+    return {name for name in wanted if name in known}
 
 
 def _failure(rule: Rule, node: ast.AST, error: Exception) -> str:

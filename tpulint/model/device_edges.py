@@ -27,15 +27,7 @@ def device_edges(module: Module) -> tuple[Edge, ...]:
 
 def _concerns(module: Module) -> bool:
     index = module.index
-    return (
-        bool(index.named)
-        or any(is_device_word(name) for name in (*index.taken, *index.calls))
-        or any(
-            is_device_word(node.value)
-            for node, _ in index.nodes[ast.Constant]
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        )
-    )
+    return bool(index.named) or any(map(is_device_word, (*index.taken, *index.calls, *index.texts)))
 
 
 class _Edges:
@@ -78,10 +70,11 @@ class _Edges:
                 for node, scope in found:
                     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                         yield node, scope
-        for node, scope in index.nodes[ast.Constant]:
-            if DEVICE_STRING.match(str(getattr(node, "value", ""))):
-                assert isinstance(node, ast.Constant)
-                yield node, scope
+        for text, found in index.texts.items():
+            if DEVICE_STRING.match(text):
+                for node, scope in found:
+                    assert isinstance(node, ast.Constant)
+                    yield node, scope
 
     def _variables(self) -> None:
         index = self.module.index
@@ -167,7 +160,9 @@ def is_cuda_string(node: ast.AST) -> bool:
 def given_device(module: Module, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
     """The arguments of a call that torch may take as a device, going by names alone."""
     last = _last(call.func)
-    if last not in ("to", "device", "set_default_device") and not call.keywords:
+    if last not in ("to", "device", "set_default_device") and not any(
+        keyword.arg in ("device", None) for keyword in call.keywords
+    ):
         return
     qualified = module.names.qualified(call.func, scope)
     # A scaler for `jax` is enabled, and fails then; one for `cuda` disables itself.

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from tpulint.model.device_edges import is_cuda_string, places, targets
+from tpulint.model.device_edges import CUDA, is_cuda_string, places, targets
 from tpulint.model.device_flow import ASKED, GIVEN, LITERAL, SINK, UNKNOWN
 from tpulint.model.kinds import Device, Instance, Tensor, Unknown
 from tpulint.model.scopes import Scope
@@ -19,13 +19,16 @@ _DEVICE = re.compile(r"(cuda|cpu|mps|xpu|npu)(:\d+)?\Z")
 _TAKES_DEVICE_FIRST = frozenset({"torch.device", "torch.set_default_device"})
 
 
-def starts_cuda(node: ast.AST) -> bool:
-    """Whether a node is a literal that names a CUDA device, or lacks but the index, such as `"cuda:"`."""
-    return is_cuda_string(node) or (
-        isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and _INDEXED.match(node.value) is not None
-    )
+def starts_cuda(text: str) -> bool:
+    """Whether a text names a CUDA device, or lacks but the index, such as `"cuda:"`."""
+    return CUDA.match(text) is not None or _INDEXED.match(text) is not None
+
+
+def _lacks_index(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant(value=str() as text):
+            return _INDEXED.match(text) is not None and not is_cuda_string(node)
+    return False
 
 
 def is_formatted_cuda(node: ast.AST) -> bool:
@@ -34,12 +37,12 @@ def is_formatted_cuda(node: ast.AST) -> bool:
         case ast.JoinedStr(values=[text]):
             return is_cuda_string(text)
         case ast.JoinedStr(values=[text, ast.FormattedValue()]):
-            return starts_cuda(text) and not is_cuda_string(text)
+            return _lacks_index(text)
         case (
             ast.BinOp(left=text, op=ast.Add() | ast.Mod())
             | ast.Call(func=ast.Attribute(value=text, attr="format"))
         ):
-            return starts_cuda(text) and not is_cuda_string(text)
+            return _lacks_index(text)
     return False
 
 

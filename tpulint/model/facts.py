@@ -173,8 +173,9 @@ class _Summary:
             return set()
         named = [
             scope
-            for node, scope in self.index.nodes[ast.Constant]
-            if isinstance(node, ast.Constant) and DEVICE_STRING.match(str(node.value))
+            for text, places in self.index.texts.items()
+            if DEVICE_STRING.match(text)
+            for _, scope in places
         ]
         called = [
             scope for name in ("cuda", "current_accelerator") for _, scope in self.index.calls.get(name, ())

@@ -160,6 +160,16 @@ class Index:
             found.setdefault(place[0].attr, []).append(place)
         return found
 
+    @functools.cached_property
+    def texts(self) -> dict[str, list[Place]]:
+        """String constants by what they say."""
+        found: dict[str, list[Place]] = {}
+        for place in self.nodes[ast.Constant]:
+            value = place[0].value  # type: ignore[attr-defined]
+            if value.__class__ is str:
+                found.setdefault(value, []).append(place)
+        return found
+
     def function(self, node: ast.AST) -> Scope | None:
         """The scope that a function's node opens; None for other nodes."""
         return self._by_node.get(id(node))

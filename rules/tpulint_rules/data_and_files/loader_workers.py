@@ -77,7 +77,7 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(workers, "workers of a loader hang or raise within the torchax environment", fix)
 
 
-@rule.on(ast.Constant, where=lambda node: node.value == "num_workers")
+@rule.on(ast.Constant, named={"num_workers"})
 def in_mapping(key: ast.Constant, ctx: Context) -> Iterator[Finding]:
     yield from _left_out(key, ctx)
 

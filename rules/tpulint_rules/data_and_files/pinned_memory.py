@@ -58,7 +58,7 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(word.value, f"`pin_memory={ctx.text(word.value)}` {_RAISES}", fix)
 
 
-@rule.on(ast.Constant, where=lambda node: node.value == "pin_memory")
+@rule.on(ast.Constant, named={"pin_memory"})
 def in_mapping(key: ast.Constant, ctx: Context) -> Iterator[Finding]:
     yield from _turned_off(key, ctx)
 

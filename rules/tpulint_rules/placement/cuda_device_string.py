@@ -51,7 +51,7 @@ _REPORTED = ("torch.set_default_device", "torch.Generator")
 MESSAGE = "`{}` names a CUDA device; torchax tensors live on the `jax` device"
 
 
-@rule.on(ast.Constant, where=starts_cuda)
+@rule.on(ast.Constant, named=starts_cuda)
 def cuda_string(literal: ast.Constant, ctx: Context) -> Iterator[Finding]:
     name = _whole_name(literal, ctx)
     if name is not None:

@@ -51,7 +51,7 @@ def named(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(node, _MESSAGE.format(f"torch.cuda.{node.attr}"), fix)
 
 
-@rule.on(ast.Constant, where=lambda node: node.value in _STRINGS)
+@rule.on(ast.Constant, named=_STRINGS)
 def by_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
     if not isinstance(outer, ast.Call) or outer.args[:1] != [node]:

@@ -42,7 +42,7 @@ def got(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield from _read(call, ctx, mapping=True)
 
 
-@rule.on(ast.Attribute, where=lambda node: isinstance(node.ctx, ast.Load) and is_device_word(node.attr))
+@rule.on(ast.Attribute, named=is_device_word, where=lambda node: isinstance(node.ctx, ast.Load))
 def attribute(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(node) is None:
         yield from _read(node, ctx, mapping=False)

@@ -39,7 +39,7 @@ rule = Rule(
 )
 
 
-@rule.on(ast.Call, where=lambda call: _in_place(call))
+@rule.on(ast.Call, named=lambda name: name.endswith("_") and not name.startswith("_"))
 def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     statement = ctx.parent(call) if ctx.serves_device else None
     if not isinstance(statement, ast.Expr) or ctx.only_with_cuda(call):

@@ -346,7 +346,7 @@ def setting(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(node, f"`{node.attr}` is no option of torchax 0.0.14, and nothing reads it", fix)
 
 
-@rule.on(ast.Constant, where=lambda node: node.value in VARIABLES)
+@rule.on(ast.Constant, named=VARIABLES)
 def variable(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
     value: ast.expr | None = None

@@ -3,8 +3,9 @@
 ## What it does
 
 Flags a device that comes from the environment (`os.environ["DEVICE"]`) or, in a program that reads JSON,
-YAML or TOML, from a mapping (`config["device"]`) or an attribute that no code of the project sets, where it
-is handed on to torch.
+YAML or TOML, from a mapping (`config["device"]`) or an attribute of what is called a configuration that no
+code of the project sets, where it is handed on to torch.
+Tensors and modules have a `device`, too, so other attributes are left alone.
 
 ## Why it matters on TPU
 
@@ -20,14 +21,22 @@ Everything else, such as `cpu`, stays.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
 from tpulint.model.device_edges import places
 from tpulint.model.device_flow import TEXT, UNKNOWN
 from tpulint.model.devices import becomes_device
+from tpulint.model.names import dotted
 from tpulint.model.scopes import FunctionNode, is_device_word
 from tpulint.rule import Context, Rule, is_name
+
+#: What people call an object that holds what was read.
+_CONFIGURATION = re.compile(
+    r"_*([a-z0-9]+_)*(args?|opts?|options?|cfg|conf|config|configuration|hparams?|hps?|flags|settings?|params)_*\Z",
+    re.IGNORECASE,
+)
 
 rule = Rule("TPU107", "device that is read at run time", module=__name__, fix=Applicability.UNSAFE)
 
@@ -44,8 +53,13 @@ def got(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Attribute, named=is_device_word, where=lambda node: isinstance(node.ctx, ast.Load))
 def attribute(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(node) is None:
+    if ctx.qualified_name(node) is None and _is_of_configuration(node):
         yield from _read(node, ctx, mapping=False)
+
+
+def _is_of_configuration(node: ast.Attribute) -> bool:
+    path = dotted(node.value) or ""
+    return any(_CONFIGURATION.match(part) for part in path.split("."))
 
 
 def _is_key(node: ast.expr) -> bool:

@@ -56,5 +56,9 @@ MODULE_UPKEEP = frozenset(
 #: The decorator of the companion file with which JAX differentiates a function; see `backward-on-torchax`.
 DIFFERENTIABLE = "torchax_training.differentiable"
 
-#: The companion file itself.
+#: The decorator within which `torch.autograd.grad` works.
+RECORDED = "torchax_gradients.recorded"
+
+#: The companion files themselves.
 TRAINING = Companion("torchax_training.py", "tpulint_rules:companions/torchax_training.py")
+GRADIENTS = Companion("torchax_gradients.py", "tpulint_rules:companions/torchax_gradients.py")

@@ -32,6 +32,13 @@ attribute, appends to a list, draws from `random`), the mark says `compiled=Fals
 So it does from the moment on that it needs the value of a tensor.
 Custom `torch.autograd.Function`s are differentiated through their `forward`.
 
+A function that calls `torch.autograd.grad` on what it computes, as gradient penalties do, is marked
+`@differentiable` and `@recorded`.
+The second mark is of `torchax_gradients.py`, another such file: what the function computes is recorded, and
+`torch.autograd.grad` lets JAX compute it once more and differentiate it, twice where the gradients go into a
+loss.
+Where the outputs are handed over from outside, the functions of the file that call this one are marked.
+
 ## Without a fix
 
 The message says what stands in the way.
@@ -45,8 +52,10 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.training import GRADIENTS, RECORDED, TRAINING
 from tpulint.model.kinds import Tensor, Unknown
+from tpulint.model.scopes import Scope
+from tpulint.model.training.learned import is_differentiated, is_marked
 from tpulint.model.training.steps import Step
 from tpulint.rule import Context, Rule
 
@@ -65,6 +74,9 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     what = f"`{name}`" if name is not None else "`backward`"
     lost = "loses what goes through `nn.Linear`, slices and others on torchax"
     message = f"{what} {lost}: gradients are partial or none"
+    if name == "torch.autograd.grad":
+        yield from _gradients(call, message, ctx)
+        return
     if name is not None or not isinstance(call.func, ast.Attribute):
         yield ctx.finding(call, message)
         return
@@ -105,6 +117,58 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
         edits += tuple(ctx.insert(offset, line) for offset, line in one.bindings)
     title = "move the computation of the loss into a function that JAX differentiates"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
+
+
+def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
+    """`torch.autograd.grad`, unless all functions that compute its outputs are recorded."""
+    function = ctx.scope.function
+    if function is None or not isinstance(function.node, ast.FunctionDef):
+        yield ctx.finding(call, f"{message}; no fix, since it stands in no function")
+        return
+    computing = _computing(call, function, ctx)
+    open_ones = [one for one in computing if not is_marked(ctx.module, one, RECORDED)]
+    if computing and not open_ones:
+        return
+    fix = _marked(open_ones[0], ctx) if open_ones else "its outputs are computed in another file"
+    if isinstance(fix, str):
+        yield ctx.finding(call, f"{message}; no fix, since {fix}")
+    else:
+        yield ctx.finding(call, message, fix)
+
+
+def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:
+    """The functions that compute the outputs: the one that calls, or those of the file that call that one."""
+    outputs = call.args[0] if call.args else next(k.value for k in call.keywords if k.arg == "outputs")
+    read = [node for node in ast.walk(outputs) if isinstance(node, ast.Name)]
+    if any(binding.value is not None for n in read for binding in function.bindings.get(n.id, ())):
+        return [function]
+    callers = (at.scope.function for _, at in ctx.calls(function.name))
+    return list({id(caller): caller for caller in callers if caller is not None}.values())
+
+
+def _marked(function: Scope, ctx: Context) -> Fix | str:
+    """Mark a function as differentiable, then as recorded."""
+    node = function.node
+    inside = list(ast.walk(node))
+    if not isinstance(node, ast.FunctionDef) or any(isinstance(i, ast.Yield | ast.YieldFrom) for i in inside):
+        return "the function that computes its outputs cannot be marked"
+    if any(isinstance(inner, ast.Attribute) and inner.attr == "backward" for inner in inside):
+        return f"`{node.name}`, which computes its outputs, calls `backward`, too"
+    if is_differentiated(ctx.module, function):
+        mark, companion = "recorded", GRADIENTS
+    else:
+        mark, companion = "differentiable", TRAINING
+    imports = ctx.companion_import(companion, mark)
+    if imports is None:
+        return f"`{mark}` means something else here"
+    source = ctx.module.source
+    start = source.line_starts[node.lineno - 1]
+    indent = source.text[start : ctx.span(node).start]
+    why = ctx.module.training_steps.changing.unsteady_function(function) if companion is TRAINING else None
+    mark += f"(compiled=False)  # {why}" if why is not None else ""
+    line = ctx.insert(start, f"{indent}@{mark}{source.newline}")
+    title = "let JAX differentiate what the function computes"
+    return ctx.fix(title, *imports, line, applicability=Applicability.UNSAFE, companion=companion)
 
 
 def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:

@@ -70,7 +70,13 @@ class Changing:
 
     def unsteady(self, statements: Iterable[ast.stmt], scope: Scope) -> str | None:
         """Why statements must be executed each time, not once while tracing; None where they need not."""
-        waiting = self._own_calls(statements, scope)
+        return self._first_reason(self._own_calls(statements, scope))
+
+    def unsteady_function(self, function: Scope) -> str | None:
+        """Why a function must be executed each time."""
+        return self._first_reason([function])
+
+    def _first_reason(self, waiting: list[Scope]) -> str | None:
         seen: set[int] = set()
         while waiting:
             function = waiting.pop(0)

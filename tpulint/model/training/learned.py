@@ -255,10 +255,15 @@ def own_function(module: Module, function: ast.expr, scope: Scope) -> Scope | No
 
 def is_differentiated(module: Module, function: Scope) -> bool:
     """Whether a function is one that JAX differentiates."""
+    return is_marked(module, function, DIFFERENTIABLE)
+
+
+def is_marked(module: Module, function: Scope, mark: str) -> bool:
+    """Whether a function has a decorator, whatever package the file is in that defines it."""
     for decorator in decorators(function.node):
         named = decorator.func if isinstance(decorator, ast.Call) else decorator
         name = module.names.qualified(named, function.parent or function) or ""
-        if name == DIFFERENTIABLE or name.endswith(f".{DIFFERENTIABLE}"):
+        if name == mark or name.endswith(f".{mark}"):
             return True
     return False
 

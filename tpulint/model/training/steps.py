@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tpulint.finding import Span
 from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope
-from tpulint.model.training.bound import binders
+from tpulint.model.training.bound import binders, surely_written
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.effects import effects, place
 from tpulint.model.training.extraction import extraction
@@ -180,7 +180,8 @@ class Step:
     def _unbound(self, found: Region, scope: Scope) -> Iterator[tuple[str, int, str]]:
         """The line that binds each input that may not be bound, where it goes, and its indent."""
         source = self._module.source
-        for name, statement in binders(found.inputs, found.span[0], scope):
+        inputs = set(found.inputs) - surely_written(found.ahead)
+        for name, statement in binders(sorted(inputs), found.span[0], scope):
             start = source.line_starts[first_row(statement) - 1]
             yield f"{name} = None", start, source.text[start : source.span(statement).start].split("@")[0]
 

@@ -1,0 +1,111 @@
+"""`torch.autograd.grad` on torchax: what led to the outputs is recorded, and JAX differentiates it.
+
+Torch's autograd does not see through all that torchax computes, and never twice.
+Within a function marked `@recorded`, `torch.autograd.grad` computes what led from its inputs to its outputs
+once more, under JAX, which takes the gradients.
+They can be differentiated again, in a function that is marked `@differentiable` above.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import torch
+import torchax
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torchax.interop import torch_view
+from torchax.view import View
+
+
+def recorded(function):
+    """A function of tensors that calls `torch.autograd.grad`; as a decorator of functions and methods."""
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        with _Recorder():
+            return function(*args, **kwargs)
+
+    return run
+
+
+class _Call:
+    """A call of torch, with the tensors that it was given, as they were, and those that it gave."""
+
+    def __init__(self, function, args, kwargs):
+        self.function, self.key = function, torchax.default_env().prng_key
+        self.leaves, self.tree = pytree.tree_flatten((args, kwargs or {}))
+        self.values = [_value(leaf) for leaf in self.leaves]
+        self.result = function(*args, **(kwargs or {}))
+
+    def depends_on(self, known):
+        return any(id(leaf) in known for leaf in self.leaves)
+
+    def again(self, known):
+        """Compute it with other tensors for those that are known."""
+        leaves = [
+            known[id(leaf)] if id(leaf) in known else leaf if value is None else torch_view(value)
+            for leaf, value in zip(self.leaves, self.values)
+        ]
+        args, kwargs = pytree.tree_unflatten(leaves, self.tree)
+        with torchax.default_env().override_property(prng=self.key):
+            result = self.function(*args, **kwargs)
+        for old, new in zip(pytree.tree_leaves(self.result), pytree.tree_leaves(result)):
+            if isinstance(old, torch.Tensor):
+                known[id(old)] = new
+
+
+class _Recorder(TorchFunctionMode):
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.autograd.grad:
+            return self.gradients(*args, **(kwargs or {}))
+        if not torch.is_grad_enabled():
+            return func(*args, **(kwargs or {}))
+        call = _Call(func, args, kwargs)
+        if any(isinstance(leaf, (torchax.tensor.Tensor, View)) for leaf in pytree.tree_leaves(call.result)):
+            self.calls.append(call)
+        return call.result
+
+    def gradients(self, outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, **options):
+        if options.get("is_grads_batched"):
+            raise NotImplementedError("`torch.autograd.grad` of batched gradients on torchax")
+        outputs, inputs = _as_list(outputs), _as_list(inputs)
+
+        def compute(values):
+            known = {id(tensor): torch_view(value) for tensor, value in zip(inputs, values)}
+            given = set(known)
+            for call in self.calls:
+                if call.depends_on(known):
+                    call.again(known)
+            return [_value(known.get(id(tensor), tensor)) for tensor in outputs]
+
+        results, pullback = jax.vjp(compute, [_value(tensor) for tensor in inputs])
+        wanted = _as_list(grad_outputs) if grad_outputs is not None else [None] * len(outputs)
+        wanted = [
+            jax.numpy.ones_like(result) if one is None else _value(one).astype(result.dtype)
+            for one, result in zip(wanted, results)
+        ]
+        (found,) = pullback(wanted)
+        if not create_graph:
+            found = [jax.lax.stop_gradient(value) for value in found]
+        return tuple(torch_view(value) for value in found)
+
+
+def _as_list(tensors):
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+
+
+def _value(leaf):
+    if isinstance(leaf, View):
+        leaf = leaf.torch()
+    return leaf.jax() if isinstance(leaf, torchax.tensor.Tensor) else None
+
+
+# Methods that torchax defines for itself are not recorded; torch's do the same.
+torchax.tensor.Tensor.flatten = torch.Tensor.flatten
+torchax.tensor.Tensor.type_as = torch.Tensor.type_as

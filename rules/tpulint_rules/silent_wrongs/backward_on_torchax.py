@@ -167,7 +167,7 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
     why = ctx.module.training_steps.changing.unsteady_function(function) if companion is TRAINING else None
     mark += f"(compiled=False)  # {why}" if why is not None else ""
     line = ctx.insert(start, f"{indent}@{mark}{source.newline}")
-    title = "let JAX differentiate what the function computes"
+    title = "mark the function that computes the outputs"
     return ctx.fix(title, *imports, line, applicability=Applicability.UNSAFE, companion=companion)
 
 

@@ -65,11 +65,13 @@ class Edit:
 class Companion:
     """A file that a fix's code imports, to be written beside the fixed one unless it is there already.
 
-    `resource` says where its text is: a package, a colon, and the path in it.
+    `resource` says where its text is: a package, a colon, and the path in it; `imports` are the companions
+    that it needs beside it.
     """
 
     name: str
     resource: str
+    imports: tuple[Companion, ...] = ()
 
     def text(self) -> str:
         """What the file holds."""

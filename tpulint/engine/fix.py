@@ -344,4 +344,5 @@ def _attempt(
         faithful = False
     if not faithful:
         return FileError(unit.path, f"cannot be fixed: {source.encoding} does not give the same bytes back")
-    return replace(unit, data=data), applied, [fix.companion for fix in taken if fix.companion is not None]
+    companions = [fix.companion for fix in taken if fix.companion is not None]
+    return replace(unit, data=data), applied, [one for c in companions for one in (*c.imports, c)]

@@ -59,6 +59,7 @@ DIFFERENTIABLE = "torchax_training.differentiable"
 #: The decorator within which `torch.autograd.grad` works.
 RECORDED = "torchax_gradients.recorded"
 
-#: The companion files themselves.
-TRAINING = Companion("torchax_training.py", "tpulint_rules:companions/torchax_training.py")
+#: The companion files themselves, with the one that the first imports.
+_DISPATCH = Companion("torchax_dispatch.py", "tpulint_rules:companions/torchax_dispatch.py")
+TRAINING = Companion("torchax_training.py", "tpulint_rules:companions/torchax_training.py", (_DISPATCH,))
 GRADIENTS = Companion("torchax_gradients.py", "tpulint_rules:companions/torchax_gradients.py")

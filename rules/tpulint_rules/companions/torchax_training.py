@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import itertools
 import types
 import warnings
@@ -18,12 +19,15 @@ from collections.abc import Iterator
 
 import jax
 import jax.extend.core
+import numpy
 import torch
 import torchax
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
-from torchax.interop import jax_view, torch_view
+from torchax.tensor import Tensor
+
+importlib.import_module(".torchax_dispatch" if __package__ else "torchax_dispatch", __package__)
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
@@ -31,6 +35,10 @@ MOST_VERSIONS = 16
 MOST_RATES = 4
 #: Of longer lists only the first items are asked whether they are modules.
 MOST_ITEMS = 1000
+#: Not looked into for modules.
+_WITHOUT_MODULES = {bool, int, float, str, type(None), type, types.ModuleType, types.BuiltinFunctionType}
+_WITHOUT_MODULES |= {Tensor, torch.Tensor, torch.dtype, torch.device}
+_LIBRARIES = {"torch", "torchax", "jax", "numpy"}
 
 
 _randperm = torch.randperm
@@ -66,18 +74,19 @@ class differentiable:
     def __call__(self, *args, **kwargs):
         leaves, tree = pytree.tree_flatten((args, kwargs))
         modules = _modules_of(self.function, leaves)
-        parameters = _unique(tensor for module in modules for tensor in module.parameters())
+        parameters = _unique(tensor for module in modules for tensor in module._parameters.values())
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         if not _computes_on_torchax(parameters + tensors):
             return self.function(*args, **kwargs)
         given = [_on_torchax(tensor) for tensor in parameters + tensors]
-        with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
+        with torch._C.DisableTorchFunction():
+            with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
         key = (
             tree,
             tuple(None if isinstance(leaf, torch.Tensor) else _identity(leaf) for leaf in leaves),
             tuple(id(tensor) for tensor in parameters),
             tuple(with_gradient),
-            tuple(module.training for root in modules for module in root.modules()),
+            tuple(module.training for module in modules),
         )
         if any(isinstance(leaf, (Iterator, torch.utils.data.DataLoader)) for leaf in leaves):
             self.is_compiled = False  # what they give is another each time
@@ -106,10 +115,10 @@ class _Version:
         self.modules, self.parameters, self.with_gradient = modules, parameters, with_gradient
         self.reached = None  # which of those with gradients the outputs' gradients come to
         self.forward = jax.jit(self._forward)
-        self.backward = jax.jit(lambda pullback, gradients: pullback(gradients))
+        self.backward = jax.jit(_pulled, static_argnums=2)
 
     def __call__(self, given, is_compiled):
-        run = (self.forward, self.backward) if is_compiled else (self._forward, lambda f, g: f(g))
+        run = (self.forward, self.backward) if is_compiled else (self._forward, _pulled)
         return self._result(_Node.apply(self, run, *self._linked(given)))
 
     def _linked(self, given):
@@ -148,7 +157,7 @@ class _Version:
     def _trace(self, learned, fixed, buffers, random):
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
         count = len(self.parameters)
-        inputs = iter([torch_view(value) for value in values[count:]])
+        inputs = iter([_tensor(value) for value in values[count:]])
         leaves = [next(inputs) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self.tree)
         environment = torchax.default_env()
@@ -163,8 +172,7 @@ class _Version:
                 if module.momentum is None:  # which makes torch ask for the count of batches
                     stack.callback(setattr, module, "momentum", None)
                     module.momentum = 0.0
-            stack.callback(setattr, environment, "enabled", environment.enabled)  # which leaving it forgets
-            stack.enter_context(environment)
+            stack.enter_context(_entered())
             stack.enter_context(environment.override_property(prng=random))
             stack.enter_context(torch.enable_grad())
             stack.enter_context(_NoGradStops())
@@ -204,17 +212,26 @@ class _Node(torch.autograd.Function):
     def forward(ctx, version, run, *given):
         forward, ctx.backward_function = run
         floats, rest, ctx.pullback = version.compute(forward, given)
-        floats, rest = iter([torch_view(value) for value in floats]), [torch_view(value) for value in rest]
+        ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
+        floats, rest = iter([_tensor(value) for value in floats]), [_tensor(value) for value in rest]
         ctx.mark_non_differentiable(*rest)
-        ctx.version, others = version, iter(rest)
+        ctx.set_materialize_grads(False)
+        others = iter(rest)
         return tuple(next(floats) if is_float else next(others) for is_float in version.is_float)
 
     @staticmethod
     def backward(ctx, *gradients):
-        wanted = [g.jax() for g, is_float in zip(gradients, ctx.version.is_float) if is_float]
-        (found,) = ctx.backward_function(ctx.pullback, wanted)
-        found = iter([torch_view(value) for value in found])
+        floats = [g for g, is_float in zip(gradients, ctx.version.is_float) if is_float]
+        values = [None if g is None else _on_torchax(g).jax() for g in floats]
+        (found,) = ctx.backward_function(ctx.pullback, values, ctx.kinds)
+        found = iter([_tensor(value) for value in found])
         return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
+
+
+def _pulled(pullback, gradients, kinds):
+    """The gradients of what was given from those of the outputs, of which None means zero."""
+    gradients = [jax.numpy.zeros(k.shape, k.dtype) if g is None else g for g, k in zip(gradients, kinds)]
+    return pullback(gradients)
 
 
 class _NoGradStops(TorchFunctionMode):
@@ -225,7 +242,7 @@ class _NoGradStops(TorchFunctionMode):
         if not torch.is_grad_enabled():
             given = {id(leaf) for leaf in pytree.tree_leaves((args, kwargs))}
             for leaf in pytree.tree_leaves(result):
-                if isinstance(leaf, torchax.tensor.Tensor) and id(leaf) not in given:
+                if isinstance(leaf, Tensor) and id(leaf) not in given:
                     leaf.apply_jax_(jax.lax.stop_gradient)
         return result
 
@@ -299,10 +316,10 @@ def _compiled_step(optimizer, plain, parameters, versions, *, rates_are_plain):
     gradients = [p.grad for p in parameters]
     groups = optimizer.param_groups
     rates = [group["lr"] for group in groups]
-    plain_values = [
+    plain_values = tuple(
         tuple((name, _identity(value)) for name, value in group.items() if name not in ("params", "lr"))
         for group in groups
-    ]
+    )
 
     def function(values, gradient_values, rate_values):
         with contextlib.ExitStack() as stack:
@@ -312,7 +329,7 @@ def _compiled_step(optimizer, plain, parameters, versions, *, rates_are_plain):
             for group, rate in zip(groups, rate_values):
                 # Torch reads no number from the rate and the count of steps if they are capturable tensors.
                 traced = {
-                    "lr": torch_view(rate).requires_grad_(),
+                    "lr": _tensor(rate).requires_grad_(),
                     "capturable": True,
                     "foreach": False,
                     "fused": False,
@@ -322,39 +339,41 @@ def _compiled_step(optimizer, plain, parameters, versions, *, rates_are_plain):
                 traced = {name: value for name, value in traced.items() if name in group}
                 stack.callback(group.update, {name: group[name] for name in traced})
                 group.update(traced)
-            environment = torchax.default_env()
-            stack.callback(setattr, environment, "enabled", environment.enabled)
-            stack.enter_context(environment)
+            stack.enter_context(_entered())
             plain()
             return [tensor.jax() for tensor in tensors]
 
-    key = (tuple(id(p) for p in parameters), str(plain_values), str(rates) if rates_are_plain else None)
+    key = (tuple(id(p) for p in parameters), plain_values, tuple(rates) if rates_are_plain else None)
     if key not in versions:
         versions[key] = jax.jit(function)
-    rates = [jax.numpy.float32(rate) for rate in rates]
+    rates = [numpy.float32(rate) for rate in rates]
     values = versions[key]([t.jax() for t in tensors], [g.jax() for g in gradients], rates)
     for tensor, value in zip(tensors, values):
         _put(tensor, value)
 
 
 def _modules_of(function, leaves):
-    found, seen = [], set()
+    """The modules that a function can reach by its arguments, globals and closure, with those within them."""
+    found, seen = {}, set()
 
     def visit(value, depth):
-        if id(value) in seen:
+        if type(value) in _WITHOUT_MODULES or id(value) in seen:
             return
         seen.add(id(value))
         if isinstance(value, torch.nn.Module):
-            found.append(value)
+            found[id(value)] = value
+            for module in value._modules.values():
+                visit(module, depth)
         elif isinstance(value, differentiable):
             visit(value.function, depth)
         elif isinstance(value, types.MethodType):
             visit(value.__func__, depth)
             visit(value.__self__, depth)
         elif isinstance(value, types.FunctionType):
-            for name in _names(value.__code__):
-                if name in value.__globals__:
-                    visit(value.__globals__[name], depth)
+            if value.__globals__.get("__name__", "").partition(".")[0] not in _LIBRARIES:
+                for name in _names(value.__code__):
+                    if name in value.__globals__:
+                        visit(value.__globals__[name], depth)
             for cell in value.__closure__ or ():
                 with contextlib.suppress(ValueError):
                     visit(cell.cell_contents, depth)
@@ -383,15 +402,13 @@ def _modules_of(function, leaves):
     visit(function, 2)
     for leaf in leaves:
         visit(leaf, 2)
-    inner = {id(module) for root in found for module in list(root.modules())[1:]}
-    return [module for module in found if id(module) not in inner]
+    return list(found.values())
 
 
+@functools.lru_cache
 def _names(code):
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return tuple(dict.fromkeys(itertools.chain(code.co_names, *inner)))
 
 
 def _identity(leaf):
@@ -399,30 +416,44 @@ def _identity(leaf):
 
 
 def _unique(tensors):
-    return list({id(tensor): tensor for tensor in tensors}.values())
+    return list({id(tensor): tensor for tensor in tensors if tensor is not None}.values())
 
 
 def _buffers(modules):
     """The buffers by the module that holds them and their name; one that is held twice is there once."""
     named, seen = {}, set()
-    for root in modules:
-        for module in root.modules():
-            for name, buffer in module._buffers.items():
-                if isinstance(buffer, torchax.tensor.Tensor) and id(buffer) not in seen:
-                    seen.add(id(buffer))
-                    named[module, name] = buffer
+    for module in modules:
+        for name, buffer in module._buffers.items():
+            if isinstance(buffer, Tensor) and id(buffer) not in seen:
+                seen.add(id(buffer))
+                named[module, name] = buffer
     return named
 
 
 def _computes_on_torchax(tensors):
-    on = [tensor for tensor in tensors if isinstance(tensor, torchax.tensor.Tensor)]
+    on = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
     return bool(on) and not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in on)
+
+
+@contextlib.contextmanager
+def _entered():
+    environment = torchax.default_env()
+    before = environment.enabled
+    try:
+        with environment:
+            yield
+    finally:
+        environment.enabled = before  # which leaving it forgets
 
 
 def _on_torchax(tensor):
     if isinstance(tensor, torchax.view.View):
         return tensor.torch()
-    return tensor if isinstance(tensor, torchax.tensor.Tensor) else tensor.to("jax")
+    return tensor if isinstance(tensor, Tensor) else tensor.to("jax")
+
+
+def _tensor(value):
+    return Tensor(value, torchax.default_env())
 
 
 def _put(tensor, value):
@@ -431,7 +462,7 @@ def _put(tensor, value):
 
 def _norms(modules):
     kind = torch.nn.modules.batchnorm._NormBase
-    return [m for root in modules for m in root.modules() if isinstance(m, kind) and m.track_running_stats]
+    return [module for module in modules if isinstance(module, kind) and module.track_running_stats]
 
 
 def _keep_statistics(module, inputs, *, momentum):

@@ -22,6 +22,7 @@ from tpulint.model.device_flow import Edge
 from tpulint.model.names import Names
 from tpulint.model.references import default_of, held_functions, method_around, references
 from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind, parameters
+from tpulint.model.training.losses import Taker
 
 _WORD = re.compile(r"[\w.]+")
 #: What the annotation of a tensor, which may be absent, or of several is made of.
@@ -92,7 +93,8 @@ class ModuleFacts(NamedTuple):
     `places` says that its top level, `placed_anywhere` that any of its code puts something on a device that
     is not the host's, `enters` that it enters the torchax environment, `trains` that it computes gradients.
     `starts` are the calls of its own code, outside of functions, `handed` is what it hands on of devices,
-    `configured` says that it reads configurations at run time.
+    `configured` says that it reads configurations at run time, `takers` are its functions that call
+    `backward` on what they are given.
     """
 
     name: str
@@ -110,6 +112,7 @@ class ModuleFacts(NamedTuple):
     starts: tuple[CallFact, ...]
     handed: tuple[Edge, ...] = ()
     configured: bool = False
+    takers: tuple[Taker, ...] = ()
 
 
 class _Summary:

@@ -18,6 +18,7 @@ from tpulint.model.parents import Parents
 from tpulint.model.project import ProjectFacts, TracePath
 from tpulint.model.references import method_around
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, index, parameters
+from tpulint.model.training.losses import takers
 from tpulint.model.training.steps import Steps
 from tpulint.source import Source
 
@@ -67,7 +68,7 @@ class Module:
     def facts(self) -> ModuleFacts:
         """What this module tells the others."""
         facts = summarise(self.name, self.source.path, self.index, self.names)
-        return facts._replace(handed=device_edges(self), configured=reads_text(self))
+        return facts._replace(handed=device_edges(self), configured=reads_text(self), takers=takers(self))
 
     def enter(self, project: ProjectFacts) -> None:
         """Judge this module from now on with what the whole project says."""

@@ -12,6 +12,7 @@ from tpulint.knowledge.tracing import MODULE_BASES
 from tpulint.knowledge.training import DIFFERENTIABLE
 from tpulint.model.device_flow import DeviceFlow
 from tpulint.model.facts import ClassFacts, FunctionFacts, ModuleFacts
+from tpulint.model.training.losses import Taker
 
 _DEPTH = 12
 
@@ -69,6 +70,11 @@ class ProjectFacts:
         for name, facts in self._all_classes():
             for base in facts.bases:
                 self._heirs.setdefault(self.resolve(base), []).append(name)
+
+    @cached_property
+    def takers(self) -> tuple[Taker, ...]:
+        """The functions that call `backward` on what they are given."""
+        return tuple(taker for facts in self.modules.values() for taker in facts.takers)
 
     @cached_property
     def devices(self) -> DeviceFlow:

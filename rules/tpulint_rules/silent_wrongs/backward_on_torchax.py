@@ -4,6 +4,8 @@
 
 Flags `loss.backward()`, `torch.autograd.backward` and `torch.autograd.grad` in programs that put tensors on a
 device or enter torchax.
+A loss that is handed to a function of the project which calls `backward` on it, such as the wrappers of
+`GradScaler` that many training scripts have, is flagged where it is handed over.
 What computes on the host alone is left alone: programs that name no device, host tensors, and
 `torchax.disable_temporarily()`.
 
@@ -62,6 +64,7 @@ from tpulint.rule import Context, Rule
 rule = Rule("TPU611", "gradients by `backward()` on torchax", module=__name__, fix=Applicability.UNSAFE)
 
 _FUNCTIONS = frozenset({"torch.autograd.backward", "torch.autograd.grad"})
+_LOST = "{} loses what goes through `nn.Linear`, slices and others on torchax: gradients are partial or none"
 
 
 @rule.on(ast.Call, named={"backward", "grad"})
@@ -71,19 +74,39 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if not ctx.serves_device or _is_on_host(call, ctx):
         return
-    what = f"`{name}`" if name is not None else "`backward`"
-    lost = "loses what goes through `nn.Linear`, slices and others on torchax"
-    message = f"{what} {lost}: gradients are partial or none"
+    message = _LOST.format(f"`{name}`" if name is not None else "`backward`")
     if name == "torch.autograd.grad":
         yield from _gradients(call, message, ctx)
         return
     if name is not None or not isinstance(call.func, ast.Attribute):
         yield ctx.finding(call, message)
         return
-    step = ctx.module.training_steps.of(call.func.value, ctx.scope)
+    if not _is_callers_own(ctx):
+        yield from _step(call, call.func.value, message, ctx)
+
+
+@rule.on(ast.Module)
+def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
+    for _, call, loss, scope in ctx.module.training_steps.handed:
+        at = ctx.at(scope)
+        learns = ctx.module.training_steps.of(loss, scope).learns
+        if learns and at.serves_device and not _is_on_host(call, at):
+            message = _LOST.format(f"`{at.text(call.func)}` calls `backward`, which")
+            yield from _step(call, loss, message, at)
+
+
+def _is_callers_own(ctx: Context) -> bool:
+    """Whether a loss is a parameter, and the calls that hand it over are in this file, and told there."""
+    function = ctx.scope.function
+    name = f"{ctx.module.name}.{function.qualname}" if function is not None else ""
+    return any(one.taker.function == name for one in ctx.module.training_steps.handed)
+
+
+def _step(call: ast.Call, loss: ast.expr, message: str, ctx: Context) -> Iterator[Finding]:
+    step = ctx.module.training_steps.of(loss, ctx.scope)
     if step.is_settled:
         return
-    fix = _extracted(step, ctx) if step.is_plain else _named(step, call.func.value, ctx)
+    fix = _extracted(step, ctx) if step.is_plain else _named(step, loss, ctx)
     if isinstance(fix, str):
         yield ctx.finding(call, f"{message}; no fix, since {fix}")
     else:

@@ -15,6 +15,7 @@ from tpulint.model.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.training.bound import surely_written
 from tpulint.model.training.effects import Effects, effects, is_unconditional, place
 from tpulint.model.training.learned import makes_leaf
+from tpulint.model.training.losses import is_plain
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -149,6 +150,9 @@ def _in_block(
     while isinstance(sorted_out, Obstacle) and _only_computes(sorted_out.node):
         core = sorted({*core, next(i for i, s in enumerate(block) if s is sorted_out.node)})
         sorted_out = _sorted_out(block, found, core)
+    while isinstance(sorted_out, Obstacle) and len(core) > 1 and _only_scales(block[core[-1]]):
+        core = core[:-1]
+        sorted_out = _sorted_out(block, found, core)
     if isinstance(sorted_out, Obstacle):
         return sorted_out
     statements = [block[i] for i in core]
@@ -163,6 +167,16 @@ def _in_block(
     sure = surely_written(statements)
     given.update((name, None) for name in outputs if name not in sure and not name.startswith("self."))
     return Region(tuple(statements), *sorted_out, tuple(given), outputs)
+
+
+def _only_scales(statement: ast.stmt) -> bool:
+    """Whether a statement does no more to a loss than torch's autograd sees through on torchax."""
+    match statement:
+        case ast.AugAssign(target=ast.Name(), op=ast.Div() | ast.Mult(), value=value):
+            return is_plain(value)
+        case ast.Assign(targets=[ast.Name()], value=value):
+            return is_plain(value)
+    return False
 
 
 def _is_repeated(statement: ast.stmt, scope: Scope) -> bool:

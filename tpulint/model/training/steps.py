@@ -14,17 +14,15 @@ from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope
 from tpulint.model.training.bound import binders, surely_written
 from tpulint.model.training.changing import Changing
-from tpulint.model.training.effects import effects, place
+from tpulint.model.training.effects import effects
 from tpulint.model.training.extraction import extraction
 from tpulint.model.training.learned import Learned
+from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain
 from tpulint.model.training.regions import Obstacle, Region, carriers, region
 from tpulint.source import first_row
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
-
-#: What may be done with a loss on its way to `backward` that torch's autograd sees through on torchax.
-_PLAIN = frozenset({"mean", "sum"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +57,15 @@ class Steps:
         return found
 
     @cached_property
+    def handed(self) -> list[Handed]:
+        """The calls that hand a loss to a function of the project which calls `backward` on it."""
+        return list(handed_losses(self.module))
+
+    @cached_property
     def computing(self) -> frozenset[int]:
         """The `id`s of all statements that compute a loss."""
-        regions = [
-            self.of(call.func.value, scope).region
-            for call, scope in self.module.index.calls.get("backward", ())
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
-        ]
+        handed = ((one.loss, one.scope) for one in self.handed)
+        regions = [self.of(loss, scope).region for loss, scope in (*backward_calls(self.module), *handed)]
         return frozenset(
             id(node)
             for found in regions
@@ -115,9 +115,14 @@ class Step:
         )
 
     @property
+    def learns(self) -> bool:
+        """Whether modules, or tensors that gradients are asked for, are seen to lead to the loss."""
+        return self.region is not None or self._learned.within(self._loss, self._scope)
+
+    @property
     def is_plain(self) -> bool:
         """Whether `backward` is called on a variable, or on simple arithmetic with variables and numbers."""
-        return _is_plain(self._loss) or self._learned.is_handed_on(self._loss, self._scope)
+        return is_plain(self._loss) or self._learned.is_handed_on(self._loss, self._scope)
 
     @property
     def is_settled(self) -> bool:
@@ -204,19 +209,3 @@ def _alike(name: str) -> Iterator[str]:
     yield name
     for number in count(2):
         yield f"{name}_{number}"
-
-
-def _is_plain(loss: ast.expr) -> bool:
-    match loss:
-        case ast.Name() | ast.Constant():
-            return True
-        case ast.Attribute():
-            return place(loss) is not None
-        case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
-            return _is_plain(loss.left) and _is_plain(loss.right)
-        case ast.Call(func=ast.Attribute(value=value, attr=attr), args=[]) if attr in _PLAIN:
-            return _is_plain(value)
-        case ast.Call(func=ast.Attribute(attr="scale"), args=[value]):
-            return _is_plain(value)
-        case _:
-            return False

@@ -1,0 +1,126 @@
+"""On which losses `backward` is called, at once or by a function that they are handed to."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from tpulint.model.kinds import Instance, Unknown
+from tpulint.model.names import dotted
+from tpulint.model.references import method_around
+from tpulint.model.scopes import FunctionNode, Scope
+from tpulint.model.training.effects import effects, place
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+#: What may be done with a loss on its way to `backward` that torch's autograd sees through on torchax.
+_PLAIN = frozenset({"mean", "sum"})
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_CALLED = "__call__"
+#: Shorter parts of a name tell nothing.
+_TELLING = 4
+
+
+class Taker(NamedTuple):
+    """A function that calls `backward` on one of its parameters.
+
+    `function` is its qualified name, `position` that of the parameter among the arguments of a call.
+    """
+
+    function: str
+    position: int
+    parameter: str
+
+
+class Handed(NamedTuple):
+    """A call that hands a loss to a taker."""
+
+    taker: Taker
+    call: ast.Call
+    loss: ast.expr
+    scope: Scope
+
+
+def is_plain(loss: ast.expr) -> bool:
+    """Whether an expression is a variable, or simple arithmetic with variables and numbers."""
+    match loss:
+        case ast.Name() | ast.Constant():
+            return True
+        case ast.Attribute():
+            return place(loss) is not None
+        case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
+            return is_plain(loss.left) and is_plain(loss.right)
+        case ast.Call(func=ast.Attribute(value=value, attr=attr), args=[]) if attr in _PLAIN:
+            return is_plain(value)
+        case ast.Call(func=ast.Attribute(attr="scale"), args=[value]):
+            return is_plain(value)
+        case _:
+            return False
+
+
+def backward_calls(module: Module) -> Iterator[tuple[ast.expr, Scope]]:
+    """What `backward` is called on in a file, with the scope of the place."""
+    for call, scope in module.index.calls.get("backward", ()):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            yield call.func.value, scope
+
+
+def takers(module: Module) -> tuple[Taker, ...]:
+    """The functions of a file that call `backward` on what they are given."""
+    found: dict[Taker, None] = {}
+    for loss, scope in backward_calls(module):
+        function = scope.function
+        if function is None or not isinstance(function.node, FunctionNode) or not is_plain(loss):
+            continue
+        given = [a.arg for a in (*function.node.args.posonlyargs, *function.node.args.args)]
+        given = given[1:] if function.owner is not None and given[:1] == ["self"] else given
+        for name in effects([loss]).reads:
+            if name in given and len(function.bindings[name]) == 1:
+                found[Taker(f"{module.name}.{function.qualname}", given.index(name), name)] = None
+    return tuple(found)
+
+
+def handed_losses(module: Module) -> Iterator[Handed]:
+    """The calls of a file that hand a loss to a taker of the project."""
+    for taker in module.project.takers:
+        last = taker.function.rpartition(".")[2]
+        calls = module.index.nodes[ast.Call] if last == _CALLED else module.index.calls.get(last, ())
+        for call, scope in calls:
+            assert isinstance(call, ast.Call)
+            loss = _given(call, taker)
+            if loss is not None and _is_call_of(module, call, scope, taker, loss):
+                yield Handed(taker, call, loss, scope)
+
+
+def _given(call: ast.Call, taker: Taker) -> ast.expr | None:
+    named = [word.value for word in call.keywords if word.arg == taker.parameter]
+    return named[0] if named else call.args[taker.position] if taker.position < len(call.args) else None
+
+
+def _is_call_of(module: Module, call: ast.Call, scope: Scope, taker: Taker, loss: ast.expr) -> bool:
+    owner, _, last = taker.function.rpartition(".")
+    # Any call may be one of an object that is called: the argument is called like the parameter, at least.
+    if last == _CALLED and taker.parameter not in (dotted(loss) or ""):
+        return False
+    qualified = module.names.qualified(call.func, scope)
+    if qualified is not None:
+        return module.project.resolve(qualified) == taker.function
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) and last != _CALLED else call.func
+    method = method_around(scope)
+    if isinstance(receiver, ast.Name) and receiver.id == "self" and method is not None and method.owner:
+        return module.project.method(f"{module.name}.{method.owner.qualname}", last) == taker.function
+    kind = module.kind(receiver, scope)
+    if isinstance(kind, Instance):
+        return module.project.method(module.project.resolve(kind.cls), last) == taker.function
+    # Of an object of unknown class, what it is called tells: `loss_scaler` is a `NativeScaler`.
+    shared = _words(owner) & _words(dotted(receiver) or "")
+    return isinstance(kind, Unknown) and bool(shared)
+
+
+def _words(path: str) -> set[str]:
+    """The words in the last part of a dotted name."""
+    name = path.rpartition(".")[2]
+    return {word.lower() for word in _WORD.findall(name) if len(word) >= _TELLING}

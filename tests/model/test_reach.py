@@ -219,6 +219,7 @@ def test_constructors_of_modules_are_host_code_and_those_of_values_are_traced() 
         "def forward(self, x: 'Value | None'): return x.part()",
         "def forward(self, x):\n        @around\n        def inner(y): return y\n        return inner(x)",
         "def forward(self, x): return Power.apply(x)",
+        "def __init__(self):\n        v = Value()\n        self.v = v\n    def forward(self): self.v.part(1)",
     ],
 )
 def test_functions_are_reached_that_are(body: str) -> None:
@@ -252,6 +253,11 @@ def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> No
         def named(name: str, x: torch.Tensor): return x
         @torch.no_grad()
         def generate(x: torch.Tensor): return x
+        @torch.inference_mode()
+        def _counts(x: torch.Tensor): return x
+        @torch.no_grad()
+        def _sampled(model, x: torch.Tensor): return x
+        def scored(x: torch.Tensor): return _counts(x), _sampled(None, x)
         def main(): called(load())
     """
     files = {"pkg/__init__.py": "", "pkg/ops.py": ops, "script.py": ops}
@@ -260,6 +266,7 @@ def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> No
     assert path is not None
     assert Certainty.INTERFACE == path.certainty
     assert ["offered", "helper"] == chain(facts, "pkg.ops.helper")
+    assert ["scored", "_counts"] == chain(facts, "pkg.ops._counts")
     for name in (
         "pkg.ops.called",
         "pkg.ops.plain",
@@ -268,6 +275,7 @@ def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> No
         "pkg.ops.decode",
         "pkg.ops.named",
         "pkg.ops.generate",
+        "pkg.ops._sampled",
         "script.offered",
     ):
         assert chain(facts, name) is None

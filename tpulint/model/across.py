@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tpulint.model.kinds import STATIC, UNKNOWN, Kind, Several, Static, Tensor, joined
-from tpulint.model.references import method_around
-from tpulint.model.scopes import FunctionNode, Scope
+from tpulint.model.kinds import NONE, STATIC, UNKNOWN, Kind, Several, Static, Tensor, joined
+from tpulint.model.references import default_of, method_around
+from tpulint.model.scopes import FunctionNode, Scope, is_device_word, parameters
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
+#: How often one function is walked anew for what calls hand to it, and how deep such walks nest.
+_TIMES, _DEEP = 4, 3
 #: Decorators that leave alone what a function takes and gives.
 _TRANSPARENT = frozenset(
     {
@@ -83,15 +85,109 @@ def returned_in_file(module: Module, function: Scope) -> Kind:
     node = function.node
     if not isinstance(node, FunctionNode) or isinstance(node, ast.AsyncFunctionDef):
         return UNKNOWN
-    if isinstance(node, ast.FunctionDef) and function.parent is not None:
-        for decorator in node.decorator_list:
-            called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if module.names.qualified(called, function.parent) not in _TRANSPARENT:
-                return UNKNOWN
+    if isinstance(node, ast.FunctionDef) and not _is_plain(module, function, node):
+        return UNKNOWN
     flow = module.flow(function)
     if flow is None or flow.yields:
         return UNKNOWN
     return _abroad(joined(tuple(flow.returned)))
+
+
+def _is_plain(module: Module, function: Scope, node: ast.FunctionDef) -> bool:
+    """Whether no decorator changes what a function takes and gives."""
+    outer = function.parent
+    called = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
+    return outer is not None and all(module.names.qualified(d, outer) in _TRANSPARENT for d in called)
+
+
+class Walk(NamedTuple):
+    """What one call of a function comes to: what it gives, and which host tensors meet the device's in it."""
+
+    returned: Kind
+    mixed: frozenset[int]
+
+
+class Walks:
+    """Functions of one file walked anew for what calls hand to them, few times each: time stays linear."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._known: dict[int, dict[tuple[tuple[str, Kind], ...], Walk | None]] = {}
+        self._defaults: dict[int, Mapping[int, Kind]] = {}
+        self._depth = 0
+
+    def of_call(
+        self, function: Scope, call: ast.Call, arguments: list[Kind], keywords: Mapping[str | None, Kind]
+    ) -> Walk | None:
+        """What a call comes to; None where the text does not tell what is handed to which parameter."""
+        given = _given(self.module, function, call, arguments, keywords)
+        if given is None:
+            return None
+        known = self._known.setdefault(id(function), {})
+        key = tuple(given.items())
+        if key not in known and len(known) < _TIMES and self._depth < _DEEP:
+            known[key] = None  # while it is under way
+            self._depth += 1
+            flow = self.module.flow_for(function, given)
+            self._depth -= 1
+            if not flow.yields:
+                unsure = self._leaves_tensors_open(function, given)
+                returned = UNKNOWN if unsure else _abroad(joined(tuple(flow.returned)))
+                known[key] = Walk(returned, frozenset(flow.mixed))
+        return known.get(key)
+
+    def _leaves_tensors_open(self, function: Scope, given: Mapping[str, Kind]) -> bool:
+        """Whether a parameter that is declared a tensor is handed what nobody knows."""
+        declared = self.module.flow(function)
+        if declared is None:
+            return True
+        return any(
+            given.get(name) == UNKNOWN for name, kind in declared.initial.items() if isinstance(kind, Tensor)
+        )
+
+    def by_default(self, function: Scope) -> Mapping[int, Kind]:
+        """The kinds of a function's expressions where calls leave at None the devices that are by default."""
+        known = self._defaults.get(id(function))
+        if known is None:
+            assert isinstance(function.node, FunctionNode)
+            names = [a.arg for a in parameters(function.node) if is_device_word(a.arg)]
+            given: dict[str, Kind] = {name: NONE for name in names if _is_none(default_of(name, function))}
+            known = self._defaults[id(function)] = self.module.flow_for(function, given).kinds
+        return known
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _given(
+    module: Module,
+    function: Scope,
+    call: ast.Call,
+    arguments: list[Kind],
+    keywords: Mapping[str | None, Kind],
+) -> dict[str, Kind] | None:
+    """What a call hands to each parameter; those that it leaves at None hold that."""
+    node = function.node
+    if not isinstance(node, ast.FunctionDef) or not _is_plain(module, function, node):
+        return None
+    if None in keywords or any(isinstance(argument, ast.Starred) for argument in call.args):
+        return None
+    names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+    if function.owner is not None and names[:1] in (["self"], ["cls"]):
+        del names[0]
+    if len(arguments) > len(names) or not {*keywords} <= {argument.arg for argument in _plain(node)}:
+        return None
+    handed = {**dict(zip(names, arguments, strict=False)), **{str(n): kind for n, kind in keywords.items()}}
+    given: dict[str, Kind] = {}
+    for argument in _plain(node):
+        name = argument.arg
+        if name in handed:
+            kind = _abroad(handed[name])
+            given[name] = replace(kind, root=name) if isinstance(kind, Tensor) else kind
+        elif _is_none(default_of(name, function)):
+            given[name] = NONE
+    return given
 
 
 def _abroad(kind: Kind) -> Kind:

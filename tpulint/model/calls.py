@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from tpulint.knowledge.cuda_api import CUDA_OBJECTS
 from tpulint.knowledge.tensors import (
     BOOLEAN,
+    CONSTRUCTORS,
     DTYPES,
     ELEMENTWISE,
     FACTORIES,
     FLOATING,
     INTEGER,
+    NEVER_ON_HOST,
     PAIRED,
     READS,
     REDUCTIONS,
@@ -40,6 +42,7 @@ from tpulint.model.kinds import (
     Static,
     Tensor,
     Unknown,
+    made_on_host,
 )
 
 if TYPE_CHECKING:
@@ -81,12 +84,33 @@ def call_kind(self: Expressions, node: ast.Call, env: Environment) -> Kind:
         return _method_call(self, node, node.func.attr, base, arguments, keywords)
     called = self.kind(node.func, env)
     if isinstance(called, Instance):
-        return _instance_call(self, called.cls, [*arguments, *keywords.values()])
+        return _instance_call(self, called.cls, node, arguments, keywords)
     return UNKNOWN
 
 
+def _project_call(
+    self: Expressions,
+    function: str,
+    node: ast.Call,
+    arguments: list[Kind],
+    keywords: dict[str | None, Kind],
+) -> Kind:
+    """What a function of the project gives; one of this file is walked with the host tensors it is handed."""
+    returned = self.module.returned_kind(function)
+    handed = [made_on_host(kind) for kind in (*arguments, *keywords.values())]
+    walked = self.module.walked(function, node, arguments, keywords) if any(handed) else None
+    if walked is None:
+        return returned
+    self.mixed |= walked.mixed & frozenset().union(*handed)
+    if isinstance(returned, Tensor) and isinstance(walked.returned, Tensor):
+        return replace(returned, origins=walked.returned.origins)
+    return walked.returned if returned == UNKNOWN else returned
+
+
 def _made_at(self: Expressions, node: ast.Call) -> frozenset[int]:
-    return frozenset({self.module.source.span(node).start})
+    start = self.module.source.span(node).start
+    self.module.makers[start] = node
+    return frozenset({start})
 
 
 def _named_call(
@@ -115,7 +139,7 @@ def _named_call(
     resolved = self.module.project.resolve(name)
     if self.module.project.class_(resolved) is not None:
         return Instance(resolved)
-    returned = self.module.returned_kind(resolved)
+    returned = _project_call(self, resolved, node, arguments, keywords)
     if isinstance(returned, Tensor) and keywords.get("device") in _ON_HOST:
         return replace(returned, origins=_made_at(self, node))
     return returned
@@ -133,16 +157,8 @@ def _torch_call(
         return Device(text.partition(":")[0] if isinstance(text, str) else "")
     if name in FACTORIES:
         return _factory(self, node, name, arguments, keywords)
-    if name in (
-        "nn.Parameter",
-        "nn.parameter.Parameter",
-        "nn.Buffer",
-        "Tensor",
-        "FloatTensor",
-        "LongTensor",
-        "BoolTensor",
-    ):
-        return Tensor(dtype={"BoolTensor": "bool", "LongTensor": "int"}.get(last, ""))
+    if name in ("nn.Parameter", "nn.parameter.Parameter", "nn.Buffer"):
+        return TENSOR
     if last[:1].isupper() and name.startswith(("nn.", "optim.", "utils.data.")):
         return Instance(f"torch.{name}")
     if name in CUDA_OBJECTS:
@@ -179,7 +195,7 @@ def _method_call(
         operands = [base, *(item for kind in (*arguments, *keywords.values()) for item in _flat(kind))]
         return _result(self, name, word, operands, arguments, keywords, method=True)
     if isinstance(base, Instance):
-        return _instance_method(self, base, name, arguments)
+        return _instance_method(self, base, name, node, arguments, keywords)
     if isinstance(base, Static):
         return DATA if any(isinstance(kind, Data) for kind in arguments) else STATIC
     if isinstance(base, Data | Array):
@@ -291,7 +307,7 @@ def _moved(
             dtype = DTYPES.get(kind.value.removeprefix("torch."), "")
         elif isinstance(kind, Tensor):
             dtype, origins = kind.dtype, kind.origins
-        elif isinstance(kind, Static) and isinstance(kind.value, bool):
+        elif isinstance(kind, Static) and (kind == NONE or isinstance(kind.value, bool)):
             continue
         else:
             origins = _made_at(self, node) if kind in _ON_HOST else frozenset()
@@ -300,7 +316,7 @@ def _moved(
                 if isinstance(kind, Device) or (isinstance(kind, Static) and kind.value is not ...)
                 else ""
             )
-    if "device" in keywords:
+    if keywords.get("device", NONE) != NONE:
         origins = _made_at(self, node) if keywords["device"] in _ON_HOST else frozenset()
     elif isinstance(node.func, ast.Attribute) and node.func.attr == "cuda":
         origins = frozenset()
@@ -311,6 +327,9 @@ def _factory(
     self: Expressions, node: ast.Call, name: str, arguments: list[Kind], keywords: dict[str | None, Kind]
 ) -> Kind:
     default = {
+        "BoolTensor": "bool",
+        "LongTensor": "int",
+        "IntTensor": "int",
         "arange": "",
         "eye": "float",
         "zeros": "float",
@@ -325,7 +344,9 @@ def _factory(
     }
     dtype = _declared(keywords, default.get(name, ""))
     scalar = False
-    if name in ("tensor", "as_tensor", "scalar_tensor") and arguments:
+    if name in CONSTRUCTORS and not (arguments and isinstance(arguments[0], Several | Array)):
+        return Tensor(dtype)
+    if (name in ("tensor", "as_tensor", "scalar_tensor") or name in CONSTRUCTORS) and arguments:
         first = arguments[0]
         if isinstance(first, Tensor):
             return replace(first, dtype=dtype or first.dtype) if name == "as_tensor" else Tensor(dtype)
@@ -338,7 +359,7 @@ def _factory(
         sizes = node.args[0].elts if isinstance(node.args[0], ast.Tuple | ast.List) else node.args
         scalar = all(isinstance(size, ast.Constant) and size.value in (0, 1) for size in sizes)
     elsewhere = "device" in keywords and keywords["device"] not in _HOST
-    if elsewhere or self.placed or None in keywords or "out" in keywords:
+    if elsewhere or self.placed or None in keywords or "out" in keywords or name in NEVER_ON_HOST:
         return Tensor(dtype, scalar)
     return Tensor(dtype, scalar, _made_at(self, node))
 
@@ -395,10 +416,12 @@ def _builtin_call(name: str, arguments: list[Kind]) -> Kind:
     return UNKNOWN
 
 
-def _instance_call(self: Expressions, cls: str, arguments: list[Kind]) -> Kind:
+def _instance_call(
+    self: Expressions, cls: str, node: ast.Call, arguments: list[Kind], keywords: dict[str | None, Kind]
+) -> Kind:
     """Calling an instance: a `torch.nn` layer, or a module of the project through its `forward`."""
     if cls.startswith("torch.nn."):
-        self.meet(TENSOR, *arguments)
+        self.meet(TENSOR, *arguments, *keywords.values())
         if cls in SEVERAL_OUTPUTS:
             return Several(UNKNOWN, (TENSOR, TENSORS))
         if cls in ("torch.nn.Identity", "torch.nn.Dropout") and arguments:
@@ -407,14 +430,18 @@ def _instance_call(self: Expressions, cls: str, arguments: list[Kind]) -> Kind:
             dtype="" if cls.endswith("Embedding") else "float", certain=cls != "torch.nn.Sequential"
         )
     project = self.module.project
-    if project.is_module_class(cls):
-        forward = project.method(cls, "forward")
-        return self.module.returned_kind(forward) if forward is not None else UNKNOWN
-    called = project.method(cls, "__call__")
-    return self.module.returned_kind(called) if called is not None else UNKNOWN
+    called = project.method(cls, "forward" if project.is_module_class(cls) else "__call__")
+    return _project_call(self, called, node, arguments, keywords) if called is not None else UNKNOWN
 
 
-def _instance_method(self: Expressions, base: Instance, name: str, arguments: list[Kind]) -> Kind:
+def _instance_method(
+    self: Expressions,
+    base: Instance,
+    name: str,
+    node: ast.Call,
+    arguments: list[Kind],
+    keywords: dict[str | None, Kind],
+) -> Kind:
     if name in (
         "to",
         "cuda",
@@ -431,10 +458,10 @@ def _instance_method(self: Expressions, base: Instance, name: str, arguments: li
     project = self.module.project
     method = project.method(base.cls, name)
     if method is not None:
-        return self.module.returned_kind(method)
+        return _project_call(self, method, node, arguments, keywords)
     attribute = self.module.attribute_kind(base.cls, name)
     if isinstance(attribute, Instance):
-        return _instance_call(self, attribute.cls, arguments)
+        return _instance_call(self, attribute.cls, node, arguments, keywords)
     return UNKNOWN
 
 

@@ -45,7 +45,8 @@ class FunctionFacts(NamedTuple):
     """A function: where it is, what it calls, and its return annotation with qualified names.
 
     `places` says that it puts something on a device that is not the host's, `interface` that it is public and
-    its first parameter is annotated as a tensor, `infers` that it is decorated to keep no gradients.
+    its first parameter is annotated as a tensor, `infers` that it is decorated to keep no gradients and is a
+    method or begins with something else than a tensor, such as the model.
     """
 
     qualname: str
@@ -336,7 +337,7 @@ class _Summary:
             returns,
             places,
             self._interface(scope, returns),
-            self._infers(scope),
+            self._infers(scope) and (scope.owner is not None or not self._begins_with_tensor(scope)),
         )
 
     def _interface(self, scope: Scope, returns: str) -> bool:
@@ -348,10 +349,14 @@ class _Summary:
             return False
         if node.name.startswith("_") and node.name != "__call__":
             return False
-        if self._infers(scope):
-            return False
+        return not self._infers(scope) and self._begins_with_tensor(scope)
+
+    def _begins_with_tensor(self, scope: Scope) -> bool:
+        """Whether a function's first parameter is annotated as a tensor or several."""
+        node, outer = scope.node, scope.parent
+        assert isinstance(node, FunctionNode)
         given = [argument for argument in parameters(node) if argument.arg not in ("self", "cls")]
-        if not given or given[0].annotation is None:
+        if not given or given[0].annotation is None or outer is None:
             return False
         words = set(_WORD.findall(self._annotation(given[0].annotation, outer)))
         return words <= _OFFERED and not words.isdisjoint(TENSOR_TYPES)
@@ -409,7 +414,7 @@ class _Summary:
             held = held_functions(value, place, self.names)
             if held:
                 functions.setdefault(attribute, {}).update(dict.fromkeys(held))
-            for made in self._made(value, place):
+            for made in self._made_through_name(value, place):
                 if made in ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"):
                     tensors.add(attribute)
                 else:
@@ -429,6 +434,14 @@ class _Summary:
             node.lineno,
             node.col_offset + 1,
         )
+
+    def _made_through_name(self, value: ast.expr, scope: Scope) -> list[str]:
+        """Classes that are instantiated for a value, or for the variable that it is."""
+        function = scope.function
+        if not isinstance(value, ast.Name) or function is None:
+            return self._made(value, scope)
+        bound = function.bindings.get(value.id, ())
+        return [made for b in bound if b.value is not None for made in self._made(b.value, scope)]
 
     def _made(self, value: ast.expr, scope: Scope) -> list[str]:
         """Classes that an expression instantiates: of this file, or by the convention of a capital letter."""

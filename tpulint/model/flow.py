@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import RESHAPES_IN_PLACE
 from tpulint.model.calls import call_kind
 from tpulint.model.expressions import Environment, Expressions
-from tpulint.model.kinds import NONE, UNKNOWN, Device, Kind, Several, Tensor, element_of, join
+from tpulint.model.kinds import NONE, UNKNOWN, Device, Kind, Several, Tensor, element_of, join, made_on_host
 from tpulint.model.parameters import parameter_kinds
 from tpulint.model.scopes import FunctionNode, Scope
 
@@ -18,15 +20,20 @@ if TYPE_CHECKING:
 
 #: Loops nested deeper than this are walked once instead of to a fixed point.
 _LOOP_DEPTH = 2
+_AS_DECLARED: Mapping[str, Kind] = MappingProxyType({})
 
 
 class Flow(Expressions):
     """Walks one function (or a module's top level) and records the kind of every expression."""
 
-    def __init__(self, module: Module, scope: Scope) -> None:
+    def __init__(self, module: Module, scope: Scope, given: Mapping[str, Kind] = _AS_DECLARED) -> None:
         super().__init__(module, scope)
+        #: What one call hands to the function's parameters, where that is what is asked.
+        self.given = given
         self.evaluators[ast.Call] = self._call
         self.evaluators[ast.Yield] = self.evaluators[ast.YieldFrom] = self._yield
+        #: Subscripts, by identity, through which device tensors are written into host tensors made here.
+        self.written: set[int] = set()
         self._loops = 0
         #: What holds where the loop being walked is left or continued early.
         self._left: list[Environment] = []
@@ -38,6 +45,16 @@ class Flow(Expressions):
         self.yields = False
         #: Kinds of what the function returns.
         self.returned: list[Kind] = []
+
+    def settled(self, test: ast.expr) -> bool | None:
+        """The value of a condition that is the same in every trace, or for what a call hands over."""
+        match test:
+            case ast.Compare(
+                left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]
+            ):
+                if self.given and self.kinds.get(id(left)) == NONE:
+                    return isinstance(op, ast.Is)
+        return super().settled(test)
 
     def _yield(self, node: ast.Yield | ast.YieldFrom, env: Environment) -> Kind:
         self.yields = True
@@ -52,7 +69,7 @@ class Flow(Expressions):
         """Walk the body."""
         node = self.scope.node
         if isinstance(node, FunctionNode):
-            env = parameter_kinds(self.module, self.scope)
+            env = {**parameter_kinds(self.module, self.scope), **self.given}
             self.initial = dict(env)
             if isinstance(node, ast.Lambda):
                 self.returned.append(self.kind(node.body, env))
@@ -159,10 +176,22 @@ class Flow(Expressions):
             case ast.Subscript():
                 base = self.kind(target.value, env)
                 index = self.kind(target.slice, env)
-                self.meet(base, index)
-                self.meet(base, value)
+                parts = index.items if isinstance(index, Several) and index.items is not None else (index,)
+                if not self._write(target, base, (*parts, value)):
+                    self.meet(base, index)
+                    self.meet(base, value)
             case _:
                 pass
+
+    def _write(self, target: ast.Subscript, base: Kind, met: tuple[Kind, ...]) -> bool:
+        """Whether a tensor of the device, be it a single number, is written into a host tensor."""
+        if not made_on_host(base) or not any(kind.is_traced for kind in met):
+            return False
+        if self.given or not isinstance(target.value, ast.Name):
+            self.mixed |= made_on_host(base)
+        else:
+            self.written.add(id(target))
+        return True
 
     def _if(self, node: ast.If, env: Environment) -> Environment | None:
         self.kind(node.test, env)

@@ -170,6 +170,17 @@ def joined(kinds: tuple[Kind, ...]) -> Kind:
     return result
 
 
+def made_on_host(kind: Kind) -> frozenset[int]:
+    """The origins of the host tensors that a value is or holds, but for those without dimensions."""
+    if isinstance(kind, Tensor):
+        return kind.origins if not kind.scalar else frozenset()
+    if isinstance(kind, Several):
+        return frozenset().union(
+            *map(made_on_host, kind.items if kind.items is not None else (kind.element,))
+        )
+    return frozenset()
+
+
 def element_of(kind: Kind) -> Kind:
     """What iterating over a value gives."""
     if isinstance(kind, Several):

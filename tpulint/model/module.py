@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tpulint.model.across import callers, returned_in_file
+from tpulint.model.across import Walk, Walks, callers, returned_in_file
 from tpulint.model.device_edges import device_edges, reads_text
 from tpulint.model.facts import ModuleFacts, summarise
 from tpulint.model.flow import Flow
-from tpulint.model.kinds import NONE, STATIC, TENSOR, UNKNOWN, Instance, Kind, Several, Static, Tensor, joined
+from tpulint.model.kinds import (
+    NONE,
+    STATIC,
+    TENSOR,
+    UNKNOWN,
+    Instance,
+    Kind,
+    Several,
+    Static,
+    Tensor,
+    joined,
+    made_on_host,
+)
 from tpulint.model.names import Names, dotted
 from tpulint.model.parameters import annotated_kind, parameter_kinds
 from tpulint.model.parents import Parents
-from tpulint.model.project import ProjectFacts, TracePath
+from tpulint.model.project import Certainty, ProjectFacts, TracePath
 from tpulint.model.references import method_around
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, index, parameters
 from tpulint.model.training.losses import takers
@@ -61,6 +73,9 @@ class Module:
         self._asked: set[int] = set()
         self._early: set[int] = set()
         self._depth = 0
+        self._walks = Walks(self)
+        #: The calls that made host tensors, by their offsets, as far as inference has come.
+        self.makers: dict[int, ast.Call] = {}
         self._attributes: dict[tuple[str, str], Kind] = {}
         self._traced: dict[int, TracePath | None] = {}
 
@@ -89,6 +104,7 @@ class Module:
         self._running.clear()
         self._asked.clear()
         self._early.clear()
+        self._walks = Walks(self)
         self.__dict__.pop("mixed", None)
         self.__dict__.pop("training_steps", None)
 
@@ -139,6 +155,19 @@ class Module:
             for early in self._early - {key}:
                 self._flows.pop(early, None)
             self._early.clear()
+
+    def flow_for(self, scope: Scope, given: Mapping[str, Kind]) -> Flow:
+        """The inference of a function for what one call hands to it."""
+        flow = Flow(self, scope, given)
+        flow.run()
+        return flow
+
+    def walked(
+        self, function: str, call: ast.Call, arguments: list[Kind], keywords: Mapping[str | None, Kind]
+    ) -> Walk | None:
+        """What a call of a function of this file comes to, with the kinds that it hands over."""
+        own = self.functions.get(function)
+        return self._walks.of_call(own, call, arguments, keywords) if own is not None else None
 
     def kind_so_far(self, node: ast.expr, scope: Scope) -> Kind:
         """The kind of an expression of this scope, as far as inference has come; never begins it."""
@@ -195,6 +224,30 @@ class Module:
                 return replace(kind, root="") if isinstance(kind, Tensor) else kind
         return UNKNOWN
 
+    def starts_on_host(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether `self.<attribute>` is a host tensor unless the caller of a method names a device.
+
+        All that this file assigns to it is, with the devices that the methods take by default.
+        """
+        owner = self.kind(node.value, scope) if isinstance(node, ast.Attribute) else UNKNOWN
+        if not isinstance(owner, Instance) or not isinstance(node, ast.Attribute):
+            return False
+        values = [
+            found
+            for cls in self.project.mro(owner.cls)
+            for found in self.assignments.get((cls, node.attr), ())
+        ]
+        kinds = [self._by_default(value, place) for value, place in values]
+        tensors = [kind for kind in kinds if kind != NONE]
+        return bool(tensors) and all(isinstance(kind, Tensor) and kind.is_host for kind in tensors)
+
+    def _by_default(self, value: ast.expr, place: Scope) -> Kind:
+        """The kind of a value where its function is called with no device."""
+        function = place.function
+        if function is None or self.kind(value, place) == NONE:
+            return self.kind(value, place)
+        return self._walks.by_default(function).get(id(value), UNKNOWN)
+
     def _assigned(self, value: ast.expr, place: Scope) -> Kind:
         """The kind of one assigned value; constants and parameters tell theirs without inference."""
         if isinstance(value, ast.Constant):
@@ -230,10 +283,21 @@ class Module:
         """Offsets of calls, in any code, whose host tensor meets one on the device in traced code."""
         found: set[int] = set()
         for scope in self.index.functions:
-            flow = self.flow(scope) if self.trace_path(scope) is not None else None
-            if flow is not None:
-                found |= flow.mixed
+            path = self.trace_path(scope)
+            flow = self.flow(scope) if path is not None else None
+            if path is None or flow is None:
+                continue
+            found |= flow.mixed
+            if path.certainty is Certainty.JIT and len(path.steps) == 1:  # `jit` returns no host tensor
+                found.update(*map(made_on_host, flow.returned))
         return found
+
+    def written_from_device(self, node: ast.Subscript, scope: Scope) -> list[ast.Call]:
+        """The calls that made the host tensor into which a subscript writes one of the device; else none."""
+        flow = self.flow(scope.function or scope)
+        if flow is None or id(node) not in flow.written:
+            return []
+        return [self.makers[origin] for origin in sorted(made_on_host(self.kind(node.value, scope)))]
 
     def returned_kind(self, function: str) -> Kind:
         """The kind that a function of the project returns: as declared, or by its returns in this file."""

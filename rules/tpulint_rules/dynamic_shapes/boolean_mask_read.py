@@ -52,7 +52,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.kinds import Static, Tensor
+from tpulint.model.kinds import Static, Tensor, Unknown
 from tpulint.model.masked import Lifted, lifted
 from tpulint.model.uses import length_around, serves_as_tensor
 from tpulint.rule import Context, Rule
@@ -78,21 +78,30 @@ _SIGNS = {
 @rule.on(ast.Subscript, traced=True)
 def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     base = ctx.kind(node.value)
-    if not isinstance(base, Tensor) or isinstance(node.ctx, ast.Del):
+    if not isinstance(base, Tensor | Unknown) or isinstance(node.ctx, ast.Del):
         return
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not any(_is_mask(part, ctx) for part in parts):
+        return
+    message = "the mask decides how many elements this has, and XLA needs fixed shapes"
+    if isinstance(base, Unknown):  # nothing but a tensor takes a tensor of booleans for an index
+        if isinstance(node.ctx, ast.Load) and _is_proven(parts[0], ctx):
+            yield ctx.finding(node, message)
         return
     if base.is_host and not any(ctx.kind(part).is_traced for part in parts):
         return  # all of it happens on the host
     if isinstance(node.ctx, ast.Store) and len(parts) == 1 and not _writes_selection(node, ctx):
         return
-    message = "the mask decides how many elements this has, and XLA needs fixed shapes"
     if len(parts) > 1:
         fix = _fill(node, parts, ctx)
     else:
         fix = _write(node, ctx) if isinstance(node.ctx, ast.Store) else _read(node, ctx)
     yield ctx.finding(node, message, fix)
+
+
+def _is_proven(part: ast.expr, ctx: Context) -> bool:
+    kind = ctx.kind(part)
+    return isinstance(kind, Tensor) and kind.is_bool and kind.is_traced and not kind.scalar
 
 
 def _is_mask(part: ast.expr, ctx: Context) -> bool:

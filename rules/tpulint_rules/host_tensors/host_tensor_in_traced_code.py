@@ -4,6 +4,7 @@
 
 Flags factories such as `torch.arange(n)`, `torch.ones(n)` and `torch.tensor([...])` without `device=`, in
 code that tracing reaches, whose result meets a tensor on the device.
+Where tensors of the device are written into it, as in `out[i] = x.sum()`, each write is flagged instead.
 A factory whose result is moved with `.to(...)`, or has just one element, is left alone.
 
 ## Why it matters on TPU
@@ -11,6 +12,7 @@ A factory whose result is moved with `.to(...)`, or has just one element, is lef
 Without `device=` the tensor is a plain host tensor, which torchax does not mix with its own:
 `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means there is a mixed
 math between XLATensor and torch.Tensor`, with or without jit.
+A write into it fails with `AttributeError: 'Tensor' object has no attribute '_elem'`.
 
 ## Fix safety
 
@@ -40,6 +42,21 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     message = f"`torch.{name}` without `device=` makes a host tensor, which torchax does not mix with its own"
     yield ctx.finding(call, message, _placed(call, name, ctx))
+
+
+@rule.on(ast.Subscript, traced=True)
+def written(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(node.ctx, ast.Store):
+        return
+    makers = ctx.module.written_from_device(node, ctx.scope)
+    if not makers:
+        return
+    tensor = ctx.text(node.value)
+    message = f"`{tensor}` is made on the host, and torchax writes none of its own tensors into it"
+    name = (ctx.qualified_name(makers[0].func) or "").removeprefix("torch.")
+    yield ctx.finding(
+        node, message, _placed(makers[0], name, ctx) if len(makers) == 1 and name in FACTORIES else None
+    )
 
 
 def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:

@@ -59,10 +59,15 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
         return
     place = next((k.value for k in call.keywords if k.arg == "device"), call.args[0] if call.args else None)
-    if place is None or not _is_host(ctx.kind(place)):
+    if place is None:
         return
-    alone = len(call.args) + len(call.keywords) == 1
     message = f"`.to({ctx.text(place)})` copies the tensor to the host, and a tracer has nothing to copy"
+    if not _is_host(ctx.kind(place)):
+        holder = place.value if isinstance(place, ast.Attribute) and place.attr == "device" else place
+        if not ctx.module.starts_on_host(holder, ctx.scope):
+            return
+        message += f"; `{ctx.text(holder)}` is on the host unless its setter is told a device"
+    alone = len(call.args) + len(call.keywords) == 1
     yield ctx.finding(call, message, _left_out(call, ctx) if alone else None)
 
 

@@ -60,12 +60,12 @@ FACTORIES = _names(
     "arange linspace logspace zeros ones full eye tensor as_tensor from_numpy randn rand randint"
     " randperm empty tril_indices triu_indices hann_window hamming_window bartlett_window"
     " blackman_window scalar_tensor range empty_strided asarray normal Tensor FloatTensor DoubleTensor"
-    " HalfTensor LongTensor IntTensor BoolTensor"
+    " HalfTensor LongTensor IntTensor BoolTensor frombuffer"
 )
 #: Those of them that are types, which make a host tensor of a list or an array, and of sizes torchax's own.
 CONSTRUCTORS = _names("Tensor FloatTensor DoubleTensor HalfTensor LongTensor IntTensor BoolTensor")
 #: Those of them that take no `device=`, or none of torchax.
-NO_DEVICE_KEYWORD = _names("from_numpy asarray") | CONSTRUCTORS
+NO_DEVICE_KEYWORD = _names("from_numpy frombuffer asarray") | CONSTRUCTORS
 #: Those of them whose result is torchax's own wherever it is asked for, even with `device="cpu"`.
 NEVER_ON_HOST = _names("randperm tril_indices triu_indices scalar_tensor")
 #: Factories that take sizes one by one or as a sequence, all of it before any keyword.

@@ -353,7 +353,7 @@ def _factory(
         arithmetic = isinstance(node.args[0], ast.BinOp | ast.UnaryOp | ast.Constant)
         scalar = isinstance(first, Static | Data) or (arithmetic and not isinstance(first, Several | Array))
         if isinstance(first, Unknown) and not arithmetic:
-            return Tensor(dtype)  # a number or a list: nobody knows
+            return Tensor(dtype, certain=name != "tensor")  # a number or a list: nobody knows
         scalar = scalar or (isinstance(first, Several) and first.items is not None and len(first.items) <= 1)
     elif name in SIZED and node.args:
         sizes = node.args[0].elts if isinstance(node.args[0], ast.Tuple | ast.List) else node.args

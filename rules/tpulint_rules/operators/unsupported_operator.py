@@ -8,7 +8,7 @@ raise only under jit, or that the TPU's compiler rejects, such as `torch.histogr
 `torch.take_along_dim`, `index_reduce`, `to_sparse`, `torch.cov`, `F.embedding_bag`, `torch.linalg.lstsq`,
 `torch.linalg.eig` and `torch.promote_types`, and `view` as another dtype.
 In programs that use a device, also the modules of torch that call them, such as `nn.AdaptiveMaxPool2d`
-and `nn.CTCLoss`.
+and `nn.CTCLoss`, and `torch.distributions`, which check their arguments.
 Branches that only CUDA reaches are left alone.
 
 The list was made by running each on torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2;
@@ -44,6 +44,7 @@ Unsafe:
 - `index_reduce` becomes `scatter_reduce`: the tensor has one dimension.
 - `adaptive_max_pool2d(x, n)` becomes `max_pool2d`: the sizes of `x` are multiples of `n`.
 - `lstsq(a, b).solution` becomes `jax.numpy.linalg.lstsq`: the matrices are no batches, and `a` has full rank.
+- `torch.distributions.Categorical(p)` gets `validate_args=False`: bad arguments are not reported any more.
 - `x.view(torch.int32)` becomes `jax.lax.bitcast_convert_type`: both dtypes have 32 bits.
 
 ## Without a fix
@@ -90,6 +91,14 @@ _WITHOUT_TENSORS = {name for name in _KNOWN if name.endswith("_window")} | {
 _DTYPES = frozenset(
     f"torch.{kind}{width}" for kind in ("int", "float", "uint") for width in ("8", "16", "32", "64", "")
 ) | {"torch.bfloat16", "torch.half", "torch.long", "torch.short"}
+#: Those of `torch.distributions` that work once their arguments go unchecked.
+_DISTRIBUTIONS = frozenset(
+    {
+        *("Bernoulli", "Categorical", "Cauchy", "ContinuousBernoulli", "Exponential", "Geometric", "Gumbel"),
+        *("HalfNormal", "Laplace", "LogNormal", "MultivariateNormal", "Normal", "Pareto", "Uniform"),
+        "Weibull",
+    }
+)
 
 
 @rule.on(ast.Call, named=_last(_KNOWN.keys() - _MODULES), traced=True)
@@ -118,6 +127,23 @@ def module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _MODULES and ctx.serves_device and not ctx.only_with_cuda(call):
         yield ctx.finding(call, f"`{name}` {_happens(name)}")
+
+
+@rule.on(ast.Call, named=_DISTRIBUTIONS)
+def distribution(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func) or ""
+    if not name.startswith("torch.distributions.") or not ctx.serves_device or ctx.only_with_cuda(call):
+        return
+    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if any(keyword.arg in ("validate_args", None) for keyword in call.keywords) or not given:
+        return
+    if all(_is_of_host(ctx.kind(value)) for value in values):
+        return
+    edit = ctx.insert(max(ctx.span(one).end for one in given), ", validate_args=False")
+    fix = ctx.fix("leave its arguments unchecked", edit, applicability=Applicability.UNSAFE)
+    message = "checks its arguments by `aten::_is_all_true`, which has no lowering on torchax"
+    yield ctx.finding(call, f"`{name}` {message}", fix)
 
 
 @rule.on(ast.Call, named={"view"}, traced=True)

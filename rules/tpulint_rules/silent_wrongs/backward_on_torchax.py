@@ -34,6 +34,11 @@ attribute, appends to a list, draws from `random`), the mark says `compiled=Fals
 So it does from the moment on that it needs the value of a tensor.
 Custom `torch.autograd.Function`s are differentiated through their `forward`.
 
+Where the loss is made of what another function collects in a list, such as the `log_prob` of actions, that
+function's computation is moved, and torch's autograd leads from the loss to the collected values: it does so
+for arithmetic, `cat`, `stack`, `sum`, `mean` and the losses of `torch.nn.functional`, not for indexing and
+`flatten`.
+
 A function that calls `torch.autograd.grad` on what it computes, as gradient penalties do, is marked
 `@differentiable` and `@recorded`.
 The second mark is of `torchax_gradients.py`, another such file: what the function computes is recorded, and
@@ -57,6 +62,7 @@ from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.training import GRADIENTS, RECORDED, TRAINING
 from tpulint.model.kinds import Tensor, Unknown
 from tpulint.model.scopes import Scope
+from tpulint.model.training.collected import Filling
 from tpulint.model.training.learned import is_differentiated, is_marked
 from tpulint.model.training.steps import Step
 from tpulint.rule import Context, Rule
@@ -106,21 +112,38 @@ def _step(call: ast.Call, loss: ast.expr, message: str, ctx: Context) -> Iterato
     step = ctx.module.training_steps.of(loss, ctx.scope)
     if step.is_settled:
         return
-    fix = _extracted(step, ctx) if step.is_plain else _named(step, loss, ctx)
+    if step.is_collected:
+        if not step.fillings:
+            return
+        fix = _collected(step.fillings[0], ctx)
+    else:
+        fix = _extracted(step, ctx) if step.is_plain else _named(step, loss, "loss", ctx)
     if isinstance(fix, str):
         yield ctx.finding(call, f"{message}; no fix, since {fix}")
     else:
         yield ctx.finding(call, message, fix)
 
 
-def _named(step: Step, loss: ast.expr, ctx: Context) -> Fix | str:
+def _collected(filling: Filling, ctx: Context) -> Fix | str:
+    """What another function collects for the loss gets a name, and then is moved."""
+    value, at = filling.value, ctx.at(filling.function)
+    step = ctx.module.training_steps.of(value, filling.function)
+    if isinstance(value, ast.Name):
+        fix = _extracted(step, at)
+    else:
+        method = getattr(value.func, "attr", None) if isinstance(value, ast.Call) else None
+        fix = _named(step, value, method or "collected", at)
+    return f"`{filling.path}` collects it, and {fix}" if isinstance(fix, str) else fix
+
+
+def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     """The loss gets a name first; what computes it is moved in the next round."""
     statement, source = ctx.statement(loss), ctx.module.source
     start = ctx.span(statement).start
     indent = source.text[source.line_starts[statement.lineno - 1] : start]
     if not isinstance(statement, ast.Expr) or indent.strip() or not isinstance(statement.value, ast.Call):
         return "the loss has no name"
-    name = step.fresh("loss")
+    name = step.fresh(like)
     edits = (
         ctx.insert(start, f"{name} = {ctx.text(loss)}{source.newline}{indent}"),
         ctx.replace(loss, name),

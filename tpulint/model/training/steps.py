@@ -14,6 +14,7 @@ from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope
 from tpulint.model.training.bound import binders, surely_written
 from tpulint.model.training.changing import Changing
+from tpulint.model.training.collected import Filling, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
 from tpulint.model.training.extraction import extraction
 from tpulint.model.training.learned import Learned
@@ -128,6 +129,19 @@ class Step:
     def is_settled(self) -> bool:
         """Whether the loss comes from functions that JAX differentiates, and nothing much is done to it."""
         return self.is_plain and self._is_settled
+
+    @cached_property
+    def fillings(self) -> list[Filling]:
+        """What other functions collect for the loss that JAX does not differentiate yet."""
+        found = fillings(self._module, self._steps.learned, self._scope)
+        return [one for one in found if not is_filled_by_jax(self._steps.learned, one)]
+
+    @cached_property
+    def is_collected(self) -> bool:
+        """Whether the loss is made of what other functions collect, not of what modules compute here."""
+        if self._learned is self._steps.learned and self.region is not None:
+            return False
+        return any(fillings(self._module, self._steps.learned, self._scope))
 
     def fresh(self, name: str, taken: Container[str] = ()) -> str:
         """A name like this one that is not taken, nor used by the file."""

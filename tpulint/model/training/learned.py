@@ -142,11 +142,17 @@ class Learned:
             return False
         if self.is_module(function, scope) or (base is not None and self.is_module(base, scope)):
             return True
-        if self._is_of_project(function, scope):
+        if self._is_of_project(function, scope) and not self._is_class(function, scope):
             arguments = (*call.args, *(keyword.value for keyword in call.keywords))
             if any(self.is_module(argument, scope) for argument in arguments):
                 return True
         return own
+
+    def _is_class(self, function: ast.expr, scope: Scope) -> bool:
+        """Whether a callee is a class, whose instances may compute, but later."""
+        name = self._module.names.qualified(function, scope)
+        project = self._module.project
+        return name is not None and project.class_(project.resolve(name)) is not None
 
     def _is_of_project(self, function: ast.expr, scope: Scope) -> bool:
         """Whether a callee is the project's own, or a variable."""

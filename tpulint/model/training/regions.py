@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,22 +71,26 @@ def region(
 
 
 def carriers(
-    module: Module, learned: Learned, inputs: Collection[str], taken: Container[int], scope: Scope
+    module: Module, learned: Learned, user: Region, taken: Container[int], scope: Scope
 ) -> Iterator[tuple[Region, Scope]]:
     """Regions of one statement each that give what another region takes in, where that bears gradients.
 
     They stand in the same function, or, for attributes of `self`, in another method; `taken` has the `id`s of
-    the statements of regions.
+    the statements of regions. What is computed once, before the loop in which a loss is, bears none: they
+    could be taken but once.
     """
+    loops = _loops(module, user.statements[0])
     method = method_around(scope)
     places = [scope.function or module.index.module]
     if method is not None and method.owner is not None:
         places += [f for f in module.index.functions if f.owner is method.owner and f is not places[0]]
     for function in places:
-        wanted = {name for name in inputs if function is places[0] or name.startswith("self.")}
+        wanted = {name for name in user.inputs if function is places[0] or name.startswith("self.")}
         body = getattr(function.node, "body", [])
         for statement in statements_of(body) if wanted and isinstance(body, list) else ():
             if not isinstance(statement, ast.Assign | ast.AnnAssign) or id(statement) in taken:
+                continue
+            if function is places[0] and not loops <= _loops(module, statement):
                 continue
             written = effects([statement]).writes
             given = {
@@ -96,6 +100,11 @@ def carriers(
                 found = _in_block(module, learned, [statement], given, function)
                 if isinstance(found, Region):
                     yield found, function
+
+
+def _loops(module: Module, statement: ast.stmt) -> set[int]:
+    """The `id`s of the loops around a statement."""
+    return {id(node) for node in module.ancestors(statement) if isinstance(node, _LOOPS)}
 
 
 def is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> bool:

@@ -155,7 +155,7 @@ class Step:
         if isinstance(found, Obstacle):
             return f"{found.why} (line {found.node.lineno})"
         parts = [(found, self._scope)]
-        parts += carriers(self._module, self._learned, found.inputs, self._steps.computing, self._scope)
+        parts += carriers(self._module, self._learned, found, self._steps.computing, self._scope)
         taken: set[str] = set()
         made = [self._function(part, scope, taken) for part, scope in parts]
         result = [one for one in made if one is not None]

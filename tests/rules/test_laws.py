@@ -90,7 +90,7 @@ def test_a_family_lies_within_a_hundred_and_shares_no_ten() -> None:
 
 def test_every_module_below_the_rules_holds_a_rule() -> None:
     folder = ROOT / "rules" / "tpulint_rules"
-    modules = {p for p in folder.rglob("*.py") if p.name != "__init__.py"} - {*folder.glob("companions/*")}
+    modules = {p for p in folder.rglob("*.py") if p.name != "__init__.py"} - {*folder.glob("companions/**/*")}
     assert modules == {source(rule) for rule in RULES if source(rule).is_relative_to(ROOT)}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Span
 from tpulint.model.imports import end_of_imports, insertions, missing_imports
 
 if TYPE_CHECKING:
@@ -72,12 +72,14 @@ def two_way(module: Module, finding: Finding) -> Fix | None:
     fix, text = finding.fix, module.source.text
     if fix is None or any(ASKED in edit.content or _joins_guard(module, edit) for edit in fix.edits):
         return fix
+    if fix.companion is not None:
+        return replace(fix, companion=_beside_cuda(fix.companion))
     if not any(_is_one_way(text, edit) for edit in fix.edits):
         return fix
     imports = [edit for edit in fix.edits if edit.span.start == edit.span.end and _IMPORT.match(edit.content)]
     edits = None
     torch = missing_imports(module, ("import torch",), module.index.module)
-    if fix.companion is None and torch is not None:
+    if torch is not None:
         edits = _kept(module, [edit for edit in fix.edits if edit not in imports])
         edits = edits if edits is not None else _entered(module, finding.span)
     if edits is None or torch is None:
@@ -87,6 +89,16 @@ def two_way(module: Module, finding: Finding) -> Fix | None:
     ]
     added = [_edit(module, Span(at, at), line) for at, line in insertions(module, torch).items()]
     return replace(fix, edits=tuple(sorted({*edits, *guarded, *added})))
+
+
+def _beside_cuda(companion: Companion) -> Companion:
+    """A companion that does nothing where there is CUDA, and elsewhere hands on the one that it stands for.
+
+    What a program takes from it means something on CUDA, too, so that the program needs no second form.
+    """
+    whole = replace(companion, name=f"{companion.name.removesuffix('.py')}_by_jax.py")
+    resource = companion.resource.replace("companions/", "companions/two_way/")
+    return Companion(companion.name, resource, (*companion.imports, whole))
 
 
 def _entered(module: Module, span: Span) -> list[Edit] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -410,7 +411,8 @@ class Context:
             kept = "".join(edit.content for edit in edits)
             if not all(comment in kept for edit in edits for comment in _comments(source.text, edit.span)):
                 applicability = Applicability.UNSAFE
-        return Fix(title, tuple(sorted(edits)), applicability, companion)
+        placed = replace(companion, up=self.package.count(".")) if companion is not None else None
+        return Fix(title, tuple(sorted(edits)), applicability, placed)
 
     def edit(self, span: Span, content: str) -> Edit:
         """Replace a span."""
@@ -474,8 +476,8 @@ class Context:
         return tuple(self.insert(offset, text) for offset, text in insertions(self.module, missing).items())
 
     def companion_import(self, companion: Companion, name: str = "") -> tuple[Edit, ...] | None:
-        """Edits that import a companion file, or a name of it."""
-        path = [self.package, companion.name.removesuffix(".py"), name]
+        """Edits that import a companion file, or a name of it; a package has one, in its topmost folder."""
+        path = [self.package.partition(".")[0], companion.name.removesuffix(".py"), name]
         *package, last = [part for part in path if part]
         return self.imports(f"from {'.'.join(package)} import {last}" if package else f"import {last}")
 

@@ -66,12 +66,13 @@ class Companion:
     """A file that a fix's code imports, to be written beside the fixed one unless it is there already.
 
     `resource` says where its text is: a package, a colon, and the path in it; `imports` are the companions
-    that it needs beside it.
+    that it needs beside it; `up` is by how many folders it lies above the fixed file's.
     """
 
     name: str
     resource: str
     imports: tuple[Companion, ...] = ()
+    up: int = 0
 
     def text(self) -> str:
         """What the file holds."""

@@ -226,10 +226,12 @@ class _Rounds:
     def _made_for(self, path: str, known: set[str]) -> Iterator[Change]:
         """The files that a fixed one imports, and that are not there yet."""
         for companion in self._companions.get(path, ()):
-            beside = os.path.join(os.path.dirname(path), companion.name)
-            if beside not in known and beside not in self._units and not os.path.lexists(beside):
-                text = companion.text()
-                yield Change(beside, "", text, None, text.encode())
+            folder = os.path.normpath(os.path.join(os.path.dirname(path), *[os.pardir] * companion.up))
+            for one in (*companion.imports, companion):
+                beside = os.path.join(folder, one.name)
+                if beside not in known and beside not in self._units and not os.path.lexists(beside):
+                    text = one.text()
+                    yield Change(beside, "", text, None, text.encode())
 
     def _applicable(self, analysis: Analysis) -> list[Finding]:
         return [
@@ -344,5 +346,4 @@ def _attempt(
         faithful = False
     if not faithful:
         return FileError(unit.path, f"cannot be fixed: {source.encoding} does not give the same bytes back")
-    companions = [fix.companion for fix in taken if fix.companion is not None]
-    return replace(unit, data=data), applied, [one for c in companions for one in (*c.imports, c)]
+    return replace(unit, data=data), applied, [fix.companion for fix in taken if fix.companion is not None]

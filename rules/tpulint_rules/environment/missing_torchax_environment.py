@@ -5,7 +5,8 @@
 Flags the entry point of a program that puts tensors on a device, itself or in a module of the project that
 it imports, where no module of the program calls `torchax.enable_globally()` or enters
 `torchax.default_env()`.
-The entry point is `if __name__ == "__main__":`, or, in a script that no other module imports, the first
+The entry point is `if __name__ == "__main__":`, in a module that others import only where that block itself
+puts something on a device; or, in a script that no other module imports, the first
 statement at the top level that puts something on a device or calls a function that does.
 
 ## Why it matters on TPU
@@ -67,7 +68,7 @@ def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
             left, right = node.test.left, node.test.comparators[0]
             named = isinstance(left, ast.Name) and left.id == "__name__"
             if named and isinstance(right, ast.Constant) and right.value == "__main__":
-                return node.test
+                return node.test if not ctx.is_imported or _places(node.body, ctx) else None
     if ctx.is_imported:
         return None
     index = ctx.module.index
@@ -76,6 +77,25 @@ def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
     kept = ctx.module.project.keeps_gpu  # code for CUDA alone is then not reported
     order = {id(call): (kept and ctx.only_with_cuda(call), call.lineno, call.col_offset) for call in moves}
     return min(moves, key=lambda call: order[id(call)], default=None)
+
+
+def _places(block: list[ast.stmt], ctx: Context) -> bool:
+    """Whether what a block names puts something on a device; a look at a module's own work does not."""
+    project = ctx.module.project
+    for node in (node for statement in block for node in ast.walk(statement)):
+        if isinstance(node, ast.Constant) and str(node.value).startswith(("cuda", "jax")):
+            return True
+        if isinstance(node, ast.Call) and _moves(node, ctx):
+            return True
+        name = ctx.qualified_name(node) if isinstance(node, ast.Name | ast.Attribute) else None
+        found = project.split(name) if name is not None else None
+        if found is None:
+            continue
+        facts, rest = found
+        inner = [one for one in facts.functions if one == rest or one.startswith(f"{rest}.")]
+        if project.put_on_device(f"{facts.name}.{one}" for one in inner):
+            return True
+    return False
 
 
 def _moves(call: ast.Call, ctx: Context) -> bool:

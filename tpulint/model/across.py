@@ -114,6 +114,7 @@ class Walks:
         self.module = module
         self._known: dict[int, dict[tuple[tuple[str, Kind], ...], Walk | None]] = {}
         self._defaults: dict[int, Mapping[int, Kind]] = {}
+        self._asked_for: dict[int, frozenset[str]] = {}
         self._depth = 0
 
     def of_call(
@@ -145,13 +146,26 @@ class Walks:
             given.get(name) == UNKNOWN for name, kind in declared.initial.items() if isinstance(kind, Tensor)
         )
 
+    def lacks_device(self, function: Scope, call: ast.Call) -> bool:
+        """Whether a call leaves out a device that the function takes, so that it works on the host."""
+        devices = self._devices(function)
+        return bool(devices) and devices.isdisjoint(keyword.arg or "" for keyword in call.keywords)
+
+    def _devices(self, function: Scope) -> frozenset[str]:
+        """The parameters of a function that sound like devices and are None by default."""
+        known = self._asked_for.get(id(function))
+        if known is None:
+            assert isinstance(function.node, FunctionNode)
+            names = [a.arg for a in parameters(function.node) if is_device_word(a.arg)]
+            found = frozenset(name for name in names if _is_none(default_of(name, function)))
+            known = self._asked_for[id(function)] = found
+        return known
+
     def by_default(self, function: Scope) -> Mapping[int, Kind]:
         """The kinds of a function's expressions where calls leave at None the devices that are by default."""
         known = self._defaults.get(id(function))
         if known is None:
-            assert isinstance(function.node, FunctionNode)
-            names = [a.arg for a in parameters(function.node) if is_device_word(a.arg)]
-            given: dict[str, Kind] = {name: NONE for name in names if _is_none(default_of(name, function))}
+            given: dict[str, Kind] = dict.fromkeys(self._devices(function), NONE)
             known = self._defaults[id(function)] = self.module.flow_for(function, given).kinds
         return known
 

@@ -98,7 +98,10 @@ def _project_call(
     """What a function of the project gives; one of this file is walked with the host tensors it is handed."""
     returned = self.module.returned_kind(function)
     handed = [made_on_host(kind) for kind in (*arguments, *keywords.values())]
-    walked = self.module.walked(function, node, arguments, keywords) if any(handed) else None
+    own = self.module.functions.get(function)
+    if own is None or not (any(handed) or self.module.walks.lacks_device(own, node)):
+        return returned
+    walked = self.module.walks.of_call(own, node, arguments, keywords)
     if walked is None:
         return returned
     self.mixed |= walked.mixed & frozenset().union(*handed)

@@ -170,14 +170,13 @@ def joined(kinds: tuple[Kind, ...]) -> Kind:
     return result
 
 
-def made_on_host(kind: Kind) -> frozenset[int]:
-    """The origins of the host tensors that a value is or holds, but for those without dimensions."""
+def made_on_host(kind: Kind, dtype: str = "") -> frozenset[int]:
+    """The origins of the host tensors with dimensions, of any dtype or one, that a value is or holds."""
     if isinstance(kind, Tensor):
-        return kind.origins if not kind.scalar else frozenset()
+        return kind.origins if not kind.scalar and dtype in ("", kind.dtype) else frozenset()
     if isinstance(kind, Several):
-        return frozenset().union(
-            *map(made_on_host, kind.items if kind.items is not None else (kind.element,))
-        )
+        parts = kind.items if kind.items is not None else (kind.element,)
+        return frozenset().union(*(made_on_host(part, dtype) for part in parts))
     return frozenset()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tpulint.model.across import Walk, Walks, callers, returned_in_file
+from tpulint.model.across import Walks, callers, returned_in_file
 from tpulint.model.device_edges import device_edges, reads_text
 from tpulint.model.facts import ModuleFacts, summarise
 from tpulint.model.flow import Flow
@@ -73,7 +73,7 @@ class Module:
         self._asked: set[int] = set()
         self._early: set[int] = set()
         self._depth = 0
-        self._walks = Walks(self)
+        self.walks = Walks(self)
         #: The calls that made host tensors, by their offsets, as far as inference has come.
         self.makers: dict[int, ast.Call] = {}
         self._attributes: dict[tuple[str, str], Kind] = {}
@@ -104,7 +104,7 @@ class Module:
         self._running.clear()
         self._asked.clear()
         self._early.clear()
-        self._walks = Walks(self)
+        self.walks = Walks(self)
         self.__dict__.pop("mixed", None)
         self.__dict__.pop("training_steps", None)
 
@@ -161,13 +161,6 @@ class Module:
         flow = Flow(self, scope, given)
         flow.run()
         return flow
-
-    def walked(
-        self, function: str, call: ast.Call, arguments: list[Kind], keywords: Mapping[str | None, Kind]
-    ) -> Walk | None:
-        """What a call of a function of this file comes to, with the kinds that it hands over."""
-        own = self.functions.get(function)
-        return self._walks.of_call(own, call, arguments, keywords) if own is not None else None
 
     def kind_so_far(self, node: ast.expr, scope: Scope) -> Kind:
         """The kind of an expression of this scope, as far as inference has come; never begins it."""
@@ -246,7 +239,7 @@ class Module:
         function = place.function
         if function is None or self.kind(value, place) == NONE:
             return self.kind(value, place)
-        return self._walks.by_default(function).get(id(value), UNKNOWN)
+        return self.walks.by_default(function).get(id(value), UNKNOWN)
 
     def _assigned(self, value: ast.expr, place: Scope) -> Kind:
         """The kind of one assigned value; constants and parameters tell theirs without inference."""
@@ -290,6 +283,8 @@ class Module:
             found |= flow.mixed
             if path.certainty is Certainty.JIT and len(path.steps) == 1:  # `jit` returns no host tensor
                 found.update(*map(made_on_host, flow.returned))
+            elif scope.name == "forward":  # a GPU's tensors take indices from the host, so nobody moves them
+                found.update(*(made_on_host(kind, "int") for kind in flow.returned))
         return found
 
     def written_from_device(self, node: ast.Subscript, scope: Scope) -> list[ast.Call]:

@@ -4,7 +4,11 @@
 
 Flags factories such as `torch.arange(n)`, `torch.ones(n)` and `torch.tensor([...])` without `device=`, in
 code that tracing reaches, whose result meets a tensor on the device.
+What it meets may be in a function of the same file that it is handed to, or that called the one that
+returns it; `device=device` counts as nothing where a call leaves out the device.
 Where tensors of the device are written into it, as in `out[i] = x.sum()`, each write is flagged instead.
+Integers that a `forward` returns are flagged wherever they go: a GPU's tensors take indices from the host,
+so nobody moves them.
 A factory whose result is moved with `.to(...)`, or has just one element, is left alone.
 
 ## Why it matters on TPU
@@ -40,7 +44,8 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = (ctx.qualified_name(call.func) or "").removeprefix("torch.")
     if name not in FACTORIES or ctx.span(call).start not in ctx.module.mixed:
         return
-    message = f"`torch.{name}` without `device=` makes a host tensor, which torchax does not mix with its own"
+    how = "with no device" if _names_device(call) else "without `device=`"
+    message = f"`torch.{name}` {how} makes a host tensor, which torchax does not mix with its own"
     yield ctx.finding(call, message, _placed(call, name, ctx))
 
 
@@ -61,7 +66,7 @@ def written(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
 
 def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     device = _device_at_hand(call, ctx)
-    if device is None:
+    if device is None or _names_device(call):
         return None
     if name in NO_DEVICE_KEYWORD or _mixes_numbers(call):
         edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
@@ -84,6 +89,11 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     new = node.with_changes(args=[*arguments, added])
     title = f"make it on the device, with `device={device}`"
     return ctx.fix(title, ctx.replace_libcst(call, new), applicability=applicability)
+
+
+def _names_device(call: ast.Call) -> bool:
+    """Whether a device is named that some call leaves at None."""
+    return any(keyword.arg == "device" for keyword in call.keywords)
 
 
 def _mixes_numbers(call: ast.Call) -> bool:

@@ -4,6 +4,8 @@
 
 Flags `.cpu()`, `.numpy()`, `.to("cpu")`, `.to(device)` where the device is known to be the host's, and
 functions of NumPy that are given a tensor, in code that tracing reaches.
+`.to(self.steps.device)` is one, too, where all that the class assigns to `self.steps` is on the host unless
+the caller of a method such as `set_steps(n, device=None)` names a device.
 On the host, where they are correct, they are left alone, and so are tensors that already are there.
 
 ## Why it matters on TPU

@@ -36,6 +36,8 @@ _SPECIAL |= TENSOR_CONSTRUCTORS
 #: What holds no tensors; arguments of other types are left to torchax.
 _PLAIN = {bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout}
 _PLAIN |= {torch.memory_format}
+#: Whose operations torchax implements.
+_NAMESPACES = {"aten", "_c10d_functional", "torchvision", "xla"}
 
 
 class _Other(Exception):
@@ -45,13 +47,11 @@ class _Other(Exception):
 def _called(mode, func, types, args=(), kwargs=None):
     """Torch's functions and methods, and the attributes of its tensors."""
     environment = mode.env
-    if (
-        func in environment._ops
-        or func in environment._decomps
-        or func in _SPECIAL
-        or isinstance(func, (OpOverload, OpOverloadPacket))
-        or _is_debugged(environment)
-    ):
+    if isinstance(func, (OpOverload, OpOverloadPacket)):
+        is_known = getattr(func, "namespace", "aten") in _NAMESPACES
+    else:
+        is_known = func in environment._ops or func in environment._decomps
+    if func in _SPECIAL or (is_known and not _is_on_host(args)) or _is_debugged(environment):
         return _function(mode, func, types, args, kwargs)
     return func(*args, **(kwargs or {}))
 
@@ -59,11 +59,11 @@ def _called(mode, func, types, args=(), kwargs=None):
 def _computed(mode, func, types, args=(), kwargs=None):
     """The operations that those consist of."""
     environment, kwargs = mode.env, kwargs or {}
-    if func.namespace != "aten" or func in _SPECIAL or _is_debugged(environment):
+    if func in _SPECIAL or _is_debugged(environment):
         return _dispatch(mode, func, types, args, kwargs)
-    if _is_on_host(args):
+    if func.namespace not in _NAMESPACES or _is_on_host(args):
         return func(*args, **kwargs)
-    if environment.param.autocast_dtype is not None:
+    if func.namespace != "aten" or environment.param.autocast_dtype is not None:
         return _dispatch(mode, func, types, args, kwargs)
     operation = environment._get_op_or_decomp(func)
     unwrap = operation.is_jax_function

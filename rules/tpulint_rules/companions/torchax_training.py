@@ -33,6 +33,8 @@ importlib.import_module(".torchax_dispatch" if __package__ else "torchax_dispatc
 MOST_VERSIONS = 16
 #: The same for optimizers that are compiled anew for each learning rate.
 MOST_RATES = 4
+#: What tells that a step needs the value of a tensor.
+_NOT_TRACEABLE = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, TypeError)
 #: Of longer lists only the first items are asked whether they are modules.
 MOST_ITEMS = 1000
 #: Not looked into for modules.
@@ -274,30 +276,26 @@ def compiled(optimizer):
     for group in optimizer.param_groups:  # torchax lacks what these are made of
         group.update({name: False for name in ("foreach", "fused") if name in group})
     plain = optimizer.step
-    versions, started = {}, set()
+    versions = {}
     ways = [False, True]  # some optimizers want their rate as a number, and are compiled for each one
 
     def step(self, closure=None):
         parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
-        which = tuple(id(p) for p in parameters)
         if closure is not None or not _computes_on_torchax(parameters):
             return plain(closure)
-        if which not in started:  # the first step makes the state
-            started.add(which)
-            return plain()
+        is_first = any(p not in self.state for p in parameters)
         while ways and len(versions) <= (MOST_RATES if ways[0] else MOST_VERSIONS):
             try:
                 return _compiled_step(self, plain, parameters, versions, rates_are_plain=ways[0])
-            except (
-                jax.errors.ConcretizationTypeError,
-                jax.errors.TracerArrayConversionError,
-                TypeError,
-            ) as error:
-                why = str(error).splitlines()[0]
+            except Exception as error:
                 versions.clear()
+                if is_first:
+                    break  # what cannot be made while tracing is made as ever
+                if not isinstance(error, _NOT_TRACEABLE):
+                    raise
                 ways.pop(0)
                 if not ways:
-                    name = type(self).__name__
+                    name, why = type(self).__name__, str(error).splitlines()[0]
                     warnings.warn(f"`{name}.step` runs without being compiled: {why}", stacklevel=2)
         return plain()
 
@@ -306,50 +304,59 @@ def compiled(optimizer):
 
 
 def _compiled_step(optimizer, plain, parameters, versions, *, rates_are_plain):
-    state = [optimizer.state.get(p, {}) for p in parameters]
-    for entry in state:
-        for name, value in entry.items():
-            if isinstance(value, torch.Tensor):
-                entry[name] = _on_torchax(value)
-    tensors = [v for entry in state for v in entry.values() if isinstance(v, torch.Tensor)]
-    tensors += parameters
-    gradients = [p.grad for p in parameters]
     groups = optimizer.param_groups
     rates = [group["lr"] for group in groups]
-    plain_values = tuple(
+    others = tuple(
         tuple((name, _identity(value)) for name, value in group.items() if name not in ("params", "lr"))
         for group in groups
     )
-
-    def function(values, gradient_values, rate_values):
-        with contextlib.ExitStack() as stack:
-            for tensor, value in zip([*tensors, *gradients], [*values, *gradient_values]):
-                stack.callback(_put, tensor, tensor.jax())
-                _put(tensor, value)
-            for group, rate in zip(groups, rate_values):
-                # Torch reads no number from the rate and the count of steps if they are capturable tensors.
-                traced = {
-                    "lr": _tensor(rate).requires_grad_(),
-                    "capturable": True,
-                    "foreach": False,
-                    "fused": False,
-                }
-                if rates_are_plain:
-                    del traced["lr"]
-                traced = {name: value for name, value in traced.items() if name in group}
-                stack.callback(group.update, {name: group[name] for name in traced})
-                group.update(traced)
-            stack.enter_context(_entered())
-            plain()
-            return [tensor.jax() for tensor in tensors]
-
-    key = (tuple(id(p) for p in parameters), plain_values, tuple(rates) if rates_are_plain else None)
+    key = (tuple(id(p) for p in parameters), others, tuple(rates) if rates_are_plain else None)
     if key not in versions:
-        versions[key] = jax.jit(function)
-    rates = [numpy.float32(rate) for rate in rates]
-    values = versions[key]([t.jax() for t in tensors], [g.jax() for g in gradients], rates)
-    for tensor, value in zip(tensors, values):
-        _put(tensor, value)
+        traced = functools.partial(_traced_step, optimizer, plain, parameters, rates_are_plain)
+        versions[key] = jax.jit(traced)
+    values, state = versions[key](
+        [p.jax() for p in parameters],
+        [p.grad.jax() for p in parameters],
+        [_tensors_of(optimizer.state.get(p, {})) for p in parameters],
+        [numpy.float32(rate) for rate in rates],
+    )
+    for p, value, entry in zip(parameters, values, state):
+        _put(p, value)
+        kept = optimizer.state[p]
+        for name, new in entry.items():
+            if isinstance(kept.get(name), Tensor):
+                _put(kept[name], new)
+            else:
+                kept[name] = _tensor(new)
+
+
+def _traced_step(optimizer, plain, parameters, rates_are_plain, values, gradients, state, rates):
+    with contextlib.ExitStack() as stack:
+        tensors = [*parameters, *[p.grad for p in parameters]]
+        for tensor, value in zip(tensors, [*values, *gradients]):
+            stack.callback(_put, tensor, tensor.jax())
+            _put(tensor, value)
+        for p, entry in zip(parameters, state):
+            if p in optimizer.state:
+                stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
+                optimizer.state[p] = {**optimizer.state[p], **{n: _tensor(v) for n, v in entry.items()}}
+            else:  # the first step makes the state
+                stack.callback(optimizer.state.pop, p, None)
+        for group, rate in zip(optimizer.param_groups, rates):
+            # Torch reads no number from the rate and the count of steps if they are capturable tensors.
+            traced = {"capturable": True, "foreach": False, "fused": False}
+            if not rates_are_plain:
+                traced["lr"] = _tensor(rate).requires_grad_()
+            traced = {name: value for name, value in traced.items() if name in group}
+            stack.callback(group.update, {name: group[name] for name in traced})
+            group.update(traced)
+        stack.enter_context(_entered())
+        plain()
+        return [p.jax() for p in parameters], [_tensors_of(optimizer.state.get(p, {})) for p in parameters]
+
+
+def _tensors_of(entry):
+    return {name: _on_torchax(v).jax() for name, v in entry.items() if isinstance(v, torch.Tensor)}
 
 
 def _modules_of(function, leaves):

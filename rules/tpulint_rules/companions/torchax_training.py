@@ -281,7 +281,8 @@ def compiled(optimizer):
 
     def step(self, closure=None):
         parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
-        if closure is not None or not _computes_on_torchax(parameters):
+        hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
+        if closure is not None or hooks or not _computes_on_torchax(parameters):
             return plain(closure)
         is_first = any(p not in self.state for p in parameters)
         while ways and len(versions) <= (MOST_RATES if ways[0] else MOST_VERSIONS):

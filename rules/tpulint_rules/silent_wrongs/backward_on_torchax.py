@@ -29,6 +29,9 @@ function, takes its gradients, and hands them to torch's `backward()` as one nod
 Running statistics of batch normalisation are updated, buffers written back, `torch.no_grad()` inside of it
 stops gradients, and modules in training and in evaluation are compiled apart.
 
+`torchax_dispatch.py` lies beside it: it shortens what torchax does in Python for each call of torch's API,
+and compiles `clip_grad_norm_`.
+
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.
 So it does from the moment on that it needs the value of a tensor.

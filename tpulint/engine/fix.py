@@ -19,7 +19,7 @@ from tpulint.engine.desk import RECURSION_LIMIT, Unit
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, Companion, FileError, Finding, Fix
 from tpulint.fixes import apply
-from tpulint.model.imports import orphaned_imports
+from tpulint.model.imports import orphaned_imports, split_imports
 from tpulint.model.undefined import undefined_names
 from tpulint.settings import Settings
 from tpulint.source import Source, SourceError
@@ -203,10 +203,10 @@ class _Rounds:
                 self._restore(FileError(path, message))
 
     def tidy(self) -> None:
-        """Take out the imports whose last use the fixes took away."""
+        """Take out the imports whose last use the fixes took away, and join those that they added."""
         for path, unit in self.current.items():
             if path not in self._broken and unit.data != self._units[path].data:
-                self.current[path] = _without_orphans(self._units[path], unit)
+                self.current[path] = _joined(self._units[path], _without_orphans(self._units[path], unit))
 
     def result(self, analysis: Analysis) -> FixResult:
         """What fixing came to, with what is found in the files as they are now."""
@@ -266,6 +266,16 @@ def _without_orphans(before: Unit, after: Unit) -> Unit:
         )
         if undefined_names(shorter) <= undefined_names(text):
             text = shorter
+    return replace(after, data=source.encode(text))
+
+
+def _joined(before: Unit, after: Unit) -> Unit:
+    """A fixed file in which fixes that import from one module do so in one statement."""
+    source = Source.decode(after.path, after.data)
+    text = source.text
+    for first, last, statement in reversed(split_imports(Source.decode(before.path, before.data).text, text)):
+        start, end = source.line_starts[first - 1], source.line_starts[last - 1] + len(source.line(last))
+        text = text[:start] + statement + text[end:]
     return replace(after, data=source.encode(text))
 
 

@@ -174,6 +174,30 @@ def end_of_imports(module: Module) -> int:
     return source.line_starts[source.tree.body[0].lineno - 1] if source.tree.body else len(source.text)
 
 
+def split_imports(before: str, after: str) -> list[tuple[int, int, str]]:
+    """Adjacent imports from one module that `before` lacks: the first row, the last, and one for all."""
+    known = set(before.splitlines())
+    lines = after.splitlines()
+    runs: list[list[ast.ImportFrom]] = []
+    for node in ast.parse(after).body:
+        if not isinstance(node, ast.ImportFrom) or node.lineno != node.end_lineno:
+            continue
+        if lines[node.lineno - 1] in known or ast.unparse(node) != lines[node.lineno - 1]:
+            continue
+        last = runs[-1][-1] if runs else None
+        joins = last is not None and last.lineno + 1 == node.lineno
+        if joins and last is not None and (last.module, last.level) == (node.module, node.level):
+            runs[-1].append(node)
+        else:
+            runs.append([node])
+    found = []
+    for run in (run for run in runs if len(run) > 1):
+        names = sorted((alias for node in run for alias in node.names), key=lambda alias: alias.name)
+        joined = ast.ImportFrom(run[0].module, names, run[0].level)
+        found.append((run[0].lineno, run[-1].lineno, ast.unparse(joined)))
+    return found
+
+
 def orphaned_imports(before: str, after: str) -> list[tuple[int, str | None]]:
     """Top-level imports of `after` whose names `before` used and `after` does not.
 

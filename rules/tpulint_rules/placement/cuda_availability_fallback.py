@@ -6,7 +6,8 @@ Flags `torch.cuda.is_available()`, `device.type == "cuda"`, `"cuda" in str(devic
 such questions to a name that is given to torch as a device somewhere: `args.device == "cuda"`,
 `config["device"].startswith("cuda")`.
 A condition in front of functions of `torch.cuda` and the like is left alone, one that chooses between the
-`nccl` and `gloo` backends, and an answer to `pin_memory`: without CUDA, false is the right answer.
+`nccl` and `gloo` backends, one in front of text for people, such as the memory of a progress report, and an
+answer to `pin_memory`: without CUDA, false is the right answer.
 
 ## Why it matters on TPU
 
@@ -38,6 +39,7 @@ from tpulint.model.devices import (
     made_on_import,
 )
 from tpulint.model.kinds import Tensor, Unknown
+from tpulint.model.scopes import is_device_word
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -46,6 +48,8 @@ rule = Rule(
 
 _CUDA_ONLY = ("torch.cuda.", "triton.", "torch.backends.cuda.", "torch.backends.cudnn.")
 _ASKS = frozenset({"torch.cuda.is_available", "torch.cuda.synchronize"})
+#: Methods of lists, texts and loggers.
+_TELLING = frozenset({"append", "extend", "join", "format", "debug", "info", "warning"})
 _SILENT = "is false on a TPU host, so the program silently stays on the CPU"
 
 
@@ -221,7 +225,27 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
         inner = outer
     inside = [part for root in guarded for part in ast.walk(root)]
     names = [ctx.qualified_name(part) or "" for part in inside if isinstance(part, ast.Attribute | ast.Name)]
-    return any(name.startswith(_CUDA_ONLY) and name not in _ASKS for name in names)
+    if any(name.startswith(_CUDA_ONLY) and name not in _ASKS for name in names):
+        return True
+    return (
+        bool(guarded) and isinstance(guarded[0], ast.stmt) and all(_only_tells(part, ctx) for part in inside)
+    )
+
+
+def _only_tells(node: ast.AST, ctx: Context) -> bool:
+    """Whether a node can be a part of making a text for people, and of nothing else."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=method)):
+            return method in _TELLING
+        case ast.Call():
+            return ctx.qualified_name(node.func) == "builtins.print"
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return not is_device_word(name) and not (ctx.qualified_name(node) or "").startswith("torch")
+        case ast.Constant(value=value):
+            return isinstance(value, str | None)
+        case ast.Raise() | ast.Return():
+            return False
+    return True
 
 
 def _binds_tighter(node: ast.expr, ctx: Context) -> bool:

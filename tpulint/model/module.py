@@ -77,6 +77,7 @@ class Module:
         #: The calls that made host tensors, by their offsets, as far as inference has come.
         self.makers: dict[int, ast.Call] = {}
         self._attributes: dict[tuple[str, str], Kind] = {}
+        self._on_host: dict[tuple[str, str], bool] = {}
         self._traced: dict[int, TracePath | None] = {}
 
     @cached_property
@@ -90,6 +91,7 @@ class Module:
         self.project = project
         self._forget()
         self._attributes.clear()
+        self._on_host.clear()
         self._traced.clear()
 
     def release(self) -> None:
@@ -225,14 +227,15 @@ class Module:
         owner = self.kind(node.value, scope) if isinstance(node, ast.Attribute) else UNKNOWN
         if not isinstance(owner, Instance) or not isinstance(node, ast.Attribute):
             return False
-        values = [
-            found
-            for cls in self.project.mro(owner.cls)
-            for found in self.assignments.get((cls, node.attr), ())
-        ]
-        kinds = [self._by_default(value, place) for value, place in values]
-        tensors = [kind for kind in kinds if kind != NONE]
-        return bool(tensors) and all(isinstance(kind, Tensor) and kind.is_host for kind in tensors)
+        key = (owner.cls, node.attr)
+        if key not in self._on_host:
+            self._on_host[key] = self._starts_on_host(*key)
+        return self._on_host[key]
+
+    def _starts_on_host(self, cls: str, attribute: str) -> bool:
+        values = [found for c in self.project.mro(cls) for found in self.assignments.get((c, attribute), ())]
+        kinds = [kind for value, place in values if (kind := self._by_default(value, place)) != NONE]
+        return bool(kinds) and all(isinstance(kind, Tensor) and kind.is_host for kind in kinds)
 
     def _by_default(self, value: ast.expr, place: Scope) -> Kind:
         """The kind of a value where its function is called with no device."""

@@ -27,12 +27,15 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor
 
-importlib.import_module(".torchax_dispatch" if __package__ else "torchax_dispatch", __package__)
+with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
+    importlib.import_module(".torchax_dispatch" if __package__ else "torchax_dispatch", __package__)
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
 #: The same for optimizers that are compiled anew for each learning rate.
 MOST_RATES = 4
+#: Taken for a rate of zero, as warm-ups begin with: torch divides by the rate if that is a tensor.
+NEARLY_NOTHING = 1e-30
 #: What tells that a step needs the value of a tensor.
 _NOT_TRACEABLE = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, TypeError)
 #: Of longer lists only the first items are asked whether they are modules.
@@ -319,7 +322,7 @@ def _compiled_step(optimizer, plain, parameters, versions, *, rates_are_plain):
         [p.jax() for p in parameters],
         [p.grad.jax() for p in parameters],
         [_tensors_of(optimizer.state.get(p, {})) for p in parameters],
-        [numpy.float32(rate) for rate in rates],
+        [numpy.float32(rate or NEARLY_NOTHING) for rate in rates],
     )
     for p, value, entry in zip(parameters, values, state):
         _put(p, value)

@@ -8,9 +8,14 @@ import sqlite3
 from pathlib import Path
 
 from tpulint.engine.cache import FileCache
-from tpulint.engine.run import analyse
+from tpulint.engine.desk import Desk
+from tpulint.engine.run import analyse, as_units
 from tpulint.finding import FileError, Finding
+from tpulint.fixture import cases
+from tpulint.model.reach import link
 from tpulint.settings import Settings
+
+ROOT = Path(__file__).parents[2]
 
 SCRIPT = 'import torch\n\nx = torch.zeros(2, device="cuda")\n'
 
@@ -31,6 +36,21 @@ def test_values_come_back_equal(tmp_path: Path) -> None:
     values = {"one": FileError("a.py", "unreadable")}
     FileCache(tmp_path).put(values)
     assert FileCache(tmp_path).get(["one", "two"]) == values
+
+
+def test_what_is_told_of_every_fixture_comes_back_equal(tmp_path: Path) -> None:
+    units = {
+        path: unit
+        for case in cases(ROOT / "fixtures")
+        for path, unit in as_units({str(case.folder / n): t.encode() for n, t in case.before.items()}).items()
+    }
+    desk = Desk()
+    summaries = {path: desk.summarise(unit) for path, unit in units.items()}
+    project = link(summary.facts for summary in summaries.values() if summary.facts is not None)
+    verdicts = {f"verdict {path}": desk.judge(unit, project) for path, unit in units.items()}
+    FileCache(tmp_path).put({**summaries, **verdicts})
+    assert FileCache(tmp_path).get(summaries) == summaries
+    assert FileCache(tmp_path).get(verdicts) == verdicts
 
 
 class _Payload:

@@ -22,7 +22,6 @@ from tpulint.model.device_flow import Edge
 from tpulint.model.names import Names
 from tpulint.model.references import default_of, held_functions, method_around, references
 from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind, parameters
-from tpulint.model.training.losses import Taker
 
 _WORD = re.compile(r"[\w.]+")
 #: What the annotation of a tensor, which may be absent, or of several is made of.
@@ -86,6 +85,17 @@ class Root(NamedTuple):
     owner: str | None
     row: int
     column: int
+
+
+class Taker(NamedTuple):
+    """A function that calls `backward` on one of its parameters.
+
+    `function` is its qualified name, `position` that of the parameter among the arguments of a call.
+    """
+
+    function: str
+    position: int
+    parameter: str
 
 
 class ModuleFacts(NamedTuple):

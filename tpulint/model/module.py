@@ -73,7 +73,6 @@ class Module:
         self._asked: set[int] = set()
         self._early: set[int] = set()
         self._depth = 0
-        self.walks = Walks(self)
         #: The calls that made host tensors, by their offsets, as far as inference has come.
         self.makers: dict[int, ast.Call] = {}
         self._attributes: dict[tuple[str, str], Kind] = {}
@@ -106,9 +105,8 @@ class Module:
         self._running.clear()
         self._asked.clear()
         self._early.clear()
-        self.walks = Walks(self)
-        self.__dict__.pop("mixed", None)
-        self.__dict__.pop("training_steps", None)
+        for name in ("mixed", "training_steps", "walks"):
+            self.__dict__.pop(name, None)
 
     # trace reach
 
@@ -262,6 +260,11 @@ class Module:
         if isinstance(called, ast.Name) and self.names.qualified(called, place) is None:
             return UNKNOWN
         return self.kind(value, place)
+
+    @cached_property
+    def walks(self) -> Walks:
+        """The functions of this file as calls in it walk through them."""
+        return Walks(self)
 
     @cached_property
     def assignments(self) -> dict[tuple[str, str], list[tuple[ast.expr, Scope]]]:

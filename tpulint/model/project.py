@@ -11,8 +11,7 @@ from typing import NamedTuple
 from tpulint.knowledge.tracing import MODULE_BASES
 from tpulint.knowledge.training import DIFFERENTIABLE
 from tpulint.model.device_flow import DeviceFlow
-from tpulint.model.facts import ClassFacts, FunctionFacts, ModuleFacts
-from tpulint.model.training.losses import Taker
+from tpulint.model.facts import ClassFacts, FunctionFacts, ModuleFacts, Taker
 
 _DEPTH = 12
 

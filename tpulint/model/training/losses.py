@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from tpulint.model.facts import Taker
 from tpulint.model.kinds import Instance, Unknown
 from tpulint.model.names import dotted
 from tpulint.model.references import method_around
@@ -22,17 +23,6 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _CALLED = "__call__"
 #: Shorter parts of a name tell nothing.
 _TELLING = 4
-
-
-class Taker(NamedTuple):
-    """A function that calls `backward` on one of its parameters.
-
-    `function` is its qualified name, `position` that of the parameter among the arguments of a call.
-    """
-
-    function: str
-    position: int
-    parameter: str
 
 
 class Handed(NamedTuple):

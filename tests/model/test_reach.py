@@ -373,3 +373,14 @@ def test_a_finding_carries_the_chain_across_files() -> None:
     assert [("main.py", 8), ("main.py", 10), ("user.py", 3)] == [
         (Path(step.path).name, step.location.row) for step in item.related
     ]
+
+
+def test_star_imports_of_each_other_and_of_lost_modules_come_to_an_end() -> None:
+    around = {
+        f"pkg/m{i}.py": "".join(f"from pkg.m{j} import *\n" for j in range(15) if i != j) for i in range(15)
+    }
+    lost = "".join(f"from .lost{i} import *\nfrom .m{i} import *\n" for i in range(15))
+    last = {"pkg/m14.py": "from pkg.m3 import *\ndef f(): ...\n"}
+    found = project({"pkg/__init__.py": lost, **around, **last})
+    assert found.resolve("pkg.f") == "pkg.m14.f"
+    assert found.resolve("pkg.gone") == "pkg.gone"

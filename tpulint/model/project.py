@@ -101,22 +101,25 @@ class ProjectFacts:
         known = self._resolved.get(name)
         if known is None:
             self._resolved[name] = name  # a cycle of re-exports ends here
-            known = self._resolved[name] = self._follow(name, 0)
+            known = self._resolved[name] = self._follow(name, 0, set())
         return known
 
-    def _follow(self, name: str, depth: int) -> str:
+    def _follow(self, name: str, depth: int, seen: set[str]) -> str:
         found = self.split(name)
-        if found is None or not found[1] or depth > _DEPTH:
+        if found is None or not found[1] or name in seen or depth > _DEPTH:
             return name
+        seen.add(name)
         module, rest = found
         if rest in module.functions or rest in module.classes:
             return f"{module.name}.{rest}"
         head, _, tail = rest.partition(".")
         target = module.exports.get(head)
         if target is not None and target != f"{module.name}.{head}":
-            return self._follow(f"{target}.{tail}" if tail else target, depth + 1)
+            return self._follow(f"{target}.{tail}" if tail else target, depth + 1, seen)
         for star in module.stars:
-            through = self._follow(f"{star}.{rest}", depth + 1)
+            if star not in self.modules:
+                continue  # a name in what is not at hand would be looked for in the packages around it
+            through = self._follow(f"{star}.{rest}", depth + 1, seen)
             if self.function(through) is not None or self.class_(through) is not None:
                 return through
         return name

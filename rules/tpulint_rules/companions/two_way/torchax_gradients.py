@@ -6,7 +6,7 @@ import importlib
 
 import torch
 
-if torch.cuda.is_available():
+if torch.cuda.is_available():  # tpulint: ignore[TPU103]
 
     def recorded(function):
         """The function as it is."""

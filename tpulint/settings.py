@@ -47,6 +47,9 @@ DEFAULT_EXCLUDE = (
 )
 
 
+ENVIRONMENT = ("compilation-cache", "quiet")
+"""What the setting `environment` may ask for; the page of `missing-torchax-environment` says what it does."""
+
 CERTAINTIES = ("jit", "forward", "interface")
 """What counts as traced, surest first, each with those before it; see `tpulint.model.project.Certainty`."""
 
@@ -69,7 +72,7 @@ class Settings:
     """Everything that a run is told from outside.
 
     `root` is what patterns are relative to, `traced` one of `CERTAINTIES`, `keep_gpu` whether fixed programs
-    still run on CUDA.
+    still run on CUDA, `environment` what of `ENVIRONMENT` is set up where a fixed program starts.
     """
 
     root: Path = field(default_factory=Path.cwd)
@@ -84,6 +87,7 @@ class Settings:
     trace_roots: tuple[str, ...] = ()
     traced: str = "interface"
     keep_gpu: bool = False
+    environment: tuple[str, ...] = ()
     cache_dir: Path | None = None
     command_line: Selectors = Selectors()
 
@@ -276,6 +280,13 @@ def _certainty(value: object, where: str) -> str:
     return str(value)
 
 
+def _environment(value: object, where: str) -> tuple[str, ...]:
+    for item in _strings(value, where):
+        if item not in ENVIRONMENT:
+            raise SettingsError(f"{where} may hold {', '.join(map(repr, ENVIRONMENT))}, not {item!r}")
+    return tuple(value)  # type: ignore[arg-type]
+
+
 def _per_file(value: object, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise SettingsError(f"{where} must be a table of patterns to lists of rules, not {_kind(value)}")
@@ -296,6 +307,7 @@ _KEYS: Mapping[str, Callable[[object, str], Any]] = {
     "trace-roots": _strings,
     "traced": _certainty,
     "keep-gpu": _boolean,
+    "environment": _environment,
     "cache-dir": _string,
 }
 

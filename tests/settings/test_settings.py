@@ -136,6 +136,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         per-file-ignores = { "tests/**" = ["ALL"] }
         trace-roots = ["pkg.model.forward"]
         traced = "jit"
+        keep-gpu = true
+        environment = ["quiet"]
         cache-dir = ".cache"
         """,
     )
@@ -151,6 +153,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         per_file_ignores=(("tests/**", ("ALL",)),),
         trace_roots=("pkg.model.forward",),
         traced="jit",
+        keep_gpu=True,
+        environment=("quiet",),
         cache_dir=tmp_path / ".cache",
     )
     assert expected == load(tmp_path)
@@ -187,6 +191,7 @@ def test_settings_cross_processes() -> None:
             r"`tool.tpulint.select` must be a list of strings, but holds a number",
         ),
         ("[tool.tpulint]\nforce-exclude = 1\n", r"must be `true` or `false`, not a number"),
+        ("[tool.tpulint]\nenvironment = ['mesh']\n", r"may hold 'compilation-cache', 'quiet', not 'mesh'"),
         ("[tool.tpulint]\ncache-dir = true\n", r"must be a string, not a boolean"),
         ("[tool.tpulint]\nper-file-ignores = ['a']\n", r"must be a table of patterns .*, not a list"),
         ("[tool.tpulint]\nexclude = ['[z-a].py']\n", r"`\[z-a\].py` is not a valid pattern"),

@@ -153,6 +153,7 @@ def _linked(summaries: Mapping[str, Summary], settings: Settings) -> ProjectFact
     modules = (module for module in facts if module is not None)
     project = link(modules, settings.trace_roots, Certainty[settings.traced.upper()])
     project.keeps_gpu = settings.keep_gpu
+    project.environment = settings.environment
     return project
 
 

@@ -62,6 +62,8 @@ class ProjectFacts:
         self.reach: dict[str, Step] = {}
         #: Whether fixes leave CUDA what it has.
         self.keeps_gpu = False
+        #: What else is set up where a program enters torchax; see `Settings.environment`.
+        self.environment: tuple[str, ...] = ()
         self._resolved: dict[str, str] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
         self._heirs: dict[str, list[str]] = {}

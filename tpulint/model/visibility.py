@@ -14,7 +14,7 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
     That is the facts of the modules that it sees through imports, the chains that reach its functions,
     whether it is imported itself, from which package, and by a program that uses a device, computes gradients
     or reads configurations, what becomes of the devices that it hands on, which functions of the project call
-    `backward` on what they are given, and whether fixes keep CUDA.
+    `backward` on what they are given, whether fixes keep CUDA, and what they set up where a program starts.
     Modules that import each other share what they see, so each group of them is digested once, from its own
     facts and the digests of the groups that it imports: linear in the project.
     """
@@ -29,7 +29,7 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
         found = project.split(function)
         if found is not None:
             chains.setdefault(found[0].name, []).append(f"{function} {project.trace_path(function)!r}")
-    takers = repr(project.takers).encode()
+    told = repr((project.takers, project.environment)).encode()
     imported = {target for targets in project.imports.values() for target in targets}
     return {
         name: _digest(
@@ -37,7 +37,7 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
             bytes([name in imported, project.is_served(name), project.is_trained(name)]),
             bytes([project.is_differentiated(name), project.is_configured(name), project.keeps_gpu]),
             project.package(name).encode(),
-            takers,
+            told,
             project.devices.digest(project.modules[name].handed).encode(),
             *map(str.encode, sorted(chains.get(name, ()))),
         ).hex()

@@ -23,18 +23,19 @@ Importing torchax changes some of torch at once: `torch.compile`, `DataParallel`
 `DataLoader(pin_memory=True)` stop working.
 With `--keep-gpu` both stand where there is no CUDA.
 
-The fix writes these two lines alone.
 A program that uses torchax ends by itself, without `os._exit`.
-Compiled programs are kept from run to run with the environment variable `JAX_COMPILATION_CACHE_DIR`.
-Two warnings that do no harm come once each, and `warnings.filterwarnings("ignore", message=...)` silences
-them: `The given NumPy array is not writable`, where a tensor comes back to the host, and `Explicitly
-requested dtype int64 ... will be truncated to dtype int32`.
+The setting `environment` adds lines to these two:
+`"compilation-cache"` keeps compiled programs from run to run, in `~/.cache/jax`, as the environment variable
+`JAX_COMPILATION_CACHE_DIR` does in a place of your own;
+`"quiet"` silences two warnings that do no harm and come once each, `The given NumPy array is not writable`,
+where a tensor comes back to the host, and `Explicitly requested dtype int64 ... will be truncated to dtype
+int32`.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.model.device_edges import given_device
@@ -45,6 +46,18 @@ from tpulint.rule import Context, Rule
 rule = Rule(
     "TPU001", "program that never enters the torchax environment", module=__name__, fix=Applicability.UNSAFE
 )
+
+
+_LINES = {
+    "compilation-cache": (
+        'jax.config.update("jax_compilation_cache_dir", os.path.expanduser("~/.cache/jax"))',
+    ),
+    "quiet": (
+        'warnings.filterwarnings("ignore", message="The given NumPy array is not writable")',
+        'warnings.filterwarnings("ignore", message="Explicitly requested dtype int64")',
+    ),
+}
+_NEEDED = {"compilation-cache": ("import os", "import jax"), "quiet": ("import warnings",)}
 
 
 @rule.on(ast.Module)
@@ -116,11 +129,12 @@ def _enable(ctx: Context) -> Fix | None:
     if ctx.module.project.keeps_gpu:
         edits = _where_no_cuda(ctx)
         return ctx.fix(title, *edits, applicability=Applicability.UNSAFE) if edits is not None else None
-    imports = ctx.imports("import torchax")
+    imports = ctx.imports("import torchax", *_asked_for(ctx, _NEEDED))
     if imports is None:
         return None
     newline = ctx.module.source.newline
-    call = ctx.insert(end_of_imports(ctx.module), f"{newline}torchax.enable_globally(){newline}")
+    lines = newline.join([*_asked_for(ctx, _LINES), "torchax.enable_globally()"])
+    call = ctx.insert(end_of_imports(ctx.module), f"{newline}{lines}{newline}")
     together = [edit for edit in imports if edit.span == call.span]
     for edit in together:
         call = ctx.insert(call.span.start, edit.content + call.content)
@@ -134,5 +148,11 @@ def _where_no_cuda(ctx: Context) -> tuple[Edit, ...] | None:
         return None
     if imports:
         return imports  # it is asked for CUDA, with the next round
-    needed = "" if ctx.is_bound("torchax") else "import torchax\n"
-    return (guarded_import(ctx.module, f"{needed}torchax.enable_globally()\n"),)
+    needed = [] if ctx.is_bound("torchax") else ["import torchax"]
+    lines = [*needed, *_asked_for(ctx, _NEEDED), *_asked_for(ctx, _LINES), "torchax.enable_globally()"]
+    return (guarded_import(ctx.module, "".join(f"{line}\n" for line in lines)),)
+
+
+def _asked_for(ctx: Context, lines: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """What the project wants to be set up besides."""
+    return [line for one in ctx.module.project.environment for line in lines[one]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import pickle
@@ -125,6 +126,7 @@ class FileCache:
             self._connection = None
 
 
+@functools.cache
 def tool_digest() -> str:
     """A digest of this version of the tool, its rules and its interpreter."""
     digest = hashlib.blake2b(f"{tpulint.__version__} {sys.version}".encode(), digest_size=16)

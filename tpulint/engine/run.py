@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpulint.engine.cache import Cache, FileCache, MemoryCache, key, tool_digest
+from tpulint.engine.cache import Cache, FileCache, key, tool_digest
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
 from tpulint.engine.places import places
 from tpulint.finding import FileError, Finding
@@ -97,22 +97,12 @@ def analyse_units(
 
     `only` restricts the findings to those of some files, judged within the project of all.
     """
-    store = cache if cache is not None else MemoryCache()
-    tool = tool_digest()
     with _Desks(list(units.values()), jobs) as desks:
-        summaries = _summaries(units, desks, store, tool)
+        summaries = _summaries(units, desks, cache)
         project = _linked(summaries, settings)
-        digests = visible_digests(project)
-        verdict_keys = {}
-        for path in units if only is None else only:
-            module = summaries[path].facts
-            if module is not None:
-                verdict_keys[path] = key(tool, "findings", path, units[path].data, digests[module.name])
-        known = store.get(verdict_keys.values())
-        verdicts: dict[str, Verdict] = {p: known[k] for p, k in verdict_keys.items() if k in known}
-        judged = dict(desks.judge([units[path] for path in verdict_keys if path not in verdicts], project))
-        verdicts |= judged
-        store.put({verdict_keys[path]: verdict for path, verdict in judged.items() if verdict.error is None})
+        asked = units if only is None else only
+        names = {path: facts.name for path in asked if (facts := summaries[path].facts) is not None}
+        verdicts = _verdicts(units, names, project, desks, cache)
     findings: list[Finding] = []
     errors: list[FileError] = []
     for path in sorted(units):
@@ -134,18 +124,39 @@ def linked(
     units: Mapping[str, Unit], settings: Settings, *, jobs: int | None = None, cache: Cache | None = None
 ) -> ProjectFacts:
     """What files say as one project; those that do not parse say nothing."""
-    store = cache if cache is not None else MemoryCache()
     with _Desks(list(units.values()), jobs) as desks:
-        return _linked(_summaries(units, desks, store, tool_digest()), settings)
+        return _linked(_summaries(units, desks, cache), settings)
 
 
-def _summaries(units: Mapping[str, Unit], desks: _Desks, store: Cache, tool: str) -> dict[str, Summary]:
+def _summaries(units: Mapping[str, Unit], desks: _Desks, cache: Cache | None) -> dict[str, Summary]:
+    if cache is None:
+        return dict(desks.summarise(list(units.values())))
+    tool = tool_digest()
     keys = {path: key(tool, "facts", path, repr(unit.place), unit.data) for path, unit in units.items()}
-    known = store.get(keys.values())
+    known = cache.get(keys.values())
     summaries: dict[str, Summary] = {path: known[k] for path, k in keys.items() if k in known}
     new = dict(desks.summarise([unit for path, unit in units.items() if path not in summaries]))
-    store.put({keys[path]: summary for path, summary in new.items()})
+    cache.put({keys[path]: summary for path, summary in new.items()})
     return summaries | new
+
+
+def _verdicts(
+    units: Mapping[str, Unit],
+    names: Mapping[str, str],
+    project: ProjectFacts,
+    desks: _Desks,
+    cache: Cache | None,
+) -> dict[str, Verdict]:
+    """What is found in some files, given with the names of their modules."""
+    if cache is None:
+        return dict(desks.judge([units[path] for path in names], project))
+    tool, digests = tool_digest(), visible_digests(project)
+    keys = {p: key(tool, "findings", p, units[p].data, digests[name]) for p, name in names.items()}
+    known = cache.get(keys.values())
+    verdicts: dict[str, Verdict] = {path: known[k] for path, k in keys.items() if k in known}
+    judged = dict(desks.judge([units[path] for path in names if path not in verdicts], project))
+    cache.put({keys[path]: verdict for path, verdict in judged.items() if verdict.error is None})
+    return verdicts | judged
 
 
 def _linked(summaries: Mapping[str, Summary], settings: Settings) -> ProjectFacts:

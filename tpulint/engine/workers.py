@@ -18,6 +18,7 @@ from typing import Any, Literal
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
 from tpulint.finding import FileError
 from tpulint.model.project import ProjectFacts
+from tpulint.registry import rules
 
 Question = Literal["summarise", "judge"]
 Answer = Summary | Verdict
@@ -35,6 +36,7 @@ class Team:
             smallest = sizes.index(min(sizes))
             shares[smallest].append(unit)
             sizes[smallest] += len(unit.data)
+        rules()  # loaded here, they are so in each process
         self._workers = [_Worker(share) for share in shares if share]
 
     def stop(self) -> None:

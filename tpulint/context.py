@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Location, Related, Span
 from tpulint.model.at_hand import names_at_hand
@@ -15,7 +15,6 @@ from tpulint.model.guards import CUDA, PROCESSES, caught, only_with, optional
 from tpulint.model.imports import first_import, insertions, missing_imports, respelled
 from tpulint.model.kinds import Instance, Kind
 from tpulint.model.module import Module
-from tpulint.model.names import dotted
 from tpulint.model.pending import pending
 from tpulint.model.project import TracePath
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
@@ -23,6 +22,9 @@ from tpulint.model.uses import data_dependent_size
 
 if TYPE_CHECKING:
     import libcst as cst
+
+
+_T = TypeVar("_T")
 
 
 class Reporter(Protocol):
@@ -102,23 +104,24 @@ class Context:
             if isinstance(node, ast.Call):
                 yield node, self.at(scope)
 
+    def calls_on(self, value: ast.expr, method: str) -> Iterator[tuple[ast.Call, Context]]:
+        """The file's calls of a method on what is written like a value, each with its place."""
+        text = self.text(value)
+        for call, at in self.calls(method):
+            if isinstance(call.func, ast.Attribute) and self.text(call.func.value) == text:
+                yield call, at
+
+    def once(self, question: Callable[[Context], _T]) -> _T:
+        """What a question about the whole file comes to, asked once for it."""
+        if question not in self.module.answers:
+            self.module.answers[question] = question(self)
+        answer: _T = self.module.answers[question]
+        return answer
+
     def handed(self, parameter: ast.Name) -> Iterator[tuple[ast.expr, Context]]:
         """What calls in this file hand over as a parameter of the enclosing function, each with its place."""
-        function = self.scope.function
-        if function is None or not isinstance(function.node, ast.FunctionDef):
-            return
-        is_init = function.node.name == "__init__" and function.parent is not None
-        called = function.parent if is_init and function.parent is not None else function
-        names = [argument.arg for argument in (*function.node.args.posonlyargs, *function.node.args.args)]
-        names = names[1:] if names[:1] == ["self"] else names
-        for call, at in self.calls(called.name):
-            named = at.qualified_name(call.func) == f"{self.module.name}.{called.qualname}"
-            if not named and not (isinstance(call.func, ast.Attribute) and is_name(call.func.value, "self")):
-                continue
-            arguments = dict(zip(names, call.args, strict=False))
-            arguments |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-            if parameter.id in arguments:
-                yield arguments[parameter.id], at
+        for value, scope in self.module.handed(parameter.id, self.scope):
+            yield value, self.at(scope)
 
     @property
     def is_import_time(self) -> bool:
@@ -205,14 +208,15 @@ class Context:
 
     def taken(self, owner: ast.expr, names: Collection[str]) -> Iterator[ast.Attribute]:
         """Places of the file that take one of some attributes from what is written as `owner`."""
+        text = self.text(owner)
         for node, _ in (place for name in names for place in self.module.index.taken.get(name, ())):
-            if isinstance(node, ast.Attribute) and dotted(node.value) == dotted(owner):
+            if isinstance(node, ast.Attribute) and self.text(node.value) == text:
                 yield node
 
     def assigned_values(self, name: ast.expr) -> list[ast.expr]:
-        """What plain assignments give to a name, or to whatever is written as an attribute is."""
+        """What plain assignments give to a name, or to whatever is written like something else."""
         if not isinstance(name, ast.Name):
-            return self.module.assigned.get(dotted(name) or "", [])
+            return self.module.assigned.get(ast.unparse(name), [])
         found = self.module.names.lookup(name.id, self.scope)
         return [binding.value for binding in found[1] if binding.value is not None] if found else []
 
@@ -259,11 +263,7 @@ class Context:
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The list of statements that a statement is one of."""
-        outer = self.parent(statement)
-        for value in vars(outer).values() if outer is not None else ():
-            if isinstance(value, list) and any(item is statement for item in value):
-                return value
-        return [statement]
+        return self.module.block(statement)
 
     @property
     def function_body(self) -> list[ast.stmt]:
@@ -406,7 +406,8 @@ class Context:
         An edit within what another one deletes goes with it.
         """
         source = self.module.source
-        edits = tuple(edit for edit in edits if not any(other.swallows(edit) for other in edits))
+        deletions = [edit for edit in edits if not edit.content]
+        edits = tuple(edit for edit in edits if not any(other.swallows(edit) for other in deletions))
         if applicability is Applicability.SAFE and any(source.comments_within(edit.span) for edit in edits):
             kept = "".join(edit.content for edit in edits)
             if not all(comment in kept for edit in edits for comment in _comments(source.text, edit.span)):

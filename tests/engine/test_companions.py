@@ -23,13 +23,14 @@ def step(model, x):
 FILES = {"train.py": STEP, "pkg/__init__.py": "", "pkg/inner/__init__.py": "", "pkg/inner/step.py": STEP}
 
 
-def changed(root: Path, files: dict[str, str]) -> dict[str, str]:
+def changed(root: Path, files: dict[str, str], *, keep_gpu: bool = False) -> dict[str, str]:
     """What fixing makes of files that lie below a folder, in the order in which it is written."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     units = as_units({str(root / name): text.encode() for name, text in files.items()})
-    result = fix_units(units, Settings(root=root), jobs=1, cache=MemoryCache(), unsafe=True)
+    settings = Settings(root=root, keep_gpu=keep_gpu)
+    result = fix_units(units, settings, jobs=1, cache=MemoryCache(), unsafe=True)
     assert result.errors == []
     return {Path(change.path).relative_to(root).as_posix(): change.after for change in result.changes}
 
@@ -45,6 +46,17 @@ def test_a_package_has_one_in_its_topmost_folder_and_a_script_one_beside_it(tmp_
     ]
     assert "from pkg.torchax_training import" in after["pkg/inner/step.py"]
     assert "from torchax_training import" in after["train.py"]
+
+
+def test_those_that_keep_cuda_lie_in_the_same_place(tmp_path: Path) -> None:
+    after = changed(
+        tmp_path, {name: text for name, text in FILES.items() if name != "train.py"}, keep_gpu=True
+    )
+    assert [name for name in after if name not in FILES] == [
+        "pkg/torchax_dispatch.py",
+        "pkg/torchax_training_by_jax.py",
+        "pkg/torchax_training.py",
+    ]
 
 
 def test_they_are_written_before_what_imports_them(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, Scope]]:
 def _names(wanted: frozenset[str] | Callable[[str], bool], known: Mapping[str, object]) -> set[str]:
     if callable(wanted):
         return {name for name in known if wanted(name)}
-    return {name for name in wanted if name in known}
+    return {*wanted & known.keys()}
 
 
 def _failure(rule: Rule, node: ast.AST, error: Exception) -> str:

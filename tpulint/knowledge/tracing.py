@@ -1,9 +1,12 @@
 """Where tracing begins, and which conditions say that it is going on."""
 
+import functools
 import re
 
 #: Strings that name an accelerator's device.
 DEVICE_STRING = re.compile(r"(cuda(:\d+)?|jax)\Z")
+
+_DEVICE_WORD = re.compile("dev|cuda|gpu|accel|pin_mem", re.IGNORECASE)
 
 #: Functions that give the torchax environment.
 ENVIRONMENTS = frozenset({"torchax.default_env", "torchax.tensor.Environment"})
@@ -81,3 +84,9 @@ LIBRARIES = frozenset(
         "einops",
     }
 )
+
+
+@functools.cache
+def is_device_word(name: str) -> bool:
+    """Whether a name sounds like that of a device, or of a flag for one."""
+    return _DEVICE_WORD.search(name) is not None

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.kinds import NONE, STATIC, UNKNOWN, Kind, Several, Static, Tensor, joined
-from tpulint.model.references import default_of, method_around
-from tpulint.model.scopes import FunctionNode, Scope, is_device_word, parameters
+from tpulint.model.references import default_of, method_around, positional
+from tpulint.model.scopes import FunctionNode, Scope, parameters
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -187,9 +188,7 @@ def _given(
         return None
     if None in keywords or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
-    names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
-    if function.owner is not None and names[:1] in (["self"], ["cls"]):
-        del names[0]
+    names = positional(function)
     if len(arguments) > len(names) or not {*keywords} <= {argument.arg for argument in _plain(node)}:
         return None
     handed = {**dict(zip(names, arguments, strict=False)), **{str(n): kind for n, kind in keywords.items()}}

@@ -27,7 +27,7 @@ def names_at_hand(module: Module, node: ast.expr, scope: Scope) -> Iterator[tupl
             for name in ast.walk(statement):
                 if isinstance(name, ast.Name) and id(name) in flow.kinds and name.id not in seen:
                     yield name.id, flow.kinds[id(name)]
-        for before in reversed(statements_before(module, statement)):
+        for before in reversed(module.before(statement)):
             if isinstance(before, ast.Assign | ast.AnnAssign | ast.AugAssign):
                 for name in ast.walk(before):
                     if not isinstance(name, ast.Name) or not isinstance(name.ctx, ast.Store):
@@ -43,22 +43,11 @@ def names_at_hand(module: Module, node: ast.expr, scope: Scope) -> Iterator[tupl
 def _around(module: Module, node: ast.expr, scope: Scope) -> Iterator[ast.stmt]:
     """The statements around a node within its function, innermost first."""
     function = scope.function
-    current = module.parent(node)
-    while current is not None and function is not None and current is not function.node:
-        if isinstance(current, ast.stmt):
-            yield current
-        current = module.parent(current)
-
-
-def statements_before(module: Module, statement: ast.stmt) -> list[ast.stmt]:
-    """The statements of a block that come before one of them."""
-    outer = module.parent(statement)
-    for block in vars(outer).values() if outer is not None else ():
-        if isinstance(block, list):
-            for position, item in enumerate(block):
-                if item is statement:
-                    return block[:position]
-    return []
+    for outer in module.ancestors(node):
+        if function is None or outer is function.node:
+            return
+        if isinstance(outer, ast.stmt):
+            yield outer
 
 
 def _stored(statement: ast.stmt) -> set[str]:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.configuration import DEFAULT_GIVEN_TO, TEXT_READERS
-from tpulint.knowledge.tracing import DEVICE_STRING
+from tpulint.knowledge.tracing import DEVICE_STRING, is_device_word
 from tpulint.model.device_flow import ASKED, GIVEN, LITERAL, OFF, SINK, TEXT, UNKNOWN, Edge
-from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, is_device_word
+from tpulint.model.references import default_of, defaults, positional
+from tpulint.model.scopes import FunctionNode, Scope, ScopeKind
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -115,22 +116,18 @@ class _Edges:
             node = scope.node
             assert isinstance(node, FunctionNode)
             called = _called_as(scope)
-            plain = [*node.args.posonlyargs, *node.args.args]
-            bound = 1 if scope.owner is not None and plain and plain[0].arg in ("self", "cls") else 0
-            defaults = dict(zip(reversed([a.arg for a in plain]), reversed(node.args.defaults), strict=False))
-            pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-            defaults |= {argument.arg: value for argument, value in pairs if value is not None}
-            names = [argument.arg for argument in plain]
-            for name in (*names, *(argument.arg for argument in node.args.kwonlyargs)):
+            by_place = positional(scope)
+            for name in (a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)):
                 place = f"P {self.module.name}.{scope.qualname} {name}"
                 if not is_device_word(name) and place not in self.at_doors:
                     continue
                 for last in called:
                     self.found |= {(place, f"K {last} {name}"), (place, f"K {last} **{name}")}
-                    if name in names[bound:]:
-                        self.found.add((place, f"K {last} {names.index(name) - bound}"))
-                if name in defaults and scope.parent is not None:
-                    self._add(place, defaults[name], scope.parent)
+                    if name in by_place:
+                        self.found.add((place, f"K {last} {by_place.index(name)}"))
+                default = default_of(name, scope)
+                if default is not None and scope.parent is not None:
+                    self._add(place, default, scope.parent)
             if _is_property(scope) and is_device_word(scope.name):
                 self.found.add((f".{scope.name}", f"R {scope.name}"))
 
@@ -326,15 +323,10 @@ def _into(module: Module, outer: ast.AST, inner: ast.AST, scope: Scope) -> Itera
             if function is not None:
                 yield f"R {function.name}"
         case ast.arguments():
-            positional = [*outer.posonlyargs, *outer.args]
-            pairs = [
-                *zip(reversed(positional), reversed(outer.defaults), strict=False),
-                *zip(outer.kwonlyargs, outer.kw_defaults, strict=True),
-            ]
             child = next((c for c in scope.children if getattr(c.node, "args", None) is outer), None)
-            for argument, default in pairs:
+            for name, default in defaults(outer):
                 if default is inner and child is not None:
-                    yield f"P {module.name}.{child.qualname} {argument.arg}"
+                    yield f"P {module.name}.{child.qualname} {name}"
 
 
 def _stored(module: Module, target: ast.expr, scope: Scope) -> Iterator[str]:

@@ -344,7 +344,7 @@ class Expressions:
             return DATA if isinstance(index, Data) else STATIC
         if isinstance(base, Data | Array):
             return base
-        if isinstance(index, Tensor) and index.is_bool and index.is_traced and not index.scalar:
+        if isinstance(index, Tensor) and index.is_mask:
             return TENSOR  # nothing else takes a tensor of booleans
         # only arrays take several slices at once, and traced code has them as tensors
         sliced = isinstance(node.slice, ast.Tuple) and any(isinstance(p, ast.Slice) for p in node.slice.elts)

@@ -52,7 +52,7 @@ def only_with(wanted: Wanted, module: Module, node: ast.AST, scope: Scope) -> bo
             if any(asks(wanted, module, value, scope, truth=truth) for value in before):
                 return True
         if isinstance(inner, ast.stmt) and any(
-            _leaves_without(wanted, module, before, scope) for before in _before(outer, inner)
+            _leaves_without(wanted, module, before, scope) for before in module.before(inner)
         ):
             return True
         if isinstance(outer, FunctionNode):
@@ -88,7 +88,7 @@ def optional(module: Module, statement: ast.stmt, scope: Scope) -> bool:
                 return True
         elif isinstance(outer, ast.If) and not _is_main(outer.test):
             return True
-        if isinstance(inner, ast.stmt) and any(_leaves_for_want(before) for before in _before(outer, inner)):
+        if isinstance(inner, ast.stmt) and any(_leaves_for_want(before) for before in module.before(inner)):
             return True
         inner = outer
     return False
@@ -185,11 +185,3 @@ def _leaves_without(wanted: Wanted, module: Module, statement: ast.stmt, scope: 
 
 def _holds(block: list[ast.stmt] | ast.expr, node: ast.AST) -> bool:
     return any(item is node for item in block) if isinstance(block, list) else block is node
-
-
-def _before(outer: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
-    for block in vars(outer).values():
-        if isinstance(block, list) and _holds(block, statement):
-            position = next(number for number, item in enumerate(block) if item is statement)
-            return block[:position]
-    return []

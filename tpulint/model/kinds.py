@@ -66,6 +66,11 @@ class Tensor(Kind):
         return self.certain and not self.origins
 
     @property
+    def is_mask(self) -> bool:
+        """Whether it is a tracer of booleans with dimensions: an index that chooses elements."""
+        return self.is_bool and self.is_traced and not self.scalar
+
+    @property
     def is_host(self) -> bool:
         """Whether it was made on the host and never moved."""
         return bool(self.origins)

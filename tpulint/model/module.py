@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from tpulint.model.across import Walks, callers, returned_in_file
 from tpulint.model.device_edges import device_edges, reads_text
@@ -28,7 +29,7 @@ from tpulint.model.names import Names, dotted
 from tpulint.model.parameters import annotated_kind, parameter_kinds
 from tpulint.model.parents import Parents
 from tpulint.model.project import Certainty, ProjectFacts, TracePath
-from tpulint.model.references import method_around
+from tpulint.model.references import method_around, positional
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, index, parameters
 from tpulint.model.training.losses import takers
 from tpulint.model.training.steps import Steps
@@ -73,6 +74,8 @@ class Module:
         self._asked: set[int] = set()
         self._early: set[int] = set()
         self._depth = 0
+        #: What rules have asked of the whole file, by the question.
+        self.answers: dict[object, Any] = {}
         #: The calls that made host tensors, by their offsets, as far as inference has come.
         self.makers: dict[int, ast.Call] = {}
         self._attributes: dict[tuple[str, str], Kind] = {}
@@ -105,6 +108,7 @@ class Module:
         self._running.clear()
         self._asked.clear()
         self._early.clear()
+        self.answers.clear()
         for name in ("mixed", "training_steps", "walks"):
             self.__dict__.pop(name, None)
 
@@ -333,6 +337,27 @@ class Module:
         """What leads to the losses of this file."""
         return Steps(self)
 
+    def handed(self, parameter: str, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+        """What calls in this file hand over as a parameter of the function around a scope, and where."""
+        function = scope.function
+        if function is None or not isinstance(function.node, ast.FunctionDef):
+            return
+        is_init = function.node.name == "__init__" and function.parent is not None
+        called = function.parent if is_init and function.parent is not None else function
+        names = positional(function)
+        for call, place in self.index.calls.get(called.name, ()):
+            assert isinstance(call, ast.Call)
+            qualified = self.names.qualified(call.func, place)
+            named = (
+                qualified is not None and self.project.resolve(qualified) == f"{self.name}.{called.qualname}"
+            )
+            of_self = isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self"
+            if named or of_self:
+                arguments = dict(zip(names, call.args, strict=False))
+                arguments |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+                if parameter in arguments:
+                    yield arguments[parameter], place
+
     @cached_property
     def loads(self) -> dict[str, list[ast.Name]]:
         """Every place of the file that reads a plain name, by name."""
@@ -344,14 +369,13 @@ class Module:
 
     @cached_property
     def assigned(self) -> dict[str, list[ast.expr]]:
-        """What is assigned to attributes, by the whole dotted name, whatever that means there."""
+        """What is assigned to anything but a plain name, by how it is written."""
         found: dict[str, list[ast.expr]] = {}
         for node in ast.walk(self.source.tree):
             if isinstance(node, ast.Assign):
                 for target in node.targets:
-                    path = dotted(target) if isinstance(target, ast.Attribute) else None
-                    if path is not None:
-                        found.setdefault(path, []).append(node.value)
+                    if not isinstance(target, ast.Name):
+                        found.setdefault(ast.unparse(target), []).append(node.value)
         return found
 
     # places
@@ -369,11 +393,22 @@ class Module:
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The statement that a node stands in, or is."""
-        outer: ast.AST | None = node
-        while outer is not None and not isinstance(outer, ast.stmt):
-            outer = self.parent(outer)
-        assert outer is not None
-        return outer
+        if isinstance(node, ast.stmt):
+            return node
+        return next(outer for outer in self.ancestors(node) if isinstance(outer, ast.stmt))
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The list of statements that a statement is one of."""
+        outer = self.parent(statement)
+        for value in vars(outer).values() if outer is not None else ():
+            if isinstance(value, list) and any(item is statement for item in value):
+                return value
+        return [statement]
+
+    def before(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements of its block that come before a statement."""
+        block = self.block(statement)
+        return block[: next(number for number, item in enumerate(block) if item is statement)]
 
     @cached_property
     def _parents(self) -> Parents:

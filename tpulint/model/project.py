@@ -250,16 +250,7 @@ class ProjectFacts:
 
     def program(self, module: str) -> Iterator[ModuleFacts]:
         """A module and all of the project that it imports, directly or not."""
-        seen = {module}
-        waiting = [module]
-        while waiting:
-            name = waiting.pop()
-            facts = self.modules.get(name)
-            if facts is not None:
-                yield facts
-                fresh = self.imports[name] - seen
-                seen |= fresh
-                waiting.extend(sorted(fresh))
+        return (self.modules[name] for name in sorted(_closure([module], self.imports)))
 
     def places(self, module: str) -> bool:
         """Whether a program that starts in a module puts something on a device, as far as calls show."""

@@ -106,15 +106,24 @@ def held_functions(value: ast.expr, scope: Scope, names: Names) -> tuple[str, ..
 
 def default_of(parameter: str, scope: Scope) -> ast.expr | None:
     """The default of a function's parameter."""
-    if not isinstance(scope.node, FunctionNode):
-        return None
-    arguments = scope.node.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    return next((default for argument, default in pairs if argument.arg == parameter), None)
+    pairs = defaults(scope.node.args) if isinstance(scope.node, FunctionNode) else ()
+    return next((default for name, default in pairs if name == parameter), None)
+
+
+def defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr | None]]:
+    """The parameters that may have a default, each with its own."""
+    by_place = reversed([*arguments.posonlyargs, *arguments.args])
+    yield from ((a.arg, default) for a, default in zip(by_place, reversed(arguments.defaults), strict=False))
+    by_name = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    yield from ((argument.arg, default) for argument, default in by_name)
+
+
+def positional(function: Scope) -> list[str]:
+    """The parameters that a call's arguments fill by their places; the instance is none of them."""
+    if not isinstance(function.node, FunctionNode):
+        return []
+    names = [argument.arg for argument in (*function.node.args.posonlyargs, *function.node.args.args)]
+    return names[1:] if function.owner is not None and names[:1] in (["self"], ["cls"]) else names
 
 
 def _annotated_class(parameter: str, scope: Scope, names: Names) -> str | None:

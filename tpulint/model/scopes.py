@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+
+from tpulint.knowledge.tracing import is_device_word
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -182,15 +183,6 @@ class Index:
 _LEAVES = frozenset(
     {ast.Load, ast.Store, ast.Del, int, str, type(None), bool, float, bytes, complex, type(Ellipsis)}
 )
-
-
-_DEVICE_WORD = re.compile("dev|cuda|gpu|accel|pin_mem", re.IGNORECASE)
-
-
-@functools.cache
-def is_device_word(name: str) -> bool:
-    """Whether a name sounds like that of a device, or of a flag for one."""
-    return _DEVICE_WORD.search(name) is not None
 
 
 class _Walk:

@@ -98,7 +98,7 @@ def _beside_cuda(companion: Companion) -> Companion:
     """
     whole = replace(companion, name=f"{companion.name.removesuffix('.py')}_by_jax.py")
     resource = companion.resource.replace("companions/", "companions/two_way/")
-    return Companion(companion.name, resource, (*companion.imports, whole))
+    return replace(companion, resource=resource, imports=(*companion.imports, whole))
 
 
 def _entered(module: Module, span: Span) -> list[Edit] | None:

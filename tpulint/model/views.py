@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpulint.knowledge.views import COPIED, COPIED_ATTRIBUTES, MAY_COPY, REORDERS, WRITES
-from tpulint.model.at_hand import statements_before
 from tpulint.model.kinds import Several, Static
 from tpulint.model.scopes import FunctionNode, Scope
 
@@ -190,7 +189,7 @@ def definition(module: Module, name: str, statement: ast.stmt) -> Definition | N
         outer = module.parent(current)
         if outer is None:
             return None
-        for before in reversed(statements_before(module, current)):
+        for before in reversed(module.before(current)):
             if isinstance(before, ast.AugAssign):
                 continue  # the same tensor
             if name in _stored(before):
@@ -324,14 +323,9 @@ def _reads_elements(module: Module, node: ast.Name) -> bool:
 
 def _follows(module: Module, write: ast.stmt, node: ast.AST) -> bool:
     """Whether control can come from a statement to a node behind it, without another round of a loop."""
-    around: set[int] = set()
-    current: ast.AST | None = node
-    while current is not None:
-        around.add(id(current))
-        current = module.parent(current)
+    around = {id(node), *map(id, module.ancestors(node))}
     inner: ast.AST = write
-    outer = module.parent(write)
-    while outer is not None:
+    for outer in module.ancestors(write):
         for later in after(outer, inner):
             if id(later) in around:
                 return True
@@ -339,7 +333,7 @@ def _follows(module: Module, write: ast.stmt, node: ast.AST) -> bool:
                 return False
         if id(outer) in around:
             return not isinstance(outer, ast.If)  # it stands in the other branch
-        inner, outer = outer, module.parent(outer)
+        inner = outer
     return True
 
 

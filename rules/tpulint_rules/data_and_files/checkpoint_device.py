@@ -96,11 +96,7 @@ def _is_module_at_rest(call: ast.Call, ctx: Context) -> bool:
 
 def _is_asked(value: ast.expr, method: str, load: ast.Call, ctx: Context) -> bool:
     """Whether the function, further down, calls a method of what is loaded."""
-    text = ctx.text(value)
     return any(
-        at.scope.function is ctx.scope.function
-        and call.lineno > load.lineno
-        and isinstance(call.func, ast.Attribute)
-        and ctx.text(call.func.value) == text
-        for call, at in ctx.calls(method)
+        at.scope.function is ctx.scope.function and call.lineno > load.lineno
+        for call, at in ctx.calls_on(value, method)
     )

@@ -80,13 +80,13 @@ def _is_placed_module(value: ast.expr, call: ast.Call, ctx: Context) -> bool:
 
 def _is_placed(value: ast.expr, call: ast.expr, ctx: Context) -> bool:
     """Whether a module was moved to a device before: where it was assigned, or by a call of its own."""
-    text, assigned = ctx.text(value), ctx.assigned_values(value)
+    assigned = ctx.assigned_values(value)
     if _moves(value, ctx) or (assigned and all(_moves(given, ctx) for given in assigned)):
         return True
     return any(
-        ctx.text(_owner(move)) == text and _is_before(move, at, call, ctx) and _moves(move, at)
+        _is_before(move, at, call, ctx) and _moves(move, at)
         for name in ("to", "cuda")
-        for move, at in ctx.calls(name)
+        for move, at in ctx.calls_on(value, name)
     )
 
 
@@ -110,11 +110,6 @@ def _is_device(place: ast.expr, ctx: Context) -> bool:
         return not any(word in ctx.text(place).lower() for word in ("type", "float", "half", "precision"))
     chosen = ctx.assigned_values(place) if isinstance(place, ast.Name) else ()
     return isinstance(kind, Device) or any(is_device_choice(ctx.module, it, ctx.scope) for it in chosen)
-
-
-def _owner(move: ast.Call) -> ast.expr:
-    assert isinstance(move.func, ast.Attribute)
-    return move.func.value
 
 
 def _is_before(move: ast.Call, at: Context, call: ast.expr, ctx: Context) -> bool:

@@ -119,10 +119,8 @@ def _goes_to_host(value: ast.expr, ctx: Context) -> bool:
 
 def _calls_on(value: ast.expr, method: str, ctx: Context) -> Iterator[ast.Call]:
     """Calls of a method on a value, for a name within the same function."""
-    text = ctx.text(value)
-    for call, at in ctx.calls(method):
-        near = isinstance(value, ast.Attribute) or at.scope.function is ctx.scope.function
-        if near and isinstance(call.func, ast.Attribute) and ctx.text(call.func.value) == text:
+    for call, at in ctx.calls_on(value, method):
+        if isinstance(value, ast.Attribute) or at.scope.function is ctx.scope.function:
             yield call
 
 

@@ -115,7 +115,7 @@ def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) not in SAMPLERS or len(call.args) != 1 or ctx.only_with_processes(call):
         return
-    if any(word.arg in (None, "rank", "num_replicas") for word in call.keywords) or any(_groups(ctx)):
+    if any(word.arg in (None, "rank", "num_replicas") for word in call.keywords) or any(ctx.once(_groups)):
         return
     imports = ctx.imports("import jax")
     fix = None
@@ -160,7 +160,7 @@ def _groups(ctx: Context) -> list[bool]:
 
 def _starts_reported_group(ctx: Context) -> bool:
     """Whether the file starts a process group, and none for the host that would answer a query."""
-    groups = _groups(ctx)
+    groups = ctx.once(_groups)
     return bool(groups) and not any(groups)
 
 

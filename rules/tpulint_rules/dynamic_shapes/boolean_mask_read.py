@@ -85,7 +85,8 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         return
     message = "the mask decides how many elements this has, and XLA needs fixed shapes"
     if isinstance(base, Unknown):  # nothing but a tensor takes a tensor of booleans for an index
-        if isinstance(node.ctx, ast.Load) and _is_proven(parts[0], ctx):
+        index = ctx.kind(parts[0])
+        if isinstance(node.ctx, ast.Load) and isinstance(index, Tensor) and index.is_mask:
             yield ctx.finding(node, message)
         return
     if base.is_host and not any(ctx.kind(part).is_traced for part in parts):
@@ -97,11 +98,6 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     else:
         fix = _write(node, ctx) if isinstance(node.ctx, ast.Store) else _read(node, ctx)
     yield ctx.finding(node, message, fix)
-
-
-def _is_proven(part: ast.expr, ctx: Context) -> bool:
-    kind = ctx.kind(part)
-    return isinstance(kind, Tensor) and kind.is_bool and kind.is_traced and not kind.scalar
 
 
 def _is_mask(part: ast.expr, ctx: Context) -> bool:

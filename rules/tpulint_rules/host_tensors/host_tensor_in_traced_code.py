@@ -49,10 +49,8 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, message, _placed(call, name, ctx))
 
 
-@rule.on(ast.Subscript, traced=True)
+@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
 def written(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(node.ctx, ast.Store):
-        return
     makers = ctx.module.written_from_device(node, ctx.scope)
     if not makers:
         return

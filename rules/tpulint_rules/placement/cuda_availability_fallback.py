@@ -29,6 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.device_edges import is_cuda_string
 from tpulint.model.devices import (
     assigned_device,
@@ -39,7 +40,6 @@ from tpulint.model.devices import (
     made_on_import,
 )
 from tpulint.model.kinds import Tensor, Unknown
-from tpulint.model.scopes import is_device_word
 from tpulint.rule import Context, Rule
 
 rule = Rule(

@@ -98,8 +98,9 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     for _, call, loss, scope in ctx.module.training_steps.handed:
         at = ctx.at(scope)
-        learns = ctx.module.training_steps.of(loss, scope).learns
-        if learns and at.serves_device and not _is_on_host(call, at):
+        if not at.serves_device or _is_on_host(call, at):
+            continue
+        if ctx.module.training_steps.of(loss, scope).learns:
             message = _LOST.format(f"`{at.text(call.func)}` calls `backward`, which")
             yield from _step(call, loss, message, at)
 
@@ -121,10 +122,14 @@ def _step(call: ast.Call, loss: ast.expr, message: str, ctx: Context) -> Iterato
         fix = _collected(step.fillings[0], ctx)
     else:
         fix = _extracted(step, ctx) if step.is_plain else _named(step, loss, "loss", ctx)
+    yield _told(call, message, fix, ctx)
+
+
+def _told(call: ast.Call, message: str, fix: Fix | str, ctx: Context) -> Finding:
+    """A finding with its fix, or with what stands in the way of one."""
     if isinstance(fix, str):
-        yield ctx.finding(call, f"{message}; no fix, since {fix}")
-    else:
-        yield ctx.finding(call, message, fix)
+        return ctx.finding(call, f"{message}; no fix, since {fix}")
+    return ctx.finding(call, message, fix)
 
 
 def _collected(filling: Filling, ctx: Context) -> Fix | str:
@@ -172,17 +177,14 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     """`torch.autograd.grad`, unless all functions that compute its outputs are recorded."""
     function = ctx.scope.function
     if function is None or not isinstance(function.node, ast.FunctionDef):
-        yield ctx.finding(call, f"{message}; no fix, since it stands in no function")
+        yield _told(call, message, "it stands in no function", ctx)
         return
     computing = _computing(call, function, ctx)
     open_ones = [one for one in computing if not is_marked(ctx.module, one, RECORDED)]
     if computing and not open_ones:
         return
     fix = _marked(open_ones[0], ctx) if open_ones else "its outputs are computed in another file"
-    if isinstance(fix, str):
-        yield ctx.finding(call, f"{message}; no fix, since {fix}")
-    else:
-        yield ctx.finding(call, message, fix)
+    yield _told(call, message, fix, ctx)
 
 
 def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:

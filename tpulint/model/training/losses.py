@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from tpulint.model.facts import Taker
 from tpulint.model.kinds import Instance, Unknown
 from tpulint.model.names import dotted
-from tpulint.model.references import method_around
-from tpulint.model.scopes import FunctionNode, Scope
+from tpulint.model.references import method_around, positional
+from tpulint.model.scopes import Scope
 from tpulint.model.training.effects import effects, place
 
 if TYPE_CHECKING:
@@ -63,10 +63,9 @@ def takers(module: Module) -> tuple[Taker, ...]:
     found: dict[Taker, None] = {}
     for loss, scope in backward_calls(module):
         function = scope.function
-        if function is None or not isinstance(function.node, FunctionNode) or not is_plain(loss):
+        if function is None or not is_plain(loss):
             continue
-        given = [a.arg for a in (*function.node.args.posonlyargs, *function.node.args.args)]
-        given = given[1:] if function.owner is not None and given[:1] == ["self"] else given
+        given = positional(function)
         for name in effects([loss]).reads:
             if name in given and len(function.bindings[name]) == 1:
                 found[Taker(f"{module.name}.{function.qualname}", given.index(name), name)] = None

@@ -175,9 +175,9 @@ class Step:
         results = {name: name.removeprefix("self.") for name in found.outputs}
         if not results:
             return None
-        is_known = self._learned is self._steps.learned
-        unsteady = self._steps.changing.unsteady(found.statements, scope)
-        why = unsteady if is_known else "what it calls is not known"
+        why: str | None = "what it calls is not known"
+        if self._learned is self._steps.learned:
+            why = self._steps.changing.unsteady(found.statements, scope)
         decorator = "differentiable" if why is None else f"differentiable(compiled=False)  # {why}"
         losses = (results[name] for name in effects([self._loss]).reads if name in results)
         name = self.fresh(f"compute_{next(losses, next(iter(results.values())))}", taken)

@@ -40,8 +40,10 @@ def test_a_package_has_one_in_its_topmost_folder_and_a_script_one_beside_it(tmp_
     companions = [name for name in after if name not in FILES]
     assert companions == [
         "pkg/torchax_dispatch.py",
+        "pkg/torchax_functions.py",
         "pkg/torchax_training.py",
         "torchax_dispatch.py",
+        "torchax_functions.py",
         "torchax_training.py",
     ]
     assert "from pkg.torchax_training import" in after["pkg/inner/step.py"]
@@ -54,6 +56,7 @@ def test_those_that_keep_cuda_lie_in_the_same_place(tmp_path: Path) -> None:
     )
     assert [name for name in after if name not in FILES] == [
         "pkg/torchax_dispatch.py",
+        "pkg/torchax_functions.py",
         "pkg/torchax_training_by_jax.py",
         "pkg/torchax_training.py",
     ]
@@ -66,4 +69,8 @@ def test_they_are_written_before_what_imports_them(tmp_path: Path) -> None:
 
 def test_what_is_there_already_stays(tmp_path: Path) -> None:
     (tmp_path / "torchax_training.py").write_text("# the user's own changes\n")
-    assert list(changed(tmp_path, {"train.py": STEP})) == ["torchax_dispatch.py", "train.py"]
+    assert list(changed(tmp_path, {"train.py": STEP})) == [
+        "torchax_dispatch.py",
+        "torchax_functions.py",
+        "train.py",
+    ]

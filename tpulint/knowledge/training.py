@@ -59,7 +59,10 @@ DIFFERENTIABLE = "torchax_training.differentiable"
 #: The decorator within which `torch.autograd.grad` works.
 RECORDED = "torchax_gradients.recorded"
 
-#: The companion files themselves, with the one that the first imports.
+#: The companion files themselves, with those that the first imports.
 _DISPATCH = Companion("torchax_dispatch.py", "tpulint_rules:companions/torchax_dispatch.py")
-TRAINING = Companion("torchax_training.py", "tpulint_rules:companions/torchax_training.py", (_DISPATCH,))
+_FUNCTIONS = Companion("torchax_functions.py", "tpulint_rules:companions/torchax_functions.py")
+TRAINING = Companion(
+    "torchax_training.py", "tpulint_rules:companions/torchax_training.py", (_DISPATCH, _FUNCTIONS)
+)
 GRADIENTS = Companion("torchax_gradients.py", "tpulint_rules:companions/torchax_gradients.py")

@@ -66,6 +66,10 @@ class _Recorder(TorchFunctionMode):
             return self.gradients(*args, **(kwargs or {}))
         if not torch.is_grad_enabled():
             return func(*args, **(kwargs or {}))
+        return self.record(func, args, kwargs)
+
+    def record(self, func, args, kwargs=None):
+        """Call a function, and keep the call."""
         call = _Call(func, args, kwargs)
         if any(isinstance(leaf, (torchax.tensor.Tensor, View)) for leaf in pytree.tree_leaves(call.result)):
             self.calls.append(call)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import itertools
 import types
 import warnings
 import weakref
@@ -22,13 +21,14 @@ import jax.extend.core
 import numpy
 import torch
 import torchax
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor
 
+_FOLDER = "." if __package__ else ""
+functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
 with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
-    importlib.import_module(".torchax_dispatch" if __package__ else "torchax_dispatch", __package__)
+    importlib.import_module(f"{_FOLDER}torchax_dispatch", __package__)
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
@@ -38,14 +38,6 @@ MOST_RATES = 4
 NEARLY_NOTHING = 1e-30
 #: What tells that a step needs the value of a tensor.
 _NOT_TRACEABLE = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, TypeError)
-#: Of longer lists only the first items are asked whether they are modules.
-MOST_ITEMS = 1000
-#: Not looked into for modules.
-_WITHOUT_MODULES = {bool, int, float, str, type(None), type, types.ModuleType, types.BuiltinFunctionType}
-_WITHOUT_MODULES |= {Tensor, torch.Tensor, torch.dtype, torch.device}
-_LIBRARIES = {"torch", "torchax", "jax", "numpy"}
-
-
 _randperm = torch.randperm
 
 
@@ -78,12 +70,12 @@ class differentiable:
 
     def __call__(self, *args, **kwargs):
         leaves, tree = pytree.tree_flatten((args, kwargs))
-        modules = _modules_of(self.function, leaves)
+        modules = functions.modules_of(self.function, leaves)
         parameters = _unique(tensor for module in modules for tensor in module._parameters.values())
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         if not _computes_on_torchax(parameters + tensors):
             return self.function(*args, **kwargs)
-        given = [_on_torchax(tensor) for tensor in parameters + tensors]
+        given = [functions.on_torchax(tensor) for tensor in parameters + tensors]
         with torch._C.DisableTorchFunction():
             with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
         key = (
@@ -104,7 +96,7 @@ class differentiable:
         except jax.errors.ConcretizationTypeError as error:
             if not self.is_compiled:
                 raise
-            self._stop_compiling(str(error).splitlines()[0])
+            self._stop_compiling(_first_line(error))
             return self.versions[key](given, self.is_compiled)
 
     def _stop_compiling(self, why):
@@ -146,7 +138,7 @@ class _Version:
             environment.prng_key,
         )
         for buffer, value in zip(buffers.values(), written):
-            _put(buffer, value)
+            functions.put(buffer, value)
         environment.prng_key = random
         if self.reached is None and any(self.with_gradient[len(self.parameters) :]):
             self.reached = _reached(pullback, outputs)
@@ -162,25 +154,25 @@ class _Version:
     def _trace(self, learned, fixed, buffers, random):
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
         count = len(self.parameters)
-        inputs = iter([_tensor(value) for value in values[count:]])
+        inputs = iter([functions.tensor(value) for value in values[count:]])
         leaves = [next(inputs) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self.tree)
         environment = torchax.default_env()
         named = _buffers(self.modules)
         with contextlib.ExitStack() as stack:
             for tensor, value in zip([*self.parameters, *named.values()], [*values[:count], *buffers]):
-                stack.callback(_put, tensor, tensor.jax())
-                _put(tensor, value)
+                stack.callback(functions.put, tensor, tensor.jax())
+                functions.put(tensor, value)
             for module in _norms(self.modules):
                 keep = functools.partial(_keep_statistics, momentum=module.momentum)
                 stack.callback(module.register_forward_pre_hook(keep).remove)
                 if module.momentum is None:  # which makes torch ask for the count of batches
                     stack.callback(setattr, module, "momentum", None)
                     module.momentum = 0.0
-            stack.enter_context(_entered())
+            stack.enter_context(functions.entered())
             stack.enter_context(environment.override_property(prng=random))
             stack.enter_context(torch.enable_grad())
-            stack.enter_context(_NoGradStops())
+            stack.enter_context(functions.NoGradStops())
             result = self.function(*args, **kwargs)
             written = []
             for (module, name), buffer in named.items():
@@ -188,7 +180,9 @@ class _Version:
                 module._buffers[name] = buffer
             random = environment.prng_key
         self.outputs, self.shape = pytree.tree_flatten(result)
-        tensors = [_on_torchax(leaf).jax() for leaf in self.outputs if isinstance(leaf, torch.Tensor)]
+        tensors = [
+            functions.on_torchax(leaf).jax() for leaf in self.outputs if isinstance(leaf, torch.Tensor)
+        ]
         self.is_float = [jax.numpy.issubdtype(value.dtype, jax.numpy.inexact) for value in tensors]
         self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.outputs]
         self.outputs = [None if is_tensor else leaf for leaf, is_tensor in zip(self.outputs, self.is_tensor)]
@@ -218,7 +212,7 @@ class _Node(torch.autograd.Function):
         forward, ctx.backward_function = run
         floats, rest, ctx.pullback = version.compute(forward, given)
         ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
-        floats, rest = iter([_tensor(value) for value in floats]), [_tensor(value) for value in rest]
+        floats, rest = iter(map(functions.tensor, floats)), list(map(functions.tensor, rest))
         ctx.mark_non_differentiable(*rest)
         ctx.set_materialize_grads(False)
         others = iter(rest)
@@ -227,29 +221,25 @@ class _Node(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *gradients):
         floats = [g for g, is_float in zip(gradients, ctx.version.is_float) if is_float]
-        values = [None if g is None else _on_torchax(g).jax() for g in floats]
-        (found,) = ctx.backward_function(ctx.pullback, values, ctx.kinds)
-        found = iter([_tensor(value) for value in found])
+        values = [None if g is None else functions.on_torchax(g).jax() for g in floats]
+        try:
+            (found,) = ctx.backward_function(ctx.pullback, values, ctx.kinds)
+        except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
+            warnings.warn(f"gradients are taken without being compiled: {_first_line(error)}", stacklevel=1)
+            ctx.version.backward = _pulled
+            (found,) = _pulled(ctx.pullback, values, ctx.kinds)
+        found = map(functions.tensor, found)
         return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
+
+
+def _first_line(error):
+    return str(error).splitlines()[0]
 
 
 def _pulled(pullback, gradients, kinds):
     """The gradients of what was given from those of the outputs, of which None means zero."""
     gradients = [jax.numpy.zeros(k.shape, k.dtype) if g is None else g for g, k in zip(gradients, kinds)]
     return pullback(gradients)
-
-
-class _NoGradStops(TorchFunctionMode):
-    """Lets `torch.no_grad()` mean to JAX what it means to torch."""
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        if not torch.is_grad_enabled():
-            given = {id(leaf) for leaf in pytree.tree_leaves((args, kwargs))}
-            for leaf in pytree.tree_leaves(result):
-                if isinstance(leaf, Tensor) and id(leaf) not in given:
-                    leaf.apply_jax_(jax.lax.stop_gradient)
-        return result
 
 
 _optimizers = weakref.WeakSet()
@@ -299,7 +289,7 @@ def compiled(optimizer):
                     raise
                 ways.pop(0)
                 if not ways:
-                    name, why = type(self).__name__, str(error).splitlines()[0]
+                    name, why = type(self).__name__, _first_line(error)
                     warnings.warn(f"`{name}.step` runs without being compiled: {why}", stacklevel=2)
         return plain()
 
@@ -325,101 +315,43 @@ def _compiled_step(optimizer, plain, parameters, versions, *, rates_are_plain):
         [numpy.float32(rate or NEARLY_NOTHING) for rate in rates],
     )
     for p, value, entry in zip(parameters, values, state):
-        _put(p, value)
+        functions.put(p, value)
         kept = optimizer.state[p]
         for name, new in entry.items():
             if isinstance(kept.get(name), Tensor):
-                _put(kept[name], new)
+                functions.put(kept[name], new)
             else:
-                kept[name] = _tensor(new)
+                kept[name] = functions.tensor(new)
 
 
 def _traced_step(optimizer, plain, parameters, rates_are_plain, values, gradients, state, rates):
     with contextlib.ExitStack() as stack:
         tensors = [*parameters, *[p.grad for p in parameters]]
         for tensor, value in zip(tensors, [*values, *gradients]):
-            stack.callback(_put, tensor, tensor.jax())
-            _put(tensor, value)
+            stack.callback(functions.put, tensor, tensor.jax())
+            functions.put(tensor, value)
         for p, entry in zip(parameters, state):
             if p in optimizer.state:
                 stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
-                optimizer.state[p] = {**optimizer.state[p], **{n: _tensor(v) for n, v in entry.items()}}
+                traced = {name: functions.tensor(value) for name, value in entry.items()}
+                optimizer.state[p] = {**optimizer.state[p], **traced}
             else:  # the first step makes the state
                 stack.callback(optimizer.state.pop, p, None)
         for group, rate in zip(optimizer.param_groups, rates):
             # Torch reads no number from the rate and the count of steps if they are capturable tensors.
             traced = {"capturable": True, "foreach": False, "fused": False}
             if not rates_are_plain:
-                traced["lr"] = _tensor(rate).requires_grad_()
+                traced["lr"] = functions.tensor(rate).requires_grad_()
             traced = {name: value for name, value in traced.items() if name in group}
             stack.callback(group.update, {name: group[name] for name in traced})
             group.update(traced)
-        stack.enter_context(_entered())
+        stack.enter_context(functions.entered())
         plain()
         return [p.jax() for p in parameters], [_tensors_of(optimizer.state.get(p, {})) for p in parameters]
 
 
 def _tensors_of(entry):
-    return {name: _on_torchax(v).jax() for name, v in entry.items() if isinstance(v, torch.Tensor)}
-
-
-def _modules_of(function, leaves):
-    """The modules that a function can reach by its arguments, globals and closure, with those within them."""
-    found, seen = {}, set()
-
-    def visit(value, depth):
-        if type(value) in _WITHOUT_MODULES or id(value) in seen:
-            return
-        seen.add(id(value))
-        if isinstance(value, torch.nn.Module):
-            found[id(value)] = value
-            for module in value._modules.values():
-                visit(module, depth)
-        elif isinstance(value, differentiable):
-            visit(value.function, depth)
-        elif isinstance(value, types.MethodType):
-            visit(value.__func__, depth)
-            visit(value.__self__, depth)
-        elif isinstance(value, types.FunctionType):
-            if value.__globals__.get("__name__", "").partition(".")[0] not in _LIBRARIES:
-                for name in _names(value.__code__):
-                    if name in value.__globals__:
-                        visit(value.__globals__[name], depth)
-            for cell in value.__closure__ or ():
-                with contextlib.suppress(ValueError):
-                    visit(cell.cell_contents, depth)
-        elif isinstance(value, (torch.utils.data.Dataset, torch.utils.data.DataLoader)):
-            return
-        elif isinstance(value, (list, tuple, set)):
-            for item in itertools.islice(value, MOST_ITEMS):
-                visit(item, depth)
-        elif isinstance(value, dict):
-            for item in itertools.islice(value.values(), MOST_ITEMS):
-                visit(item, depth)
-        elif (
-            depth
-            and hasattr(value, "__dict__")
-            and not isinstance(value, (type, types.ModuleType, torch.Tensor))
-        ):
-            for item in list(vars(value).values()):
-                visit(item, depth - 1)
-            # methods
-            for base in type(value).__mro__[:-1]:
-                if not base.__module__.startswith(("torch", "builtins")):
-                    for item in vars(base).values():
-                        if isinstance(item, (types.FunctionType, differentiable)):
-                            visit(item, depth - 1)
-
-    visit(function, 2)
-    for leaf in leaves:
-        visit(leaf, 2)
-    return list(found.values())
-
-
-@functools.lru_cache
-def _names(code):
-    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return tuple(dict.fromkeys(itertools.chain(code.co_names, *inner)))
+    return {name: functions.on_torchax(v).jax() for name, v in entry.items() if isinstance(v, torch.Tensor)}
 
 
 def _identity(leaf):
@@ -444,31 +376,6 @@ def _buffers(modules):
 def _computes_on_torchax(tensors):
     on = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
     return bool(on) and not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in on)
-
-
-@contextlib.contextmanager
-def _entered():
-    environment = torchax.default_env()
-    before = environment.enabled
-    try:
-        with environment:
-            yield
-    finally:
-        environment.enabled = before  # which leaving it forgets
-
-
-def _on_torchax(tensor):
-    if isinstance(tensor, torchax.view.View):
-        return tensor.torch()
-    return tensor if isinstance(tensor, Tensor) else tensor.to("jax")
-
-
-def _tensor(value):
-    return Tensor(value, torchax.default_env())
-
-
-def _put(tensor, value):
-    tensor.apply_jax_(lambda _: value)
 
 
 def _norms(modules):

@@ -29,13 +29,17 @@ function, takes its gradients, and hands them to torch's `backward()` as one nod
 Running statistics of batch normalisation are updated, buffers written back, `torch.no_grad()` inside of it
 stops gradients, and modules in training and in evaluation are compiled apart.
 
-`torchax_dispatch.py` lies beside it: it shortens what torchax does in Python for each call of torch's API,
-and compiles `clip_grad_norm_`.
+Two more files lie beside it.
+`torchax_dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
+`clip_grad_norm_`.
+`torchax_functions.py` lets JAX call the `backward` of custom `torch.autograd.Function`s, whose gradients
+would be zero; one that computes the forward pass anew, as that of `torch.utils.checkpoint` does, is not
+called: what it recomputes is differentiated, and kept in memory.
+A `backward` that needs the value of a tensor runs without being compiled.
 
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.
 So it does from the moment on that it needs the value of a tensor.
-Custom `torch.autograd.Function`s are differentiated through their `forward`.
 
 Where the loss is made of what another function collects in a list, such as the `log_prob` of actions, that
 function's computation is moved, and torch's autograd leads from the loss to the collected values: it does so

@@ -62,7 +62,10 @@ RECORDED = "torchax_gradients.recorded"
 #: The companion files themselves, with those that the first imports.
 _DISPATCH = Companion("torchax_dispatch.py", "tpulint_rules:companions/torchax_dispatch.py")
 _FUNCTIONS = Companion("torchax_functions.py", "tpulint_rules:companions/torchax_functions.py")
+_DERIVATIVES = Companion("torchax_derivatives.py", "tpulint_rules:companions/torchax_derivatives.py")
 TRAINING = Companion(
-    "torchax_training.py", "tpulint_rules:companions/torchax_training.py", (_DISPATCH, _FUNCTIONS)
+    "torchax_training.py",
+    "tpulint_rules:companions/torchax_training.py",
+    (_DISPATCH, _FUNCTIONS, _DERIVATIVES),
 )
 GRADIENTS = Companion("torchax_gradients.py", "tpulint_rules:companions/torchax_gradients.py")

@@ -7,6 +7,7 @@ The shorter way comes to the same results in 1, 12 and 20 us: what torchax does 
 torch, and what it does with plain arguments straight to its own implementation.
 All else, and everything while torchax is set to debug, goes torchax's own way.
 `torch.nn.utils.clip_grad_norm_`, which is three operations for each parameter, is compiled.
+A tensor of one number takes a format, as in `f"{loss:.4f}"`, and a part of a tensor gives its numbers.
 """
 
 from __future__ import annotations
@@ -113,6 +114,16 @@ def _is_debugged(environment):
 
 
 XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__ = _called, _computed
+
+
+def _formatted(tensor, form):
+    is_number = tensor.ndim == 0 and not isinstance(tensor.jax(), jax.core.Tracer)
+    return format(tensor.item() if is_number else str(tensor), form)
+
+
+Tensor.__format__ = View.__format__ = _formatted
+View.numpy = lambda view: view.torch().numpy()
+View.tolist = lambda view: view.torch().tolist()
 
 
 _total_norm, _clip_with_norm = clip_grad._get_total_norm, clip_grad._clip_grads_with_norm_

@@ -27,8 +27,9 @@ from torchax.tensor import Tensor
 
 _FOLDER = "." if __package__ else ""
 functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
-with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
-    importlib.import_module(f"{_FOLDER}torchax_dispatch", __package__)
+for _name in ("torchax_dispatch", "torchax_derivatives"):
+    with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
+        importlib.import_module(f"{_FOLDER}{_name}", __package__)
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
@@ -36,8 +37,11 @@ MOST_VERSIONS = 16
 MOST_RATES = 4
 #: Taken for a rate of zero, as warm-ups begin with: torch divides by the rate if that is a tensor.
 NEARLY_NOTHING = 1e-30
-#: What tells that a step needs the value of a tensor.
-_NOT_TRACEABLE = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, TypeError)
+#: What tells that a computation needs the value of a tensor, and that an optimizer does.
+_NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError)
+_NOT_TRACEABLE = (*_NEEDS_VALUE, TypeError)
+
+
 _randperm = torch.randperm
 
 
@@ -93,7 +97,7 @@ class differentiable:
                 self._stop_compiling(f"it was called with {MOST_VERSIONS} combinations of plain values")
         try:
             return self.versions[key](given, self.is_compiled)
-        except jax.errors.ConcretizationTypeError as error:
+        except _NEEDS_VALUE as error:
             if not self.is_compiled:
                 raise
             self._stop_compiling(_first_line(error))

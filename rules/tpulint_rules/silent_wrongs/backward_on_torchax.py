@@ -29,13 +29,16 @@ function, takes its gradients, and hands them to torch's `backward()` as one nod
 Running statistics of batch normalisation are updated, buffers written back, `torch.no_grad()` inside of it
 stops gradients, and modules in training and in evaluation are compiled apart.
 
-Two more files lie beside it.
+Three more files lie beside it.
 `torchax_dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
 `clip_grad_norm_`.
 `torchax_functions.py` lets JAX call the `backward` of custom `torch.autograd.Function`s, whose gradients
 would be zero; one that computes the forward pass anew, as that of `torch.utils.checkpoint` does, is not
 called: what it recomputes is differentiated, and kept in memory.
 A `backward` that needs the value of a tensor runs without being compiled.
+`torchax_derivatives.py` brings the gradients that torch defines where JAX's are NaN, such as those of `norm`
+and `std` at zero, of `elu` and `softplus` from 89 on, and of `binary_cross_entropy` at exactly 0 or 1; or
+others, such as that of `abs` at 0.
 
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.

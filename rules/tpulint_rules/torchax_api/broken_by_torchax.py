@@ -4,6 +4,7 @@
 
 Flags `torch.func.jacrev`, `jacfwd` and `hessian`, `torch.autograd.functional.jacobian` and `hessian`,
 `torch.cond`, `torch.random.fork_rng()` without devices, and `torchax.amp.autocast`.
+In code that tracing reaches and in programs that use a device, also `x.new_tensor(...)`.
 
 ## Why it matters on TPU
 
@@ -23,6 +24,10 @@ with torch 2.13, from `import torchax` on.
 `torchax.amp.autocast` casts `mm` and `matmul`, but leaves `nn.Linear`, `F.linear` and convolutions in
 float32, silently.
 
+`x.new_tensor([1.0, 2.0])` of a tensor on the device makes a tensor without data, and what computes with it
+raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>` or `NotImplementedError:
+Cannot copy out of meta tensor; no data!`; `new_zeros`, `new_ones` and `new_full` are right.
+
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; `torch.func.grad`, `vjp` and
 `functional_call` give what they should.
 
@@ -34,6 +39,10 @@ JAX traces the functions: what branches on a value, or makes tensors on the host
 tensors must be torchax's.
 `fork_rng(devices=[])` puts back the random state of the host alone.
 For the device's, keep `key = torchax.default_env().prng_key` and set it again.
+
+
+Safe: `x.new_tensor(data)` becomes `torch.tensor(data, dtype=x.dtype, device=x.device)`, where the data is
+written out.
 
 ## Without a fix
 
@@ -50,6 +59,8 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS, ZERO
+from tpulint.model.kinds import Tensor, Unknown
+from tpulint.model.names import dotted
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -114,6 +125,42 @@ def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) == "torchax.amp.autocast":
         message = "`torchax.amp.autocast` leaves `nn.Linear` and convolutions in float32, silently"
         yield ctx.finding(call, message)
+
+
+@rule.on(ast.Call, named={"new_tensor"})
+def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
+        return
+    tensor = call.func.value
+    if _is_other(tensor, ctx) or ctx.only_with_cuda(call):
+        return
+    if ctx.trace_path is None and not ctx.serves_device:
+        return
+    message = "`new_tensor` makes a tensor without data under torchax"
+    yield ctx.finding(call, message, _made_alike(call, tensor, ctx))
+
+
+def _is_other(tensor: ast.expr, ctx: Context) -> bool:
+    """Whether something is known to be on the host, or no tensor."""
+    kind = ctx.kind(tensor)
+    return kind.is_host if isinstance(kind, Tensor) else not isinstance(kind, Unknown)
+
+
+def _made_alike(call: ast.Call, tensor: ast.expr, ctx: Context) -> Fix | None:
+    """`torch.tensor` with the dtype and the device of a tensor, unless the call names its own."""
+    imports = ctx.imports("import torch")
+    if imports is None or dotted(tensor) is None or len(call.args) != 1:
+        return None
+    named = {word.arg for word in call.keywords}
+    if None in named:
+        return None
+    given = [ctx.text(call.args[0]), *(f"{word.arg}={ctx.text(word.value)}" for word in call.keywords)]
+    given += [f"{name}={ctx.text(tensor)}.{name}" for name in ("dtype", "device") if name not in named]
+    is_written = isinstance(call.args[0], ast.List | ast.Tuple | ast.Constant)
+    applicability = Applicability.SAFE if is_written else Applicability.UNSAFE
+    edit = ctx.replace(call, f"torch.tensor({', '.join(given)})")
+    title = "make it with `torch.tensor`, of the same dtype and on the same device"
+    return ctx.fix(title, edit, *imports, applicability=applicability)
 
 
 def _replaced(call: ast.Call, text: str, new: str, ctx: Context) -> Fix | None:

@@ -180,6 +180,8 @@ class Module:
         if all(binding.target is not None or binding.node is not None for binding in bindings):
             return UNKNOWN
         flow = self.flow(owner)
+        if flow is None and id(owner) in self._running:  # its own statement calls the function that asks
+            self._early.add(id(scope.function or scope))
         return flow.final.get(name, UNKNOWN) if flow is not None else UNKNOWN
 
     def global_kind(self, qualified: str) -> Kind:

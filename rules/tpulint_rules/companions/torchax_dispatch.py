@@ -7,7 +7,9 @@ The shorter way comes to the same results in 1, 12 and 20 us: what torchax does 
 torch, and what it does with plain arguments straight to its own implementation.
 All else, and everything while torchax is set to debug, goes torchax's own way.
 `torch.nn.utils.clip_grad_norm_`, which is three operations for each parameter, is compiled.
-A tensor of one number takes a format, as in `f"{loss:.4f}"`, and a part of a tensor gives its numbers.
+What is given `out`, which torchax does not know, writes it, and so does what torchax has not in place.
+A tensor of one number takes a format, as in `f"{loss:.4f}"`, a part of a tensor gives its numbers, and `data`
+hands on no gradient.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import jax
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.nn.utils import clip_grad
-from torchax.tensor import TENSOR_CONSTRUCTORS, Tensor, XLADispatchMode, XLAFunctionMode
+from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
 from torchax.view import View
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
@@ -60,13 +62,18 @@ def _called(mode, func, types, args=(), kwargs=None):
 def _computed(mode, func, types, args=(), kwargs=None):
     """The operations that those consist of."""
     environment, kwargs = mode.env, kwargs or {}
+    if type(kwargs.get("out")) is Tensor:  # which torchax's implementations do not know
+        return _written(mode, func, types, args, **kwargs)
     if func in _SPECIAL or _is_debugged(environment):
         return _dispatch(mode, func, types, args, kwargs)
     if func.namespace not in _NAMESPACES or _is_on_host(args):
         return func(*args, **kwargs)
     if func.namespace != "aten" or environment.param.autocast_dtype is not None:
         return _dispatch(mode, func, types, args, kwargs)
-    operation = environment._get_op_or_decomp(func)
+    try:
+        operation = environment._get_op_or_decomp(func)
+    except OperatorNotFound:
+        return _in_place(mode, func, types, args, kwargs)
     unwrap = operation.is_jax_function
     try:
         args = [_given(value, unwrap) for value in args]
@@ -81,6 +88,21 @@ def _computed(mode, func, types, args=(), kwargs=None):
     if not unwrap:
         return result
     return Tensor(result, environment) if isinstance(result, jax.Array) else environment.j2t_iso(result)
+
+
+def _in_place(mode, func, types, args, kwargs):
+    """An operation that torchax has not in place, such as `abs_`, if it has it otherwise."""
+    name = func.overloadpacket.__name__
+    otherwise = getattr(getattr(_aten, name.removesuffix("_"), None), func._overloadname, None)
+    if otherwise is None or not name.endswith("_") or not args or type(args[0]) is not Tensor:
+        return _dispatch(mode, func, types, args, kwargs)
+    return _written(mode, otherwise, types, args, out=args[0], **kwargs)
+
+
+def _written(mode, func, types, args, *, out, **kwargs):
+    result = _computed(mode, func, types, args, kwargs)
+    out.apply_jax_(lambda _: result.jax().astype(out.jax().dtype))
+    return out
 
 
 def _given(value, unwrap):
@@ -121,6 +143,26 @@ def _formatted(tensor, form):
     return format(tensor.item() if is_number else str(tensor), form)
 
 
+class _Data(Tensor):
+    """`tensor.data`: the tensor itself to write to, apart from the graph to compute with."""
+
+    @staticmethod
+    def __new__(cls, tensor):
+        return Tensor.__new__(cls, tensor.jax(), tensor._env)
+
+    def __init__(self, tensor):
+        self._of, self._env = tensor, tensor._env
+
+    @property
+    def _elem(self):
+        return jax.lax.stop_gradient(self._of._elem)
+
+    @_elem.setter
+    def _elem(self, value):
+        self._of._elem = value
+
+
+Tensor.data = property(_Data, Tensor.data.fset)
 Tensor.__format__ = View.__format__ = _formatted
 View.numpy = lambda view: view.torch().numpy()
 View.tolist = lambda view: view.torch().tolist()

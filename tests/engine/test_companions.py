@@ -42,10 +42,12 @@ def test_a_package_has_one_in_its_topmost_folder_and_a_script_one_beside_it(tmp_
         "pkg/torchax_dispatch.py",
         "pkg/torchax_functions.py",
         "pkg/torchax_derivatives.py",
+        "pkg/torchax_items.py",
         "pkg/torchax_training.py",
         "torchax_dispatch.py",
         "torchax_functions.py",
         "torchax_derivatives.py",
+        "torchax_items.py",
         "torchax_training.py",
     ]
     assert "from pkg.torchax_training import" in after["pkg/inner/step.py"]
@@ -60,6 +62,7 @@ def test_those_that_keep_cuda_lie_in_the_same_place(tmp_path: Path) -> None:
         "pkg/torchax_dispatch.py",
         "pkg/torchax_functions.py",
         "pkg/torchax_derivatives.py",
+        "pkg/torchax_items.py",
         "pkg/torchax_training_by_jax.py",
         "pkg/torchax_training.py",
     ]
@@ -76,5 +79,6 @@ def test_what_is_there_already_stays(tmp_path: Path) -> None:
         "torchax_dispatch.py",
         "torchax_functions.py",
         "torchax_derivatives.py",
+        "torchax_items.py",
         "train.py",
     ]

@@ -160,11 +160,27 @@ def _std(x, dim=None, *, correction=1, keepdim=False):
     return jnp.where(variance == 0, 0, jnp.sqrt(jnp.where(variance == 0, 1, variance)))
 
 
+@_replaces(_aten.std_mean.correction)
+def _std_mean(x, dim=None, *, correction=1, keepdim=False):
+    return _std(x, dim, correction=correction, keepdim=keepdim), jaten._aten_mean(x, dim, keepdim)
+
+
 @_replaces(torch.cdist, _aten.cdist, _aten._cdist_forward)
 def _cdist(x1, x2, p=2.0, compute_mode=None):
     if p == 2.0:
         return _euclidean(x1, x2)
-    return _PLAIN[_aten.cdist].func(x1, x2, p)
+    return _vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
+
+
+@_replaces(_aten._pdist_forward)
+def _pdist(x, p=2.0):
+    first, second = jnp.triu_indices(x.shape[0], k=1)
+    return _vector_norm(x[first] - x[second], p, -1)
+
+
+@_replaces(_aten.dist)
+def _dist(x1, x2, p=2.0):
+    return _vector_norm(x1 - x2, p)
 
 
 @jax.custom_jvp

@@ -27,7 +27,7 @@ from torchax.tensor import Tensor
 
 _FOLDER = "." if __package__ else ""
 functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
-for _name in ("torchax_dispatch", "torchax_derivatives"):
+for _name in ("torchax_dispatch", "torchax_derivatives", "torchax_items"):
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
         importlib.import_module(f"{_FOLDER}{_name}", __package__)
 
@@ -131,7 +131,7 @@ class _Version:
         return [tensor.detach() if lost else tensor for tensor, lost in zip(given, cut)]
 
     def compute(self, forward, given):
-        """Outputs and pullback; buffers and the random state are written back."""
+        """Outputs and pullback; buffers, parameters that it changes, and the random state are written back."""
         environment = torchax.default_env()
         buffers = _buffers(self.modules)
         values = [tensor.jax() for tensor in given]
@@ -141,8 +141,9 @@ class _Version:
             [buffer.jax() for buffer in buffers.values()],
             environment.prng_key,
         )
-        for buffer, value in zip(buffers.values(), written):
-            functions.put(buffer, value)
+        changed = [self.parameters[i] for i in self.changed]
+        for tensor, value in zip([*buffers.values(), *changed], written):
+            functions.put(tensor, value)
         environment.prng_key = random
         if self.reached is None and any(self.with_gradient[len(self.parameters) :]):
             self.reached = _reached(pullback, outputs)
@@ -182,6 +183,9 @@ class _Version:
             for (module, name), buffer in named.items():
                 written.append(module._buffers[name].jax())
                 module._buffers[name] = buffer
+            now = [parameter.jax() for parameter in self.parameters]
+            self.changed = [i for i, value in enumerate(values[:count]) if now[i] is not value]
+            written += [now[i] for i in self.changed]
             random = environment.prng_key
         self.outputs, self.shape = pytree.tree_flatten(result)
         tensors = [

@@ -26,10 +26,10 @@ Unsafe: what leads from the modules to the loss moves into a function of its own
 `torchax_training.py`, a file that is written beside the fixed one, defines the mark: JAX compiles the
 function, takes its gradients, and hands them to torch's `backward()` as one node of its graph.
 `loss.backward()`, the optimizer, clipping, accumulation and schedulers stay as they are.
-Running statistics of batch normalisation are updated, buffers written back, `torch.no_grad()` inside of it
-stops gradients, and modules in training and in evaluation are compiled apart.
+Running statistics of batch normalisation are updated, buffers and parameters that it changes written back,
+`torch.no_grad()` inside of it stops gradients, and modules in training and in evaluation are compiled apart.
 
-Three more files lie beside it.
+Four more files lie beside it.
 `torchax_dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
 `clip_grad_norm_`.
 `torchax_functions.py` lets JAX call the `backward` of custom `torch.autograd.Function`s, whose gradients
@@ -39,6 +39,8 @@ A `backward` that needs the value of a tensor runs without being compiled.
 `torchax_derivatives.py` brings the gradients that torch defines where JAX's are NaN, such as those of `norm`
 and `std` at zero, of `elu` and `softplus` from 89 on, and of `binary_cross_entropy` at exactly 0 or 1; or
 others, such as that of `abs` at 0.
+`torchax_items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size
+1 in front.
 
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.

@@ -4,7 +4,8 @@
 
 Flags `torch.func.jacrev`, `jacfwd` and `hessian`, `torch.autograd.functional.jacobian` and `hessian`,
 `torch.cond`, `torch.random.fork_rng()` without devices, and `torchax.amp.autocast`.
-In code that tracing reaches and in programs that use a device, also `x.new_tensor(...)`.
+In programs that use a device, also `torch.inference_mode`, and there and in code that tracing reaches
+`x.new_tensor(...)`.
 
 ## Why it matters on TPU
 
@@ -21,6 +22,12 @@ RuntimeError: PyTorch is not linked with support for jax devices`.
 `torch.random.fork_rng()` raises `TypeError: get_rng_state() takes 0 positional arguments but 1 was given`
 with torch 2.13, from `import torchax` on.
 
+Under `torch.inference_mode()` torch hands operations on before it takes them apart, and torchax knows their
+parts alone: convolutions, normalisations, recurrent layers, `cross_entropy`, `F.normalize`, `chunk`, `square`
+and many more raise `OperatorNotFound: Operator with name aten::batch_norm has no lowering`, `TypeError:
+_aten_conv2d() missing 4 required positional arguments` or `RuntimeError: Cannot set version_counter for
+inference tensor`; 43 of 108 layers and functions that we tried did, and one of them under `torch.no_grad()`.
+
 `torchax.amp.autocast` casts `mm` and `matmul`, but leaves `nn.Linear`, `F.linear` and convolutions in
 float32, silently.
 
@@ -33,8 +40,11 @@ Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; `torch.func.gr
 
 ## Fix safety
 
-Unsafe: `torch.func.jacrev(f)` becomes `jax.jacrev` of `f` as a function of JAX, and `torch.cond` becomes
-`jax.lax.cond`.
+Safe for `torch.inference_mode`: it becomes `torch.no_grad`, which computes the same, and whose tensors may be
+used for more.
+
+Unsafe otherwise: `torch.func.jacrev(f)` becomes `jax.jacrev` of `f` as a function of JAX, and `torch.cond`
+becomes `jax.lax.cond`.
 JAX traces the functions: what branches on a value, or makes tensors on the host, raises there; and their
 tensors must be torchax's.
 `fork_rng(devices=[])` puts back the random state of the host alone.
@@ -64,7 +74,7 @@ from tpulint.model.names import dotted
 from tpulint.rule import Context, Rule
 
 rule = Rule(
-    "TPU902", "function that does not do its work under torchax", module=__name__, fix=Applicability.UNSAFE
+    "TPU902", "function that does not do its work under torchax", module=__name__, fix=Applicability.SAFE
 )
 
 
@@ -118,6 +128,32 @@ def fork(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         edit = ctx.insert(span.end - 1, "devices=[]")
         fix = ctx.fix("add `devices=[]`", edit, applicability=Applicability.UNSAFE)
         yield ctx.finding(call, "`fork_rng()` raises after `import torchax`", fix)
+
+
+@rule.on(ast.Call, named={"inference_mode"})
+def inference(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    values = (*call.args, *(word.value for word in call.keywords))
+    is_on = all(isinstance(value, ast.Constant) and value.value is True for value in values)
+    yield from _inference(call, call.func, "torch.no_grad()" if is_on else None, ctx)
+
+
+@rule.on(ast.Attribute, named={"inference_mode"})
+def inference_itself(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    outer = ctx.parent(node)
+    if not (isinstance(outer, ast.Call) and outer.func is node):
+        yield from _inference(node, node, "torch.no_grad", ctx)
+
+
+def _inference(node: ast.expr, function: ast.expr, new: str | None, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(function) != "torch.inference_mode" or not ctx.serves_device:
+        return
+    imports = ctx.imports("import torch")
+    fix = None
+    if new is not None and imports is not None:
+        edit = ctx.replace(node, new)
+        fix = ctx.fix("use `torch.no_grad`", edit, *imports, applicability=Applicability.SAFE)
+    message = "under `torch.inference_mode` convolutions, normalisations and many more raise on torchax"
+    yield ctx.finding(node, message, fix)
 
 
 @rule.on(ast.Call, named={"autocast"})

@@ -1,0 +1,76 @@
+"""Items of tensors, set and read as torch lets them be; importing this file brings that in.
+
+A tensor of the host may be copied into one of the device and the other way round, as on a GPU: `a[i] = b`,
+`a.copy_(b)`; `copy_` broadcasts; and `b` may have dimensions of size 1 in front that `a[i]` has not.
+"""
+
+from __future__ import annotations
+
+import jax
+import torch
+import torchax
+from torch.utils import _pytree as pytree
+from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which registers functions
+from torchax.tensor import Tensor
+from torchax.view import View
+
+_COPY = torch.ops.aten.copy_
+
+
+def _as_list(tensor):
+    """`Tensor.tolist`, of what JAX differentiates, too."""
+    return jax.lax.stop_gradient(tensor.jax()).tolist()
+
+
+Tensor.tolist = View.tolist = _as_list
+
+
+_copy = ops_registry.all_aten_ops[_COPY].func
+
+
+def _copied(x, y, *args, **kwargs):
+    """`x.copy_(y)`, between devices and between shapes."""
+    if not isinstance(x, (Tensor, View)):
+        return x.copy_(_on_host(y))
+    if y.shape != x.shape:
+        y = torch.broadcast_to(y.to("jax"), x.shape)
+    return _copy(x, y, *args, **kwargs, env=torchax.default_env())
+
+
+def _on_host(value):
+    return torchax.default_env().j2t_copy(value.jax()) if isinstance(value, (Tensor, View)) else value
+
+
+def _set_on_host(tensor, index, value):
+    tensor[pytree.tree_map(_on_host, index)] = _on_host(value)
+
+
+def _register(registry, operator, function):
+    made = ops_registry.Operator(operator, function, False, True, False, operator is _COPY)
+    registry[operator] = made
+    if torchax._env is not None:
+        torchax._env._ops[operator] = made
+
+
+_register(ops_registry.all_aten_ops, _COPY, _copied)
+_register(ops_registry.all_torch_functions, torch.Tensor.__setitem__, _set_on_host)
+
+
+def _setting(known):
+    """An item assignment of torchax, with what torch allows for the value."""
+
+    def set_items(self, index, value):
+        if isinstance(value, torch.Tensor) and not isinstance(value, (Tensor, View)):
+            value = value.to("jax")
+        try:
+            known(self, index, value)
+        except ValueError:
+            shape = list(getattr(value, "shape", ()))
+            if shape[:1] != [1]:
+                raise
+            set_items(self, index, value.reshape(shape[1:]))
+
+    return set_items
+
+
+Tensor.__setitem__, View.__setitem__ = _setting(Tensor.__setitem__), _setting(View.__setitem__)

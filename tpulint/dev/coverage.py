@@ -27,15 +27,22 @@ import math
 import os
 import types
 
+import jax
 import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import torchax
 import torchvision
+from torchax import interop
 
 torchax.enable_globally()
+dev = "jax"
+jit = interop.jax_jit
 """
+#: What the runs were given, and where they took their tensors from.
+_RUN = "def run(dev, jit):"
+_POOL = re.compile(r"pools\[\d\]\['(\w+)'\]")
 _FUNCTION = re.compile(r"^def f\(([^)]*)\):", re.MULTILINE)
 #: The snippets' names for masks and for integers.
 _TYPES = {
@@ -97,9 +104,14 @@ def _program(snippet: str) -> str:
     """A snippet with the imports that it counts on, its tensors declared and its function jitted."""
     if "class " in snippet:  # whose methods call their instance `s`
         snippet = re.sub(r"\bs\.", "self.", re.sub(r"\(s([,)])", r"(self\1", snippet))
+    snippet = _POOL.sub(_made, snippet.replace(_RUN, "def run():"))
     declared = _FUNCTION.sub(lambda match: f"def f({_declared(match[1])}):", snippet)
     jitted = "\n\nfast = torchax.interop.jax_jit(f)\n" if declared != snippet else "\n"
     return f"{_HEAD}\n\n{declared}{jitted}"
+
+
+def _made(name: re.Match[str]) -> str:
+    return "torch.arange(4)" if name[1] in _TYPES else "torch.ones(4, 6)"
 
 
 def _declared(parameters: str) -> str:

@@ -92,6 +92,13 @@ CALLS = {
     "temperature": _RAISES,
     "power_draw": _RAISES,
     "clock_rate": _RAISES,
+    # copies between GPUs
+    "comm.broadcast": _RAISES,
+    "comm.broadcast_coalesced": _RAISES,
+    "comm.gather": _RAISES,
+    "comm.reduce_add": _RAISES,
+    "comm.reduce_add_coalesced": _RAISES,
+    "comm.scatter": _RAISES,
     # random state
     "manual_seed": _SEED,
     "manual_seed_all": _SEED,
@@ -126,21 +133,25 @@ ACCELERATOR_CALLS = {
     "set_device_index": CudaCall(Effect.UNLINKED, removable=True),
 }
 
-#: Names that more than one module of `torch.cuda` gives.
-_SAME = ("torch.cuda.memory.", "torch.cuda.random.")
+#: Modules that give the same functions, by the one under whose name these stand here.
+_SAME = {
+    "torch.cuda.memory.": "torch.cuda.",
+    "torch.cuda.random.": "torch.cuda.",
+    "torch.nn.parallel.comm.": "torch.cuda.comm.",
+}
 _TABLES = {
     **{f"torch.cuda.{name}": call for name, call in CALLS.items()},
     **{f"torch.accelerator.{name}": call for name, call in ACCELERATOR_CALLS.items()},
 }
 #: The last parts of all of these names.
-CALLED = frozenset(CALLS.keys() | ACCELERATOR_CALLS.keys())
+CALLED = frozenset(name.rpartition(".")[2] for name in CALLS.keys() | ACCELERATOR_CALLS.keys())
 
 
 def cuda_call(qualified: str | None) -> tuple[str, CudaCall] | None:
     """The name under which a function of `torch.cuda` is known, and what is known of it."""
-    for prefix in _SAME:
+    for prefix, name in _SAME.items():
         if qualified is not None and qualified.startswith(prefix):
-            qualified = f"torch.cuda.{qualified.removeprefix(prefix)}"
+            qualified = f"{name}{qualified.removeprefix(prefix)}"
     return (qualified, _TABLES[qualified]) if qualified is not None and qualified in _TABLES else None
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.cuda_api import CUDA_OBJECTS
+from tpulint.knowledge.pictures import GIVE_ALIKE
 from tpulint.knowledge.tensors import (
     BOOLEAN,
     CONSTRUCTORS,
@@ -132,7 +133,7 @@ def _named_call(
         if any(isinstance(kind, Tensor | Data) for kind in arguments):
             return DATA
         return STATIC
-    if head == "einops":
+    if head == "einops" or name in GIVE_ALIKE:
         tensor = arguments[0] if arguments else UNKNOWN
         return (
             Tensor(tensor.dtype, origins=tensor.origins, certain=tensor.certain)

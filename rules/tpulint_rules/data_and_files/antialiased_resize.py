@@ -2,9 +2,9 @@
 
 ## What it does
 
-Flags `torchvision.transforms.functional.resize` (bilinear or bicubic, whose default is `antialias=True`) and
-`torch.nn.functional.interpolate(..., antialias=True)`, in traced code and in files that put tensors on a
-device; on host tensors both work.
+Flags `resize` of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional` (bilinear or
+bicubic, whose default is `antialias=True`) and `torch.nn.functional.interpolate(..., antialias=True)`, in
+traced code and in files that put tensors on a device; on host tensors they work.
 
 ## Why it matters on TPU
 
@@ -36,7 +36,9 @@ from tpulint.rule import Context, Rule
 
 rule = Rule("TPU702", "antialiased resize", module=__name__, fix=Applicability.SAFE)
 
-_TORCHVISION = "torchvision.transforms.functional.resize"
+_TORCHVISION = frozenset(
+    {"torchvision.transforms.functional.resize", "torchvision.transforms.v2.functional.resize"}
+)
 _TORCHVISION_PARAMETERS = ("img", "size", "interpolation", "max_size", "antialias")
 _INTERPOLATE = "torch.nn.functional.interpolate"
 _INTERPOLATE_PARAMETERS = (
@@ -48,7 +50,7 @@ _METHODS = {"bilinear": "linear", "BILINEAR": "linear", "bicubic": "cubic", "BIC
 @rule.on(ast.Call, named={"resize", "interpolate"})
 def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name == _TORCHVISION:
+    if name in _TORCHVISION:
         given = _arguments(call, _TORCHVISION_PARAMETERS)
         method = _method(given.get("interpolation"), "linear", ctx)
         antialiased = not _is_constant(given.get("antialias"), value=False)

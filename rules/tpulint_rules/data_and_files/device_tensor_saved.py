@@ -2,8 +2,9 @@
 
 ## What it does
 
-Flags `torch.save` of what holds `state_dict()` of a module or an optimizer, or a module or an optimizer as a
-whole: directly, in a dictionary or list, in a variable, or handed to the function that saves.
+Flags `torch.save`, `pickle.dump` and `pickle.dumps` of what holds `state_dict()` of a module or an optimizer,
+a module or an optimizer as a whole, or a tensor of the device: directly, in a dictionary or list, in a
+variable, or handed to the function that saves.
 In programs that use a device; what is copied to the host on the way is left alone.
 
 ## Why it matters on TPU
@@ -15,8 +16,8 @@ Tensors of the host are saved within the environment as ever, and plain torch re
 
 ## Fix safety
 
-Unsafe: of states, every tensor in what is saved is copied to the host, however deep in dictionaries, lists
-and tuples it is; objects of other classes stay as they are.
+Unsafe: of states and tensors, every tensor in what is saved is copied to the host, however deep in
+dictionaries, lists and tuples it is; objects of other classes stay as they are.
 The copies of a module's and an optimizer's state are equal, but for the attribute `_metadata` of the
 dictionary, which a few modules that changed their layout between releases look at when they are loaded.
 
@@ -39,6 +40,7 @@ rule = Rule(
     "TPU705", "tensors of the device that are saved as they are", module=__name__, fix=Applicability.UNSAFE
 )
 
+_SAVE = frozenset({"torch.save", "pickle.dump", "pickle.dumps"})
 #: What has a state of plain numbers is called so.
 _NUMBERS_ALONE = ("sched", "scaler", "sampler", "loader", "saver", "tracker", "logger", "args", "config")
 _COMPANION = Companion("torchax_pickle.py", "tpulint_rules:companions/torchax_pickle.py")
@@ -46,17 +48,19 @@ _COMPANION = Companion("torchax_pickle.py", "tpulint_rules:companions/torchax_pi
 _DEPTH = 3
 
 
-@rule.on(ast.Call, named={"save"})
+@rule.on(ast.Call, named={"save", "dump", "dumps"})
 def saved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.save" or not ctx.serves_device or ctx.only_with_cuda(call):
+    name = ctx.qualified_name(call.func)
+    if name not in _SAVE or not ctx.serves_device or ctx.only_with_cuda(call):
         return
     value = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "obj"), None)
     if value is None or any(keyword.arg == "pickle_module" for keyword in call.keywords):
         return
-    message = "`torch.save` cannot pickle tensors of torchax"
+    message = f"`{name}` cannot pickle tensors of torchax"
     if _holds(_is_whole, value, ctx, _DEPTH):
-        yield ctx.finding(value, message, _pickled(call, ctx) if len(call.args) < 3 else None)
-    elif _holds(_is_state, value, ctx, _DEPTH):
+        by_torch = name == "torch.save" and len(call.args) < 3
+        yield ctx.finding(value, message, _pickled(call, ctx) if by_torch else None)
+    elif _holds(_is_state, value, ctx, _DEPTH) or _holds(_is_tensor, value, ctx, _DEPTH):
         yield ctx.finding(value, message, _on_host(value, ctx))
 
 
@@ -85,6 +89,12 @@ def _is_state(value: ast.expr, ctx: Context) -> bool:
         case ast.Call(func=ast.Attribute(attr="state_dict", value=owner)):
             return _has_tensors(owner, ctx)
     return False
+
+
+def _is_tensor(value: ast.expr, ctx: Context) -> bool:
+    """Whether a value is a tensor, and what is moved to a device in this file, or made of that."""
+    kind = ctx.kind(value)
+    return ctx.places_tensors and kind.is_traced and not _goes_to_host(value, ctx)
 
 
 def _is_whole(value: ast.expr, ctx: Context) -> bool:
@@ -148,11 +158,15 @@ def _has_tensors(owner: ast.expr, ctx: Context) -> bool:
 
 
 def _on_host(value: ast.expr, ctx: Context) -> Fix | None:
+    title = "copy what is saved to the host"
+    if ctx.kind(value).is_tensor:
+        edit = ctx.replace(value, f"{ctx.operand(value)}.cpu()")
+        return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     imports = ctx.imports("import torch", "from torch.utils._pytree import tree_map_only")
     if imports is None:
         return None
     edit = ctx.replace(value, f"tree_map_only(torch.Tensor, torch.Tensor.cpu, {ctx.text(value)})")
-    return ctx.fix("copy what is saved to the host", edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _pickled(call: ast.Call, ctx: Context) -> Fix | None:

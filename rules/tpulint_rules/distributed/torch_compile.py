@@ -2,7 +2,8 @@
 
 ## What it does
 
-Flags `torch.compile(...)`, as a call or as a decorator, and `module.compile(...)` of a `torch.nn.Module`.
+Flags `torch.compile(...)`, as a call or as a decorator, and `module.compile(...)` of a `torch.nn.Module`,
+and `torch.jit.trace(...)` with a tensor on the device.
 What is compiled only where there is CUDA, or with `disable=True`, is left alone.
 
 ## Why it matters on TPU
@@ -14,12 +15,16 @@ Skipped frames: ... non-infra torch dispatch mode present, this is not supported
 Outside of the environment, but after `import torchax`, it raises `InternalTorchDynamoError: RuntimeError:
 PyTorch is not linked with support for jax devices`.
 
+`torch.jit.trace` of a torchax tensor records none of its operations: its check raises `TracingCheckError:
+Tracing failed sanity checks! ... Tensor-valued Constant nodes differed in value across invocations`.
+What is on the host it traces as ever, and what `torch.jit.script` makes runs on torchax, too.
+
 `torchax.compile` compiles a module or a function to one XLA program, again for each new shape.
 
 ## Fix safety
 
-Unsafe: `torch.compile(x, ...)` becomes `torchax.compile(x)`, without backend and mode, which mean nothing to
-XLA.
+Unsafe: `torch.compile(x, ...)`, or `torch.jit.trace(x, ...)` in a file that saves nothing, becomes
+`torchax.compile(x)`, without backend and mode, which mean nothing to XLA.
 
 - It traces: what branches on a tensor's value, or makes tensors on the host, raises where torch would have
   broken the graph.
@@ -34,6 +39,7 @@ XLA.
 
 A bound method closes over its module, whose weights would become constants of the program: compile the
 module, `torchax.compile(module, torchax.CompileOptions(methods_to_compile=["forward", "decode"]))`.
+To export a model with `torch.jit.trace`, do so on the host: `torch.jit.trace(model.cpu(), x.cpu())`.
 In the place of a compiled method, compile a function of the tensors that it needs.
 """
 
@@ -43,7 +49,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.kinds import Instance
+from tpulint.model.kinds import Instance, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU804", "compilation by torch itself", module=__name__, fix=Applicability.UNSAFE)
@@ -83,6 +89,18 @@ def call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             return
         if not ctx.defines_method(receiver, "compile"):
             yield ctx.finding(call, f"`compile` of a module {_NOTHING}", _in_place(call, call.func, ctx))
+
+
+@rule.on(ast.Call, named={"trace"})
+def traced(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.jit.trace" or len(call.args) < 2 or ctx.only_with_cuda(call):
+        return
+    model, given = call.args[:2]
+    examples = given.elts if isinstance(given, ast.Tuple) else [given]
+    kinds = [ctx.kind(example) for example in examples]
+    if ctx.serves_device and any(isinstance(kind, Tensor) and not kind.is_host for kind in kinds):
+        fix = None if any(ctx.calls("save")) else _compiled(call, model, ctx)
+        yield ctx.finding(call, "`torch.jit.trace` records nothing of torchax tensors, and raises", fix)
 
 
 def _is_true(node: ast.expr | None) -> bool:

@@ -237,8 +237,8 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
     kind = ctx.kind(call.func.value)
     if isinstance(kind, Tensor):
         return not kind.is_host
-    # A loss that a function at hand computes: what sets gradients to zero trains with torch.
-    trains = bool(ctx.module.index.calls.get("zero_grad"))
+    # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch.
+    trains = any(ctx.module.index.calls.get(name) for name in ("zero_grad", "requires_grad_"))
     return isinstance(kind, Unknown) and not call.args and trains and ctx.imports("import torch") == ()
 
 

@@ -3,7 +3,8 @@
 ## What it does
 
 Flags a tensor or a list as an index of a basic slice, as in `x[:, 0][index]`, and `type_as(slice)` and
-`copy_(slice)`, in code that tracing reaches, and `x[0].tolist()` elsewhere.
+`copy_(slice)`, in code that tracing reaches, and `x[0].tolist()` elsewhere; so, too, `x[0].numpy()` and
+`numpy.asarray(x[0])` where `x` is put on torchax's device right there: code for CUDA has them of the host.
 A slice is followed through names; what arithmetic or `clone()` makes of it is a tensor again.
 
 ## Why it matters on TPU
@@ -11,12 +12,14 @@ A slice is followed through names; what arithmetic or `clone()` makes of it is a
 A basic slice is an object of its own on torchax, and some operations do not know it, with or without jit:
 `AttributeError: 'View' object has no attribute '_elem'`, and for an assignment `IndexError: only integers,
 slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are valid indices`.
-To a list it does not go either: `RuntimeError: .tolist() is not supported for tensor subclasses, got View`.
+To a list or an array it does not go either: `RuntimeError: .tolist() is not supported for tensor subclasses,
+got View`, and the same of `.numpy()`.
 
 ## Fix safety
 
-Safe: `x[:, 0].clone()[index]` and `x[0].clone().tolist()` read the same; an assignment to `x[0][index]` is
-one to `x[0, index]`; `type_as(v)` is `.to(v.dtype)`; `z.copy_(v)` is `z[...] = v`.
+Safe: `x[:, 0].clone()[index]`, `x[0].clone().tolist()` and `x[0].clone().numpy()` read the same; an
+assignment to `x[0][index]` is one to `x[0, index]`; `type_as(v)` is `.to(v.dtype)`; `z.copy_(v)` is `z[...] =
+v`.
 
 ## Without a fix
 
@@ -29,13 +32,16 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.kinds import Several, Tensor
+from tpulint.model.kinds import Device, Several, Static, Tensor
 from tpulint.model.views import is_slice
 from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU602", "slice of a tensor where torchax needs a whole tensor", module=__name__, fix=Applicability.SAFE
 )
+
+_METHODS = frozenset({"tolist", "numpy"})
+_ARRAYS = frozenset({"numpy.array", "numpy.asarray"})
 
 
 def _takes_many(node: ast.Subscript) -> bool:
@@ -78,14 +84,36 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, f"`{name}` of a slice, `{other}`, raises an error on torchax", fix)
 
 
-@rule.on(ast.Call, named={"tolist"})
-def listed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+@rule.on(ast.Call, named={"tolist", "numpy", "array", "asarray"})
+def read(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or ctx.trace_path is not None or not ctx.serves_device:
         return
-    receiver = call.func.value
-    if is_slice(ctx.module, receiver, ctx.scope) and not ctx.only_with_cuda(call):
-        fix = ctx.fix("read a copy of the slice", ctx.insert(ctx.span(receiver).end, ".clone()"))
-        yield ctx.finding(call, f"`tolist` of a slice, `{ctx.text(receiver)}`, raises on torchax", fix)
+    name, given = call.func.attr, call.func.value
+    if ctx.qualified_name(call.func) in _ARRAYS and call.args:
+        given = call.args[0]
+    elif name not in _METHODS:
+        return
+    if not is_slice(ctx.module, given, ctx.scope) or ctx.only_with_cuda(call):
+        return
+    if name == "tolist" or _is_put_there(
+        given, ctx
+    ):  # on CUDA the others raise, too: there, it is the host's
+        fix = ctx.fix("read a copy of the slice", ctx.insert(ctx.span(given).end, ".clone()"))
+        yield ctx.finding(call, f"`{name}` of a slice, `{ctx.text(given)}`, raises on torchax", fix)
+
+
+def _is_put_there(node: ast.expr, ctx: Context) -> bool:
+    """Whether a slice, or what one is taken of, is put on torchax's device right here."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Call):
+        given = [*node.args, *(word.value for word in node.keywords)]
+        return any(ctx.kind(value) in (Device("jax"), Static("jax")) for value in given)
+    found = ctx.module.names.lookup(node.id, ctx.scope) if isinstance(node, ast.Name) else None
+    if found is None:
+        return False
+    values = [binding.value for binding in found[1] if binding.value is not None]
+    return any(_is_put_there(value, ctx.at(found[0])) for value in values if not isinstance(value, ast.Name))
 
 
 def _is_many(part: ast.expr, ctx: Context) -> bool:

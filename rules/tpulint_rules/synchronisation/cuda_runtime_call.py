@@ -4,8 +4,8 @@
 
 Flags calls of functions of `torch.cuda` that ask for or manage devices, memory and random numbers, such as
 `torch.cuda.empty_cache()`, `torch.cuda.max_memory_allocated()`, `torch.cuda.set_device(0)`,
-`torch.cuda.device_count()`, `with torch.cuda.device(0):` and `torch.cuda.manual_seed_all(seed)`, and those
-of `torch.accelerator` that fail under torchax.
+`torch.cuda.device_count()`, `with torch.cuda.device(0):`, `torch.cuda.comm.scatter(...)` and
+`torch.cuda.manual_seed_all(seed)`, and those of `torch.accelerator` that fail under torchax.
 What a condition lets run only where there is CUDA is left alone (but not seeding, since then nothing seeds
 the device), as is what a handler catches, and a count of devices that is only compared:
 `if torch.cuda.device_count() > 1:` is for many GPUs, and false is the right answer.
@@ -13,8 +13,8 @@ the device), as is what a handler catches, and a count of devices that is only c
 ## Why it matters on TPU
 
 Many raise, most of them `AssertionError: Torch not compiled with CUDA enabled`, some
-`AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'` (or `_cuda_resetPeakMemoryStats`), or
-`RuntimeError: PyTorch was compiled without CUDA support`.
+`AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'` (or `_cuda_resetPeakMemoryStats`,
+`_broadcast`, `_scatter`), or `RuntimeError: PyTorch was compiled without CUDA support`.
 Most of `torch.accelerator`, whose device is torchax's then, raises `RuntimeError: PyTorch is not linked with
 support for jax devices` or fails an assertion of torch's.
 Others answer, and wrongly: memory in use is 0, there are 0 devices, bfloat16 is not supported.
@@ -41,6 +41,8 @@ Unsafe otherwise:
 `torch.cuda.get_device_properties()` and `get_device_capability()`: a TPU has no compute capability; drop
 what depends on it.
 Where `torch.cuda.current_device()` is not handed on as a device, 0 is its only value on one host.
+`torch.cuda.comm`: a tensor lies on many chips by its sharding, as the page of TPU801 shows; what `broadcast`
+copies and `gather` collects is that tensor.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
 Flags `torch.func.jacrev`, `jacfwd` and `hessian`, `torch.autograd.functional.jacobian` and `hessian`,
 `torch.cond`, `torch.random.fork_rng()` without devices, and `torchax.amp.autocast`.
 In programs that use a device, also `torch.inference_mode`, and there and in code that tracing reaches
-`x.new_tensor(...)`.
+`x.new_tensor(...)`, `torch.tensor(t)` of a tensor on the device and, where nothing is traced,
+`torch.tensor([a, b])` of such tensors without `device=`.
 
 ## Why it matters on TPU
 
@@ -34,6 +35,8 @@ float32, silently.
 `x.new_tensor([1.0, 2.0])` of a tensor on the device makes a tensor without data, and what computes with it
 raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>` or `NotImplementedError:
 Cannot copy out of meta tensor; no data!`; `new_zeros`, `new_ones` and `new_full` are right.
+So it is with `torch.tensor(t)`, often with `RuntimeError: Tensor.item() cannot be called on meta tensors`;
+`torch.as_tensor(t)`, `torch.tensor(t, device=...)` and `x.new_tensor(t)` are right.
 
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; `torch.func.grad`, `vjp` and
 `functional_call` give what they should.
@@ -49,10 +52,11 @@ JAX traces the functions: what branches on a value, or makes tensors on the host
 tensors must be torchax's.
 `fork_rng(devices=[])` puts back the random state of the host alone.
 For the device's, keep `key = torchax.default_env().prng_key` and set it again.
-
+A list of tensors is taken to be one of numbers: `torch.stack([a, b]).detach().cpu()` is on the host, as on a
+GPU.
 
 Safe: `x.new_tensor(data)` becomes `torch.tensor(data, dtype=x.dtype, device=x.device)`, where the data is
-written out.
+written out, and `torch.tensor(t)` becomes `t.detach().clone()`, as torch itself recommends.
 
 ## Without a fix
 
@@ -71,6 +75,7 @@ from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS, ZERO
 from tpulint.model.kinds import Tensor, Unknown
 from tpulint.model.names import dotted
+from tpulint.model.project import Certainty
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -170,10 +175,60 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     tensor = call.func.value
     if _is_other(tensor, ctx) or ctx.only_with_cuda(call):
         return
+    if call.args and ctx.kind(call.args[0]).is_tensor:
+        return  # which works
     if ctx.trace_path is None and not ctx.serves_device:
         return
     message = "`new_tensor` makes a tensor without data under torchax"
     yield ctx.finding(call, message, _made_alike(call, tensor, ctx))
+
+
+@rule.on(ast.Call, named={"tensor"})
+def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    given = {word.arg: ctx.text(word.value) for word in call.keywords}
+    if len(call.args) != 1 or given.keys() & {"device", None}:
+        return
+    if ctx.qualified_name(call.func) != "torch.tensor" or ctx.only_with_cuda(call):
+        return
+    data = call.args[0]
+    message = "`torch.tensor` of `{}` makes a tensor without data under torchax"
+    if _is_on_device(data, ctx) and not _is_maybe_list(data, ctx):
+        code = f"{ctx.operand(data)}.detach().clone()"
+        code += f".to({given['dtype']})" if "dtype" in given else ""
+        code += f".requires_grad_({given['requires_grad']})" if "requires_grad" in given else ""
+        fix = ctx.fix("copy it", ctx.replace(call, code)) if "pin_memory" not in given else None
+        yield ctx.finding(call, message.format(ctx.text(data)), fix)
+    elif isinstance(data, ast.List | ast.Tuple) and ctx.trace_path is None and _all_on_device(data, ctx):
+        yield ctx.finding(call, message.format(ctx.text(data)), _stacked(call, data, ctx))
+
+
+def _is_on_device(node: ast.expr, ctx: Context) -> bool:
+    """Whether a value is a tensor of the device for certain."""
+    return ctx.kind(node).is_traced and (ctx.trace_path is not None or ctx.serves_device)
+
+
+def _all_on_device(data: ast.List | ast.Tuple, ctx: Context) -> bool:
+    return bool(data.elts) and all(_is_on_device(item, ctx) for item in data.elts)
+
+
+def _is_maybe_list(data: ast.expr, ctx: Context) -> bool:
+    """Whether a parameter that is said to be a tensor may well be a list: who makes a tensor of one?"""
+    if not ctx.is_parameter(data) or not isinstance(data, ast.Name):
+        return False
+    path = ctx.trace_path
+    if path is not None and path.certainty is Certainty.JIT:
+        return False
+    kinds = [there.kind(value) for value, there in ctx.handed(data)]
+    return not kinds or not all(kind.is_tensor for kind in kinds)
+
+
+def _stacked(call: ast.Call, data: ast.List | ast.Tuple, ctx: Context) -> Fix | None:
+    kinds = [kind for item in data.elts if isinstance(kind := ctx.kind(item), Tensor) and kind.scalar]
+    torch, dot, _ = ctx.text(call.func).rpartition(".")
+    if call.keywords or len(kinds) < len(data.elts) or len({kind.dtype for kind in kinds}) > 1 or not dot:
+        return None
+    edit = ctx.replace(call, f"{torch}.stack({ctx.text(data)}).detach().cpu()")
+    return ctx.fix("copy a stack of them", edit, applicability=Applicability.UNSAFE)
 
 
 def _is_other(tensor: ast.expr, ctx: Context) -> bool:

@@ -10,8 +10,9 @@ Flags what older code says and the current versions do not take, or do not read:
   without `offset`; `jax.make_mesh` without `axis_types`;
 - `env._mesh = mesh`, options of `env.config` that do not exist, such as `use_tpu_splash_attention`, and
   the environment variables `JAX_PLATFORM` and `JAX_USE_GPU`;
-- `torchax.compile(function, options)`, whose options only a module heeds, and its modes `"dynamo"` and
-  `"export"`;
+- `torchax.compile(function, options)`, whose options only a module heeds, `static_argnums` of a module that
+  do not count its parameters and buffers, and the modes `"dynamo"` and `"export"`;
+- `hasattr(t, "_elem")`, by which older code tells tensors of torchax;
 - the first import of `torch_xla` at a file's top level.
 
 An import that may fail, in a `try` or under a condition, is left alone.
@@ -24,7 +25,12 @@ Some of it raises: `AttributeError: module 'jax' has no attribute 'tree_map'`,
 `TypeError: _make_splash_attention() missing 2 required keyword-only arguments: 'head_shards' and
 'q_seq_shards'`, `RuntimeError: dynamo mode is not supported yet`.
 
+`static_argnums` of a compiled module count its parameters and its buffers as the arguments 0 and 1:
+`ValueError: Non-hashable static arguments are not supported. An error occurred while trying to hash an object
+of type <class 'dict'>`.
+
 The rest is silent.
+`_elem` is an attribute of whole tensors of torchax, and a slice such as `x[0]` has none.
 Nothing reads `env._mesh` or an option that torchax does not know: attention stays the plain one.
 JAX ignores `JAX_PLATFORM`.
 The mesh of `jax.make_mesh` has explicit axes now, which the operations of torch were not written for:
@@ -48,6 +54,9 @@ Unsafe where something else follows from it:
 - `jax.make_mesh` is given automatic axes, which is what it made before; leave it where explicit ones are
   meant;
 - `jax.experimental.pjit.pjit` becomes `jax.jit`, which takes a `PartitionSpec` only under `jax.set_mesh`;
+- `static_argnums` of a module become those of `forward` behind parameters and buffers, two more each;
+- `hasattr(t, "_elem")` asks for the device, so that it holds for slices, too: what reads `t._elem` then has
+  to read `torchax.interop.jax_view(t)`;
 - `torchax.compile(function, options)` becomes `torchax.interop.jax_jit`, which heeds the options.
 
 ## Without a fix
@@ -80,7 +89,7 @@ from tpulint.knowledge.outdated_api import (
     outdated,
 )
 from tpulint.model.kinds import Instance
-from tpulint.rule import Context, Rule
+from tpulint.rule import Context, Rule, is_name
 
 rule = Rule(
     "TPU901",
@@ -293,7 +302,9 @@ def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     mode = given.get("mode")
     if isinstance(mode, ast.Constant) and mode.value in ("dynamo", "export"):
         yield ctx.finding(mode, f"`torchax.compile` raises for the mode `{ctx.text(mode)}`")
-    elif "jax_jit_kwargs" in given and ctx.is_function(call.args[0]):
+    elif "jax_jit_kwargs" in given and not ctx.is_function(call.args[0]):
+        yield from _static_arguments(given["jax_jit_kwargs"], ctx)
+    elif "jax_jit_kwargs" in given:
         text = f"{ctx.text(call.args[0])}, kwargs_for_jax_jit={ctx.text(given['jax_jit_kwargs'])}"
         span = Span(ctx.span(call.args[0]).start, ctx.span(call).end - 1)
         base = ctx.text(call.func).removesuffix("compile")
@@ -303,6 +314,39 @@ def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             title = "use `torchax.interop.jax_jit`"
             fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
         yield ctx.finding(options, "`torchax.compile` heeds options for modules only, silently", fix)
+
+
+def _static_arguments(given: ast.expr, ctx: Context) -> Iterator[Finding]:
+    """Arguments of a module's `forward` that are counted from its first one."""
+    names = given.keys if isinstance(given, ast.Dict) else []
+    for name, value in zip(names, given.values if isinstance(given, ast.Dict) else [], strict=True):
+        if not isinstance(name, ast.Constant) or name.value != "static_argnums":
+            continue
+        numbers = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+        counted = [n.value for n in numbers if isinstance(n, ast.Constant) and isinstance(n.value, int)]
+        if len(counted) == len(numbers) and any(number in (0, 1) for number in counted):
+            edits = (ctx.replace(n, str(i + 2)) for n, i in zip(numbers, counted, strict=True))
+            fix = ctx.fix("count parameters and buffers", *edits, applicability=Applicability.UNSAFE)
+            message = "the arguments 0 and 1 of a compiled module are its parameters and its buffers"
+            yield ctx.finding(value, message, fix)
+
+
+@rule.on(ast.Constant, named={"_elem"})
+def whole_tensors_only(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
+    call = ctx.parent(node)
+    if not isinstance(call, ast.Call) or ctx.qualified_name(call.func) != "builtins.hasattr":
+        return
+    value, imports = call.args[0], ctx.imports("import torch")
+    if is_name(value, "self") or ctx.imports("import torchax") != () or imports is None:
+        return
+    text = ctx.text(value)
+    code = f'isinstance({text}, torch.Tensor) and {ctx.operand(value)}.device.type == "jax"'
+    outer = ctx.parent(call)
+    if isinstance(outer, ast.UnaryOp | ast.BoolOp | ast.Compare):
+        code = f"({code})"
+    edit = ctx.replace(call, code)
+    fix = ctx.fix("ask for the device", edit, *imports, applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, "`_elem` is an attribute of whole torchax tensors: a slice has none", fix)
 
 
 def _renamed_keyword(word: ast.keyword, new: str, ctx: Context) -> Edit:

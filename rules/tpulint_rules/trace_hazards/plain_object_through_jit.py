@@ -5,7 +5,8 @@
 Flags texts, and constants that the function branches on, among the arguments of calls of what
 `torchax.interop.jax_jit` or `torchax.compile` made, and texts, devices, dtypes and data classes among what
 such a function returns, in the file where it is jitted.
-A function with static arguments is left alone, and so are data classes that JAX knows.
+The arguments of a function that is jitted with options are left alone, and so are data classes that JAX
+knows.
 
 ## Why it matters on TPU
 
@@ -54,7 +55,7 @@ _REGISTERS = "register_dataclass"
 
 @rule.on(ast.Call, named={"compile", "jax_jit"})
 def called(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in _ENTRIES or not call.args or "static_arg" in ctx.text(call):
+    if ctx.qualified_name(call.func) not in _ENTRIES or not call.args:
         return
     jitted = jitted_by(ctx.module, call, ctx.scope)
     if jitted is not None:
@@ -71,7 +72,9 @@ def decorated(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 
 def _told(jitted: Jitted, ctx: Context) -> Iterator[Finding]:
-    yield from _arguments(jitted, ctx)
+    by = jitted.by
+    if not isinstance(by, ast.Call) or (len(by.args) == 1 and not by.keywords):
+        yield from _arguments(jitted, ctx)  # else options, which may name static ones
     inside = ctx.at(jitted.function)
     for value in _returned(jitted.function):
         for part in _parts(value):
@@ -147,8 +150,6 @@ def _made_static(jitted: Jitted, numbers: set[int], words: set[str], ctx: Contex
         imports = ctx.imports("import functools", "import torchax")
         code = f"functools.partial({_JIT}, kwargs_for_jax_jit={text})"
         edits = (ctx.replace(by, code), *imports) if imports is not None else ()
-    elif len(by.args) != 1 or by.keywords:
-        return None
     elif jitted.hidden:
         imports = ctx.imports("import torchax")
         code = f", torchax.CompileOptions(jax_jit_kwargs={text})"

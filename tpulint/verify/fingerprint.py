@@ -12,7 +12,8 @@ def fingerprint(data: Any) -> str:
     import torch
 
     if isinstance(data, torch.Tensor):
-        plain = data.detach().cpu().contiguous()
+        plain = data.detach().cpu()
+        plain = (plain if plain.layout is torch.strided else plain.to_dense()).contiguous()
         described = (
             f"{plain.dtype}{tuple(plain.shape)}".encode()
             + plain.flatten().view(torch.uint8).numpy().tobytes()

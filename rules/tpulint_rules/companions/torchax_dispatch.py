@@ -8,8 +8,8 @@ torch, and what it does with plain arguments straight to its own implementation.
 All else, and everything while torchax is set to debug, goes torchax's own way.
 `torch.nn.utils.clip_grad_norm_`, which is three operations for each parameter, is compiled.
 What is given `out`, which torchax does not know, writes it, and so does what torchax has not in place.
-A tensor of one number takes a format, as in `f"{loss:.4f}"`, a part of a tensor gives its numbers, and `data`
-hands on no gradient.
+A tensor of one number takes a format, as in `f"{loss:.4f}"`, a part of a tensor gives its numbers, `data`
+hands on no gradient, and indices may be ranges or tensors of the host.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import contextlib
 import functools
 
 import jax
+import numpy
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.nn.utils import clip_grad
@@ -39,6 +40,7 @@ _SPECIAL |= TENSOR_CONSTRUCTORS
 #: What holds no tensors; arguments of other types are left to torchax.
 _PLAIN = {bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout}
 _PLAIN |= {torch.memory_format}
+_HOST = torch.device("cpu")
 #: Whose operations torchax implements.
 _NAMESPACES = {"aten", "_c10d_functional", "torchvision", "xla"}
 
@@ -50,6 +52,8 @@ class _Other(Exception):
 def _called(mode, func, types, args=(), kwargs=None):
     """Torch's functions and methods, and the attributes of its tensors."""
     environment = mode.env
+    if func is torch.Tensor.__getitem__ and isinstance(args[0], (Tensor, View)):
+        return _function(mode, func, types, (args[0], _index(args[1])), kwargs)
     if isinstance(func, (OpOverload, OpOverloadPacket)):
         is_known = getattr(func, "namespace", "aten") in _NAMESPACES
     else:
@@ -64,6 +68,9 @@ def _computed(mode, func, types, args=(), kwargs=None):
     environment, kwargs = mode.env, kwargs or {}
     if type(kwargs.get("out")) is Tensor:  # which torchax's implementations do not know
         return _written(mode, func, types, args, **kwargs)
+    if func is _aten.empty.memory_format and kwargs.get("device") == _HOST:
+        with torch._C.DisableTorchFunction():
+            return func(*args, **kwargs)  # `torch.Tensor(2, 3)`
     if func in _SPECIAL or _is_debugged(environment):
         return _dispatch(mode, func, types, args, kwargs)
     if func.namespace not in _NAMESPACES or _is_on_host(args):
@@ -141,6 +148,24 @@ XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__ = _called
 def _formatted(tensor, form):
     is_number = tensor.ndim == 0 and not isinstance(tensor.jax(), jax.core.Tracer)
     return format(tensor.item() if is_number else str(tensor), form)
+
+
+def _index(key):
+    """What says which elements, as JAX takes it: no tensors of the host, which GPUs take, and no ranges."""
+    if isinstance(key, tuple):
+        return tuple(map(_index, key))
+    if isinstance(key, torch.Tensor):
+        return key if isinstance(key, (Tensor, View)) else key.numpy()
+    is_plain = isinstance(key, range) or (isinstance(key, list) and {type(i) for i in key} <= {int, bool})
+    return numpy.asarray(key, None if key else int) if is_plain else key
+
+
+def _assigning(plain):
+    return lambda tensor, key, value: plain(tensor, _index(key), value)
+
+
+for _kind in (Tensor, View):
+    _kind.__setitem__ = _assigning(_kind.__setitem__)
 
 
 class _Data(Tensor):

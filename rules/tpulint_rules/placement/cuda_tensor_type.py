@@ -113,7 +113,8 @@ def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
 
 
 def _is_host_type(node: ast.expr, name: str, ctx: Context) -> bool:
-    return ctx.qualified_name(node) == f"torch.{name}"
+    own = ("torch.FloatTensor", "torch.Tensor") if name == "FloatTensor" else (f"torch.{name}",)
+    return ctx.qualified_name(node) in own
 
 
 def _is_taken_elsewhere(name: str, ctx: Context) -> bool:

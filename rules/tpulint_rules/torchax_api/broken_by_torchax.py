@@ -5,8 +5,8 @@
 Flags `torch.func.jacrev`, `jacfwd` and `hessian`, `torch.autograd.functional.jacobian` and `hessian`,
 `torch.cond`, `torch.random.fork_rng()` without devices, and `torchax.amp.autocast`.
 In programs that use a device, also `torch.inference_mode`, and there and in code that tracing reaches
-`x.new_tensor(...)`, `torch.tensor(t)` of a tensor on the device and, where nothing is traced,
-`torch.tensor([a, b])` of such tensors without `device=`.
+`torch.Tensor(2, 3)` of sizes, `x.new_tensor(...)`, `torch.tensor(t)` of a tensor on the device and, where
+nothing is traced, `torch.tensor([a, b])` of such tensors without `device=`.
 
 ## Why it matters on TPU
 
@@ -38,6 +38,10 @@ Cannot copy out of meta tensor; no data!`; `new_zeros`, `new_ones` and `new_full
 So it is with `torch.tensor(t)`, often with `RuntimeError: Tensor.item() cannot be called on meta tensors`;
 `torch.as_tensor(t)`, `torch.tensor(t, device=...)` and `x.new_tensor(t)` are right.
 
+`torch.Tensor(2, 3)`, as older layers make their parameters, raises `AttributeError: 'int' object has no
+attribute 'shape'` or `TypeError: Tensor.__init__() missing 1 required positional argument: 'env'` in the
+environment, wherever the tensor is; `torch.Tensor([2, 3])` is right.
+
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; `torch.func.grad`, `vjp` and
 `functional_call` give what they should.
 
@@ -55,8 +59,9 @@ For the device's, keep `key = torchax.default_env().prng_key` and set it again.
 A list of tensors is taken to be one of numbers: `torch.stack([a, b]).detach().cpu()` is on the host, as on a
 GPU.
 
-Safe: `x.new_tensor(data)` becomes `torch.tensor(data, dtype=x.dtype, device=x.device)`, where the data is
-written out, and `torch.tensor(t)` becomes `t.detach().clone()`, as torch itself recommends.
+Safe: `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)`, which is the same, `x.new_tensor(data)`
+`torch.tensor(data, dtype=x.dtype, device=x.device)`, where the data is written out, and `torch.tensor(t)`
+`t.detach().clone()`, as torch itself recommends.
 
 ## Without a fix
 
@@ -73,7 +78,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS, ZERO
-from tpulint.model.kinds import Tensor, Unknown
+from tpulint.model.kinds import Static, Tensor, Unknown
 from tpulint.model.names import dotted
 from tpulint.model.project import Certainty
 from tpulint.rule import Context, Rule
@@ -173,12 +178,10 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
         return
     tensor = call.func.value
-    if _is_other(tensor, ctx) or ctx.only_with_cuda(call):
+    if _is_other(tensor, ctx) or not _may_be_in_environment(call, ctx):
         return
     if call.args and ctx.kind(call.args[0]).is_tensor:
         return  # which works
-    if ctx.trace_path is None and not ctx.serves_device:
-        return
     message = "`new_tensor` makes a tensor without data under torchax"
     yield ctx.finding(call, message, _made_alike(call, tensor, ctx))
 
@@ -229,6 +232,31 @@ def _stacked(call: ast.Call, data: ast.List | ast.Tuple, ctx: Context) -> Fix | 
         return None
     edit = ctx.replace(call, f"{torch}.stack({ctx.text(data)}).detach().cpu()")
     return ctx.fix("copy a stack of them", edit, applicability=Applicability.UNSAFE)
+
+
+@rule.on(ast.Call, named={"Tensor"})
+def of_sizes(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.Tensor" or call.keywords or not call.args:
+        return
+    first = call.args[0]
+    if len(call.args) == 1 and not isinstance(first, ast.Starred) and not _is_integer(first, ctx):
+        return
+    if not _may_be_in_environment(call, ctx):
+        return
+    imports = ctx.imports("import torch")
+    fix = None
+    if imports is not None:
+        fix = ctx.fix("use `torch.empty`", ctx.replace(call.func, "torch.empty"), *imports)
+    yield ctx.finding(call, "`torch.Tensor` of sizes raises in the torchax environment", fix)
+
+
+def _is_integer(node: ast.expr, ctx: Context) -> bool:
+    kind = ctx.kind(node)
+    return isinstance(kind, Static) and type(kind.value) is int
+
+
+def _may_be_in_environment(call: ast.Call, ctx: Context) -> bool:
+    return (ctx.trace_path is not None or ctx.serves_device) and not ctx.only_with_cuda(call)
 
 
 def _is_other(tensor: ast.expr, ctx: Context) -> bool:

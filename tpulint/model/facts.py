@@ -104,8 +104,8 @@ class ModuleFacts(NamedTuple):
     `places` says that its top level, `placed_anywhere` that any of its code puts something on a device that
     is not the host's, `enters` that it enters the torchax environment, `trains` that it computes gradients.
     `starts` are the calls of its own code, outside of functions, `handed` is what it hands on of devices,
-    `configured` says that it reads configurations at run time, `takers` are its functions that call
-    `backward` on what they are given.
+    `configured` says that it reads configurations at run time, `backward` that it calls `loss.backward()`,
+    `takers` are its functions that call `backward` on what they are given.
     """
 
     name: str
@@ -123,6 +123,7 @@ class ModuleFacts(NamedTuple):
     starts: tuple[CallFact, ...]
     handed: tuple[Edge, ...] = ()
     configured: bool = False
+    backward: bool = False
     takers: tuple[Taker, ...] = ()
 
 
@@ -179,6 +180,7 @@ class _Summary:
             self._enters(),
             self._trains(),
             tuple(self.calls[id(module)]),
+            backward=self._calls_backward(),
         )
 
     def _placing(self, imports: set[str]) -> set[int]:
@@ -209,6 +211,10 @@ class _Summary:
         attributes = (node for node, _ in self.index.nodes[ast.Attribute])
         asked = {id(node.value) for node in attributes if isinstance(node, ast.Attribute)}
         return any(id(node) not in asked for node in entries)
+
+    def _calls_backward(self) -> bool:
+        calls = (node for node, _ in self.index.calls.get("backward", ()) if isinstance(node, ast.Call))
+        return any(isinstance(call.func, ast.Attribute) and not call.args for call in calls)
 
     def _trains(self) -> bool:
         zeroed = (scope.function for _, scope in self.index.calls.get("zero_grad", ()))

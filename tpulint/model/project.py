@@ -342,6 +342,14 @@ class ProjectFacts:
         training = {name for name, facts in self.modules.items() if facts.trains}
         return self._with_scripts(training - self._importers(DIFFERENTIABLE))
 
+    def calls_backward(self, module: str) -> bool:
+        """Whether a module calls `loss.backward()`, or a script that does so imports it."""
+        return module in self._by_backward
+
+    @cached_property
+    def _by_backward(self) -> set[str]:
+        return self._with_scripts({name for name, facts in self.modules.items() if facts.backward})
+
     def is_differentiated(self, module: str) -> bool:
         """Whether a module lets JAX compute its gradients, or a script that does so imports it."""
         return module in self._differentiated

@@ -36,6 +36,7 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
             digest,
             bytes([name in imported, project.is_served(name), project.is_trained(name)]),
             bytes([project.is_differentiated(name), project.is_configured(name), project.keeps_gpu]),
+            bytes([project.calls_backward(name)]),
             project.package(name).encode(),
             told,
             project.devices.digest(project.modules[name].handed).encode(),

@@ -5,6 +5,7 @@
 Flags the first `nn.BatchNorm1d`, `2d` or `3d`, `nn.SyncBatchNorm`, or `nn.InstanceNorm` with
 `track_running_stats=True`, in each class or function, where the program trains: it sets gradients to zero, or
 takes them with `torchax.interop.jax_value_and_grad`.
+A program that calls `loss.backward()` is left to TPU611, whose fix keeps the statistics.
 Programs that put nothing on a device are left alone, and so is `track_running_stats=False`.
 
 ## Why it matters on TPU
@@ -86,7 +87,7 @@ def layers(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         name = there.qualified_name(call.func) or ""
         if place in seen or not name.startswith("torch.nn.") or not _keeps_statistics(call, name):
             continue
-        if not (ctx.is_trained and ctx.serves_device):
+        if not (ctx.is_trained and ctx.serves_device) or ctx.module.project.calls_backward(ctx.module.name):
             return
         seen.add(place)
         message = (

@@ -38,6 +38,7 @@ FAILS_ON_TPU = {{
 '''
 
 _F = "torch.nn.functional"
+_RNN = "torch.nn.utils.rnn"
 _METHODS = """
 torch.cholesky: spd.cholesky()
 torch.corrcoef: x.corrcoef()
@@ -121,6 +122,7 @@ torch.nn.GaussianNLLLoss: torch.nn.GaussianNLLLoss()(x, x + 1, x.abs() + 1)
 torch.nn.MaxUnpool1d: torch.nn.MaxUnpool1d(2)(*F.max_pool1d(img[0], 2, return_indices=True))
 torch.nn.MaxUnpool2d: torch.nn.MaxUnpool2d(2)(*F.max_pool2d(img, 2, return_indices=True))
 torch.nn.MaxUnpool3d: torch.nn.MaxUnpool3d(2)(*F.max_pool3d(img, 2, return_indices=True))
+{_RNN}.pack_padded_sequence: {_RNN}.pack_padded_sequence(x[None], [4], batch_first=True).data
 torch.special.airy_ai: torch.special.airy_ai(x)
 torch.special.bessel_j0: torch.special.bessel_j0(x)
 torch.special.bessel_j1: torch.special.bessel_j1(x)

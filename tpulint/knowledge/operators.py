@@ -49,6 +49,7 @@ RAISES = {
     "torch.nn.functional.ctc_loss": "aten::_ctc_loss.Tensor",
     "torch.nn.functional.fractional_max_pool2d": "aten::fractional_max_pool2d",
     "torch.nn.functional.grouped_mm": "aten::_grouped_mm",
+    "torch.nn.utils.rnn.pack_padded_sequence": "aten::_pack_padded_sequence",
     "torch.ormqr": "aten::ormqr",
     "torch.promote_types": "aten::promote_types",
     "torch.segment_reduce": "aten::segment_reduce",

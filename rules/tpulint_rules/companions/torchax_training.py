@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import random as random_of_python
 import types
 import warnings
 import weakref
@@ -95,13 +96,17 @@ class differentiable:
             self.versions[key] = _Version(self.function, leaves, tree, modules, parameters, with_gradient)
             if self.is_compiled and len(self.versions) > MOST_VERSIONS:
                 self._stop_compiling(f"it was called with {MOST_VERSIONS} combinations of plain values")
+        version = self.versions[key]
         try:
-            return self.versions[key](given, self.is_compiled)
+            result = version(given, self.is_compiled)
         except _NEEDS_VALUE as error:
             if not self.is_compiled:
                 raise
             self._stop_compiling(_first_line(error))
-            return self.versions[key](given, self.is_compiled)
+            return version(given, self.is_compiled)
+        if self.is_compiled and version.drew_on_host:
+            self._stop_compiling("it draws random numbers on the host, which tracing would draw but once")
+        return result
 
     def _stop_compiling(self, why):
         self.is_compiled = False
@@ -163,7 +168,7 @@ class _Version:
         leaves = [next(inputs) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self.tree)
         environment = torchax.default_env()
-        named = _buffers(self.modules)
+        named, host = _buffers(self.modules), _states_of_host()
         with contextlib.ExitStack() as stack:
             for tensor, value in zip([*self.parameters, *named.values()], [*values[:count], *buffers]):
                 stack.callback(functions.put, tensor, tensor.jax())
@@ -187,6 +192,7 @@ class _Version:
             self.changed = [i for i, value in enumerate(values[:count]) if now[i] is not value]
             written += [now[i] for i in self.changed]
             random = environment.prng_key
+        self.drew_on_host = _states_of_host() != host
         self.outputs, self.shape = pytree.tree_flatten(result)
         tensors = [
             functions.on_torchax(leaf).jax() for leaf in self.outputs if isinstance(leaf, torch.Tensor)
@@ -238,6 +244,17 @@ class _Node(torch.autograd.Function):
             (found,) = _pulled(ctx.pullback, values, ctx.kinds)
         found = map(functions.tensor, found)
         return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
+
+
+def _states_of_host():
+    """What the random generators of Python, NumPy and torch on the host go on from."""
+    drawn = numpy.random.get_state(legacy=False)["state"]
+    return (
+        random_of_python.getstate(),
+        drawn["key"].tobytes(),
+        drawn.get("pos"),
+        torch.get_rng_state().numpy().tobytes(),
+    )
 
 
 def _first_line(error):

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import NamedTuple
 
-from tpulint.knowledge.tensors import TENSOR_TYPES
 from tpulint.knowledge.tracing import (
     DEVICE_STRING,
     ENVIRONMENT_ENTRIES,
@@ -18,18 +16,11 @@ from tpulint.knowledge.tracing import (
     TRACE_ENTRIES,
     WRAPPERS,
 )
+from tpulint.model.annotations import aliases, qualified_text
 from tpulint.model.device_flow import Edge
 from tpulint.model.names import Names
 from tpulint.model.references import default_of, held_functions, method_around, references
 from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind, parameters
-
-_WORD = re.compile(r"[\w.]+")
-#: What the annotation of a tensor, which may be absent, or of several is made of.
-_OFFERED = TENSOR_TYPES | {
-    "None",
-    *(f"typing.{name}" for name in ("Optional", "Union", "Tuple", "List", "Sequence")),
-    *("builtins.tuple", "builtins.list", "collections.abc.Sequence", "..."),
-}
 
 
 class CallFact(NamedTuple):
@@ -43,9 +34,9 @@ class CallFact(NamedTuple):
 class FunctionFacts(NamedTuple):
     """A function: where it is, what it calls, and its return annotation with qualified names.
 
-    `places` says that it puts something on a device that is not the host's, `interface` that it is public and
-    its first parameter is annotated as a tensor, `infers` that it is decorated to keep no gradients and is a
-    method or begins with something else than a tensor, such as the model.
+    `places` says that it puts something on a device that is not the host's, `offered` that it is public,
+    `takes` is the annotation of its first parameter, `infers` says that it is decorated to keep no gradients,
+    as those are with which inference begins.
     """
 
     qualname: str
@@ -55,7 +46,8 @@ class FunctionFacts(NamedTuple):
     calls: tuple[CallFact, ...]
     returns: str
     places: bool
-    interface: bool
+    offered: bool
+    takes: str
     infers: bool
 
 
@@ -103,9 +95,10 @@ class ModuleFacts(NamedTuple):
 
     `places` says that its top level, `placed_anywhere` that any of its code puts something on a device that
     is not the host's, `enters` that it enters the torchax environment, `trains` that it computes gradients.
-    `starts` are the calls of its own code, outside of functions, `handed` is what it hands on of devices,
-    `configured` says that it reads configurations at run time, `backward` that it calls `loss.backward()`,
-    `takers` are its functions that call `backward` on what they are given.
+    `starts` are the calls of its own code, outside of functions, `aliases` its names that stand for
+    annotations, `handed` is what it hands on of devices, `configured` says that it reads configurations at run
+    time, `backward` that it calls `loss.backward()`, `takers` are its functions that call `backward` on what
+    they are given.
     """
 
     name: str
@@ -121,6 +114,7 @@ class ModuleFacts(NamedTuple):
     enters: bool
     trains: bool
     starts: tuple[CallFact, ...]
+    aliases: dict[str, str]
     handed: tuple[Edge, ...] = ()
     configured: bool = False
     backward: bool = False
@@ -180,6 +174,7 @@ class _Summary:
             self._enters(),
             self._trains(),
             tuple(self.calls[id(module)]),
+            aliases(self.index, self.names),
             backward=self._calls_backward(),
         )
 
@@ -343,7 +338,7 @@ class _Summary:
         owner = scope.owner.qualname if scope.owner is not None else None
         returns = ""
         if not isinstance(node, ast.Lambda) and node.returns is not None and scope.parent is not None:
-            returns = self._annotation(node.returns, scope.parent)
+            returns = qualified_text(node.returns, scope.parent, self.names)
         return FunctionFacts(
             scope.qualname,
             owner,
@@ -352,33 +347,30 @@ class _Summary:
             tuple(self.calls[id(scope)]),
             returns,
             places,
-            self._interface(scope, returns),
-            self._infers(scope) and (scope.owner is not None or not self._begins_with_tensor(scope)),
+            self._offered(scope, returns),
+            self._takes(scope),
+            self._infers(scope),
         )
 
-    def _interface(self, scope: Scope, returns: str) -> bool:
+    def _offered(self, scope: Scope, returns: str) -> bool:
         node, outer = scope.node, scope.parent
         if isinstance(node, ast.Lambda) or outer is None or returns == "None":
             return False
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if outer.kind not in (ScopeKind.MODULE, ScopeKind.CLASS):
             return False
-        if node.name.startswith("_") and node.name != "__call__":
-            return False
-        return not self._infers(scope) and self._begins_with_tensor(scope)
+        return not node.name.startswith("_") or node.name == "__call__"
 
-    def _begins_with_tensor(self, scope: Scope) -> bool:
-        """Whether a function's first parameter is annotated as a tensor or several."""
+    def _takes(self, scope: Scope) -> str:
+        """The annotation of a function's first parameter."""
         node, outer = scope.node, scope.parent
         assert isinstance(node, FunctionNode)
         given = [argument for argument in parameters(node) if argument.arg not in ("self", "cls")]
         if not given or given[0].annotation is None or outer is None:
-            return False
-        words = set(_WORD.findall(self._annotation(given[0].annotation, outer)))
-        return words <= _OFFERED and not words.isdisjoint(TENSOR_TYPES)
+            return ""
+        return qualified_text(given[0].annotation, outer, self.names)
 
     def _infers(self, scope: Scope) -> bool:
-        """Whether a function is decorated to keep no gradients, as those are with which inference begins."""
         node, outer = scope.node, scope.parent
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or outer is None:
             return False
@@ -386,31 +378,6 @@ class _Summary:
         return any(
             self.names.qualified(d, outer) in ("torch.no_grad", "torch.inference_mode") for d in decorators
         )
-
-    def _annotation(self, node: ast.expr, scope: Scope) -> str:
-        """An annotation as text in which every name is qualified, so that another module can read it."""
-        match node:
-            case ast.Constant(value=str() as text):
-                try:
-                    return self._annotation(ast.parse(text, mode="eval").body, scope)
-                except (SyntaxError, ValueError):
-                    return ""
-            case ast.Name() | ast.Attribute():
-                return self.names.qualified(node, scope) or ""
-            case ast.Subscript():
-                inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-                head = self._annotation(node.value, scope)
-                parts = [self._annotation(item, scope) for item in inner]
-                return f"{head}[{', '.join(parts)}]" if head and all(parts) else ""
-            case ast.BinOp(op=ast.BitOr()):
-                left, right = self._annotation(node.left, scope), self._annotation(node.right, scope)
-                return f"{left} | {right}" if left and right else ""
-            case ast.Constant(value=None):
-                return "None"
-            case ast.Constant(value=value) if value is ...:
-                return "..."
-            case _:
-                return ""
 
     def _class(self, scope: Scope) -> ClassFacts:
         node = scope.node

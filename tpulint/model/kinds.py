@@ -25,6 +25,11 @@ class Kind:
         """Whether the value is a tensor that has no value while tracing."""
         return False
 
+    @property
+    def holds_tracer(self) -> bool:
+        """Whether the value is, or holds, a tensor that has no value while tracing."""
+        return self.is_traced
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown(Kind):
@@ -116,6 +121,11 @@ class Several(Kind):
 
     element: Kind
     items: tuple[Kind, ...] | None = None
+
+    @property
+    def holds_tracer(self) -> bool:
+        """Whether an item is, or holds, a tensor that has no value while tracing."""
+        return any(item.holds_tracer for item in self.items or (self.element,))
 
 
 UNKNOWN: Final = Unknown()

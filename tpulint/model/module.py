@@ -322,12 +322,8 @@ class Module:
         return declared
 
     def _declared_kind(self, annotation: str) -> Kind:
-        if not annotation:
-            return UNKNOWN
-        try:
-            return annotated_kind(self, ast.parse(annotation, mode="eval").body, None)
-        except SyntaxError:
-            return UNKNOWN
+        declared = self.project.annotation(annotation)
+        return annotated_kind(self, declared, None) if declared is not None else UNKNOWN
 
     @cached_property
     def functions(self) -> dict[str, Scope]:

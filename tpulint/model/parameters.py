@@ -15,6 +15,7 @@ from tpulint.knowledge.tensors import (
     TENSOR_TYPES,
 )
 from tpulint.model.across import handed_kind
+from tpulint.model.annotations import qualified_text
 from tpulint.model.kinds import (
     ARRAY,
     STATIC,
@@ -134,7 +135,7 @@ def _mentioned_by_shape(node: ast.AST, name: str) -> bool:
 
 
 def annotated_kind(module: Module, node: ast.expr, scope: Scope | None, name: str = "") -> Kind:
-    """The kind that an annotation declares; without a scope its names are qualified already."""
+    """The kind that an annotation declares; without a scope its names are qualified, and mean themselves."""
     match node:
         case ast.Constant(value=str() as text):
             try:
@@ -149,8 +150,10 @@ def annotated_kind(module: Module, node: ast.expr, scope: Scope | None, name: st
         case ast.Subscript():
             return _subscripted(module, node, scope, name)
         case ast.Name() | ast.Attribute():
-            qualified = module.names.qualified(node, scope) if scope is not None else ast.unparse(node)
-            return _named(module, qualified, name) if qualified is not None else UNKNOWN
+            if scope is None:
+                return _named(module, ast.unparse(node), name)
+            meant = module.project.annotation(qualified_text(node, scope, module.names))
+            return annotated_kind(module, meant, None, name) if meant is not None else UNKNOWN
         case _:
             return UNKNOWN
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 from tpulint.knowledge.tracing import MODULE_BASES
 from tpulint.knowledge.training import DIFFERENTIABLE
+from tpulint.model.annotations import expanded, is_of_tensors
 from tpulint.model.device_flow import DeviceFlow
 from tpulint.model.facts import ClassFacts, FunctionFacts, ModuleFacts, Taker
 
@@ -68,6 +70,7 @@ class ProjectFacts:
         self._mro: dict[str, tuple[str, ...]] = {}
         self._heirs: dict[str, list[str]] = {}
         self._on_host: set[str] = set()
+        self._annotations: dict[str, ast.expr | None] = {}
         for name, facts in self._all_classes():
             for base in facts.bases:
                 self._heirs.setdefault(self.resolve(base), []).append(name)
@@ -130,6 +133,21 @@ class ProjectFacts:
         """The function with this resolved name."""
         found = self.split(name)
         return found[0].functions.get(found[1]) if found is not None else None
+
+    def annotation(self, text: str) -> ast.expr | None:
+        """A qualified annotation, with what its names stand for in their places; None for none."""
+        if text not in self._annotations:
+            self._annotations[text] = expanded(text, self._alias) if text else None
+        return self._annotations[text]
+
+    def _alias(self, name: str) -> str | None:
+        found = self.split(self.resolve(name))
+        return found[0].aliases.get(found[1]) if found is not None else None
+
+    def is_of_tensors(self, annotation: str) -> bool:
+        """Whether a qualified annotation is that of a tensor or several, and of nothing else."""
+        found = self.annotation(annotation)
+        return found is not None and is_of_tensors(found)
 
     def class_(self, name: str) -> ClassFacts | None:
         """The class with this resolved name."""

@@ -61,7 +61,7 @@ class _Walk:
                 continue  # layers are made before anything is traced
             certainty = self.project.reach[name].certainty
             facts = self.project.function(callee)
-            if certainty is Certainty.INTERFACE and facts is not None and facts.infers:
+            if certainty is Certainty.INTERFACE and facts is not None and _infers(self.project, facts):
                 continue  # generation and the like: a loop on the host
             yield callee, Step(name, f"`{_short(callee)}`", path, row, column, certainty)
 
@@ -115,7 +115,7 @@ def _interfaces(project: ProjectFacts) -> Iterator[tuple[str, Step]]:
         for module in project.modules.values()
         if "." in module.name and not _tests(module.name)
         for qualname, facts in module.functions.items()
-        if facts.interface
+        if facts.offered and _is_interface(project, f"{module.name}.{qualname}", facts)
     }
     offered = {name: module for name, module in offered.items() if name not in project.reach}
     on_host = {
@@ -131,6 +131,24 @@ def _interfaces(project: ProjectFacts) -> Iterator[tuple[str, Step]]:
             facts = module.functions[name[len(module.name) + 1 :]]
             label = f"`{_short(name)}`, which is traced where jitted code calls it"
             yield name, Step(None, label, module.path, facts.row, facts.column, Certainty.INTERFACE)
+
+
+def _infers(project: ProjectFacts, facts: FunctionFacts) -> bool:
+    """Whether inference begins with a function: a method, or one that takes the model first, not a tensor."""
+    return facts.infers and (facts.owner is not None or not project.is_of_tensors(facts.takes))
+
+
+def _is_interface(project: ProjectFacts, name: str, facts: FunctionFacts) -> bool:
+    """Whether a function takes tensors first, or is a method of what is made of them, such as boxes."""
+    if facts.infers:
+        return False
+    if project.is_of_tensors(facts.takes):
+        return True
+    cls = name.rpartition(".")[0]
+    made = project.method(cls, "__init__") if facts.owner is not None else None
+    maker = project.function(made) if made is not None else None
+    private = cls.rpartition(".")[2].startswith("_")
+    return maker is not None and not private and project.is_of_tensors(maker.takes)
 
 
 def _tests(module: str) -> bool:

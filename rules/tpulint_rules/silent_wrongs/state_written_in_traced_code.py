@@ -5,7 +5,8 @@
 Flags, in `forward` and what it calls, writes that are meant to last beyond the call:
 
 - `self.count += 1` on an attribute of a module that is read elsewhere, and the same on a `global` variable;
-- any write to a parameter or a buffer: `self.total += x`, `self.cache[:, i] = k`, `self.mean.lerp_(m, 0.1)`;
+- any write to a parameter or a buffer: `self.total += x`, `self.cache[:, i] = k`, `self.mean.lerp_(m, 0.1)`,
+  `self.mean = 0.9 * self.mean + 0.1 * m`, `self.register_buffer("cos", cos)`;
 - `append` of a tensor to a list in an attribute or a global variable.
 
 Attributes that another method sets anew are left alone, and so are functions that nothing is known to jit,
@@ -82,6 +83,26 @@ def augmented(statement: ast.AugAssign, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(statement, _ONCE.format(ctx.text(target)))
 
 
+@rule.on(ast.Module)
+def replaced(_: ast.Module, ctx: Context) -> Iterator[Finding]:
+    for (cls, attribute), assigned in ctx.module.assignments.items():
+        if not ctx.module.project.is_tensor_attribute(cls, attribute):
+            continue
+        for value, scope in assigned:
+            at = ctx.at(scope)
+            if scope.name != "__init__" and _is_sure(at) and _is_new(value, attribute, at):
+                yield at.finding(at.statement(value), _LOST.format(f"self.{attribute}"))
+
+
+@rule.on(ast.Call, named={"register_buffer"}, traced=True)
+def registered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if _owner(call.func, ctx) is None or not _is_sure(ctx):
+        return
+    match call.args:
+        case [ast.Constant(value=str() as name), value, *_] if _is_new(value, name, ctx):
+            yield ctx.finding(call, _LOST.format(f"self.{name}"))
+
+
 @rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
 def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     if _is_sure(ctx) and _is_tensor(node.value, ctx):
@@ -127,6 +148,14 @@ def _is_tensor(node: ast.expr, ctx: Context) -> bool:
         and isinstance(node, ast.Attribute)
         and ctx.module.project.is_tensor_attribute(owner.cls, node.attr)
     )
+
+
+def _is_new(value: ast.expr, attribute: str, ctx: Context) -> bool:
+    """Whether a value is a tensor of the call, not the attribute itself on another device."""
+    node = value
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    return ctx.kind(value).is_traced and ast.unparse(node) != f"self.{attribute}"
 
 
 def _is_kept(node: ast.expr, ctx: Context) -> bool:

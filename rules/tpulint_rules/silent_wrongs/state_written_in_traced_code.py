@@ -152,10 +152,17 @@ def _is_tensor(node: ast.expr, ctx: Context) -> bool:
 
 def _is_new(value: ast.expr, attribute: str, ctx: Context) -> bool:
     """Whether a value is a tensor of the call, not the attribute itself on another device."""
-    node = value
+    if not ctx.kind(value).is_traced:
+        return False
+    sources = [value] if not isinstance(value, ast.Name) else ctx.assigned_values(value) or [value]
+    return not any(_root(source) == f"self.{attribute}" for source in sources)
+
+
+def _root(node: ast.expr) -> str:
+    """What calls of methods begin with."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         node = node.func.value
-    return ctx.kind(value).is_traced and ast.unparse(node) != f"self.{attribute}"
+    return ast.unparse(node)
 
 
 def _is_kept(node: ast.expr, ctx: Context) -> bool:

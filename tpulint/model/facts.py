@@ -96,9 +96,9 @@ class ModuleFacts(NamedTuple):
     `places` says that its top level, `placed_anywhere` that any of its code puts something on a device that
     is not the host's, `enters` that it enters the torchax environment, `trains` that it computes gradients.
     `starts` are the calls of its own code, outside of functions, `aliases` its names that stand for
-    annotations, `handed` is what it hands on of devices, `configured` says that it reads configurations at run
-    time, `backward` that it calls `loss.backward()`, `takers` are its functions that call `backward` on what
-    they are given.
+    annotations, `handed` is what it hands on of devices, `configured` says that it reads configurations at
+    run time, `backward` that it calls `loss.backward()`, `takers` are its functions that call `backward` on
+    what they are given.
     """
 
     name: str

@@ -45,14 +45,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from tpulint.finding import Finding
 from tpulint.model.kinds import UNKNOWN, Instance, Tensor
 from tpulint.model.project import Certainty
-from tpulint.model.references import method_around
-from tpulint.model.scopes import FunctionNode, Scope, ScopeKind
-from tpulint.rule import Context, Rule, is_name
+from tpulint.model.readers import Reader, Readers
+from tpulint.model.scopes import Scope, ScopeKind
+from tpulint.rule import Context, Rule
 
 rule = Rule("TPU309", "tensor that traced code keeps beyond the call", module=__name__, fix=None)
 
@@ -64,7 +63,7 @@ _CACHED = "`{}` hands out a tensor of an earlier trace: a tracer, which raises `
 @rule.on(ast.Module)
 def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
     project = ctx.module.project
-    uses = _Uses(ctx)
+    readers = Readers(ctx.module)
     for (cls, attribute), assigned in ctx.module.assignments.items():
         if not project.is_module_class(cls) or project.is_tensor_attribute(cls, attribute):
             continue  # what becomes of a buffer is told by TPU613
@@ -76,9 +75,9 @@ def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
             if not any(at.kind(arm).holds_tracer for arm in arms):
                 continue
             statement = at.statement(value)
-            reader = uses.reader(attribute, statement, at)
+            reader = readers.of(attribute, statement, scope)
             if reader is not None:
-                yield at.finding(statement, _KEPT.format(f"self.{attribute}", reader))
+                yield at.finding(statement, _KEPT.format(f"self.{attribute}", _told(reader)))
 
 
 @rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
@@ -128,125 +127,7 @@ def _lasts(node: ast.expr, ctx: Context) -> bool:
     return all(isinstance(binding.value, ast.Dict | ast.List | ast.Call) for binding in found[1])
 
 
-class _Reads(NamedTuple):
-    """Where a file reads an attribute: the host's code that does, and the reads of each traced function."""
-
-    on_host: list[str]
-    traced: dict[int, list[ast.Attribute]]
-
-
-class _Uses:
-    """Who reads the attributes of a file, and who calls its methods; looked up once for each name."""
-
-    def __init__(self, ctx: Context) -> None:
-        self.ctx = ctx
-        self._reads: dict[str, _Reads] = {}
-        self._calls: dict[str, dict[int, list[tuple[ast.Call, Context]]]] = {}
-
-    def reader(self, attribute: str, statement: ast.stmt, ctx: Context) -> str | None:
-        """Who reads an attribute when the call that set it is over; None where nobody is known to."""
-        reads = self._of(attribute)
-        if reads.on_host:
-            return reads.on_host[0]
-        if not reads.traced:
-            return "reading it from outside"
-        own = reads.traced.get(id(ctx.scope.function), [])
-        if any(node.lineno < statement.lineno for node in own):
-            return "reading it in the next trace"
-        elsewhere = len(reads.traced) > bool(own)
-        passed_by = self._may_be_passed_by(attribute, statement, None if elsewhere else own, ctx)
-        return "reading it in the next trace" if passed_by else None
-
-    def _of(self, attribute: str) -> _Reads:
-        if attribute not in self._reads:
-            reads = self._reads[attribute] = _Reads([], {})
-            for node, scope in self.ctx.module.index.taken.get(attribute, ()):
-                if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
-                    continue
-                function = scope.function
-                if self.ctx.module.trace_path(scope) is not None:
-                    reads.traced.setdefault(id(function), []).append(node)
-                elif function is None or function.name != "__init__":
-                    reads.on_host.append(
-                        f"`{function.name}`, which reads it," if function else "what reads it"
-                    )
-        return self._reads[attribute]
-
-    def _may_be_passed_by(
-        self,
-        attribute: str,
-        statement: ast.stmt,
-        own: list[ast.Attribute] | None,
-        ctx: Context,
-        deep: int = 2,
-    ) -> bool:
-        """Whether a call may pass an assignment by and still come to what reads the attribute.
-
-        `own` are the reads, where all are in the function itself.
-        """
-        inner: ast.AST = statement
-        for outer in ctx.ancestors(statement):
-            if isinstance(outer, ast.If) and not _sets_in_all(outer, attribute) and not _asks_for_mode(outer):
-                arm = outer.body if inner in outer.body else outer.orelse
-                if own is None or not all(_stands_in(arm, read, ctx) for read in own):
-                    return True
-            if isinstance(outer, FunctionNode):
-                before = ctx.module.before(inner) if isinstance(inner, ast.stmt) else []
-                if own is None and any(map(_leaves, before)):
-                    return True
-                break
-            inner = outer
-        if own is not None or not deep:
-            return False
-        return any(
-            self._may_be_passed_by(attribute, at.statement(call), None, at, deep - 1)
-            for call, at in self._callers(ctx.scope)
-        )
-
-    def _callers(self, scope: Scope) -> list[tuple[ast.Call, Context]]:
-        """The traced calls of a method by others of its class."""
-        method = method_around(scope)
-        if method is None or method is not scope.function:
-            return []
-        if method.name not in self._calls:
-            found = self._calls[method.name] = {}
-            for call, at in self.ctx.calls(method.name):
-                caller = method_around(at.scope)
-                of_self = isinstance(call.func, ast.Attribute) and is_name(call.func.value, "self")
-                if (
-                    of_self
-                    and caller is not None
-                    and caller.name != method.name
-                    and at.trace_path is not None
-                ):
-                    found.setdefault(id(caller.owner), []).append((call, at))
-        return self._calls[method.name].get(id(method.owner), [])
-
-
-def _stands_in(block: list[ast.stmt], node: ast.AST, ctx: Context) -> bool:
-    return any(outer is statement for outer in ctx.ancestors(node) for statement in block)
-
-
-def _leaves(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Return)
-
-
-def _asks_for_mode(branch: ast.If) -> bool:
-    """Whether a branch asks whether the module is trained, which stays what it is."""
-    return ast.unparse(branch.test) in ("self.training", "not self.training")
-
-
-def _sets_in_all(branch: ast.If, attribute: str) -> bool:
-    """Whether all arms of a branch assign to an attribute, or leave by an exception."""
-    return all(
-        arm
-        and (
-            isinstance(arm[-1], ast.Raise)
-            or any(
-                isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Store)
-                for one in arm
-                for node in ast.walk(one)
-            )
-        )
-        for arm in (branch.body, branch.orelse)
-    )
+def _told(reader: Reader) -> str:
+    if reader.host is not None:
+        return f"`{reader.host}`, which reads it," if reader.host else "what reads it"
+    return "reading it in the next trace" if reader.later else "reading it from outside"

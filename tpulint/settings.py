@@ -47,7 +47,7 @@ DEFAULT_EXCLUDE = (
 )
 
 
-ENVIRONMENT = ("compilation-cache", "quiet")
+ENVIRONMENT = ("compilation-cache", "mesh", "quiet")
 """What the setting `environment` may ask for; the page of `missing-torchax-environment` says what it does."""
 
 CERTAINTIES = ("jit", "forward", "interface")

@@ -191,7 +191,7 @@ def test_settings_cross_processes() -> None:
             r"`tool.tpulint.select` must be a list of strings, but holds a number",
         ),
         ("[tool.tpulint]\nforce-exclude = 1\n", r"must be `true` or `false`, not a number"),
-        ("[tool.tpulint]\nenvironment = ['mesh']\n", r"may hold 'compilation-cache', 'quiet', not 'mesh'"),
+        ("[tool.tpulint]\nenvironment = ['x']\n", r"may hold 'compilation-cache', 'mesh', 'quiet', not 'x'"),
         ("[tool.tpulint]\ncache-dir = true\n", r"must be a string, not a boolean"),
         ("[tool.tpulint]\nper-file-ignores = ['a']\n", r"must be a table of patterns .*, not a list"),
         ("[tool.tpulint]\nexclude = ['[z-a].py']\n", r"`\[z-a\].py` is not a valid pattern"),

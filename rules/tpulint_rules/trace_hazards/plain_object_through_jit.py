@@ -96,9 +96,7 @@ def _arguments(jitted: Jitted, ctx: Context) -> Iterator[Finding]:
     first: tuple[Context, ast.expr] | None = None
     numbers: set[int] = set()
     words: set[str] = set()
-    for call, there in ctx.calls(jitted.name.rpartition(".")[2]):
-        if there.text(call.func) != jitted.name:
-            continue
+    for call, there in _calls(jitted, ctx):
         for number, argument in enumerate(call.args):
             parameter = names[number] if number < len(names) else ""
             if _is_plain(argument, parameter in tested):
@@ -114,6 +112,26 @@ def _arguments(jitted: Jitted, ctx: Context) -> Iterator[Finding]:
             f"`{there.text(argument)}` cannot be traced: it must be a static argument of `{jitted.name}`"
         )
         yield there.finding(argument, message, _made_static(jitted, numbers, words, ctx))
+
+
+def _calls(jitted: Jitted, ctx: Context) -> Iterable[tuple[ast.Call, Context]]:
+    """The file's calls of a jitted function."""
+    found = ctx.module.names.lookup(jitted.name, ctx.scope)
+    if found is not None:
+        return ctx.once(_called_by_name).get((jitted.name, id(found[0])), [])
+    last = jitted.name.rpartition(".")[2]
+    return [(call, there) for call, there in ctx.calls(last) if there.text(call.func) == jitted.name]
+
+
+def _called_by_name(ctx: Context) -> dict[tuple[str, int], list[tuple[ast.Call, Context]]]:
+    """The file's calls of plain names, by name and by the scope that binds it."""
+    calls: dict[tuple[str, int], list[tuple[ast.Call, Context]]] = {}
+    for call, scope in ctx.module.index.nodes[ast.Call]:
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+            found = ctx.module.names.lookup(call.func.id, scope)
+            if found is not None:
+                calls.setdefault((call.func.id, id(found[0])), []).append((call, ctx.at(scope)))
+    return calls
 
 
 def _is_plain(node: ast.expr, is_tested: bool) -> bool:

@@ -80,6 +80,9 @@ def carriers(
     could be taken but once.
     """
     loops = _loops(module, user.statements[0])
+    block, index = next(_blocks(module, user.statements[0]))
+    anew = surely_written(block[:index])  # what is left of an earlier round does not come to the region
+    last = user.statements[-1].lineno
     method = method_around(scope)
     places = [scope.function or module.index.module]
     if method is not None and method.owner is not None:
@@ -96,6 +99,9 @@ def carriers(
             given = {
                 name for name in wanted & set(written) if not learned.is_module(written[name][0], function)
             }
+            # What calls a module keeps its statistics where it is moved.
+            if function is places[0] and statement.lineno > last and not learned.within(statement, function):
+                given -= anew
             if given and not is_without_gradient(module, statement, function):
                 found = _in_block(module, learned, [statement], given, function)
                 if isinstance(found, Region):

@@ -41,11 +41,13 @@ def test_a_package_has_one_in_its_topmost_folder_and_a_script_one_beside_it(tmp_
     assert companions == [
         "pkg/torchax_dispatch.py",
         "pkg/torchax_functions.py",
+        "pkg/torchax_attributes.py",
         "pkg/torchax_derivatives.py",
         "pkg/torchax_items.py",
         "pkg/torchax_training.py",
         "torchax_dispatch.py",
         "torchax_functions.py",
+        "torchax_attributes.py",
         "torchax_derivatives.py",
         "torchax_items.py",
         "torchax_training.py",
@@ -61,6 +63,7 @@ def test_those_that_keep_cuda_lie_in_the_same_place(tmp_path: Path) -> None:
     assert [name for name in after if name not in FILES] == [
         "pkg/torchax_dispatch.py",
         "pkg/torchax_functions.py",
+        "pkg/torchax_attributes.py",
         "pkg/torchax_derivatives.py",
         "pkg/torchax_items.py",
         "pkg/torchax_training_by_jax.py",
@@ -78,6 +81,7 @@ def test_what_is_there_already_stays(tmp_path: Path) -> None:
     assert list(changed(tmp_path, {"train.py": STEP})) == [
         "torchax_dispatch.py",
         "torchax_functions.py",
+        "torchax_attributes.py",
         "torchax_derivatives.py",
         "torchax_items.py",
         "train.py",

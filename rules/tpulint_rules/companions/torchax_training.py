@@ -28,12 +28,15 @@ from torchax.tensor import Tensor
 
 _FOLDER = "." if __package__ else ""
 functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
+attributes = importlib.import_module(f"{_FOLDER}torchax_attributes", __package__)
 for _name in ("torchax_dispatch", "torchax_derivatives", "torchax_items"):
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
         importlib.import_module(f"{_FOLDER}{_name}", __package__)
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
+#: The same for attributes that it reads.
+MOST_STATES = 8
 #: The same for optimizers that are compiled anew for each learning rate.
 MOST_RATES = 4
 #: Taken for a rate of zero, as warm-ups begin with: torch divides by the rate if that is a tensor.
@@ -67,7 +70,7 @@ class differentiable:
     def __init__(self, function, *, compiled=True):
         functools.update_wrapper(self, function)
         self.function = function
-        self.versions = {}
+        self.versions, self.plain, self.states = {}, set(), {}
         self.is_compiled = compiled
 
     def __get__(self, instance, owner=None):
@@ -83,7 +86,7 @@ class differentiable:
         given = [functions.on_torchax(tensor) for tensor in parameters + tensors]
         with torch._C.DisableTorchFunction():
             with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
-        key = (
+        plain = (
             tree,
             tuple(None if isinstance(leaf, torch.Tensor) else _identity(leaf) for leaf in leaves),
             tuple(id(tensor) for tensor in parameters),
@@ -92,11 +95,15 @@ class differentiable:
         )
         if any(isinstance(leaf, (Iterator, torch.utils.data.DataLoader)) for leaf in leaves):
             self.is_compiled = False  # what they give is another each time
-        if key not in self.versions:
-            self.versions[key] = _Version(self.function, leaves, tree, modules, parameters, with_gradient)
-            if self.is_compiled and len(self.versions) > MOST_VERSIONS:
-                self._stop_compiling(f"it was called with {MOST_VERSIONS} combinations of plain values")
-        version = self.versions[key]
+        self.plain.add(plain)
+        if self.is_compiled and len(self.plain) > MOST_VERSIONS:
+            self._stop_compiling(f"it was called with {MOST_VERSIONS} combinations of plain values")
+        known = self.versions.setdefault((plain, *((one.shape, one.dtype) for one in tensors)), [])
+        version = self._fitting(known)
+        if version is None:
+            states = list(self.states.values())
+            version = _Version(self.function, leaves, tree, modules, parameters, with_gradient, states)
+            known.append(version)
         try:
             result = version(given, self.is_compiled)
         except _NEEDS_VALUE as error:
@@ -108,6 +115,17 @@ class differentiable:
             self._stop_compiling("it draws random numbers on the host, which tracing would draw but once")
         return result
 
+    def _fitting(self, known):
+        """The version that was traced with the attributes as they are."""
+        found = next((one for one in known if not self.is_compiled or not any(one.differing())), None)
+        if found is None and known:
+            differing = list(known[-1].differing())
+            self.states.update({guard.attribute.key: guard.attribute for guard in differing if guard.has_tensors()})
+            if len(known) > MOST_STATES:
+                self._stop_compiling(f"it reads {differing[0].attribute}, which keeps changing")
+                return known[-1]
+        return found
+
     def _stop_compiling(self, why):
         self.is_compiled = False
         warnings.warn(f"`{self.__name__}` runs without being compiled: {why}", stacklevel=3)
@@ -116,9 +134,11 @@ class differentiable:
 class _Version:
     """A function with its plain arguments, modules and their modes; what remains to be given are tensors."""
 
-    def __init__(self, function, leaves, tree, modules, parameters, with_gradient):
+    def __init__(self, function, leaves, tree, modules, parameters, with_gradient, states):
         self.function, self.leaves, self.tree = function, leaves, tree
         self.modules, self.parameters, self.with_gradient = modules, parameters, with_gradient
+        self.objects = attributes.objects(modules, leaves)
+        self.states, self.shapes, self.guards = states, attributes.shapes(states), []
         self.reached = None  # which of those with gradients the outputs' gradients come to
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(_pulled, static_argnums=2)
@@ -126,6 +146,12 @@ class _Version:
     def __call__(self, given, is_compiled):
         run = (self.forward, self.backward) if is_compiled else (self._forward, _pulled)
         return self._result(_Node.apply(self, run, *self._linked(given)))
+
+    def differing(self):
+        """Attributes that are not as they were when this was traced."""
+        if self.states and attributes.shapes(self.states) != self.shapes:
+            yield from (attributes.Guard(attribute, None) for attribute in self.states)
+        yield from (guard for guard in self.guards if not guard.holds())
 
     def _linked(self, given):
         """What is given, without the graphs behind inputs that no gradient comes to, such as earlier steps."""
@@ -140,12 +166,14 @@ class _Version:
         environment = torchax.default_env()
         buffers = _buffers(self.modules)
         values = [tensor.jax() for tensor in given]
-        outputs, pullback, (rest, written, random) = forward(
+        outputs, pullback, (rest, written, random, left) = forward(
             [value for value, wanted in zip(values, self.with_gradient) if wanted],
             [value for value, wanted in zip(values, self.with_gradient) if not wanted],
             [buffer.jax() for buffer in buffers.values()],
             environment.prng_key,
+            attributes.values(self.states),
         )
+        attributes.leave(self.left, left)
         changed = [self.parameters[i] for i in self.changed]
         for tensor, value in zip([*buffers.values(), *changed], written):
             functions.put(tensor, value)
@@ -154,14 +182,14 @@ class _Version:
             self.reached = _reached(pullback, outputs)
         return outputs, rest, pullback
 
-    def _forward(self, learned, fixed, buffers, random):
+    def _forward(self, learned, fixed, buffers, random, states):
         def function(learned):
-            outputs, aside = self._trace(iter(learned), iter(fixed), buffers, random)
+            outputs, aside = self._trace(iter(learned), iter(fixed), buffers, random, states)
             return outputs, aside
 
         return jax.vjp(function, learned, has_aux=True)
 
-    def _trace(self, learned, fixed, buffers, random):
+    def _trace(self, learned, fixed, buffers, random, states):
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
         count = len(self.parameters)
         inputs = iter([functions.tensor(value) for value in values[count:]])
@@ -183,6 +211,8 @@ class _Version:
             stack.enter_context(environment.override_property(prng=random))
             stack.enter_context(torch.enable_grad())
             stack.enter_context(functions.NoGradStops())
+            watch = attributes.Watch(self.objects, list(attributes.filled(self.states, states)))
+            stack.enter_context(watch)
             result = self.function(*args, **kwargs)
             written = []
             for (module, name), buffer in named.items():
@@ -193,6 +223,7 @@ class _Version:
             written += [now[i] for i in self.changed]
             random = environment.prng_key
         self.drew_on_host = _states_of_host() != host
+        self.guards, self.left = list(watch.guards.values()), watch.plan()
         self.outputs, self.shape = pytree.tree_flatten(result)
         tensors = [
             functions.on_torchax(leaf).jax() for leaf in self.outputs if isinstance(leaf, torch.Tensor)
@@ -202,7 +233,7 @@ class _Version:
         self.outputs = [None if is_tensor else leaf for leaf, is_tensor in zip(self.outputs, self.is_tensor)]
         floats = [value for value, is_float in zip(tensors, self.is_float) if is_float]
         rest = [value for value, is_float in zip(tensors, self.is_float) if not is_float]
-        return floats, (rest, written, random)
+        return floats, (rest, written, random, watch.results())
 
     def _result(self, tensors):
         tensors = iter(tensors)

@@ -39,6 +39,8 @@ A `backward` that needs the value of a tensor runs without being compiled.
 `torchax_derivatives.py` brings the gradients that torch defines where JAX's are NaN, such as those of `norm`
 and `std` at zero, of `elu` and `softplus` from 89 on, and of `binary_cross_entropy` at exactly 0 or 1; or
 others, such as that of `abs` at 0.
+`torchax_attributes.py` keeps what modules keep: an attribute that the function reads is an input, or it is
+compiled anew where a number differs, and a tensor that it leaves in an attribute is a result.
 `torchax_items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size
 1 in front.
 

@@ -11,6 +11,8 @@ Flags, in `forward` and what it calls, writes that are meant to last beyond the 
 
 Attributes that another method sets anew are left alone, and so are functions that nothing is known to jit,
 unless a module's `forward` calls them.
+So is what only a training step traces, which TPU611 takes over: there attributes and buffers are results of the
+compiled function.
 
 ## Why it matters on TPU
 
@@ -128,8 +130,10 @@ def appended(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_sure(ctx: Context) -> bool:
+    """Whether code is known to be traced, and not by a training step alone: that keeps what is kept."""
     path = ctx.trace_path
-    return path is not None and path.certainty <= Certainty.FORWARD
+    trained = ctx.is_trained or ctx.is_differentiated
+    return path is not None and path.certainty <= (Certainty.JIT if trained else Certainty.FORWARD)
 
 
 def _owner(node: ast.expr, ctx: Context) -> Instance | None:

@@ -10,7 +10,8 @@ Flags, in `forward` and what it calls, a tensor that outlives the call:
 - functions under `functools.lru_cache`, `functools.cache` and `functools.cached_property` that give tensors.
 
 An attribute that each call sets before it reads it is left alone, and so are buffers (see TPU613).
-Functions that nothing is known to jit are, too, unless a module's `forward` calls them.
+Functions that nothing is known to jit are, too, unless a module's `forward` calls them; and so is what only a
+training step traces, which TPU611 takes over: there attributes are results of the compiled function.
 
 ## Why it matters on TPU
 
@@ -110,8 +111,10 @@ def _gives_tensor(function: Scope, ctx: Context) -> bool:
 
 
 def _is_traced_for_sure(ctx: Context) -> bool:
+    """Whether code is known to be traced, and not by a training step alone: that keeps what is kept."""
     path = ctx.trace_path
-    return path is not None and path.certainty <= Certainty.FORWARD
+    trained = ctx.is_trained or ctx.is_differentiated
+    return path is not None and path.certainty <= (Certainty.JIT if trained else Certainty.FORWARD)
 
 
 def _lasts(node: ast.expr, ctx: Context) -> bool:

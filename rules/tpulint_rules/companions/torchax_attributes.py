@@ -1,0 +1,263 @@
+"""What a traced function reads of objects' attributes, and what it leaves in them.
+
+Tracing runs a function's Python once, and later calls do not.
+So a function holds for the attributes that it read while it was traced, and is traced anew where one of them
+differs; and what it put into attributes is computed with its results, and put there after each call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+
+import jax
+import torch
+from torch.utils import _pytree as pytree
+from torchax.tensor import Tensor
+from torchax.view import View
+
+functions = importlib.import_module(f"{'.' if __package__ else ''}torchax_functions", __package__)
+
+#: What a module holds as such.
+_INTERNAL = frozenset(vars(torch.nn.Module()))
+#: Attributes of torch's own modules that programs change.
+_CHANGED_OF_TORCH = frozenset({"p", "momentum"})
+#: Values that decide for what a function was traced.
+_PLAIN = (bool, int, float, str, type(None))
+_KINDS = (Tensor, View)
+_MISSING = object()
+
+
+class Attribute:
+    """An attribute of an object, among those that the object itself holds."""
+
+    def __init__(self, owner, name):
+        self.held, self.name, self.kind = vars(owner), name, type(owner).__name__
+        self.key = (id(owner), name)
+
+    def get(self):
+        return self.held.get(self.name, _MISSING)
+
+    def set(self, value):
+        if value is _MISSING:
+            self.held.pop(self.name, None)
+        else:
+            self.held[self.name] = value
+
+    def __str__(self):
+        return f"`{self.name}` of `{self.kind}`"
+
+
+class Guard:
+    """An attribute as it was read: what was traced with it holds as long as it is the same."""
+
+    def __init__(self, attribute, value):
+        self.attribute, self.value, self.content = attribute, value, _content(value)
+        self.elements = list(map(_element, _tensors(value)))
+
+    def holds(self):
+        value = self.attribute.get()
+        if value is not self.value:
+            return isinstance(value, _PLAIN) and type(value) is type(self.value) and value == self.value
+        if self.content is not None and not _same(_content(value), self.content):
+            return False
+        return not self.elements or _same(list(map(_element, _tensors(value))), self.elements)
+
+    def has_tensors(self):
+        return bool(_tensors(self.value) or _tensors(self.attribute.get()))
+
+
+class Watch:
+    """Notes, as a context, what is read and written of some objects' attributes, and puts back what was there.
+
+    `given` are attributes whose tensors are inputs, with the values to begin with.
+    """
+
+    def __init__(self, objects, given=()):
+        self.objects = {id(one): one for one in objects}
+        self.given = given
+        self.guards, self.written = {}, []
+
+    def __enter__(self):
+        for attribute, value in self.given:
+            attribute.before = attribute.get()
+            attribute.set(value)
+        self.before = {key: dict(vars(one)) for key, one in self.objects.items()}
+        self.contents = {
+            (key, name): _content(value)
+            for key, held in self.before.items()
+            for name, value in held.items()
+            if isinstance(value, (list, dict)) and name not in _INTERNAL
+        }
+        self.elements = {}  # of tensors that are read, to tell those that are written in place
+        self.inputs = {id(tensor): tensor.jax() for _, value in self.given for tensor in _tensors(value)}
+        self.classes = []
+        others = {type(one) for one in self.objects.values() if not isinstance(one, torch.nn.Module)}
+        for cls in [torch.nn.Module, *others]:
+            if "__getattribute__" not in vars(cls):
+                with contextlib.suppress(TypeError):  # of what is written in C
+                    cls.__getattribute__ = self._reading(cls.__getattribute__)
+                    self.classes.append(cls)
+        return self
+
+    def _reading(self, plain):
+        def read(one, name):
+            try:
+                value = plain(one, name)
+            except AttributeError:
+                self._read(one, name, _MISSING)
+                raise
+            self._read(one, name, value)
+            return value
+
+        return read
+
+    def _read(self, one, name, value):
+        key = (id(one), name)
+        if id(one) not in self.objects or name in _INTERNAL or key in self.guards:
+            return
+        held = object.__getattribute__(one, "__dict__")
+        if held.get(name, _MISSING) is not self.before[id(one)].get(name, _MISSING):
+            return  # it was written before
+        if name not in held and not isinstance(value, _PLAIN) and value is not _MISSING:
+            return  # a method, or what the class holds
+        if name not in held and any(name in held.get(part, ()) for part in ("_parameters", "_buffers", "_modules")):
+            return
+        if type(one).__module__.startswith("torch.nn.") and name not in _CHANGED_OF_TORCH:
+            return
+        value = held.get(name, _MISSING)
+        if value is _MISSING or isinstance(value, (*_PLAIN, list, dict)) or _tensors(value):
+            self.guards[key] = Guard(Attribute(one, name), value)
+            for tensor in _tensors(value):
+                if isinstance(tensor, Tensor):
+                    self.elements.setdefault(id(tensor), (tensor, tensor.jax()))
+
+    def __exit__(self, *_):
+        for cls in self.classes:
+            del cls.__getattribute__
+        for key, one in self.objects.items():
+            held = vars(one)
+            for name in {*held, *self.before[key]} - _INTERNAL:
+                self._settle(Attribute(one, name), self.before[key].get(name, _MISSING))
+        for attribute, value in self.given:
+            if attribute.get() is value:
+                attribute.set(attribute.before)
+            self.guards.pop(attribute.key, None)
+        self.put = []
+        for tensor, element in self.elements.values():
+            if tensor.jax() is not element and id(tensor) not in self.inputs:
+                self.put.append((tensor, tensor.jax()))
+                functions.put(tensor, element)
+
+    def _settle(self, attribute, before):
+        """Note what was written to an attribute, and put back what was there."""
+        value = attribute.get()
+        content = self.contents.get(attribute.key)
+        inputs = [tensor for tensor in _tensors(value) if id(tensor) in self.inputs]
+        if value is before and (content is None or _same(_content(value), content)):
+            if all(_element(tensor) is self.inputs[id(tensor)] for tensor in inputs):
+                return
+        leaves, shape = pytree.tree_flatten(value) if value is not _MISSING else ([], None)
+        self.written.append((attribute, leaves, shape))
+        if content is not None:
+            _refill(before, content)
+        given = next((one for one, _ in self.given if one.key == attribute.key), None)
+        attribute.set(given.before if given is not None else before)
+
+    def results(self):
+        """The tensors that were written, as JAX has them."""
+        left = [_element(leaf) for _, leaves, _ in self.written for leaf in leaves if _is_traced(leaf)]
+        return left + [value for _, value in self.put]
+
+    def plan(self):
+        """What puts values of the results where the function put its own."""
+        written = [
+            (attribute, [None if _is_traced(leaf) else leaf for leaf in leaves], list(map(_is_traced, leaves)), shape)
+            for attribute, leaves, shape in self.written
+        ]
+        return written, [tensor for tensor, _ in self.put]
+
+
+def leave(plan, values):
+    """Put what a function computed into the attributes that it wrote to."""
+    written, tensors = plan
+    values = iter(values)
+    for attribute, leaves, traced, shape in written:
+        leaves = [functions.tensor(next(values)) if new else leaf for leaf, new in zip(leaves, traced)]
+        value = pytree.tree_unflatten(leaves, shape) if shape is not None else _MISSING
+        held = attribute.get()
+        if type(held) is type(value) and isinstance(value, (list, dict)):
+            _refill(held, value)
+        else:
+            attribute.set(value)
+    for one in tensors:
+        functions.put(one, next(values))
+
+
+def objects(modules, leaves):
+    """The modules and the objects of the program's own that are handed to a function, with what those hold."""
+    own = [leaf for leaf in leaves if _is_own(leaf)]
+    return [*modules, *own, *(one for leaf in own for one in vars(leaf).values() if _is_own(one))]
+
+
+def _is_own(one):
+    of_library = type(one).__module__.partition(".")[0] in ("torch", "torchax", "jax", "numpy", "builtins")
+    is_other = isinstance(one, (type, torch.nn.Module, torch.Tensor))
+    return hasattr(one, "__dict__") and not of_library and not is_other
+
+
+def values(attributes):
+    """The tensors of attributes that are inputs, as JAX has them."""
+    return [_element(tensor) for attribute in attributes for tensor in _tensors(attribute.get())]
+
+
+def shapes(attributes):
+    """What a function is traced for of attributes whose tensors are inputs."""
+    found = []
+    for attribute in attributes:
+        leaves, shape = pytree.tree_flatten(attribute.get())
+        found.append((shape, [(x.shape, x.dtype) if isinstance(x, _KINDS) else id(x) for x in leaves]))
+    return found
+
+
+def filled(attributes, values):
+    """Attributes with values in which the tensors are others."""
+    values = iter(values)
+    for attribute in attributes:
+        leaves, shape = pytree.tree_flatten(attribute.get())
+        leaves = [functions.tensor(next(values)) if isinstance(x, _KINDS) else x for x in leaves]
+        yield attribute, pytree.tree_unflatten(leaves, shape)
+
+
+def _tensors(value):
+    if isinstance(value, _KINDS):
+        return [value]
+    if not isinstance(value, (list, tuple, dict)):
+        return []
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, _KINDS)]
+
+
+def _element(tensor):
+    return functions.on_torchax(tensor).jax()
+
+
+def _is_traced(leaf):
+    return isinstance(leaf, _KINDS) and isinstance(_element(leaf), jax.core.Tracer)
+
+
+def _content(value):
+    return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, list) else None
+
+
+def _same(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(one[key] is other[key] for key in one)
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other))
+
+
+def _refill(container, content):
+    if isinstance(container, dict):
+        container.clear()
+        container.update(content)
+    else:
+        container[:] = content

@@ -11,8 +11,8 @@ Flags, in `forward` and what it calls, writes that are meant to last beyond the 
 
 Attributes that another method sets anew are left alone, and so are functions that nothing is known to jit,
 unless a module's `forward` calls them.
-So is what only a training step traces, which TPU611 takes over: there attributes and buffers are results of the
-compiled function.
+So is what only a training step traces, which TPU611 takes over: there attributes and buffers are results of
+the compiled function.
 
 ## Why it matters on TPU
 

@@ -38,9 +38,14 @@ def callers(module: Module, scope: Scope) -> Iterator[Scope]:
 
 def handed_kind(module: Module, scope: Scope, parameter: str) -> Kind:
     """What the file's calls of a function hand to a parameter; `UNKNOWN` unless all of them tell."""
+    kinds = _handed_kinds(module, scope, parameter)
+    return UNKNOWN if UNKNOWN in kinds else _abroad(joined(tuple(kinds)))
+
+
+def _handed_kinds(module: Module, scope: Scope, parameter: str) -> list[Kind]:
     node = scope.node
     if not isinstance(node, ast.FunctionDef):
-        return UNKNOWN
+        return [UNKNOWN]
     names = [argument.arg for argument in _plain(node)]
     if scope.owner is not None and names[:1] in (["self"], ["cls"]):
         del names[0]
@@ -48,9 +53,7 @@ def handed_kind(module: Module, scope: Scope, parameter: str) -> Kind:
     for call, place in _calls(module, scope):
         argument = _argument(call, names, parameter)
         kinds.append(module.kind_so_far(argument, place) if argument is not None else UNKNOWN)
-    if UNKNOWN in kinds:
-        return UNKNOWN
-    return _abroad(joined(tuple(kinds)))
+    return kinds
 
 
 def _plain(node: ast.FunctionDef) -> list[ast.arg]:
@@ -91,7 +94,13 @@ def returned_in_file(module: Module, function: Scope) -> Kind:
     flow = module.flow(function)
     if flow is None or flow.yields:
         return UNKNOWN
-    return _abroad(joined(tuple(flow.returned)))
+    returned = joined(tuple(flow.returned))
+    if isinstance(returned, Tensor) and not returned.certain:
+        undeclared = [a.arg for a in parameters(node) if a.annotation is None]
+        handed = [_handed_kinds(module, function, name) for name in undeclared if name in flow.initial]
+        if any({isinstance(kind, Tensor) for kind in kinds} == {True, False} for kinds in handed):
+            return UNKNOWN  # only some calls hand over a tensor, and so only some give one
+    return _abroad(returned)
 
 
 def _is_plain(module: Module, function: Scope, node: ast.FunctionDef) -> bool:

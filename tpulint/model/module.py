@@ -71,9 +71,12 @@ class Module:
         self.project = ProjectFacts(())
         self._flows: dict[int, Flow | None] = {}
         self._running: dict[int, Flow] = {}
+        self._former: dict[int, Flow] = {}
         self._asked: set[int] = set()
         self._early: set[int] = set()
-        self._depth = 0
+        self._begun = False
+        #: How often inference has been told less than there is, for it was under way.
+        self._lacking = 0
         #: What rules have asked of the whole file, by the question.
         self.answers: dict[object, Any] = {}
         #: The calls that made host tensors, by their offsets, as far as inference has come.
@@ -106,8 +109,10 @@ class Module:
     def _forget(self) -> None:
         self._flows.clear()
         self._running.clear()
+        self._former.clear()
         self._asked.clear()
         self._early.clear()
+        self._begun = False
         self.answers.clear()
         for name in ("mixed", "training_steps", "walks"):
             self.__dict__.pop(name, None)
@@ -137,28 +142,50 @@ class Module:
         """The inference of a function or of the top level; None for class bodies and while under way."""
         if scope.kind is ScopeKind.COMPREHENSION:
             scope = self.index.module
+        if not self._begun:
+            self._begin()
+        return self._flow(scope)
+
+    def _begin(self) -> None:
+        """Infer the whole file, in its order: what is believed must not depend on what is asked first.
+
+        What was told less than there is, since functions tell each other and one of them is first, is
+        inferred once more and told what the others were.
+        """
+        self._begun = True
+        for _ in range(2):
+            for key in self._early:
+                self._flows.pop(key, None)
+            self._early.clear()
+            self._attributes.clear()
+            self._former = dict(self._running)
+            for scope in (self.index.module, *self.index.functions):
+                self._flow(scope)
+        self._early.clear()
+        self._former.clear()
+
+    def _flow(self, scope: Scope) -> Flow | None:
         key = id(scope)
         if key not in self._flows and key not in self._asked:
             self._asked.add(key)
             for caller in callers(self, scope):  # first, so that the parameters are known
                 self._early.add(key)
-                self.flow(caller)
+                self._flow(caller)
         if key not in self._flows:
             self._flows[key] = None
             if scope.kind is not ScopeKind.CLASS:
                 self._run(key, scope)
-        return self._flows[key]
+        elif key in self._early or (self._flows[key] is None and key in self._running):
+            self._lacking += 1
+        return self._flows[key] or self._former.get(key)
 
     def _run(self, key: int, scope: Scope) -> None:
+        lacking = self._lacking
         flow = self._running[key] = Flow(self, scope)
-        self._depth += 1
         flow.run()
-        self._depth -= 1
         self._flows[key] = flow
-        if not self._depth:  # what was inferred before all calls of it were is inferred anew when asked for
-            for early in self._early - {key}:
-                self._flows.pop(early, None)
-            self._early.clear()
+        if self._lacking != lacking:
+            self._early.add(key)
 
     def flow_for(self, scope: Scope, given: Mapping[str, Kind]) -> Flow:
         """The inference of a function for what one call hands to it."""
@@ -168,8 +195,11 @@ class Module:
 
     def kind_so_far(self, node: ast.expr, scope: Scope) -> Kind:
         """The kind of an expression of this scope, as far as inference has come; never begins it."""
-        running = self._running.get(id(scope.function or scope))
-        return running.kinds.get(id(node), UNKNOWN) if running is not None else UNKNOWN
+        key = id(scope.function or scope)
+        for flow in (self._running.get(key), self._former.get(key)):
+            if flow is not None and id(node) in flow.kinds:
+                return flow.kinds[id(node)]
+        return UNKNOWN
 
     def free_name(self, name: str, scope: Scope) -> Kind:
         """The kind of a name that a function takes from around it."""
@@ -192,9 +222,13 @@ class Module:
     def attribute_kind(self, cls: str, attribute: str) -> Kind:
         """The kind of an attribute of an instance."""
         key = (cls, attribute)
-        if key not in self._attributes:
-            self._attributes[key] = self._attribute_kind(cls, attribute)
-        return self._attributes[key]
+        found = self._attributes.get(key)
+        if found is None:
+            lacking = self._lacking
+            found = self._attribute_kind(cls, attribute)
+            if self._lacking == lacking:
+                self._attributes[key] = found
+        return found
 
     def _attribute_kind(self, cls: str, attribute: str) -> Kind:
         if attribute == "training":

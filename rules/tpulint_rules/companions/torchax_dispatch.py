@@ -9,7 +9,8 @@ All else, and everything while torchax is set to debug, goes torchax's own way.
 `torch.nn.utils.clip_grad_norm_`, which is three operations for each parameter, is compiled.
 What is given `out`, which torchax does not know, writes it, and so does what torchax has not in place.
 A tensor of one number takes a format, as in `f"{loss:.4f}"`, a part of a tensor gives its numbers, `data`
-hands on no gradient, and indices may be ranges or tensors of the host.
+hands on no gradient, what is written to `parameter.detach()` is the parameter's, and indices may be ranges or
+tensors of the host.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ _SPECIAL |= TENSOR_CONSTRUCTORS
 _PLAIN = {bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout}
 _PLAIN |= {torch.memory_format}
 _HOST = torch.device("cpu")
+#: Operations over lists, such as `torch._foreach_lerp_`, that are done to each tensor.
+_OVER_LISTS = {
+    name + end for name in ("add", "copy", "div", "lerp", "mul", "sub", "zero") for end in ("", "_")
+}
 #: Whose operations torchax implements.
 _NAMESPACES = {"aten", "_c10d_functional", "torchvision", "xla"}
 
@@ -100,10 +105,22 @@ def _computed(mode, func, types, args=(), kwargs=None):
 def _in_place(mode, func, types, args, kwargs):
     """An operation that torchax has not in place, such as `abs_`, if it has it otherwise."""
     name = func.overloadpacket.__name__
+    if name.removeprefix("_foreach_") in _OVER_LISTS:
+        return _over_lists(mode, name.removeprefix("_foreach_"), *args, **kwargs)
     otherwise = getattr(getattr(_aten, name.removesuffix("_"), None), func._overloadname, None)
     if otherwise is None or not name.endswith("_") or not args or type(args[0]) is not Tensor:
         return _dispatch(mode, func, types, args, kwargs)
     return _written(mode, otherwise, types, args, out=args[0], **kwargs)
+
+
+def _over_lists(mode, name, tensors, *others, **kwargs):
+    """An operation over lists of tensors, which torchax has not."""
+    with mode:
+        results = [
+            getattr(tensor, name)(*[o[i] if isinstance(o, (list, tuple)) else o for o in others], **kwargs)
+            for i, tensor in enumerate(tensors)
+        ]
+    return None if name.endswith("_") else results
 
 
 def _written(mode, func, types, args, *, out, **kwargs):
@@ -187,7 +204,17 @@ class _Data(Tensor):
         self._of._elem = value
 
 
-Tensor.data = property(_Data, Tensor.data.fset)
+_detach = Tensor.detach
+
+
+def _detached(tensor):
+    """`detach()`, through which parameters are written to, as `torch.optim.swa_utils` does."""
+    if isinstance(tensor, _Data):
+        return tensor
+    return _Data(tensor) if isinstance(tensor, torch.nn.Parameter) else _detach(tensor)
+
+
+Tensor.data, Tensor.detach = property(_Data, Tensor.data.fset), _detached
 Tensor.__format__ = View.__format__ = _formatted
 View.numpy = lambda view: view.torch().numpy()
 View.tolist = lambda view: view.torch().tolist()

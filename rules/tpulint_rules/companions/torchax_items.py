@@ -2,6 +2,7 @@
 
 A tensor of the host may be copied into one of the device and the other way round, as on a GPU: `a[i] = b`,
 `a.copy_(b)`; `copy_` broadcasts; and `b` may have dimensions of size 1 in front that `a[i]` has not.
+Tensors, and so modules, can be copied by `copy.deepcopy`, as `torch.optim.swa_utils` does.
 """
 
 from __future__ import annotations
@@ -74,3 +75,19 @@ def _setting(known):
 
 
 Tensor.__setitem__, View.__setitem__ = _setting(Tensor.__setitem__), _setting(View.__setitem__)
+
+
+def _deep_copy(tensor, memo):
+    """`copy.deepcopy` of a tensor, which shares the array: nothing changes one in place."""
+    made = Tensor(tensor.jax(), torchax.default_env())
+    with torch._C.DisableTorchFunction():
+        wants_gradient = tensor.requires_grad
+    if isinstance(tensor, torch.nn.Parameter):
+        made = torch.nn.Parameter(made, wants_gradient)
+    else:
+        made.requires_grad_(wants_gradient)
+    memo[id(tensor)] = made
+    return made
+
+
+Tensor.__deepcopy__ = _deep_copy

@@ -22,6 +22,7 @@ import jax.extend.core
 import numpy
 import torch
 import torchax
+from torch.nn.modules import batchnorm, instancenorm
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor
@@ -201,12 +202,6 @@ class _Version:
             for tensor, value in zip([*self.parameters, *named.values()], [*values[:count], *buffers]):
                 stack.callback(functions.put, tensor, tensor.jax())
                 functions.put(tensor, value)
-            for module in _norms(self.modules):
-                keep = functools.partial(_keep_statistics, momentum=module.momentum)
-                stack.callback(module.register_forward_pre_hook(keep).remove)
-                if module.momentum is None:  # which makes torch ask for the count of batches
-                    stack.callback(setattr, module, "momentum", None)
-                    module.momentum = 0.0
             stack.enter_context(functions.entered())
             stack.enter_context(environment.override_property(prng=random))
             stack.enter_context(torch.enable_grad())
@@ -434,18 +429,33 @@ def _computes_on_torchax(tensors):
     return bool(on) and not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in on)
 
 
-def _norms(modules):
-    kind = torch.nn.modules.batchnorm._NormBase
-    return [module for module in modules if isinstance(module, kind) and module.track_running_stats]
+def _with_statistics(forward):
+    """The forward of a normalisation, with its running statistics, which torchax leaves as they are."""
+
+    @functools.wraps(forward)
+    def run(module, x):
+        is_there = isinstance(x, (Tensor, torchax.view.View))
+        if not (is_there and module.training and module.track_running_stats):
+            return forward(module, x)
+        momentum = module.momentum
+        _keep_statistics(module, x, momentum)
+        try:
+            module.momentum = momentum or 0.0  # None makes torch ask for the count of batches
+            return forward(module, x)
+        finally:
+            module.momentum = momentum
+
+    return run
 
 
-def _keep_statistics(module, inputs, *, momentum):
-    """Update the running statistics, which torchax leaves as they are."""
-    if not module.training:
-        return
+def _keep_statistics(module, x, momentum):
     with torch.no_grad():
-        x = inputs[0].float()
+        x = x.float()
         over = [dim for dim in range(x.ndim) if dim != 1]
         step = 1 / (module.num_batches_tracked + 1) if momentum is None else momentum
         module.running_mean.copy_(torch.lerp(module.running_mean, x.mean(over), step))
         module.running_var.copy_(torch.lerp(module.running_var, x.var(over), step))
+
+
+for _kind in (batchnorm._BatchNorm, batchnorm.SyncBatchNorm, instancenorm._InstanceNorm):
+    _kind.forward = _with_statistics(_kind.forward)

@@ -2,8 +2,9 @@
 
 ## What it does
 
-Flags `torch.load(..., map_location="cuda")` and its forms with an index, `map_location="jax"`, and a location
-that is the program's device: a name that a literal for such a device is handed to, in any file.
+Flags `torch.load(..., map_location="cuda")` and its forms with an index, such as `f"cuda:{rank}"` or a
+dictionary that leads to one, `map_location="jax"`, and a location that is the program's device: a name that a
+literal for such a device is handed to, in any file.
 Other locations that are computed are left alone.
 Also `torch.load` that gives a whole module, which nothing then moves to a device, in programs that use one.
 A module it is where the name that it gets is a module's elsewhere, or is asked for its parameters or put into
@@ -31,7 +32,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.model.devices import holds_literal_device
+from tpulint.model.device_edges import is_cuda_string
+from tpulint.model.devices import holds_literal_device, is_formatted_cuda
 from tpulint.model.kinds import Device, Static
 from tpulint.rule import Context, Rule
 
@@ -68,6 +70,10 @@ def _device(place: ast.expr, ctx: Context) -> str | None:
     if isinstance(name, str) and name.partition(":")[0] in ("cuda", "jax"):
         return name
     given = ctx.assigned_values(place) if isinstance(place, ast.Name) else []
+    for value in (place, *given):
+        targets = value.values if isinstance(value, ast.Dict) else [value]
+        if any(is_cuda_string(target) or is_formatted_cuda(target) for target in targets):
+            return ctx.text(place)
     is_chosen = ctx.serves_device and any(_is_accelerator(value, ctx) for value in given)
     if not is_chosen and (name or not holds_literal_device(ctx.module, place, ctx.scope)):
         return None

@@ -11,7 +11,8 @@ A tensor of torchax cannot be copied so: `copy.deepcopy(model)`, with which an a
 best model so far is kept, raises `TypeError: cannot pickle '_PropertyHolder' object`.
 A plain tensor of the host, and a module with buffers on the host, raise within the environment, too:
 `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
-`torch.optim.swa_utils.AveragedModel` copies its module in the same way.
+`torch.optim.swa_utils.AveragedModel` copies its module in the same way; in a program that has
+`torchax_training.py` (TPU611), `copy.deepcopy` works.
 
 ## Fix safety
 

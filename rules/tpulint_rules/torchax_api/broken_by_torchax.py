@@ -143,6 +143,8 @@ def fork(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named={"inference_mode"})
 def inference(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     values = (*call.args, *(word.value for word in call.keywords))
+    if any(isinstance(value, ast.Constant) and value.value is False for value in values):
+        return  # it is switched off
     is_on = all(isinstance(value, ast.Constant) and value.value is True for value in values)
     yield from _inference(call, call.func, "torch.no_grad()" if is_on else None, ctx)
 

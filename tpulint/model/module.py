@@ -143,16 +143,17 @@ class Module:
         if scope.kind is ScopeKind.COMPREHENSION:
             scope = self.index.module
         if not self._begun:
+            self._begun = True
             self._begin()
         return self._flow(scope)
 
     def _begin(self) -> None:
-        """Infer the whole file, in its order: what is believed must not depend on what is asked first.
+        """Infer the top level and all traced code in the file's order, whatever is asked for first.
 
+        Other code, of which most is never asked for, is inferred when it is.
         What was told less than there is, since functions tell each other and one of them is first, is
         inferred once more and told what the others were.
         """
-        self._begun = True
         for _ in range(2):
             for key in self._early:
                 self._flows.pop(key, None)
@@ -160,7 +161,8 @@ class Module:
             self._attributes.clear()
             self._former = dict(self._running)
             for scope in (self.index.module, *self.index.functions):
-                self._flow(scope)
+                if scope is self.index.module or self.trace_path(scope) is not None:
+                    self._flow(scope)
         self._early.clear()
         self._former.clear()
 

@@ -121,7 +121,9 @@ class Watch:
             return  # it was written before
         if name not in held and not isinstance(value, _PLAIN) and value is not _MISSING:
             return  # a method, or what the class holds
-        if name not in held and any(name in held.get(part, ()) for part in ("_parameters", "_buffers", "_modules")):
+        if name not in held and any(
+            name in held.get(part, ()) for part in ("_parameters", "_buffers", "_modules")
+        ):
             return
         if type(one).__module__.startswith("torch.nn.") and name not in _CHANGED_OF_TORCH:
             return
@@ -172,7 +174,12 @@ class Watch:
     def plan(self):
         """What puts values of the results where the function put its own."""
         written = [
-            (attribute, [None if _is_traced(leaf) else leaf for leaf in leaves], list(map(_is_traced, leaves)), shape)
+            (
+                attribute,
+                [None if _is_traced(leaf) else leaf for leaf in leaves],
+                list(map(_is_traced, leaves)),
+                shape,
+            )
             for attribute, leaves, shape in self.written
         ]
         return written, [tensor for tensor, _ in self.put]

@@ -121,7 +121,9 @@ class differentiable:
         found = next((one for one in known if not self.is_compiled or not any(one.differing())), None)
         if found is None and known:
             differing = list(known[-1].differing())
-            self.states.update({guard.attribute.key: guard.attribute for guard in differing if guard.has_tensors()})
+            self.states.update(
+                {guard.attribute.key: guard.attribute for guard in differing if guard.has_tensors()}
+            )
             if len(known) > MOST_STATES:
                 self._stop_compiling(f"it reads {differing[0].attribute}, which keeps changing")
                 return known[-1]

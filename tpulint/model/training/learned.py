@@ -45,6 +45,8 @@ _MAKES_READY = (
     "print",
     "log",
 )
+#: Those among them that compute all the same: the logarithm of a probability, not an entry of a log.
+_LOGARITHMS = ("log_p", "logp", "log_lik", "logit", "log_softmax", "log_weight")
 _OF_BUILTINS = frozenset({*dir(dict), *dir(list), *dir(str)})
 
 
@@ -134,7 +136,8 @@ class Learned:
         function = call.func
         base = function.value if isinstance(function, ast.Attribute) else None
         if isinstance(function, ast.Attribute) and (
-            function.attr in MODULE_UPKEEP or function.attr.startswith(_MAKES_READY)
+            function.attr in MODULE_UPKEEP
+            or (function.attr.startswith(_MAKES_READY) and not function.attr.startswith(_LOGARITHMS))
         ):
             return False
         own = own_function(self._module, function, scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -49,6 +49,7 @@ class Steps:
         self.guessed = Learned(module, generous=True)
         self.changing = Changing(module)
         self._found: dict[int, Step] = {}
+        self._claimed: dict[str, Step] = {}
 
     def of(self, loss: ast.expr, scope: Scope) -> Step:
         """The computation of the loss on which `backward` is called at a place."""
@@ -75,6 +76,10 @@ class Steps:
             for node in ast.walk(statement)
             if isinstance(node, ast.stmt)
         )
+
+    def claim(self, name: str, step: Step) -> bool:
+        """Whether a step may give a function this name, which no other step of the file then gives."""
+        return name not in self.names and self._claimed.setdefault(name, step) is step
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -143,9 +148,9 @@ class Step:
             return False
         return any(fillings(self._module, self._steps.learned, self._scope))
 
-    def fresh(self, name: str, taken: Container[str] = ()) -> str:
-        """A name like this one that is not taken, nor used by the file."""
-        return next(one for one in _alike(name) if one not in self._steps.names and one not in taken)
+    def fresh(self, name: str) -> str:
+        """A name like this one that the file does not use."""
+        return next(one for one in _alike(name) if one not in self._steps.names)
 
     def moved(self) -> list[Moved] | str:
         """The functions that take the computation in, or why there are none."""
@@ -180,7 +185,8 @@ class Step:
             why = self._steps.changing.unsteady(found.statements, scope)
         decorator = "differentiable" if why is None else f"differentiable(compiled=False)  # {why}"
         losses = (results[name] for name in effects([self._loss]).reads if name in results)
-        name = self.fresh(f"compute_{next(losses, next(iter(results.values())))}", taken)
+        like = f"compute_{next(losses, next(iter(results.values())))}"
+        name = next(one for one in _alike(like) if one not in taken and self._steps.claim(one, self))
         taken.add(name)
         made = extraction(module, found, name, decorator, parameters, results, is_method=is_method)
         if made is None:

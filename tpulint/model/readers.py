@@ -44,12 +44,27 @@ class Readers:
             return Reader(reads.host[0])
         if not reads.traced:
             return Reader()
+        if self._is_set_before(attribute, statement, scope):
+            return None
         own = reads.traced.get(id(scope.function), [])
         if any(node.lineno < statement.lineno for node in own):
             return Reader(later=True)
         elsewhere = len(reads.traced) > bool(own)
         passed_by = self._may_be_passed_by(attribute, statement, None if elsewhere else own, scope)
         return Reader(later=True) if passed_by else None
+
+    def _is_set_before(self, attribute: str, statement: ast.stmt, scope: Scope) -> bool:
+        """Whether each call of the function sets the attribute before it comes to a statement."""
+        method, function = method_around(scope), scope.function
+        if method is None or method.owner is None or function is None:
+            return False
+        cls = f"{self.module.name}.{method.owner.qualname}"
+        return any(
+            place.function is function
+            and value.lineno < statement.lineno
+            and self.module.parent(self.module.statement(value)) is function.node
+            for value, place in self.module.assignments.get((cls, attribute), ())
+        )
 
     def _of(self, attribute: str) -> _Reads:
         if attribute not in self._reads:

@@ -440,7 +440,8 @@ def _with_statistics(forward):
         if not (is_there and module.training and module.track_running_stats):
             return forward(module, x)
         momentum = module.momentum
-        _keep_statistics(module, x, momentum)
+        if _before_hooks.pop(module, module.running_mean.jax()) is module.running_mean.jax():
+            _keep_statistics(module, x, momentum)  # else a hook of the program's own does
         try:
             module.momentum = momentum or 0.0  # None makes torch ask for the count of batches
             return forward(module, x)
@@ -459,5 +460,17 @@ def _keep_statistics(module, x, momentum):
         module.running_var.copy_(torch.lerp(module.running_var, x.var(over), step))
 
 
+_before_hooks = weakref.WeakKeyDictionary()
+_call = torch.nn.Module.__call__
+
+
+def _called(module, *args, **kwargs):
+    """A call of a normalisation, which notes the mean that its hooks find."""
+    if module._forward_pre_hooks and isinstance(module.running_mean, Tensor):
+        _before_hooks[module] = module.running_mean.jax()
+    return _call(module, *args, **kwargs)
+
+
+batchnorm._NormBase.__call__ = _called
 for _kind in (batchnorm._BatchNorm, batchnorm.SyncBatchNorm, instancenorm._InstanceNorm):
     _kind.forward = _with_statistics(_kind.forward)

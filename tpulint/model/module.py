@@ -131,6 +131,15 @@ class Module:
         function = scope.function
         return self.project.trace_path(f"{self.name}.{function.qualname}") if function is not None else None
 
+    def outlasts_trace(self, scope: Scope) -> bool:
+        """Whether what code writes is known to outlast a trace, as nothing brings it up to date after it.
+
+        A training step alone does so: what modules keep are results of the compiled function.
+        """
+        path = self.trace_path(scope)
+        trained = self.project.is_trained(self.name) or self.project.is_differentiated(self.name)
+        return path is not None and path.certainty <= (Certainty.JIT if trained else Certainty.FORWARD)
+
     # kinds
 
     def kind(self, node: ast.expr, scope: Scope) -> Kind:

@@ -29,6 +29,7 @@ from tpulint.model.kinds import (
     join,
     joined,
 )
+from tpulint.model.references import defaults
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
     """
     node = scope.node
     assert isinstance(node, FunctionNode)
-    defaults = _defaults(node)
+    by_default = {name: default for name, default in defaults(node.args) if default is not None}
     kinds: dict[str, Kind] = {}
     traced = module.trace_path(scope) is not None
     for number, argument in enumerate(parameters(node)):
@@ -55,29 +56,19 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
             kinds[name] = Several(UNKNOWN)
         elif argument.annotation is not None and scope.parent is not None:
             kinds[name] = annotated_kind(module, argument.annotation, scope.parent, name)
-        elif name in defaults:
-            kinds[name] = _default_kind(defaults[name])
+        elif name in by_default:
+            kinds[name] = _default_kind(by_default[name])
         unknown = kinds.get(name, UNKNOWN) == UNKNOWN and argument is not node.args.kwarg
         if (
             unknown
             and traced
-            and (used_as_tensor(scope, name) or _is_input(module, scope, number, name, defaults))
+            and (used_as_tensor(scope, name) or _is_input(module, scope, number, name, by_default))
         ):
             kinds[name] = Tensor(root=name)
         elif unknown and traced:
             handed = handed_kind(module, scope, name)
             kinds[name] = replace(handed, root=name) if isinstance(handed, Tensor) else handed
     return kinds
-
-
-def _defaults(node: FunctionNode) -> dict[str, ast.expr]:
-    arguments = node.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    found = {a.arg: d for a, d in zip(reversed(positional), reversed(arguments.defaults), strict=False)}
-    found |= {
-        a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None
-    }
-    return found
 
 
 def _default_kind(node: ast.expr) -> Kind:
@@ -101,9 +92,9 @@ def _evidence(scope: Scope, name: str) -> set[str]:
     return {attribute for s in scopes for attribute in s.evidence.get(name, ())}
 
 
-def _is_input(module: Module, scope: Scope, number: int, name: str, defaults: dict[str, ast.expr]) -> bool:
+def _is_input(module: Module, scope: Scope, number: int, name: str, by_default: dict[str, ast.expr]) -> bool:
     """Whether a parameter is the first of a `forward`, and nothing says that it is a container or a size."""
-    if number != 1 or scope.name != "forward" or scope.owner is None or name in defaults:
+    if number != 1 or scope.name != "forward" or scope.owner is None or name in by_default:
         return False
     if not _evidence(scope, name) <= TENSOR_ATTRIBUTES or _is_size_or_container(scope.node, name):
         return False

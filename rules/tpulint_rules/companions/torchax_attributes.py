@@ -79,8 +79,8 @@ class Watch:
         self.guards, self.written = {}, []
 
     def __enter__(self):
+        self.originals = {attribute.key: attribute.get() for attribute, _ in self.given}
         for attribute, value in self.given:
-            attribute.before = attribute.get()
             attribute.set(value)
         self.before = {key: dict(vars(one)) for key, one in self.objects.items()}
         self.contents = {
@@ -143,7 +143,7 @@ class Watch:
                 self._settle(Attribute(one, name), self.before[key].get(name, _MISSING))
         for attribute, value in self.given:
             if attribute.get() is value:
-                attribute.set(attribute.before)
+                attribute.set(self.originals[attribute.key])
             self.guards.pop(attribute.key, None)
         self.put = []
         for tensor, element in self.elements.values():
@@ -163,8 +163,7 @@ class Watch:
         self.written.append((attribute, leaves, shape))
         if content is not None:
             _refill(before, content)
-        given = next((one for one, _ in self.given if one.key == attribute.key), None)
-        attribute.set(given.before if given is not None else before)
+        attribute.set(self.originals.get(attribute.key, before))
 
     def results(self):
         """The tensors that were written, as JAX has them."""

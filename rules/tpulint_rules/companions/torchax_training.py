@@ -42,6 +42,8 @@ MOST_STATES = 8
 MOST_RATES = 4
 #: Taken for a rate of zero, as warm-ups begin with: torch divides by the rate if that is a tensor.
 NEARLY_NOTHING = 1e-30
+#: Stands for a tensor that each call gives.
+_GIVEN = object()
 #: What tells that a computation needs the value of a tensor, and that an optimizer does.
 _NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError)
 _NOT_TRACEABLE = (*_NEEDS_VALUE, TypeError)
@@ -138,7 +140,9 @@ class _Version:
     """A function with its plain arguments, modules and their modes; what remains to be given are tensors."""
 
     def __init__(self, function, leaves, tree, modules, parameters, with_gradient, states):
-        self.function, self.leaves, self.tree = function, leaves, tree
+        # Of tensors only the places: a version must not keep the batch alive that it was made with.
+        self.leaves = [_GIVEN if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.function, self.tree = function, tree
         self.modules, self.parameters, self.with_gradient = modules, parameters, with_gradient
         self.objects = attributes.objects(modules, leaves)
         self.states, self.shapes, self.guards = states, attributes.shapes(states), []
@@ -196,7 +200,7 @@ class _Version:
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
         count = len(self.parameters)
         inputs = iter([functions.tensor(value) for value in values[count:]])
-        leaves = [next(inputs) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        leaves = [next(inputs) if leaf is _GIVEN else leaf for leaf in self.leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self.tree)
         environment = torchax.default_env()
         named, host = _buffers(self.modules), _states_of_host()

@@ -71,8 +71,7 @@ def function(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name is None or what is None or not call.args or not _fails(call, what):
         return
     if _is_on_device(call.args[0], what, ctx):
-        shown = f"{name.rpartition('.')[2]}"
-        yield ctx.finding(call, f"`{shown}` {what.effect}", _fix(call, what, ctx))
+        yield ctx.finding(call, f"`{name.rpartition('.')[2]}` {what.effect}", _fix(call, what, ctx))
 
 
 @rule.on(ast.Call, named=_last(CLASSES))
@@ -84,7 +83,7 @@ def made(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     for use, there in _uses(call, ctx):
         if use.args and _is_on_device(use.args[0], what, there):
             fix = _renamed(call, what, ctx) if what.instead else None
-            if what.effect is Effect.ON_HOST and _calls(use, call):
+            if what.effect is Effect.ON_HOST and use.func is call:
                 fix = _from_host(use.args[0], ctx)
             yield ctx.finding(call, f"`{name.rpartition('.')[2]}` {what.effect}", fix)
             return
@@ -126,10 +125,6 @@ def _uses(made: ast.Call, ctx: Context) -> Iterator[tuple[ast.Call, Context]]:
                 for use, there in ctx.calls(name):
                     if ctx.text(use.func) == ctx.text(target):
                         yield use, there
-
-
-def _calls(use: ast.Call, made: ast.Call) -> bool:
-    return use.func is made
 
 
 def _fix(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:

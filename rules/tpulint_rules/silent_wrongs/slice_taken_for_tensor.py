@@ -95,9 +95,8 @@ def read(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if not is_slice(ctx.module, given, ctx.scope) or ctx.only_with_cuda(call):
         return
-    if name == "tolist" or _is_put_there(
-        given, ctx
-    ):  # on CUDA the others raise, too: there, it is the host's
+    # The others raise on CUDA, too, so that what they are called on there is the host's.
+    if name == "tolist" or _is_put_there(given, ctx):
         fix = ctx.fix("read a copy of the slice", ctx.insert(ctx.span(given).end, ".clone()"))
         yield ctx.finding(call, f"`{name}` of a slice, `{ctx.text(given)}`, raises on torchax", fix)
 

@@ -55,7 +55,6 @@ from collections.abc import Iterator
 
 from tpulint.finding import Finding
 from tpulint.model.kinds import Instance
-from tpulint.model.project import Certainty
 from tpulint.model.scopes import ScopeKind
 from tpulint.rule import Context, Rule
 
@@ -71,7 +70,7 @@ _ONCE = "`{}` changes once for each compilation, not at each call"
 @rule.on(ast.AugAssign, traced=True)
 def augmented(statement: ast.AugAssign, ctx: Context) -> Iterator[Finding]:
     target = statement.target
-    if not _is_sure(ctx):
+    if not ctx.module.outlasts_trace(ctx.scope):
         return
     if isinstance(target, ast.Name):
         if target.id in (ctx.scope.function or ctx.scope).declared:
@@ -92,13 +91,17 @@ def replaced(_: ast.Module, ctx: Context) -> Iterator[Finding]:
             continue
         for value, scope in assigned:
             at = ctx.at(scope)
-            if scope.name != "__init__" and _is_sure(at) and _is_new(value, attribute, at):
+            if (
+                scope.name != "__init__"
+                and at.module.outlasts_trace(at.scope)
+                and _is_new(value, attribute, at)
+            ):
                 yield at.finding(at.statement(value), _LOST.format(f"self.{attribute}"))
 
 
 @rule.on(ast.Call, named={"register_buffer"}, traced=True)
 def registered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if _owner(call.func, ctx) is None or not _is_sure(ctx):
+    if _owner(call.func, ctx) is None or not ctx.module.outlasts_trace(ctx.scope):
         return
     match call.args:
         case [ast.Constant(value=str() as name), value, *_] if _is_new(value, name, ctx):
@@ -107,19 +110,27 @@ def registered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
 def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
-    if _is_sure(ctx) and _is_tensor(node.value, ctx):
+    if ctx.module.outlasts_trace(ctx.scope) and _is_tensor(node.value, ctx):
         yield ctx.finding(node, _LOST.format(ctx.text(node.value)))
 
 
 @rule.on(ast.Call, named=_WRITES, traced=True)
 def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if isinstance(call.func, ast.Attribute) and _is_sure(ctx) and _is_tensor(call.func.value, ctx):
+    if (
+        isinstance(call.func, ast.Attribute)
+        and ctx.module.outlasts_trace(ctx.scope)
+        and _is_tensor(call.func.value, ctx)
+    ):
         yield ctx.finding(call, _LOST.format(ctx.text(call.func.value)))
 
 
 @rule.on(ast.Call, named={"append"}, traced=True)
 def appended(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or len(call.args) != 1 or not _is_sure(ctx):
+    if (
+        not isinstance(call.func, ast.Attribute)
+        or len(call.args) != 1
+        or not ctx.module.outlasts_trace(ctx.scope)
+    ):
         return
     kept = call.func.value
     if not ctx.kind(call.args[0]).is_traced:
@@ -127,13 +138,6 @@ def appended(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if (_is_kept(kept, ctx) and _is_read(kept, ctx)) or _is_global_list(kept, ctx):
         message = "`{}` gets one tracer for each compilation, not a tensor at each call"
         yield ctx.finding(call, message.format(ctx.text(kept)))
-
-
-def _is_sure(ctx: Context) -> bool:
-    """Whether code is known to be traced, and not by a training step alone: that keeps what is kept."""
-    path = ctx.trace_path
-    trained = ctx.is_trained or ctx.is_differentiated
-    return path is not None and path.certainty <= (Certainty.JIT if trained else Certainty.FORWARD)
 
 
 def _owner(node: ast.expr, ctx: Context) -> Instance | None:

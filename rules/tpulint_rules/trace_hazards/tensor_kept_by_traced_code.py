@@ -49,7 +49,6 @@ from collections.abc import Iterator
 
 from tpulint.finding import Finding
 from tpulint.model.kinds import UNKNOWN, Instance, Tensor
-from tpulint.model.project import Certainty
 from tpulint.model.readers import Reader, Readers
 from tpulint.model.scopes import Scope, ScopeKind
 from tpulint.rule import Context, Rule
@@ -70,7 +69,7 @@ def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
             continue  # what becomes of a buffer is told by TPU613
         for value, scope in assigned:
             at = ctx.at(scope)
-            if scope.name == "__init__" or not _is_traced_for_sure(at):
+            if scope.name == "__init__" or not at.module.outlasts_trace(at.scope):
                 continue
             arms = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
             if not any(at.kind(arm).holds_tracer for arm in arms):
@@ -84,7 +83,7 @@ def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
 def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     statement = ctx.parent(node)
-    if not isinstance(statement, ast.Assign) or not _is_traced_for_sure(ctx):
+    if not isinstance(statement, ast.Assign) or not ctx.module.outlasts_trace(ctx.scope):
         return
     if ctx.kind(statement.value).holds_tracer and _lasts(node.value, ctx):
         yield ctx.finding(statement, _KEPT.format(ctx.text(node.value), "reading it later"))
@@ -104,17 +103,10 @@ def cached(_: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 
 def _gives_tensor(function: Scope, ctx: Context) -> bool:
-    if not _is_traced_for_sure(ctx):
+    if not ctx.module.outlasts_trace(ctx.scope):
         return False
     flow = ctx.module.flow(function)
     return flow is not None and any(kind.holds_tracer for kind in flow.returned)
-
-
-def _is_traced_for_sure(ctx: Context) -> bool:
-    """Whether code is known to be traced, and not by a training step alone: that keeps what is kept."""
-    path = ctx.trace_path
-    trained = ctx.is_trained or ctx.is_differentiated
-    return path is not None and path.certainty <= (Certainty.JIT if trained else Certainty.FORWARD)
 
 
 def _lasts(node: ast.expr, ctx: Context) -> bool:

@@ -127,6 +127,56 @@ def test_forward_is_an_implicit_root_and_a_jitted_one_an_explicit() -> None:
     assert chain(facts, "m.Net.predict") is None
 
 
+HOSTED = """
+from PIL import Image
+class Results(nn.Module):
+    @torch.no_grad()
+    def forward(self, x): return leaf(x)
+class Pictures(nn.Module):
+    def forward(self, x): return Image.fromarray(leaf(x).numpy())
+class Average(nn.Module):
+    def forward(self, model): return leaf(dict(model.named_parameters()))
+def leaf(x): return x
+made = {"results": Results()}
+"""
+
+
+def test_the_host_calls_what_takes_modules_makes_pictures_or_stands_in_a_dictionary() -> None:
+    facts = one(HOSTED)
+    assert [None] * 3 == [chain(facts, f"m.{name}.forward") for name in ("Results", "Pictures", "Average")]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "loss = Loss(Results())",
+        "class Loss(nn.Module):\n    def __init__(self):\n        self.results = Results()",
+        "net = torch.compile(Results())",
+        "Results.forward = lambda self, x: self.net(x)\nResults()",
+    ],
+)
+def test_what_is_handed_on_or_jitted_is_traced_nevertheless(use: str) -> None:
+    facts = one(f"{HOSTED}{use}")
+    assert chain(facts, "m.Results.forward") is not None
+
+
+def test_what_holds_parameters_or_modules_is_traced_nevertheless() -> None:
+    facts = one(
+        """
+        class Scaled(nn.Module):
+            def __init__(self): self.scale = nn.Parameter(torch.ones(1))
+            @torch.no_grad()
+            def forward(self, x): return x * self.scale
+        class Around(nn.Module):
+            def __init__(self, net): self.net = net
+            @torch.no_grad()
+            def forward(self, x): return self.net(x)
+        made = {"scaled": Scaled(), "around": Around(torch.nn.Linear(2, 2))}
+        """
+    )
+    assert None not in [chain(facts, f"m.{name}.forward") for name in ("Scaled", "Around")]
+
+
 @pytest.mark.parametrize(
     "use",
     [

@@ -35,6 +35,14 @@ WRAPPERS = frozenset(
 )
 
 #: Base classes from outside the project whose instances are `torch.nn.Module`s.
+#: Attributes that modules alone have: nothing that is traced takes what has them.
+OF_MODULES = frozenset(
+    {"named_parameters", "named_buffers", "named_modules", "parameters", "state_dict", "load_state_dict"}
+)
+
+#: Functions that make pictures or files, which the host alone does.
+FILING = frozenset({"PIL.Image.fromarray", "io.BytesIO", "builtins.open", "cv2.imwrite"})
+
 MODULE_BASES = frozenset(
     {
         "torch.nn.Module",

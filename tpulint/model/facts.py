@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from tpulint.knowledge.tracing import (
     DEVICE_STRING,
     ENVIRONMENT_ENTRIES,
+    FILING,
     GRADIENT_ENTRIES,
     LIBRARIES,
+    OF_MODULES,
     TRACE_ENTRIES,
     WRAPPERS,
 )
@@ -36,7 +40,8 @@ class FunctionFacts(NamedTuple):
 
     `places` says that it puts something on a device that is not the host's, `offered` that it is public,
     `takes` is the annotation of its first parameter, `infers` says that it is decorated to keep no gradients,
-    as those are with which inference begins.
+    as those are with which inference begins, `takes_module` that it uses a parameter as a module, `files`
+    that it makes pictures or files.
     """
 
     qualname: str
@@ -49,6 +54,8 @@ class FunctionFacts(NamedTuple):
     offered: bool
     takes: str
     infers: bool
+    takes_module: bool = False
+    files: bool = False
 
 
 class ClassFacts(NamedTuple):
@@ -98,7 +105,7 @@ class ModuleFacts(NamedTuple):
     `starts` are the calls of its own code, outside of functions, `aliases` its names that stand for
     annotations, `handed` is what it hands on of devices, `configured` says that it reads configurations at
     run time, `backward` that it calls `loss.backward()`, `takers` are its functions that call `backward` on
-    what they are given.
+    what they are given. `entries` are the classes of which it puts instances into dictionaries, once for each.
     """
 
     name: str
@@ -119,6 +126,7 @@ class ModuleFacts(NamedTuple):
     configured: bool = False
     backward: bool = False
     takers: tuple[Taker, ...] = ()
+    entries: tuple[str, ...] = ()
 
 
 class _Summary:
@@ -176,6 +184,7 @@ class _Summary:
             tuple(self.calls[id(module)]),
             aliases(self.index, self.names),
             backward=self._calls_backward(),
+            entries=tuple(self._entries()),
         )
 
     def _placing(self, imports: set[str]) -> set[int]:
@@ -350,6 +359,8 @@ class _Summary:
             self._offered(scope, returns),
             self._takes(scope),
             self._infers(scope),
+            self._takes_module(scope),
+            id(scope) in self._filing,
         )
 
     def _offered(self, scope: Scope, returns: str) -> bool:
@@ -378,6 +389,30 @@ class _Summary:
         return any(
             self.names.qualified(d, outer) in ("torch.no_grad", "torch.inference_mode") for d in decorators
         )
+
+    def _takes_module(self, scope: Scope) -> bool:
+        assert isinstance(scope.node, FunctionNode)
+        given = (argument.arg for argument in parameters(scope.node) if argument.arg not in ("self", "cls"))
+        return any(not OF_MODULES.isdisjoint(scope.evidence.get(name, ())) for name in given)
+
+    @cached_property
+    def _filing(self) -> set[int]:
+        """Functions that make pictures or files, or hold others that do, by identity."""
+        found: set[int] = set()
+        for name in {name.rpartition(".")[2] for name in FILING}:
+            for node, place in self.index.calls.get(name, ()):
+                scope = place.function
+                if isinstance(node, ast.Call) and self.names.qualified(node.func, place) in FILING:
+                    while scope is not None:
+                        found.add(id(scope))
+                        scope = scope.parent.function if scope.parent is not None else None
+        return found
+
+    def _entries(self) -> Iterator[str]:
+        for node, scope in self.index.entries:
+            made = self.names.qualified(node.func, scope) if isinstance(node, ast.Call) else None
+            if made is not None and (made.rpartition(".")[2][:1].isupper() or made in self.own_classes):
+                yield made
 
     def _class(self, scope: Scope) -> ClassFacts:
         node = scope.node

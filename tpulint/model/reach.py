@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from tpulint.model.called_by_host import is_called_by_host
 from tpulint.model.facts import FunctionFacts, ModuleFacts
 from tpulint.model.project import Certainty, ProjectFacts, Step
 
@@ -103,6 +104,8 @@ def _forwards(project: ProjectFacts) -> Iterator[tuple[str, Step]]:
             for method in ("forward", "__call__"):
                 if method in cls.methods and project.is_module_class(name):
                     facts = module.functions[f"{qualname}.{method}"]
+                    if is_called_by_host(project, name, facts):
+                        continue
                     label = f"`{qualname}.{method}`, which is traced once the module is jitted"
                     step = Step(None, label, module.path, facts.row, facts.column, Certainty.FORWARD)
                     yield f"{name}.{method}", step

@@ -149,6 +149,8 @@ class Index:
         self.classes: list[Scope] = []
         #: Assignments to `self.<name>`: the name, the value, the scope.
         self.attributes: list[tuple[str, ast.expr, Scope]] = []
+        #: Calls whose results are entries of dictionaries: `d[key] = f()`, `d = {key: f()}`.
+        self.entries: list[Place] = []
         #: Reads of plain names that sound like a device's.
         self.named: list[Place] = []
 
@@ -362,6 +364,8 @@ class _Walk:
             else:
                 self.assigned(target, node.value, scope)
                 self.visit(target, scope)
+        if node.value.__class__ is ast.Dict:
+            self.index.entries += [(v, scope) for v in node.value.values if v.__class__ is ast.Call]
         self.visit(node.value, scope)
 
     def assigned(self, target: ast.expr, value: ast.expr, scope: Scope) -> None:
@@ -371,6 +375,8 @@ class _Walk:
             and target.value.id == "self"
         ):
             self.index.attributes.append((target.attr, value, scope))
+        elif isinstance(target, ast.Subscript) and isinstance(value, ast.Call):
+            self.index.entries.append((value, scope))
 
     def annotated(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.AnnAssign)

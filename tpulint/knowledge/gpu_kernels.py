@@ -27,6 +27,9 @@ PACKAGES = {
     "xformers": _ATTENTION,
 }
 
+#: Those in which projects write kernels of their own.
+KERNEL_LANGUAGES = frozenset({"cupy", "pycuda", "triton"})
+
 #: What torch has under a name of its own, with the same defaults.
 SAME_IN_TORCH = {
     "apex.normalization.FusedLayerNorm": "torch.nn.LayerNorm",

@@ -105,7 +105,8 @@ class ModuleFacts(NamedTuple):
     `starts` are the calls of its own code, outside of functions, `aliases` its names that stand for
     annotations, `handed` is what it hands on of devices, `configured` says that it reads configurations at
     run time, `backward` that it calls `loss.backward()`, `takers` are its functions that call `backward` on
-    what they are given. `entries` are the classes of which it puts instances into dictionaries, once for each.
+    what they are given. `entries` are the classes of which it puts instances into dictionaries, each time
+    that it does.
     """
 
     name: str

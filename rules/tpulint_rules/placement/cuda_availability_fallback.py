@@ -5,9 +5,10 @@
 Flags `torch.cuda.is_available()`, `device.type == "cuda"`, `"cuda" in str(device)` and `tensor.is_cuda`, and
 such questions to a name that is given to torch as a device somewhere: `args.device == "cuda"`,
 `config["device"].startswith("cuda")`.
-A condition in front of functions of `torch.cuda` and the like is left alone, one that chooses between the
-`nccl` and `gloo` backends, one in front of text for people, such as the memory of a progress report, and an
-answer to `pin_memory`: without CUDA, false is the right answer.
+A condition in front of functions of `torch.cuda` and the like, such as kernels in Triton or
+`DistributedDataParallel`, is left alone, one that chooses between the `nccl` and `gloo` backends, one in
+front of text for people, such as the memory of a progress report, and an answer to `pin_memory`: without
+CUDA, false is the right answer.
 
 ## Why it matters on TPU
 
@@ -29,6 +30,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.knowledge.distributed import WRAPPERS
+from tpulint.knowledge.gpu_kernels import KERNEL_LANGUAGES
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.device_edges import is_cuda_string
 from tpulint.model.devices import (
@@ -225,11 +228,29 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
         inner = outer
     inside = [part for root in guarded for part in ast.walk(root)]
     names = [ctx.qualified_name(part) or "" for part in inside if isinstance(part, ast.Attribute | ast.Name)]
-    if any(name.startswith(_CUDA_ONLY) and name not in _ASKS for name in names):
+    if any(_is_for_cuda(name, ctx) for name in names):
         return True
     return (
         bool(guarded) and isinstance(guarded[0], ast.stmt) and all(_only_tells(part, ctx) for part in inside)
     )
+
+
+def _is_for_cuda(name: str, ctx: Context) -> bool:
+    """Whether a name is that of what works with CUDA alone, or of a function that calls a kernel."""
+    if name.startswith(_CUDA_ONLY) or name in WRAPPERS:
+        return name not in _ASKS
+    project = ctx.module.project
+    function = project.function(project.resolve(name)) if name else None
+    called = [call.callee.removeprefix("name:") for call in function.calls] if function is not None else []
+    return any(_is_of_kernels(one, ctx) for one in (name, *called))
+
+
+def _is_of_kernels(name: str, ctx: Context) -> bool:
+    """Whether a name is one of another file of the project, which imports the language of GPU kernels."""
+    found = ctx.module.project.split(ctx.module.project.resolve(name))
+    if found is None or found[0].name == ctx.module.name:
+        return False
+    return any(target.partition(".")[0] in KERNEL_LANGUAGES for target in found[0].imports)
 
 
 def _only_tells(node: ast.AST, ctx: Context) -> bool:

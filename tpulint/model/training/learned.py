@@ -167,7 +167,7 @@ class Learned:
 
     def _is_unknown(self, function: ast.expr, scope: Scope) -> bool:
         """Whether a callee may be anything: no library's function, no method of a tensor or builtin."""
-        if not self._is_of_project(function, scope):
+        if not self._is_of_project(function, scope) or self._is_class(function, scope):
             return False
         if isinstance(function, ast.Attribute):
             return function.attr not in TENSOR_ATTRIBUTES | _OF_BUILTINS

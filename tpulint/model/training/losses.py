@@ -45,7 +45,7 @@ def is_plain(loss: ast.expr) -> bool:
             return is_plain(loss.left) and is_plain(loss.right)
         case ast.Call(func=ast.Attribute(value=value, attr=attr), args=[]) if attr in _PLAIN:
             return is_plain(value)
-        case ast.Call(func=ast.Attribute(attr="scale"), args=[value]):
+        case ast.Call(func=ast.Attribute(attr="scale") | ast.Name(id="len"), args=[value]):
             return is_plain(value)
         case _:
             return False

@@ -63,8 +63,12 @@ def region(
     for block, index in _blocks(module, anchor):
         start = max((i + 1 for i, s in enumerate(block[:index]) if _is_boundary(s)), default=0)
         before = block[start:index]
-        if any(effects([s]).touched & wanted for s in before):
-            return _in_block(module, learned, before, wanted, scope)
+        touching = [s for s in before if effects([s]).touched & wanted]
+        if touching:
+            found = _in_block(module, learned, before, wanted, scope)
+            if found is not None or not all(map(_only_scales, touching)):
+                return found
+            wanted = wanted.union(effects(touching).reads)
         if start:
             return None
     return None
@@ -159,7 +163,7 @@ def _in_block(
 ) -> Region | Obstacle | None:
     found = [effects([statement]) for statement in block]
     core = _core(learned, block, found, wanted, scope)
-    if not core:
+    if all(_only_scales(block[i]) for i in core):
         return None
     sorted_out = _sorted_out(block, found, core)
     while isinstance(sorted_out, Obstacle) and _only_computes(sorted_out.node):

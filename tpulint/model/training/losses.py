@@ -66,10 +66,18 @@ def takers(module: Module) -> tuple[Taker, ...]:
         if function is None or not is_plain(loss):
             continue
         given = positional(function)
-        for name in effects([loss]).reads:
+        for name in effects([_scaled(loss)]).reads:
             if name in given and len(function.bindings[name]) == 1:
                 found[Taker(f"{module.name}.{function.qualname}", given.index(name), name)] = None
     return tuple(found)
+
+
+def _scaled(loss: ast.expr) -> ast.expr:
+    """What a scaler is given; an expression itself where there is none."""
+    match loss:
+        case ast.Call(func=ast.Attribute(attr="scale"), args=[value]):
+            return value
+    return loss
 
 
 def handed_losses(module: Module) -> Iterator[Handed]:

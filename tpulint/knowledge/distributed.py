@@ -63,6 +63,10 @@ def collective(qualified: str | None) -> tuple[str, Collective] | None:
 
 START = "torch.distributed.init_process_group"
 
+#: What starts a function in several processes; its first arguments, by position.
+SPAWN = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"})
+SPAWNED = ("fn", "args", "nprocs")
+
 #: Functions that lay a mesh over processes, one for each device.
 MESHES = frozenset({"torch.distributed.device_mesh.init_device_mesh", "torch.distributed.init_device_mesh"})
 

@@ -5,6 +5,7 @@
 Flags `torch.distributed.init_process_group` (but not with the backend `"gloo"`, which serves the host's
 tensors), `init_device_mesh`, `DistributedSampler` without a rank, and collectives and queries such as
 `all_reduce`, `barrier` and `get_rank`.
+Flagged, too, is `torch.multiprocessing.spawn` of a process for each device, or in a file that starts a group.
 What is done only where there are several processes, going by the condition around it, is left alone: a
 program on TPU is one process.
 So is what is done within a group that is handed on, and a query in a file that starts no group itself.
@@ -38,15 +39,15 @@ gives.
 Unsafe: it holds for one process that drives all devices, in which a sum over processes is the value
 itself.
 `get_rank()` becomes `jax.process_index()` and `get_world_size()` `jax.process_count()`, which count hosts.
-What only starts, ends or communicates is removed.
+What only starts, ends or communicates is removed; what `spawn` starts is called once, as rank 0.
 On several hosts call `jax.distributed.initialize()` first, before anything else of JAX.
 
 ## Without a fix
 
 What gathers the parts of a result is not needed: the tensor is whole.
 A mesh of torch becomes `jax.sharding.Mesh(np.array(jax.devices()).reshape(2, -1), ("data", "model"))`.
-A batch size for each process becomes that of all together, and `torchrun` or `mp.spawn` goes: a second
-process finds the chips taken.
+A batch size for each process becomes that of all together, and `torchrun` goes: a second process
+finds the chips taken.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ from tpulint.knowledge.distributed import (
     Collective,
     collective,
 )
+from tpulint.model.spawned import spawned
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU801", "process group, or communication within one", module=__name__, fix=Applicability.UNSAFE)
@@ -125,6 +127,39 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         title = "take the share of this process from JAX"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, "`DistributedSampler` raises where there is no process group", fix)
+
+
+@rule.on(ast.Call, named={"spawn"})
+def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    given = spawned(ctx.module, call, ctx.scope)
+    if given is None or ctx.only_with_processes(call) or ctx.only_with_cuda(call):
+        return
+    if not _starts_reported_group(ctx) and not _counts_devices(given.get("nprocs"), ctx):
+        return
+    message = "`spawn` starts a process for each GPU; the first one takes all chips of a TPU host"
+    fix = None
+    if "fn" in given and ctx.statement(call) is ctx.parent(call):
+        match given.get("args"):
+            case None:
+                arguments = ["0"]
+            case ast.Tuple(elts=items):
+                arguments = ["0", *map(ctx.text, items)]
+            case several:
+                arguments = ["0", f"*{ctx.text(several)}"]
+        text = f"{ctx.text(given['fn'])}({', '.join(arguments)})"
+        fix = ctx.fix("write a call, as rank 0", ctx.replace(call, text), applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, message, fix)
+
+
+def _counts_devices(number: ast.expr | None, ctx: Context) -> bool:
+    """Whether there are as many processes as devices."""
+    values = [number, *(ctx.assigned_values(number) if isinstance(number, ast.Name | ast.Attribute) else ())]
+    return any(
+        isinstance(value, ast.Call)
+        and (ctx.qualified_name(value.func) or "").rpartition(".")[2]
+        in ("device_count", "local_device_count")
+        for value in values
+    )
 
 
 def _is_start(call: ast.Call, ctx: Context) -> bool:

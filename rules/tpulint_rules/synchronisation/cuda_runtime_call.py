@@ -28,7 +28,8 @@ Unsafe otherwise:
 
 - memory is what JAX reports of its first local device; the peak cannot be reset, so a peak counts from the
   start of the program, and on the CPU backend, which reports nothing, the answer is 0;
-- `torch.cuda.device_count()` counts the devices of this host, and JAX drives all of them from one process;
+- `torch.cuda.device_count()` counts the devices of this host, and JAX drives all of them from one process, so
+  that it becomes 1 where it is the number of processes that `torch.multiprocessing.spawn` starts;
 - `torch.cuda.set_device` and `with torch.cuda.device(...)` go: which device holds what is a matter of
   sharding;
 - a seed gives torchax the same numbers each time, but not those that CUDA would give;
@@ -53,6 +54,7 @@ from collections.abc import Iterator
 from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.knowledge.cuda_api import CALLED, CudaCall, Effect, cuda_call
 from tpulint.model.devices import becomes_device, takes_device
+from tpulint.model.spawned import is_number_of_processes
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -105,6 +107,8 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
         return _random(call, statement, what, ctx)
     if not what.instead or (what.effect in _RANDOM):
         return None
+    if name == "device_count" and is_number_of_processes(ctx.module, call, ctx.scope):
+        return ctx.fix("count one process", ctx.replace(call, "1"), applicability=Applicability.UNSAFE)
     whole = _asked_with_availability(call, name, ctx) or call
     outer = ctx.parent(whole)
     if what.instead == "True" and isinstance(outer, ast.IfExp) and outer.test is whole:

@@ -52,6 +52,9 @@ SETTLED = {
 }
 
 
+#: Types of devices that are neither a GPU's, the host's, nor torchax's.
+_OTHER_DEVICES = frozenset({"hpu", "mlu", "mps", "npu", "xpu"})
+
 _NOWHERE: frozenset[int] = frozenset()
 
 
@@ -370,6 +373,11 @@ class Expressions:
             return (not absorbing) if all(value is not None for value in values) else None
         if not self.traced:
             return None
+        if isinstance(test, ast.Compare):
+            return _of_other_device(test)
+        found = self.module.names.lookup(test.id, self.scope) if isinstance(test, ast.Name) else None
+        if found is not None and len(found[1]) == 1 and isinstance(found[1][0].value, ast.Compare):
+            return _of_other_device(found[1][0].value)
         target = test.func if isinstance(test, ast.Call) else test
         qualified = self.module.names.qualified(target, self.scope)
         return SETTLED.get(qualified) if qualified is not None else None
@@ -434,3 +442,22 @@ class Expressions:
             env[name] = replace(known, certain=True) if isinstance(known, Tensor) else TENSOR
         elif tensor and isinstance(known, Tensor):
             env[name] = UNKNOWN
+
+
+def _of_other_device(test: ast.Compare) -> bool | None:
+    """The value of a comparison of a device's type with one that torchax never has; None for any other."""
+    match test:
+        case (
+            ast.Compare(
+                left=ast.Attribute(attr="type"),
+                ops=[ast.Eq() | ast.NotEq() as op],
+                comparators=[ast.Constant(value=str(name))],
+            )
+            | ast.Compare(
+                left=ast.Constant(value=str(name)),
+                ops=[ast.Eq() | ast.NotEq() | ast.In() | ast.NotIn() as op],
+                comparators=[ast.Attribute(attr="type")],
+            )
+        ) if name in _OTHER_DEVICES:
+            return isinstance(op, ast.NotEq | ast.NotIn)
+    return None

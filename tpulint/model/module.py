@@ -147,6 +147,11 @@ class Module:
         flow = self.flow(scope.function or scope)
         return flow.kinds.get(id(node), UNKNOWN) if flow is not None else UNKNOWN
 
+    def is_reached(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether inference comes to an expression of this scope."""
+        flow = self.flow(scope.function or scope)
+        return flow is None or id(node) in flow.kinds
+
     def flow(self, scope: Scope) -> Flow | None:
         """The inference of a function or of the top level; None for class bodies and while under way."""
         if scope.kind is ScopeKind.COMPREHENSION:

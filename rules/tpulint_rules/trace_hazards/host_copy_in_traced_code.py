@@ -52,6 +52,8 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     surely = receiver.is_traced or (isinstance(receiver, Unknown) and ctx.is_parameter(call.func.value))
     if not surely or ctx.qualified_name(call.func) is not None:
         return
+    if not ctx.module.is_reached(call, ctx.scope):
+        return  # `if x.device.type == "mps":` and the like
     message = f"`.{call.func.attr}()` copies the tensor to the host, and a tracer has nothing to copy"
     yield ctx.finding(call, message, _left_out(call, ctx) if call.func.attr == "cpu" else None)
 

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
+from tpulint.arguments import Arguments, arguments, in_order
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Location, Related, Span
 from tpulint.model.at_hand import names_at_hand
 from tpulint.model.blocks import without_item
@@ -19,10 +20,6 @@ from tpulint.model.pending import pending
 from tpulint.model.project import TracePath
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
 from tpulint.model.uses import data_dependent_size
-
-if TYPE_CHECKING:
-    import libcst as cst
-
 
 _T = TypeVar("_T")
 
@@ -131,7 +128,7 @@ class Context:
     @property
     def places_tensors(self) -> bool:
         """Whether code of this file puts something on a device that is not the host's."""
-        return self.module.facts.placed_anywhere
+        return self.module.project.modules[self.module.name].placed_anywhere
 
     @property
     def serves_device(self) -> bool:
@@ -311,33 +308,24 @@ class Context:
         """Whether a name means anything at this place."""
         return self.module.names.lookup(name, self.scope) is not None
 
-    # faithful source
+    # the arguments of a call
 
-    def libcst(self, node: ast.expr) -> cst.BaseExpression:
-        """An expression as LibCST reads it, with its comments and layout."""
-        import libcst as cst
+    def arguments(self, call: ast.Call) -> Arguments:
+        """The arguments of a call as the file has them."""
+        return arguments(call, self.module.source)
 
-        # In parentheses, so that an expression over several lines parses on its own.
-        outer = cst.parse_expression(f"({self.text(node)}\n)")
-        return outer.with_changes(lpar=outer.lpar[1:], rpar=outer.rpar[:-1])
-
-    def replace_libcst(self, node: ast.expr, new: cst.BaseExpression) -> Edit:
-        """The edit that puts a LibCST expression in the place of a node."""
-        import libcst as cst
-
-        code = cst.Module(body=[], default_newline=self.module.source.newline).code_for_node(new)
-        return self.replace(node, code)
+    def with_arguments(self, call: ast.Call, changed: Arguments, method: str | None = None) -> Edit:
+        """The edit that gives a call other arguments, and another method where one is named."""
+        callee = self.module.source.text[self.span(call).start : self.span(call.func).end]
+        if method is not None and isinstance(call.func, ast.Attribute):
+            callee = f"{callee.removesuffix(call.func.attr)}{method}"
+        return self.replace(call, f"{callee}{changed}")
 
     def without_keywords(self, call: ast.Call, names: Collection[str]) -> Edit:
         """The edit that takes keyword arguments out of a call."""
-        import libcst as cst
-
-        node = self.libcst(call)
-        assert isinstance(node, cst.Call)
-        kept = [arg for arg in node.args if arg.keyword is None or arg.keyword.value not in names]
-        if kept and node.args[-1] not in kept:
-            kept[-1] = kept[-1].with_changes(comma=node.args[-1].comma)
-        return self.replace_libcst(call, node.with_changes(args=kept))
+        given = enumerate(in_order(call))
+        dropped = [number for number, node in given if isinstance(node, ast.keyword) and node.arg in names]
+        return self.with_arguments(call, self.arguments(call).without(dropped))
 
     # findings and fixes
 

@@ -1,7 +1,7 @@
 """What a rule is, and all that it may ask: the whole API that rules are written against.
 
-A rule registers for the node types of `ast` that could concern it, asks its context what they mean,
-and opens LibCST only to rewrite the expression that it reports.
+A rule registers for the node types of `ast` that could concern it, and asks its context what they mean
+and for the edits that rewrite them, which leave everything around as it is written.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ OWN = sorted((ROOT / "tpulint" / "model").glob("[a-z]*.py"))
 def entered(path: str, data: bytes) -> Module:
     (unit,) = as_units({path: data}).values()
     module = Module(Source.decode(unit.path, unit.data), unit.place)
-    module.enter(link([module.facts]))
+    module.enter(link([module.facts()]))
     return module
 
 

@@ -69,7 +69,7 @@ def revealed(path: str, text: str) -> dict[int, str]:
     """Row and spelling of every assigned value."""
     (unit,) = as_units({path.removesuffix(".txt") + ".py": text.encode()}).values()
     module = Module(Source.decode(unit.path, unit.data), unit.place)
-    module.enter(link([module.facts]))
+    module.enter(link([module.facts()]))
     told: dict[int, str] = {}
     for scope in (module.index.module, *module.index.functions):
         body = scope.node.body if isinstance(scope.node, ast.Module | ast.FunctionDef) else []

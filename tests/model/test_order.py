@@ -94,7 +94,7 @@ TEXTS = {
 
 def believed(module: Module, seed: int | None) -> list[dict[int, Kind]]:
     """The kinds of all expressions of traced functions, when asked in the file's order or in another."""
-    module.enter(link([module.facts]))
+    module.enter(link([module.facts()]))
     scopes = [scope for scope in module.index.functions if module.trace_path(scope) is not None]
     shuffled = [module.index.module, *module.index.functions]
     if seed is None:

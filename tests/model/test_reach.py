@@ -46,7 +46,7 @@ def project(
     modules = [
         Module(Source.decode(path, unit.data), unit.place) for path, unit in as_units(contents).items()
     ]
-    return link([module.facts for module in modules], trace_roots, certainty)
+    return link([module.facts() for module in modules], trace_roots, certainty)
 
 
 def chain(facts: ProjectFacts, function: str) -> list[str] | None:

@@ -20,7 +20,7 @@ def lost(body: str) -> list[str]:
     text = HEAD + "".join(f"        {line}\n" for line in body.split("\n"))
     (unit,) = as_units({"net.py": text.encode()}).values()
     module = Module(Source.decode(unit.path, unit.data), unit.place)
-    module.enter(link([module.facts]))
+    module.enter(link([module.facts()]))
     writes = [
         (node, scope)
         for node, scope in module.index.nodes[ast.Subscript]

@@ -51,7 +51,7 @@ class Team:
         waiting = {}
         known = pickle.dumps(project, pickle.HIGHEST_PROTOCOL)  # once for all
         for worker in self._workers:
-            worker.ask(question, [unit for unit in worker.share if unit.path in paths], known)
+            worker.ask(question, [path for path in worker.share if path in paths], known)
             if worker.open:
                 waiting[worker.connection] = worker
         while waiting:
@@ -67,21 +67,21 @@ class _Worker:
     """One process, the files that are its share, and the questions that are open."""
 
     def __init__(self, share: list[Unit]) -> None:
-        self.share = share
-        self.open: list[Unit] = []
+        self.share = {unit.path: unit for unit in share}
+        self.open: list[str] = []
         self._request: tuple[Question, bytes] = ("summarise", b"")
         self._start()
 
     def _start(self) -> None:
         self.connection, theirs = _CONTEXT.Pipe()
-        self.process = _CONTEXT.Process(target=_work, args=(theirs,), daemon=True)
+        self.process = _CONTEXT.Process(target=_work, args=(theirs, self.share), daemon=True)
         self.process.start()
         theirs.close()
 
-    def ask(self, question: Question, units: list[Unit], project: bytes) -> None:
-        self.open = units
+    def ask(self, question: Question, paths: list[str], project: bytes) -> None:
+        self.open = paths
         self._request = (question, project)
-        if units:
+        if paths:
             self._send()
 
     def _send(self) -> None:
@@ -90,22 +90,22 @@ class _Worker:
             self.connection.send((self._request[0], self.open, self._request[1]))
 
     def take(self) -> tuple[str, Answer]:
-        unit = self.open[0]
+        path = self.open[0]
         try:
             answer: Answer = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
             error = FileError(
-                unit.path, f"the analysis died (exit status {self.process.exitcode}); please report this file"
+                path, f"the analysis died (exit status {self.process.exitcode}); please report this file"
             )
             answer = Summary(error=error) if self._request[0] == "summarise" else Verdict(error=error)
             self._start()
             self.open = self.open[1:]
             if self.open:
                 self._send()
-            return unit.path, answer
+            return path, answer
         self.open = self.open[1:]
-        return unit.path, answer
+        return path, answer
 
     def stop(self) -> None:
         self.connection.close()
@@ -113,17 +113,19 @@ class _Worker:
         self.process.join()
 
 
-def _work(connection: Connection) -> None:
-    """Answer questions until the other end closes."""
+def _work(connection: Connection, share: dict[str, Unit]) -> None:
+    """Answer questions about a share of the files until the other end closes."""
     gc.disable()
     gc.freeze()
     desk = Desk()
     try:
         while True:
             request: Any = connection.recv()
-            question, units, known = request
+            question, paths, known = request
             project = pickle.loads(known)
-            for unit in units:
+            del request, known
+            for path in paths:
+                unit = share[path]
                 connection.send(
                     desk.summarise(unit) if question == "summarise" else desk.judge(unit, project)
                 )

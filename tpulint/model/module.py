@@ -85,9 +85,8 @@ class Module:
         self._on_host: dict[tuple[str, str], bool] = {}
         self._traced: dict[int, TracePath | None] = {}
 
-    @cached_property
     def facts(self) -> ModuleFacts:
-        """What this module tells the others."""
+        """What this module tells the others, drawn anew."""
         facts = summarise(self.name, self.source.path, self.index, self.names)
         return facts._replace(handed=device_edges(self), configured=reads_text(self), takers=takers(self))
 
@@ -103,7 +102,10 @@ class Module:
         """Break the cycles between this module's parts, so that its memory is freed with its last user."""
         self._forget()
         self.__dict__.pop("_parents", None)
-        for scope in (self.index.module, *self.index.classes, *self.index.functions):
+        waiting = [self.index.module]
+        while waiting:
+            scope = waiting.pop()
+            waiting += scope.children
             scope.children.clear()
 
     def _forget(self) -> None:

@@ -70,23 +70,8 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
         return ctx.fix(f"move it with `.to({device})`", edit)
     applicability = Applicability.UNSAFE if name.startswith(("rand", "normal")) else Applicability.SAFE
-    import libcst as cst  # a tenth of a second that only a rewrite should cost
-
-    node = ctx.libcst(call)
-    assert isinstance(node, cst.Call)
-    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    added = cst.Arg(cst.parse_expression(device), keyword=cst.Name("device"), equal=equal)
-    arguments = list(node.args)
-    if arguments and isinstance(arguments[-1].comma, cst.Comma):
-        added = added.with_changes(comma=arguments[-1].comma)
-        first_gap = arguments[-2].comma if len(arguments) > 1 else comma
-        arguments[-1] = arguments[-1].with_changes(comma=first_gap)
-    elif arguments:
-        arguments[-1] = arguments[-1].with_changes(comma=comma)
-    new = node.with_changes(args=[*arguments, added])
-    title = f"make it on the device, with `device={device}`"
-    return ctx.fix(title, ctx.replace_libcst(call, new), applicability=applicability)
+    edit = ctx.with_arguments(call, ctx.arguments(call).before(f"device={device}"))
+    return ctx.fix(f"make it on the device, with `device={device}`", edit, applicability=applicability)
 
 
 def _names_device(call: ast.Call) -> bool:

@@ -24,7 +24,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
+from tpulint.arguments import in_order
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.model.kinds import Instance, Tensor, Unknown
 from tpulint.rule import Context, Rule
@@ -32,6 +34,8 @@ from tpulint.rule import Context, Rule
 rule = Rule("TPU101", "`.cuda()` call on a tensor or module", module=__name__, fix=Applicability.SAFE)
 
 _PARAMETERS = ("device", "non_blocking", "memory_format")
+#: What names a device besides variables.
+_PLAIN = (int, str, type(None))
 
 
 @rule.on(ast.Call, named={"cuda"})
@@ -59,26 +63,22 @@ def cuda_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _to_jax(call: ast.Call, ctx: Context, *, known: bool) -> Fix | None:
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
         return None
-    import libcst as cst  # a tenth of a second that only a rewrite should cost
-
-    node = ctx.libcst(call)
-    assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
-    kept = []
-    applicability = Applicability.SAFE if known else Applicability.UNSAFE
-    for position, argument in enumerate(node.args):
-        name = argument.keyword.value if argument.keyword is not None else _PARAMETERS[position]
-        if name == "device":
-            constant = isinstance(argument.value, cst.Integer | cst.SimpleString | cst.Name) and not (
-                isinstance(argument.value, cst.Name) and argument.value.value != "None"
-            )
-            applicability = applicability if constant else Applicability.UNSAFE
-        else:
-            equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-            kept.append(argument.with_changes(keyword=cst.Name(name), equal=equal))
-    arguments = [cst.Arg(cst.SimpleString('"jax"')), *kept]
-    new = node.with_changes(func=node.func.with_changes(attr=cst.Name("to")), args=arguments)
+    given = in_order(call)
+    names = [
+        node.arg if isinstance(node, ast.keyword) else name
+        for node, name in zip(given, _PARAMETERS, strict=False)
+    ]
+    device = dict(zip(names, given, strict=True)).get("device")
+    value = device.value if isinstance(device, ast.keyword) else device
+    constant = value is None or (isinstance(value, ast.Constant) and type(value.value) in _PLAIN)
+    written = ctx.arguments(call)
+    texts = (
+        text if isinstance(node, ast.keyword) else f"{name}={text}"
+        for node, name, text in zip(given, names, written.texts, strict=True)
+    )
+    kept = replace(written, texts=tuple(texts)).without([names.index("device")] if device else [])
     return ctx.fix(
         'move to the `jax` device with `.to("jax")`',
-        ctx.replace_libcst(call, new),
-        applicability=applicability,
+        ctx.with_arguments(call, kept.after('"jax"'), method="to"),
+        applicability=Applicability.SAFE if known and constant else Applicability.UNSAFE,
     )

@@ -38,7 +38,7 @@ from torchax import interop
 
 torchax.enable_globally()
 dev = "jax"
-jit = interop.jax_jit
+jit = torchax.compile
 """
 #: What the runs were given, and where they took their tensors from.
 _RUN = "def run(dev, jit):"

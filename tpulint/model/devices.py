@@ -184,3 +184,11 @@ def is_guarded_synchronize(module: Module, node: ast.AST, scope: Scope) -> bool:
         and isinstance(node.body[0].value, ast.Call)
         and module.names.qualified(node.body[0].value.func, scope) == "torch.cuda.synchronize"
     )
+
+
+def may_be_made_on_device(module: Module, call: ast.Call, scope: Scope) -> bool:
+    """Whether a factory is told a device that is not known to be the host's."""
+    device = next((item.value for item in call.keywords if item.arg == "device"), None)
+    if isinstance(device, ast.Constant):
+        return isinstance(device.value, str) and not device.value.startswith("cpu")
+    return device is not None and module.kind(device, scope) != Device("cpu")

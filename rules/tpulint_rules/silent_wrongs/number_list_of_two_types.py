@@ -24,7 +24,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.kinds import Device
+from tpulint.model.devices import may_be_made_on_device
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU615", "list of numbers of two types", module=__name__, fix=Applicability.SAFE)
@@ -52,15 +52,12 @@ def tensor(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_on_device(call: ast.Call, ctx: Context) -> bool:
-    device = next((item.value for item in call.keywords if item.arg == "device"), None)
-    if device is None or any(item.arg in ("dtype", None) for item in call.keywords) or len(call.args) != 1:
+    if any(item.arg in ("dtype", None) for item in call.keywords) or len(call.args) != 1:
         return False
-    if isinstance(device, ast.Constant):
-        return isinstance(device.value, str) and not device.value.startswith("cpu")
-    kind = ctx.kind(device)
-    if isinstance(kind, Device) and kind.type == "cpu":
+    if not may_be_made_on_device(ctx.module, call, ctx.scope):
         return False
-    return ctx.trace_path is not None or ctx.serves_device
+    device = next(item.value for item in call.keywords if item.arg == "device")
+    return isinstance(device, ast.Constant) or ctx.trace_path is not None or ctx.serves_device
 
 
 def _numbers(node: ast.expr) -> Iterator[ast.expr]:

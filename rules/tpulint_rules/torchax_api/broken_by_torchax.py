@@ -3,10 +3,12 @@
 ## What it does
 
 Flags `torch.func.jacrev`, `jacfwd` and `hessian`, `torch.autograd.functional.jacobian` and `hessian`,
-`torch.cond`, `torch.random.fork_rng()` without devices, and `torchax.amp.autocast`.
+`torch.cond`, `torch.random.fork_rng()` without devices, `torchax.amp.autocast`, and
+`torchax.interop.jax_jit` of a module.
 In programs that use a device, also `torch.inference_mode`, and there and in code that tracing reaches
-`torch.Tensor(2, 3)` of sizes, `x.new_tensor(...)`, `torch.tensor(t)` of a tensor on the device and, where
-nothing is traced, `torch.tensor([a, b])` of such tensors without `device=`.
+`torch.Tensor(2, 3)` of sizes, `x.new_tensor(...)`, `torch.tensor(t)` of a tensor on the device,
+`torch.tensor(array, device=...)` of a NumPy array that is known not to be of floats, without `dtype=`, and,
+where nothing is traced, `torch.tensor([a, b])` of tensors on the device without `device=`.
 
 ## Why it matters on TPU
 
@@ -42,6 +44,15 @@ So it is with `torch.tensor(t)`, often with `RuntimeError: Tensor.item() cannot 
 attribute 'shape'` or `TypeError: Tensor.__init__() missing 1 required positional argument: 'env'` in the
 environment, wherever the tensor is; `torch.Tensor([2, 3])` is right.
 
+`torch.tensor(array, device="jax")` is in float32, silently, whatever the array is of.
+As indices they raise `ValueError: indices must have an integer type` or `TypeError: Indexer must have integer
+or boolean type`; `torch.as_tensor` and `torch.tensor(array).to("jax")` keep the type.
+
+`jax_jit(module)` calls the module with arrays of JAX, so that `nn.Linear` raises `TypeError: linear():
+argument 'input' (position 1) must be Tensor, not DynamicJaxprTracer`.
+A transform of `torchvision.transforms.v2` takes them for something that it has nothing to do with, and gives
+the picture back as it is, without a word.
+
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; `torch.func.grad`, `vjp` and
 `functional_call` give what they should.
 
@@ -59,9 +70,12 @@ For the device's, keep `key = torchax.default_env().prng_key` and set it again.
 A list of tensors is taken to be one of numbers: `torch.stack([a, b]).detach().cpu()` is on the host, as on a
 GPU.
 
-Safe: `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)`, which is the same, `x.new_tensor(data)`
-`torch.tensor(data, dtype=x.dtype, device=x.device)`, where the data is written out, and `torch.tensor(t)`
-`t.detach().clone()`, as torch itself recommends.
+`jax_jit(module)` becomes `torchax.compile(module)`, whose parameters and buffers are inputs: statistics that
+the module writes stay as they are.
+
+Safe: an array's dtype is named, `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)`, which is the same,
+`x.new_tensor(data)` `torch.tensor(data, dtype=x.dtype, device=x.device)`, where the data is written out, and
+`torch.tensor(t)` `t.detach().clone()`, as torch itself recommends.
 
 ## Without a fix
 
@@ -78,6 +92,8 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS, ZERO
+from tpulint.model.arrays import dtype_of_array
+from tpulint.model.devices import may_be_made_on_device
 from tpulint.model.kinds import Static, Tensor, Unknown
 from tpulint.model.names import dotted
 from tpulint.model.project import Certainty
@@ -205,6 +221,45 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(call, message.format(ctx.text(data)), fix)
     elif isinstance(data, ast.List | ast.Tuple) and ctx.trace_path is None and _all_on_device(data, ctx):
         yield ctx.finding(call, message.format(ctx.text(data)), _stacked(call, data, ctx))
+
+
+@rule.on(ast.Call, named={"tensor"})
+def of_array(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.tensor" or len(call.args) != 1:
+        return
+    if {word.arg for word in call.keywords} & {"dtype", None}:
+        return
+    dtype = dtype_of_array(ctx.module, call.args[0], ctx.scope)
+    if dtype is None or not may_be_made_on_device(ctx.module, call, ctx.scope):
+        return
+    imports = ctx.imports("import torch")
+    if imports is not None and _may_be_in_environment(call, ctx):
+        edit = ctx.insert(ctx.span(call.args[0]).end, f", dtype={dtype}")
+        message = f"`torch.tensor` makes floats of an array under torchax, here in the place of `{dtype}`"
+        yield ctx.finding(call, message, ctx.fix("name the dtype", edit, *imports))
+
+
+@rule.on(ast.Call, named={"jax_jit"})
+def jitted_module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torchax.interop.jax_jit" or not call.args:
+        return
+    if not ctx.is_module(ctx.kind(call.args[0])) and not _is_transform(call.args[0], ctx):
+        return
+    fix, imports = None, ctx.imports("import torchax")
+    if len(call.args) == 1 and not call.keywords and imports is not None:
+        edit = ctx.replace(call.func, "torchax.compile")
+        title = "use `torchax.compile`"
+        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, "`jax_jit` hands arrays of JAX to a module, which takes tensors", fix)
+
+
+def _is_transform(node: ast.expr, ctx: Context) -> bool:
+    """Whether an expression is a transform of torchvision's second version, all of which are modules."""
+    values = ctx.assigned_values(node) if isinstance(node, ast.Name | ast.Attribute) else [node]
+    if len(values) != 1 or not isinstance(values[0], ast.Call):
+        return False
+    name = ctx.qualified_name(values[0].func) or ""
+    return name.startswith("torchvision.transforms.v2.") and name.rpartition(".")[2][:1].isupper()
 
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:

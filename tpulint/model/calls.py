@@ -251,6 +251,10 @@ def _result(
             if name in PAIRED
             else Several(element)
         )
+    if name in ("unique", "unique_consecutive") and not {"return_counts", "return_inverse"}.isdisjoint(
+        map(str, keywords)
+    ):
+        return Several(Tensor(origins=origins))
     bare = name.rstrip("_")
     if bare in BOOLEAN:
         dtype = "bool"

@@ -3,7 +3,8 @@
 ## What it does
 
 Flags `net.apply(init_weights)` behind `net.cuda()`, `net.to(device)` or `net = Net().to(device)`, where
-`init_weights` is a function of the file, or has `init` in its name.
+`init_weights` is a function of the file that draws normal numbers or calls another one to initialise, or one
+of another file with `init` in its name.
 
 ## Why it matters on TPU
 
@@ -40,7 +41,8 @@ def applied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             pass
         case _:
             return
-    if own_function(ctx.module, function, ctx.scope) is None and "init" not in function.id:
+    own = own_function(ctx.module, function, ctx.scope)
+    if not (_draws(own.node) if own is not None else "init" in function.id):
         return
     device = _device(name, ctx.statement(call), ctx)
     if device is None:
@@ -54,6 +56,12 @@ def applied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     )
     title = "go to the host and back around it"
     yield ctx.finding(call, message, ctx.fix(title, *edits, applicability=Applicability.UNSAFE))
+
+
+def _draws(function: ast.AST) -> bool:
+    """Whether a function names what draws normal numbers, or something else that initialises."""
+    named = {getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(function)}
+    return any("normal" in name or ("init" in name and name != "init") for name in named)
 
 
 def _device(name: str, before: ast.stmt, ctx: Context) -> str | None:

@@ -44,6 +44,8 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(pictures)
     if not isinstance(kind, Tensor | Unknown) or isinstance(kind, Several) or _is_host(pictures, kind):
         return
+    if isinstance(pictures, ast.Subscript) and any(map(_is_copied, ctx.assigned_values(pictures))):
+        return  # `images[k] = images[k].cpu()`, in this function or in one that calls it
     if isinstance(pictures, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
         return
     message = f"`{name.rpartition('.')[2]}` raises for device tensors"
@@ -54,8 +56,11 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_host(node: ast.expr, kind: object) -> bool:
-    if isinstance(kind, Tensor) and kind.is_host:
-        return True
+    return (isinstance(kind, Tensor) and kind.is_host) or _is_copied(node)
+
+
+def _is_copied(node: ast.expr) -> bool:
+    """Whether an expression copies something to the host."""
     while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
         if isinstance(node, ast.Attribute) and node.attr == "cpu":
             return True

@@ -29,12 +29,14 @@ TRACE_ENTRIES = {
 #: Functions of torchax that compute gradients.
 GRADIENT_ENTRIES = frozenset({"torchax.interop.jax_value_and_grad", "torchax.train.make_train_step"})
 
+#: Base classes of functions that come with a gradient of their own.
+AUTOGRAD_FUNCTIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
+
 #: Functions that pass a function on: what they wrap is what is traced.
 WRAPPERS = frozenset(
     {"functools.partial", "torchax.interop.jax_view", "torchax.interop.jax_jit", "torch.no_grad"}
 )
 
-#: Base classes from outside the project whose instances are `torch.nn.Module`s.
 #: Attributes that modules alone have: nothing that is traced takes what has them.
 OF_MODULES = frozenset(
     {"named_parameters", "named_buffers", "named_modules", "parameters", "state_dict", "load_state_dict"}
@@ -43,6 +45,7 @@ OF_MODULES = frozenset(
 #: Functions that make pictures or files, which the host alone does.
 FILING = frozenset({"PIL.Image.fromarray", "io.BytesIO", "builtins.open", "cv2.imwrite"})
 
+#: Base classes from outside the project whose instances are `torch.nn.Module`s.
 MODULE_BASES = frozenset(
     {
         "torch.nn.Module",

@@ -61,13 +61,13 @@ RECORDED = "torchax_gradients.recorded"
 
 #: The companion files themselves, with those that the first imports.
 _DISPATCH = Companion("torchax_dispatch.py", "tpulint_rules:companions/torchax_dispatch.py")
-_FUNCTIONS = Companion("torchax_functions.py", "tpulint_rules:companions/torchax_functions.py")
+FUNCTIONS = Companion("torchax_functions.py", "tpulint_rules:companions/torchax_functions.py")
 _DERIVATIVES = Companion("torchax_derivatives.py", "tpulint_rules:companions/torchax_derivatives.py")
 _ATTRIBUTES = Companion("torchax_attributes.py", "tpulint_rules:companions/torchax_attributes.py")
 _ITEMS = Companion("torchax_items.py", "tpulint_rules:companions/torchax_items.py")
 TRAINING = Companion(
     "torchax_training.py",
     "tpulint_rules:companions/torchax_training.py",
-    (_DISPATCH, _FUNCTIONS, _ATTRIBUTES, _DERIVATIVES, _ITEMS),
+    (_DISPATCH, FUNCTIONS, _ATTRIBUTES, _DERIVATIVES, _ITEMS),
 )
 GRADIENTS = Companion("torchax_gradients.py", "tpulint_rules:companions/torchax_gradients.py")

@@ -3,8 +3,9 @@
 ## What it does
 
 Flags `torch.func.jacrev`, `jacfwd` and `hessian`, `torch.autograd.functional.jacobian` and `hessian`,
-`torch.cond`, `torch.random.fork_rng()` without devices, `torchax.amp.autocast`, and
-`torchax.interop.jax_jit` of a module.
+`torch.cond`, `torch.random.fork_rng()` without devices, `torchax.amp.autocast`, `torchax.interop.jax_jit` of
+a module, and `Function.apply` of a `torch.autograd.Function` with a `backward` of its own where
+`jax_value_and_grad` differentiates.
 In programs that use a device, also `torch.inference_mode`, and there and in code that tracing reaches
 `torch.Tensor(2, 3)` of sizes, `x.new_tensor(...)`, `torch.tensor(t)` of a tensor on the device,
 `torch.tensor(array, device=...)` of a NumPy array that is known not to be of floats, without `dtype=`, and,
@@ -53,6 +54,10 @@ argument 'input' (position 1) must be Tensor, not DynamicJaxprTracer`.
 A transform of `torchvision.transforms.v2` takes them for something that it has nothing to do with, and gives
 the picture back as it is, without a word.
 
+`jax_value_and_grad` knows nothing of the `backward` of a `torch.autograd.Function`: it differentiates what
+`forward` computes, silently.
+For rounding that is straight through, and the like, the gradients are zero.
+
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; `torch.func.grad`, `vjp` and
 `functional_call` give what they should.
 
@@ -73,6 +78,9 @@ GPU.
 `jax_jit(module)` becomes `torchax.compile(module)`, whose parameters and buffers are inputs: statistics that
 the module writes stay as they are.
 
+With the file `torchax_functions.py`, whose import is all that it takes, JAX calls the `backward` of custom
+functions; it must be one that JAX can trace.
+
 Safe: an array's dtype is named, `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)`, which is the same,
 `x.new_tensor(data)` `torch.tensor(data, dtype=x.dtype, device=x.device)`, where the data is written out, and
 `torch.tensor(t)` `t.detach().clone()`, as torch itself recommends.
@@ -91,6 +99,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
+from tpulint.knowledge.training import FUNCTIONS
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS, ZERO
 from tpulint.model.arrays import dtype_of_array
 from tpulint.model.devices import may_be_made_on_device
@@ -102,6 +112,8 @@ from tpulint.rule import Context, Rule
 rule = Rule(
     "TPU902", "function that does not do its work under torchax", module=__name__, fix=Applicability.SAFE
 )
+
+_GRADIENTS = "jax_value_and_grad"
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in JACOBIANS))
@@ -251,6 +263,30 @@ def jitted_module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         title = "use `torchax.compile`"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, "`jax_jit` hands arrays of JAX to a module, which takes tensors", fix)
+
+
+@rule.on(ast.Attribute, named={"apply"})
+def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(node.value)
+    project = ctx.module.project
+    cls = project.resolve(name) if name is not None else ""
+    if project.class_(cls) is None or AUTOGRAD_FUNCTIONS.isdisjoint(project.mro(cls)):
+        return
+    path = project.trace_path(f"{cls}.forward")
+    if path is None or _GRADIENTS not in path.steps[0].label or project.method(cls, "backward") is None:
+        return
+    imported = FUNCTIONS.name.removesuffix(".py")
+    targets = (target for facts in project.modules.values() for target in facts.imports)
+    if any(target.rpartition(".")[2] == imported for target in targets):
+        return
+    message = (
+        f"JAX differentiates the `forward` of `{ctx.text(node.value)}`, and does not call its `backward`"
+    )
+    fix, imports = None, ctx.companion_import(FUNCTIONS)
+    if imports is not None:
+        title = f"go by `backward`, with `{FUNCTIONS.name}`"
+        fix = ctx.fix(title, *imports, applicability=Applicability.UNSAFE, companion=FUNCTIONS)
+    yield ctx.finding(node, message, fix)
 
 
 def _is_transform(node: ast.expr, ctx: Context) -> bool:

@@ -29,12 +29,14 @@ class Handler:
     """One function of a rule and the nodes that it wants.
 
     `named` restricts calls to those whose callee ends in one of these identifiers, attributes to those of one
-    of these names, and constants to these texts; it may be a test of them, too. `where` restricts nodes to
-    those that a quick look accepts, `traced` places to code that tracing reaches.
+    of these names, and constants to these texts; it may be a test of them, too. `passing` restricts calls to
+    those that pass keyword arguments of these names, `where` nodes to those that a quick look accepts,
+    `traced` places to code that tracing reaches.
     """
 
     node: type[ast.AST]
     named: frozenset[str] | Callable[[str], bool]
+    passing: frozenset[str]
     where: Callable[[Any], bool] | None
     traced: bool
     check: Check
@@ -72,6 +74,7 @@ class Rule:
         node: type[ast.AST],
         *,
         named: Iterable[str] | Callable[[str], bool] = (),
+        passing: Iterable[str] = (),
         where: Callable[[Any], bool] | None = None,
         traced: bool = False,
     ) -> Callable[[_C], _C]:
@@ -79,7 +82,7 @@ class Rule:
 
         def register(check: _C) -> _C:
             names = named if callable(named) else frozenset(named)
-            self.handlers.append(Handler(node, names, where, traced, check))
+            self.handlers.append(Handler(node, names, frozenset(passing), where, traced, check))
             return check
 
         return register

@@ -160,7 +160,8 @@ class Source:
 
 def first_row(node: ast.expr | ast.stmt) -> int:
     """The row of the first decorator, or else of the node, which begins behind them."""
-    return min([node.lineno, *(decorator.lineno for decorator in decorators(node))])
+    above = decorators(node)
+    return min(node.lineno, above[0].lineno) if above else node.lineno
 
 
 def decorators(node: ast.AST) -> list[ast.expr]:

@@ -163,6 +163,8 @@ def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Mod
 def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, Scope]]:
     if handler.node is ast.Module:
         return [(module.source.tree, module.index.module)]
+    if handler.passing:
+        return [place for name in sorted(handler.passing) for place in module.index.passing.get(name, ())]
     if not handler.named:
         return module.index.nodes[handler.node]
     if handler.node is ast.Attribute:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CUDA = re.compile(r"cuda(:\d+)?\Z")
 _ASKING = ("torch.cuda.is_available", "torch.cuda.device_count")
+#: What torch calls functions and methods that are given a device by position.
+_DOORS = ("to", "device", "set_default_device")
 _SERVED = ("torch.accelerator.", "jax.")
 
 
@@ -52,7 +54,10 @@ class _Edges:
         self.found |= {(target, source) for source in places(self.module, value, scope)}
 
     def _doors(self) -> None:
-        for node, scope in self.module.index.nodes[ast.Call]:
+        index = self.module.index
+        doors = [place for name in _DOORS for place in index.calls.get(name, ())]
+        passing = [place for name in ("device", "**") for place in index.passing.get(name, ())]
+        for node, scope in dict.fromkeys([*doors, *passing]):
             assert isinstance(node, ast.Call)
             function = scope.function
             owner = f"{self.module.name}.{function.qualname}" if function is not None else self.module.name
@@ -141,10 +146,9 @@ class _Edges:
                 if "default" in words:
                     self._add(place, words["default"], scope)
                 self.found.add((place, GIVEN))
-        for node, _ in self.module.index.nodes[ast.Call]:
+        for node, _ in self.module.index.passing.get("**", ()):
             assert isinstance(node, ast.Call)
-            if any(keyword.arg is None for keyword in node.keywords):
-                self.found.add((f"K {_last(node.func)} **", UNKNOWN))
+            self.found.add((f"K {_last(node.func)} **", UNKNOWN))
 
 
 def is_cuda_string(node: ast.AST) -> bool:
@@ -157,9 +161,7 @@ def is_cuda_string(node: ast.AST) -> bool:
 def given_device(module: Module, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
     """The arguments of a call that torch may take as a device, going by names alone."""
     last = _last(call.func)
-    if last not in ("to", "device", "set_default_device") and not any(
-        keyword.arg in ("device", None) for keyword in call.keywords
-    ):
+    if last not in _DOORS and not any(keyword.arg in ("device", None) for keyword in call.keywords):
         return
     qualified = module.names.qualified(call.func, scope)
     # A scaler for `jax` is enabled, and fails then; one for `cuda` disables itself.

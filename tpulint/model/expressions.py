@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tpulint.knowledge.tensors import DTYPES
 from tpulint.knowledge.torch_api import ATTRIBUTES
@@ -69,38 +69,13 @@ class Expressions:
         self.mixed: set[int] = set()
         #: How many `with torch.device(...)` blocks are open.
         self.placed = 0
-        self.evaluators: dict[type, Callable[..., Kind]] = {
-            ast.Name: self._name,
-            ast.Constant: self._constant,
-            ast.Attribute: self._attribute,
-            ast.Subscript: self._subscript,
-            ast.BinOp: self._binary,
-            ast.Compare: self._compare,
-            ast.BoolOp: self._boolean,
-            ast.UnaryOp: self._unary,
-            ast.IfExp: self._conditional,
-            ast.Tuple: self._sequence,
-            ast.List: self._sequence,
-            ast.Set: self._sequence,
-            ast.Dict: self._dictionary,
-            ast.ListComp: self._comprehension,
-            ast.SetComp: self._comprehension,
-            ast.GeneratorExp: self._comprehension,
-            ast.DictComp: self._comprehension,
-            ast.NamedExpr: self._walrus,
-            ast.Starred: self._starred,
-            ast.JoinedStr: self._formatted,
-            ast.FormattedValue: self._formatted,
-            ast.Slice: self._slice,
-            ast.Await: self._awaited,
-        }
 
     def kind(self, node: ast.expr, env: Environment) -> Kind:
         """Evaluate a node and remember its kind."""
-        evaluator = self.evaluators.get(node.__class__)
+        evaluator = self.EVALUATORS.get(node.__class__)
         if evaluator is None:
             return UNKNOWN
-        kind = evaluator(node, env)
+        kind = evaluator(self, node, env)
         if kind is not UNKNOWN:
             self.kinds[id(node)] = kind
         return kind
@@ -442,6 +417,33 @@ class Expressions:
             env[name] = replace(known, certain=True) if isinstance(known, Tensor) else TENSOR
         elif tensor and isinstance(known, Tensor):
             env[name] = UNKNOWN
+
+    #: What evaluates each type of node.
+    EVALUATORS: ClassVar[dict[type, Callable[..., Kind]]] = {
+        ast.Name: _name,
+        ast.Constant: _constant,
+        ast.Attribute: _attribute,
+        ast.Subscript: _subscript,
+        ast.BinOp: _binary,
+        ast.Compare: _compare,
+        ast.BoolOp: _boolean,
+        ast.UnaryOp: _unary,
+        ast.IfExp: _conditional,
+        ast.Tuple: _sequence,
+        ast.List: _sequence,
+        ast.Set: _sequence,
+        ast.Dict: _dictionary,
+        ast.ListComp: _comprehension,
+        ast.SetComp: _comprehension,
+        ast.GeneratorExp: _comprehension,
+        ast.DictComp: _comprehension,
+        ast.NamedExpr: _walrus,
+        ast.Starred: _starred,
+        ast.JoinedStr: _formatted,
+        ast.FormattedValue: _formatted,
+        ast.Slice: _slice,
+        ast.Await: _awaited,
+    }
 
 
 def _of_other_device(test: ast.Compare) -> bool | None:

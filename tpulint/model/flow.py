@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tpulint.knowledge.tensors import RESHAPES_IN_PLACE
 from tpulint.model.calls import call_kind
@@ -30,8 +30,6 @@ class Flow(Expressions):
         super().__init__(module, scope)
         #: What one call hands to the function's parameters, where that is what is asked.
         self.given = given
-        self.evaluators[ast.Call] = self._call
-        self.evaluators[ast.Yield] = self.evaluators[ast.YieldFrom] = self._yield
         #: Subscripts, by identity, through which device tensors are written into host tensors made here.
         self.written: set[int] = set()
         self._loops = 0
@@ -65,6 +63,13 @@ class Flow(Expressions):
     def _call(self, node: ast.Call, env: Environment) -> Kind:
         return call_kind(self, node, env)
 
+    EVALUATORS: ClassVar[dict[type, Callable[..., Kind]]] = {
+        **Expressions.EVALUATORS,
+        ast.Call: _call,
+        ast.Yield: _yield,
+        ast.YieldFrom: _yield,
+    }
+
     def run(self) -> None:
         """Walk the body."""
         node = self.scope.node
@@ -78,7 +83,6 @@ class Flow(Expressions):
                 self.final = self._block(node.body, env) or env
         elif isinstance(node, ast.Module):
             self.final = self._block(node.body, {}) or {}
-        self.evaluators.clear()  # bound methods: a cycle that would keep the tree alive
 
     def _block(self, body: list[ast.stmt], env: Environment) -> Environment | None:
         """What holds after a block; None where control never gets there."""

@@ -27,17 +27,14 @@ class Names:
 
         A name with several meanings has none, unless they are the alternatives of a guarded import.
         """
-        attributes: list[str] = []
-        while isinstance(node, ast.Attribute):
-            attributes.append(node.attr)
+        tail = ""
+        while node.__class__ is ast.Attribute:
+            tail = f".{node.attr}{tail}"
             node = node.value
-        if not isinstance(node, ast.Name):
+        if node.__class__ is not ast.Name:
             return None
         base = self._name(node.id, scope, depth)
-        if base is None or not attributes:
-            return base
-        attributes.append(base)
-        return ".".join(reversed(attributes))
+        return f"{base}{tail}" if base is not None and tail else base
 
     def lookup(self, name: str, scope: Scope) -> tuple[Scope, list[Binding]] | None:
         """The scope that binds a name as seen from `scope`, with its bindings."""
@@ -51,11 +48,11 @@ class Names:
         return None
 
     def _name(self, name: str, scope: Scope, depth: int) -> str | None:
-        key = (id(scope), name)
-        if key not in self._memo:
-            self._memo[key] = None  # a name that is defined by itself has no qualified name
-            self._memo[key] = self._resolve(name, scope, depth)
-        return self._memo[key]
+        memo, key = self._memo, (id(scope), name)
+        if key not in memo:
+            memo[key] = None  # a name that is defined by itself has no qualified name
+            memo[key] = self._resolve(name, scope, depth)
+        return memo[key]
 
     def _resolve(self, name: str, scope: Scope, depth: int) -> str | None:
         found = self.lookup(name, scope)

@@ -143,6 +143,8 @@ class Index:
         self.nodes: dict[type[ast.AST], list[Place]] = {kind: [] for kind in INDEXED}
         #: Calls by the last identifier of what is called: `x.sum()` and `sum(x)` both under "sum".
         self.calls: dict[str, list[Place]] = {}
+        #: Calls by the names of the keyword arguments that they pass, those that unpack a mapping under `**`.
+        self.passing: dict[str, list[Place]] = {}
         #: Other names that imports and assignments give to what is called, by its own last identifier.
         self.aliases: dict[str, set[str]] = {}
         self.functions: list[Scope] = []
@@ -199,10 +201,7 @@ class _Walk:
             ast.AsyncFunctionDef: self.function,
             ast.Lambda: self.anonymous,
             ast.ClassDef: self.class_,
-            ast.ListComp: self.comprehension,
-            ast.SetComp: self.comprehension,
-            ast.GeneratorExp: self.comprehension,
-            ast.DictComp: self.comprehension,
+            **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp), self.comprehension),
             ast.Import: self.import_,
             ast.ImportFrom: self.import_from,
             ast.Name: self.name,
@@ -216,14 +215,13 @@ class _Walk:
             ast.ExceptHandler: self.handler,
             ast.For: self.loop,
             ast.AsyncFor: self.loop,
-            ast.MatchAs: self.capture,
-            ast.MatchStar: self.capture,
-            ast.MatchMapping: self.capture,
+            **dict.fromkeys((ast.MatchAs, ast.MatchStar, ast.MatchMapping), self.capture),
         }
         for kind in INDEXED:
             if kind not in self.handlers:
                 self.handlers[kind] = self.indexed
         self.calls = self.index.calls
+        self.passing = self.index.passing
         self.attributes = self.index.nodes[ast.Attribute]
         self.call_nodes = self.index.nodes[ast.Call]
         self.constants = self.index.nodes[ast.Constant]
@@ -406,6 +404,7 @@ class _Walk:
                 scope.passed.setdefault(argument.id, []).append(node)
             self.visit(argument, scope)
         for keyword in node.keywords:
+            self.passing.setdefault(keyword.arg or "**", []).append(place)
             if keyword.value.__class__ is ast.Name:
                 scope.passed.setdefault(keyword.value.id, []).append(node)
             self.visit(keyword.value, scope)

@@ -38,10 +38,6 @@ rule = Rule("TPU108", "device given by its number", module=__name__, fix=Applica
 _NUMBERS = frozenset({"builtins.int", "torch.distributed.get_rank"})
 
 
-def _names_device(call: ast.Call) -> bool:
-    return any(keyword.arg == "device" for keyword in call.keywords)
-
-
 @rule.on(ast.Call, named={"to"})
 def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
@@ -55,7 +51,7 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             yield _named(place, ctx, Applicability.UNSAFE)
 
 
-@rule.on(ast.Call, where=_names_device)
+@rule.on(ast.Call, passing={"device"})
 def made(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name != "torch.device" and not (isinstance(call.func, ast.Attribute) and call.func.attr == "to"):

@@ -33,7 +33,7 @@ rule = Rule(
 _WAYS = frozenset({"foreach", "fused"})
 
 
-@rule.on(ast.Call, where=lambda call: any(keyword.arg in _WAYS for keyword in call.keywords))
+@rule.on(ast.Call, passing=_WAYS)
 def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not (ctx.qualified_name(call.func) or "").startswith("torch.optim.") or not ctx.serves_device:
         return

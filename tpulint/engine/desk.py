@@ -174,7 +174,7 @@ def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, Scope]]:
     names = _names(handler.named, listed)
     if handler.node is ast.Call and not callable(handler.named):
         aliases = module.index.aliases
-        names.update(*(aliases[name] for name in handler.named if name in aliases))
+        names.update(*(aliases[name] for name in _names(handler.named, aliases)))
     return [place for name in sorted(names) for place in listed.get(name, ())]
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from tpulint.knowledge.tensors import TENSOR_TYPES
-from tpulint.model.names import Names
+from tpulint.model.names import Names, dotted
 from tpulint.model.scopes import Index, Scope, ScopeKind
 
 _WORD = re.compile(r"[\w.]+")
@@ -93,7 +93,7 @@ class _Expansion(ast.NodeTransformer):
         return self._named(node)
 
     def _named(self, node: ast.expr) -> ast.expr:
-        name = ast.unparse(node)
+        name = dotted(node) or ""
         text = self.alias(name) if name not in self.inside else None
         if text is None:
             return node

@@ -29,6 +29,7 @@ from tpulint.model.kinds import (
     join,
     joined,
 )
+from tpulint.model.names import dotted
 from tpulint.model.references import defaults
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
 
@@ -142,7 +143,7 @@ def annotated_kind(module: Module, node: ast.expr, scope: Scope | None, name: st
             return _subscripted(module, node, scope, name)
         case ast.Name() | ast.Attribute():
             if scope is None:
-                return _named(module, ast.unparse(node), name)
+                return _named(module, dotted(node) or "", name)
             meant = module.project.annotation(qualified_text(node, scope, module.names))
             return annotated_kind(module, meant, None, name) if meant is not None else UNKNOWN
         case _:
@@ -167,7 +168,7 @@ def _named(module: Module, qualified: str, name: str) -> Kind:
 
 
 def _subscripted(module: Module, node: ast.Subscript, scope: Scope | None, name: str) -> Kind:
-    qualified = module.names.qualified(node.value, scope) if scope is not None else ast.unparse(node.value)
+    qualified = module.names.qualified(node.value, scope) if scope is not None else dotted(node.value)
     head = (qualified or "").rpartition(".")[2]
     inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if head in JAXTYPING_DTYPES:

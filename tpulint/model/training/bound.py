@@ -44,9 +44,19 @@ def binders(names: Collection[str], before: ast.stmt, scope: Scope) -> Iterator[
     known |= {n for one in ast.walk(node) if isinstance(one, ast.Global | ast.Nonlocal) for n in one.names}
     known |= _known_at(body, before)
     for name in names:
-        binding = next((statement for statement in body if name in effects([statement]).writes), None)
+        binding = _first_binding(name, body, before)
         if name not in known and name.isidentifier() and binding is not None:
             yield name, binding
+
+
+def _first_binding(name: str, block: Sequence[ast.stmt], before: ast.stmt) -> ast.stmt | None:
+    """The first statement to bind a name, within the conditions in which the other statement stands, too."""
+    binding = next((statement for statement in block if name in effects([statement]).writes), None)
+    if isinstance(binding, ast.If | ast.With):
+        for inner in (binding.body, getattr(binding, "orelse", [])):
+            if any(before is node for statement in inner for node in ast.walk(statement)):
+                return _first_binding(name, inner, before)
+    return binding
 
 
 def _module(scope: Scope) -> ast.AST:

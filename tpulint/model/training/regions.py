@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 #: What takes values to the host, where they are no part of the computation.
 _READS = READS | {"cpu", "backward", "step"}
+#: What gives no gradient on.
+_APART = READS | {"detach"}
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -97,6 +99,8 @@ def carriers(
         for statement in statements_of(body) if wanted and isinstance(body, list) else ():
             if not isinstance(statement, ast.Assign | ast.AnnAssign) or id(statement) in taken:
                 continue
+            if _reads_out(statement.value):
+                continue
             if function is places[0] and not loops <= _loops(module, statement):
                 continue
             written = effects([statement]).writes
@@ -110,6 +114,11 @@ def carriers(
                 found = _in_block(module, learned, [statement], given, function)
                 if isinstance(found, Region):
                     yield found, function
+
+
+def _reads_out(value: ast.expr | None) -> bool:
+    """Whether a value is what something reads out of a tensor, which bears no gradient."""
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _APART
 
 
 def _loops(module: Module, statement: ast.stmt) -> set[int]:

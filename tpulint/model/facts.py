@@ -106,7 +106,7 @@ class ModuleFacts(NamedTuple):
     annotations, `handed` is what it hands on of devices, `configured` says that it reads configurations at
     run time, `backward` that it calls `loss.backward()`, `takers` are its functions that call `backward` on
     what they are given. `entries` are the classes of which it puts instances into dictionaries, each time
-    that it does.
+    that it does, `groups` are the process groups that it starts: whether each serves the host.
     """
 
     name: str
@@ -128,6 +128,7 @@ class ModuleFacts(NamedTuple):
     backward: bool = False
     takers: tuple[Taker, ...] = ()
     entries: tuple[str, ...] = ()
+    groups: tuple[bool, ...] = ()
 
 
 class _Summary:

@@ -12,6 +12,7 @@ from tpulint.model.across import Walks, callers, returned_in_file
 from tpulint.model.device_edges import device_edges, reads_text
 from tpulint.model.facts import ModuleFacts, summarise
 from tpulint.model.flow import Flow
+from tpulint.model.groups import groups
 from tpulint.model.kinds import (
     NONE,
     STATIC,
@@ -88,7 +89,9 @@ class Module:
     def facts(self) -> ModuleFacts:
         """What this module tells the others, drawn anew."""
         facts = summarise(self.name, self.source.path, self.index, self.names)
-        return facts._replace(handed=device_edges(self), configured=reads_text(self), takers=takers(self))
+        return facts._replace(
+            handed=device_edges(self), configured=reads_text(self), takers=takers(self), groups=groups(self)
+        )
 
     def enter(self, project: ProjectFacts) -> None:
         """Judge this module from now on with what the whole project says."""

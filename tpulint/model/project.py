@@ -360,6 +360,16 @@ class ProjectFacts:
         training = {name for name, facts in self.modules.items() if facts.trains}
         return self._with_scripts(training - self._importers(DIFFERENTIABLE))
 
+    def is_grouped(self, module: str) -> bool:
+        """Whether a program that a module belongs to starts a process group, and none for the host."""
+        return module in self._grouped
+
+    @cached_property
+    def _grouped(self) -> set[str]:
+        started = {name for name, facts in self.modules.items() if facts.groups}
+        on_host = {name for name in started if any(self.modules[name].groups)}
+        return self._with_scripts(started) - self._with_scripts(on_host)
+
     def calls_backward(self, module: str) -> bool:
         """Whether a module calls `loss.backward()`, or a script that does so imports it."""
         return module in self._by_backward

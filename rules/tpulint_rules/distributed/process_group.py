@@ -8,7 +8,7 @@ tensors), `init_device_mesh`, `DistributedSampler` without a rank, and collectiv
 Flagged, too, is `torch.multiprocessing.spawn` of a process for each device, or in a file that starts a group.
 What is done only where there are several processes, going by the condition around it, is left alone: a
 program on TPU is one process.
-So is what is done within a group that is handed on, and a query in a file that starts no group itself.
+So is what is done within a group that is handed on, and a query in a program that starts no group.
 
 ## Why it matters on TPU
 
@@ -65,22 +65,21 @@ from tpulint.knowledge.distributed import (
     Collective,
     collective,
 )
+from tpulint.model.groups import backend, is_start, serves_host
 from tpulint.model.spawned import spawned
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU801", "process group, or communication within one", module=__name__, fix=Applicability.UNSAFE)
 
-_ON_HOST = ("gloo", "mpi")
-
 
 @rule.on(ast.Call, named={START.rpartition(".")[2]})
 def started(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not _is_start(call, ctx) or ctx.only_with_cuda(call):
+    if not is_start(ctx.module, call, ctx.scope) or ctx.only_with_cuda(call):
         return
-    backend = _backend(call)
-    if _serves_host(backend, ctx):
+    if serves_host(ctx.module, call, ctx.scope):
         return
-    if isinstance(backend, ast.Constant) and backend.value == "nccl":
+    asked = backend(call)
+    if isinstance(asked, ast.Constant) and asked.value == "nccl":
         message = "there is no NCCL on a TPU host, where one process drives all chips"
     else:
         message = "a process group knows nothing of torchax, where one process drives all chips"
@@ -93,7 +92,7 @@ def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if known is None or ctx.only_with_processes(call) or ctx.only_with_cuda(call) or ctx.is_caught(call):
         return
     name, what = known
-    if what.what == NO_GROUP and not _starts_reported_group(ctx):
+    if what.what == NO_GROUP and not ctx.module.project.is_grouped(ctx.module.name):
         return
     if any(word.arg == "group" for word in call.keywords) or (what.instead and call.args):
         return  # who made that group is reported
@@ -117,7 +116,9 @@ def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) not in SAMPLERS or len(call.args) != 1 or ctx.only_with_processes(call):
         return
-    if any(word.arg in (None, "rank", "num_replicas") for word in call.keywords) or any(ctx.once(_groups)):
+    if any(word.arg in (None, "rank", "num_replicas") for word in call.keywords):
+        return
+    if any(ctx.module.project.modules[ctx.module.name].groups):
         return
     imports = ctx.imports("import jax")
     fix = None
@@ -134,7 +135,7 @@ def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = spawned(ctx.module, call, ctx.scope)
     if given is None or ctx.only_with_processes(call) or ctx.only_with_cuda(call):
         return
-    if not _starts_reported_group(ctx) and not _counts_devices(given.get("nprocs"), ctx):
+    if not ctx.module.project.is_grouped(ctx.module.name) and not _counts_devices(given.get("nprocs"), ctx):
         return
     message = "`spawn` starts a process for each GPU; the first one takes all chips of a TPU host"
     fix = None
@@ -160,43 +161,6 @@ def _counts_devices(number: ast.expr | None, ctx: Context) -> bool:
         in ("device_count", "local_device_count")
         for value in values
     )
-
-
-def _is_start(call: ast.Call, ctx: Context) -> bool:
-    name = ctx.qualified_name(call.func)
-    return name in (START, START.replace(".init", ".distributed_c10d.init"))
-
-
-def _backend(call: ast.Call) -> ast.expr | None:
-    words = (word.value for word in call.keywords if word.arg == "backend")
-    return call.args[0] if call.args else next(words, None)
-
-
-def _serves_host(backend: ast.expr | None, ctx: Context) -> bool:
-    """Whether a backend is for the host's tensors, or is where there is no CUDA."""
-    values = [backend]
-    if isinstance(backend, ast.Name):
-        values += ctx.assigned_values(backend)
-    for value in values:
-        parts = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
-        if any(isinstance(part, ast.Constant) and part.value in _ON_HOST for part in parts):
-            return True
-    return False
-
-
-def _groups(ctx: Context) -> list[bool]:
-    """The process groups that the file starts: whether each serves the host."""
-    return [
-        _serves_host(_backend(call), there)
-        for call, there in ctx.calls("init_process_group")
-        if _is_start(call, there)
-    ]
-
-
-def _starts_reported_group(ctx: Context) -> bool:
-    """Whether the file starts a process group, and none for the host that would answer a query."""
-    groups = ctx.once(_groups)
-    return bool(groups) and not any(groups)
 
 
 def _fix(call: ast.Call, what: Collective, ctx: Context) -> Fix | None:

@@ -18,7 +18,7 @@ to MAGMA if PyTorch has not been compiled with MAGMA`.
 
 ## Fix safety
 
-Safe where a switch without effect is removed.
+Safe where a switch without effect is removed; an option that it was set by is then read by nothing.
 Unsafe where the precision of products is handed to JAX with `jax_default_matmul_precision`, which governs
 all products of the program and makes them slower: `"high"` is three bfloat16 passes, `"highest"` six.
 
@@ -39,6 +39,17 @@ from tpulint.rule import Context, Rule
 rule = Rule("TPU205", "switch that chooses among CUDA's kernels", module=__name__, fix=Applicability.SAFE)
 
 _FLAGS = frozenset(name.rpartition(".")[2] for name in (*SWITCHES, *PRECISION))
+#: What only reads, as `not args.fast` does.
+_READS = (
+    ast.Attribute,
+    ast.BoolOp,
+    ast.Constant,
+    ast.Name,
+    ast.UnaryOp,
+    ast.expr_context,
+    ast.boolop,
+    ast.unaryop,
+)
 _TORCH_TO_JAX = {"highest": "highest", "high": "high", "medium": "default"}
 
 
@@ -50,9 +61,10 @@ def switch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     alone = len(statement.targets) == 1 and statement.targets[0] is node
     constant = isinstance(statement.value, ast.Constant)
+    removable = alone and all(isinstance(node, _READS) for node in ast.walk(statement.value))
     message = f"`{name}` is read by nothing on TPU"
     if name in SWITCHES:
-        yield ctx.finding(node, message, _remove(statement, name, ctx) if alone and constant else None)
+        yield ctx.finding(node, message, _remove(statement, name, ctx) if removable else None)
     elif name in PRECISION:
         full = constant and statement.value.value == PRECISION[name]  # type: ignore[attr-defined]
         if full:

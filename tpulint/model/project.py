@@ -345,8 +345,8 @@ class ProjectFacts:
 
     @cached_property
     def _served(self) -> set[str]:
-        naming = (name for name, facts in self.modules.items() if facts.enters or facts.placed_anywhere)
-        return _closure(naming, self.imports)
+        naming = {name for name, facts in self.modules.items() if facts.enters or facts.placed_anywhere}
+        return _closure(naming, self.imports) | self._with_scripts(naming)
 
     def is_trained(self, module: str) -> bool:
         """Whether a module computes gradients with torch alone, or a script that does so imports it.

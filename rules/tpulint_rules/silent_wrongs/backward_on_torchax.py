@@ -73,6 +73,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.knowledge.training import GRADIENTS, RECORDED, TRAINING
 from tpulint.model.kinds import Tensor, Unknown
 from tpulint.model.scopes import Scope
@@ -190,12 +191,23 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     if function is None or not isinstance(function.node, ast.FunctionDef):
         yield _told(call, message, "it stands in no function", ctx)
         return
+    if _recomputes(function, ctx):
+        return
     computing = _computing(call, function, ctx)
     open_ones = [one for one in computing if not is_marked(ctx.module, one, RECORDED)]
     if computing and not open_ones:
         return
     fix = _marked(open_ones[0], ctx) if open_ones else "its outputs are computed in another file"
     yield _told(call, message, fix, ctx)
+
+
+def _recomputes(function: Scope, ctx: Context) -> bool:
+    """Whether a function is the `backward` of a checkpoint, which JAX does not call."""
+    if function.name != "backward" or function.owner is None:
+        return False
+    ancestors = ctx.module.project.mro(f"{ctx.module.name}.{function.owner.qualname}")
+    named = {node.attr for node in ast.walk(function.node) if isinstance(node, ast.Attribute)}
+    return not AUTOGRAD_FUNCTIONS.isdisjoint(ancestors) and "enable_grad" in named
 
 
 def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:

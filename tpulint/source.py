@@ -16,6 +16,7 @@ MAX_BYTES = 4 * 1024 * 1024
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
+_TYPE_COMMENT = re.compile(r"#\s*type:\s*(?!ignore)([^#\r\n]+)")
 _SUPPRESSION = re.compile(r"#\s*tpulint:\s*ignore(?:\[(?P<codes>[^\]]*)\])?")
 
 
@@ -145,6 +146,14 @@ class Source:
                     else frozenset(code.strip() for code in codes.split(",") if code.strip())
                 )
         return found
+
+    @cached_property
+    def type_comments(self) -> dict[int, str]:
+        """Rows that end in `# type: ...`, with what it says."""
+        if "# type: " not in self.text:
+            return {}
+        found = _TYPE_COMMENT.finditer(self.text)
+        return {self.location(match.start()).row: match[1].strip() for match in found}
 
     def comments_within(self, span: Span) -> bool:
         """Whether the text of a span holds a comment, which an edit of it would eat."""

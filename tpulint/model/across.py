@@ -29,11 +29,30 @@ _TRANSPARENT = frozenset(
 def callers(module: Module, scope: Scope) -> Iterator[Scope]:
     """The traced functions of the file that call a function of it which leaves parameters undeclared."""
     node = scope.node
-    if isinstance(node, ast.FunctionDef) and any(a.annotation is None for a in _plain(node)):
+    if not isinstance(node, ast.FunctionDef):
+        return
+    if any(a.annotation is None for a in _plain(node)) or steps_through(module, scope):
         for _, place in _calls(module, scope):
             function = place.function
             if function is not None and function is not scope and module.trace_path(function) is not None:
                 yield function
+
+
+def stepped_through(module: Module, scope: Scope, parameter: str) -> str | None:
+    """The attribute of a method's class that a parameter is named for: `timesteps`, of a `timestep`."""
+    if scope.owner is None:
+        return None
+    attribute = f"{parameter.rpartition('_')[2]}s"
+    classes = module.project.mro(f"{module.name}.{scope.owner.qualname}")
+    return attribute if any((cls, attribute) in module.assignments for cls in classes) else None
+
+
+def steps_through(module: Module, scope: Scope) -> bool:
+    """Whether a method takes an element of what its own class keeps."""
+    node = scope.node
+    return isinstance(node, ast.FunctionDef) and any(
+        stepped_through(module, scope, a.arg) for a in _plain(node)
+    )
 
 
 def handed_kind(module: Module, scope: Scope, parameter: str) -> Kind:

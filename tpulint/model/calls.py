@@ -43,6 +43,7 @@ from tpulint.model.kinds import (
     Static,
     Tensor,
     Unknown,
+    joined,
     made_on_host,
 )
 
@@ -171,6 +172,8 @@ def _torch_call(
     if word is None:
         return UNKNOWN
     operands = [item for kind in (*arguments, *keywords.values()) for item in _flat(kind)]
+    if last == "allclose" and any(kind.is_traced for kind in operands):
+        return Tensor("bool", scalar=True)  # unlike `equal`, and unlike what torch itself gives
     if last in READS:
         return DATA
     return _result(self, last, word, operands, arguments[1:], keywords, method=False)
@@ -214,9 +217,8 @@ def _method_call(
         return STATIC
     if name in TENSOR_ONLY and METHODS.get(name) == "tensor":
         return Tensor(dtype="bool" if name in BOOLEAN else "")
-    compared = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Compare)
-    if name in ("any", "all") and compared and self.traced:  # so the comparison gave an array
-        return Tensor("bool", scalar=not arguments and not keywords)
+    if name in ("any", "all") and isinstance(base, Unknown) and self.traced:
+        return Tensor("bool", scalar=not arguments and not keywords)  # only arrays are asked for that
     return UNKNOWN
 
 
@@ -237,6 +239,8 @@ def _result(
         return STATIC
     first = operands[0] if operands else UNKNOWN
     base = first if isinstance(first, Tensor) else None
+    if method and base is not None and name.endswith("_"):
+        origins = base.origins  # it is written in its place
     reduced = bool(arguments) or not {"dim", "axis"}.isdisjoint(map(str, keywords))
     if word == "other":
         return UNKNOWN
@@ -392,6 +396,8 @@ def _builtin_call(name: str, arguments: list[Kind]) -> Kind:
         )
         if any(isinstance(kind, Tensor) for kind in kinds):
             return Tensor(certain=all(kind.is_tensor for kind in kinds))
+        if kinds and all(isinstance(kind, Several) for kind in kinds):
+            return joined(kinds)  # tuples are compared item by item
         if any(isinstance(kind, Data) for kind in kinds):
             return DATA
         return STATIC if all(isinstance(kind, Static) for kind in kinds) else UNKNOWN

@@ -25,6 +25,7 @@ from tpulint.model.kinds import (
     Several,
     Static,
     Tensor,
+    Unknown,
     element_of,
     join,
     joined,
@@ -91,8 +92,8 @@ class Expressions:
         large: frozenset[int] = frozenset().union(*(kind.origins for kind in tensors if not kind.scalar))
         if all(kind.origins for kind in tensors):
             return large or tensors[0].origins
-        if any(not kind.origins and not kind.scalar for kind in tensors):
-            self.mixed.update(large)
+        if any(not kind.origins and (kind.certain or not kind.scalar) for kind in tensors):
+            self.mixed.update(large)  # a number of the device meets none of the host, either
         return _NOWHERE
 
     # names and attributes
@@ -306,13 +307,11 @@ class Expressions:
         if isinstance(base, Tensor):
             parts = index.items if isinstance(index, Several) and index.items is not None else (index,)
             origins = self.meet(base, *parts)
-            # one element of a row has no dimensions, and mixes freely; a row of a table does not
-            unsure = bool(origins) and all(isinstance(part, Static) for part in parts)
-            return Tensor(
-                base.dtype,
-                origins=_NOWHERE if unsure else origins,
-                certain=base.certain and not unsure,
-            )
+            # One element of a row has no dimensions, and mixes freely; a row of a table passes for one.
+            one = bool(origins) and all(isinstance(part, Static) for part in parts)
+            slices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            one = one and not any(isinstance(part, ast.Slice) or _keeps(part) for part in slices)
+            return Tensor(base.dtype, scalar=one, origins=origins, certain=base.certain)
         if isinstance(base, Several):
             if isinstance(index, Static) and isinstance(index.value, int) and base.items is not None:
                 number = int(index.value)
@@ -322,11 +321,34 @@ class Expressions:
             return DATA if isinstance(index, Data) else STATIC
         if isinstance(base, Data | Array):
             return base
+        if isinstance(index, Unknown) and self.traced and self._compared(node.slice):
+            index = self.kinds[id(node.slice)] = Tensor(
+                "bool"
+            )  # only arrays compare to what chooses elements
         if isinstance(index, Tensor) and index.is_mask:
             return TENSOR  # nothing else takes a tensor of booleans
         # only arrays take several slices at once, and traced code has them as tensors
         sliced = isinstance(node.slice, ast.Tuple) and any(isinstance(p, ast.Slice) for p in node.slice.elts)
         return TENSOR if sliced and self.traced else UNKNOWN
+
+    def _compared(self, node: ast.expr | None, depth: int = 0) -> bool:
+        """Whether an expression is a comparison, or a variable that holds nothing but comparisons."""
+        match node:
+            case ast.Compare(ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()]):
+                return True
+            case ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
+                return self._compared(node.left, depth) and self._compared(node.right, depth)
+            case ast.UnaryOp(op=ast.Invert()):
+                return self._compared(node.operand, depth)
+            case ast.IfExp():
+                return self._compared(node.body, depth) and self._compared(node.orelse, depth)
+            case ast.Name() if depth == 0:
+                function = self.scope.function
+                bound = function.bindings.get(node.id, ()) if function is not None else ()
+                values = [binding.value for binding in bound if not isinstance(binding.value, ast.Constant)]
+                return bool(values) and all(self._compared(value, 1) for value in values)
+            case _:
+                return False
 
     @cached_property
     def traced(self) -> bool:
@@ -463,3 +485,8 @@ def _of_other_device(test: ast.Compare) -> bool | None:
         ) if name in _OTHER_DEVICES:
             return isinstance(op, ast.NotEq | ast.NotIn)
     return None
+
+
+def _keeps(index: ast.expr) -> bool:
+    """Whether an index takes no dimension away: `None` and `...`."""
+    return isinstance(index, ast.Constant) and index.value in (None, ...)

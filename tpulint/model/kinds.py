@@ -168,6 +168,8 @@ def join(one: Kind, other: Kind) -> Kind:
             items = tuple(join(a, b) for a, b in zip(one.items, other.items, strict=True))
             return Several(join(one.element, other.element), items)
         return Several(join(one.element, other.element))
+    if isinstance(one, Array | Several) and isinstance(other, Array | Several):
+        return Several(UNKNOWN)  # of either, `torch.tensor` makes a tensor with dimensions
     if isinstance(one, Device) and isinstance(other, Device):
         return Device()
     if other == NONE and isinstance(one, Instance | Several):

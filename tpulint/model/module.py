@@ -270,13 +270,23 @@ class Module:
         for ancestor in self.project.mro(cls):
             found = self.assignments.get((ancestor, attribute))
             if found is not None:
-                kind = joined(tuple(self._assigned(value, place) for value, place in found))
+                moves = [place for value, place in found if _moves(value, attribute)]
+                made = [(value, place) for value, place in found if not _moves(value, attribute)]
+                kind = joined(tuple(self._assigned(value, place) for value, place in made))
+                if moves and isinstance(kind, Tensor):
+                    stays = kind.origins if all(map(self._comes_late, moves)) else frozenset()
+                    kind = replace(kind, dtype="", origins=stays)
                 if kind == NONE:
                     return UNKNOWN  # it is set from elsewhere
                 if isinstance(kind, Static):
                     return STATIC
                 return replace(kind, root="") if isinstance(kind, Tensor) else kind
         return UNKNOWN
+
+    def _comes_late(self, place: Scope) -> bool:
+        """Whether code is a method that others may do without: what it moves was on the host until then."""
+        path = self.trace_path(place)
+        return path is not None and len(path.steps) == 1 and path.certainty is Certainty.INTERFACE
 
     def starts_on_host(self, node: ast.expr, scope: Scope) -> bool:
         """Whether `self.<attribute>` is a host tensor unless the caller of a method names a device.
@@ -466,3 +476,17 @@ class Module:
     @cached_property
     def _parents(self) -> Parents:
         return Parents(self.source.tree)
+
+
+def _moves(value: ast.expr, attribute: str) -> bool:
+    """Whether `self.<attribute>` is put back elsewhere, or with another dtype: `self.x = self.x.to(...)`."""
+    match value:
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id="self"), attr=name),
+                attr="to" | "cuda" | "cpu" | "float",
+            )
+        ):
+            return name == attribute
+        case _:
+            return False

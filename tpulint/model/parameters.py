@@ -14,8 +14,9 @@ from tpulint.knowledge.tensors import (
     TENSOR_TYPE_DTYPES,
     TENSOR_TYPES,
 )
-from tpulint.model.across import handed_kind
+from tpulint.model.across import handed_kind, stepped_through, steps_through
 from tpulint.model.annotations import qualified_text
+from tpulint.model.comments import commented
 from tpulint.model.kinds import (
     ARRAY,
     STATIC,
@@ -49,6 +50,7 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
     by_default = {name: default for name, default in defaults(node.args) if default is not None}
     kinds: dict[str, Kind] = {}
     traced = module.trace_path(scope) is not None
+    comments = commented(module.source, scope)
     for number, argument in enumerate(parameters(node)):
         name = argument.arg
         if number == 0 and scope.owner is not None and name in ("self", "cls"):
@@ -57,8 +59,12 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
             kinds[name] = Several(UNKNOWN)
         elif argument.annotation is not None and scope.parent is not None:
             kinds[name] = annotated_kind(module, argument.annotation, scope.parent, name)
+        elif name in comments and scope.parent is not None:
+            kinds[name] = annotated_kind(module, comments[name], scope.parent, name)
         elif name in by_default:
             kinds[name] = _default_kind(by_default[name])
+        if traced and isinstance(kinds.get(name), Static | Tensor):
+            kinds[name] = _as_handed(module, scope, name, kinds[name])
         unknown = kinds.get(name, UNKNOWN) == UNKNOWN and argument is not node.args.kwarg
         if (
             unknown
@@ -70,6 +76,23 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
             handed = handed_kind(module, scope, name)
             kinds[name] = replace(handed, root=name) if isinstance(handed, Tensor) else handed
     return kinds
+
+
+def _as_handed(module: Module, scope: Scope, name: str, declared: Kind) -> Kind:
+    """A parameter of a method that steps through a tensor of its own, whatever it is declared to be.
+
+    `step(self, timestep: int)` gets an element of the tensor `self.timesteps`; and what it hands on to other
+    methods is what it got.
+    """
+    several = stepped_through(module, scope, name)
+    if several is not None and not declared.is_tensor:
+        kind = module.attribute_kind(f"{module.name}.{scope.owner.qualname}" if scope.owner else "", several)
+        if isinstance(kind, Tensor) and kind.certain and not kind.scalar:
+            declared = Tensor(kind.dtype, scalar=True, root=name)
+    if not isinstance(declared, Static) or not steps_through(module, scope):
+        return declared
+    handed = handed_kind(module, scope, name)
+    return replace(handed, root=name) if isinstance(handed, Tensor) and handed.is_traced else declared
 
 
 def _default_kind(node: ast.expr) -> Kind:

@@ -85,8 +85,12 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         return
     message = "the mask decides how many elements this has, and XLA needs fixed shapes"
     if isinstance(base, Unknown):  # nothing but a tensor takes a tensor of booleans for an index
-        index = ctx.kind(parts[0])
-        if isinstance(node.ctx, ast.Load) and isinstance(index, Tensor) and index.is_mask:
+        indices = [(part, ctx.kind(part)) for part in parts]
+        chosen = any(
+            isinstance(kind, Tensor) and kind.is_traced and not kind.scalar and _is_mask(part, ctx)
+            for part, kind in indices
+        )
+        if isinstance(node.ctx, ast.Load) and chosen:
             yield ctx.finding(node, message)
         return
     if base.is_host and not any(ctx.kind(part).is_traced for part in parts):

@@ -2,8 +2,8 @@
 
 ## What it does
 
-Flags `if`, `while`, conditional expressions, `and`, `or` and `in` whose outcome is the value of a tensor,
-in code that tracing reaches.
+Flags `if`, `while`, conditional expressions, conditions of comprehensions, `and`, `or` and `in` whose
+outcome is the value of a tensor, in code that tracing reaches.
 Conditions on shapes, dtypes, `is None`, `isinstance` and configuration are static while tracing and are
 left alone.
 
@@ -60,6 +60,19 @@ def conditional_expression(node: ast.IfExp, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(
             node.test, f"the branch {_NO_VALUE}", _where(node, node.test, node.body, node.orelse, "", ctx)
         )
+
+
+@rule.on(ast.Compare, traced=True)
+@rule.on(ast.Call, named={"any", "all", "equal", "allclose"}, traced=True)
+def condition_of_comprehension(node: ast.Compare | ast.Call, ctx: Context) -> Iterator[Finding]:
+    if concretized(ctx.module, node, ctx.scope) is None:
+        return
+    test: ast.AST = node
+    outer = ctx.parent(node)
+    while isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.Not):
+        test, outer = outer, ctx.parent(outer)
+    if isinstance(outer, ast.comprehension) and any(test is condition for condition in outer.ifs):
+        yield ctx.finding(node, f"which elements are taken {_NO_VALUE}")
 
 
 @rule.on(ast.BoolOp, traced=True)

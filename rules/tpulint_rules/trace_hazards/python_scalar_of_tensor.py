@@ -3,8 +3,8 @@
 ## What it does
 
 Flags `float(t)`, `int(t)` and `bool(t)` of a tensor, functions of `math` such as `math.sqrt(t)`, and the
-built-in `max`, `min`, `sorted`, `any` and `all` of tensors, and `torch.equal`, `torch.allclose` and
-`torch.is_nonzero` outside of conditions, in code that tracing reaches.
+built-in `max`, `min`, `sorted`, `any` and `all` of tensors, and `torch.equal` and `torch.is_nonzero`
+outside of conditions, in code that tracing reaches.
 `len(t)`, `sum(t)` and `abs(t)` work and are left alone.
 
 ## Why it matters on TPU
@@ -31,7 +31,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.kinds import Several, Tensor
+from tpulint.model.kinds import Kind, Several, Tensor
 from tpulint.model.uses import converts_dtypes, serves_as_tensor
 from tpulint.rule import Context, Rule
 
@@ -100,7 +100,7 @@ def compared(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Name) or ctx.qualified_name(call.func) != f"builtins.{call.func.id}":
         return
     kinds = [ctx.kind(argument) for argument in call.args]
-    held = [kind.element if isinstance(kind, Several) else kind for kind in kinds]
+    held = [_first(kind.element) if isinstance(kind, Several) else kind for kind in kinds]
     if not any(kind.is_traced for kind in held) or any(keyword.arg == "key" for keyword in call.keywords):
         return
     name = call.func.id
@@ -122,10 +122,15 @@ def compared(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, f"`{name}()` of tensors asks for their values, which tracers do not have", fix)
 
 
-@rule.on(ast.Call, named={"equal", "allclose", "is_nonzero"}, traced=True)
+def _first(kind: Kind) -> Kind:
+    """What a comparison of items looks at first: of tuples, their first item."""
+    return kind.items[0] if isinstance(kind, Several) and kind.items else kind
+
+
+@rule.on(ast.Call, named={"equal", "is_nonzero"}, traced=True)
 def answered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
-    if name not in ("torch.equal", "torch.allclose", "torch.is_nonzero"):
+    if name not in ("torch.equal", "torch.is_nonzero"):
         return
     if not any(ctx.kind(argument).is_traced for argument in call.args):
         return

@@ -44,12 +44,14 @@ def test_a_package_has_one_in_its_topmost_folder_and_a_script_one_beside_it(tmp_
         "pkg/torchax_attributes.py",
         "pkg/torchax_derivatives.py",
         "pkg/torchax_items.py",
+        "pkg/torchax_varying.py",
         "pkg/torchax_training.py",
         "torchax_dispatch.py",
         "torchax_functions.py",
         "torchax_attributes.py",
         "torchax_derivatives.py",
         "torchax_items.py",
+        "torchax_varying.py",
         "torchax_training.py",
     ]
     assert "from pkg.torchax_training import" in after["pkg/inner/step.py"]
@@ -66,6 +68,7 @@ def test_those_that_keep_cuda_lie_in_the_same_place(tmp_path: Path) -> None:
         "pkg/torchax_attributes.py",
         "pkg/torchax_derivatives.py",
         "pkg/torchax_items.py",
+        "pkg/torchax_varying.py",
         "pkg/torchax_training_by_jax.py",
         "pkg/torchax_training.py",
     ]
@@ -84,5 +87,6 @@ def test_what_is_there_already_stays(tmp_path: Path) -> None:
         "torchax_attributes.py",
         "torchax_derivatives.py",
         "torchax_items.py",
+        "torchax_varying.py",
         "train.py",
     ]

@@ -65,9 +65,10 @@ FUNCTIONS = Companion("torchax_functions.py", "tpulint_rules:companions/torchax_
 _DERIVATIVES = Companion("torchax_derivatives.py", "tpulint_rules:companions/torchax_derivatives.py")
 _ATTRIBUTES = Companion("torchax_attributes.py", "tpulint_rules:companions/torchax_attributes.py")
 _ITEMS = Companion("torchax_items.py", "tpulint_rules:companions/torchax_items.py")
+_VARYING = Companion("torchax_varying.py", "tpulint_rules:companions/torchax_varying.py")
 TRAINING = Companion(
     "torchax_training.py",
     "tpulint_rules:companions/torchax_training.py",
-    (_DISPATCH, FUNCTIONS, _ATTRIBUTES, _DERIVATIVES, _ITEMS),
+    (_DISPATCH, FUNCTIONS, _ATTRIBUTES, _DERIVATIVES, _ITEMS, _VARYING),
 )
 GRADIENTS = Companion("torchax_gradients.py", "tpulint_rules:companions/torchax_gradients.py")

@@ -23,6 +23,7 @@ import numpy
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.nn.utils import clip_grad
+from torchax.ops.op_base import OutVariant
 from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
 from torchax.view import View
 
@@ -71,7 +72,7 @@ def _called(mode, func, types, args=(), kwargs=None):
 def _computed(mode, func, types, args=(), kwargs=None):
     """The operations that those consist of."""
     environment, kwargs = mode.env, kwargs or {}
-    if type(kwargs.get("out")) is Tensor:  # which torchax's implementations do not know
+    if type(kwargs.get("out")) is Tensor and not _takes_out(environment._ops.get(func)):
         return _written(mode, func, types, args, **kwargs)
     if func is _aten.empty.memory_format and kwargs.get("device") == _HOST:
         with torch._C.DisableTorchFunction():
@@ -127,6 +128,11 @@ def _written(mode, func, types, args, *, out, **kwargs):
     result = _computed(mode, func, types, args, kwargs)
     out.apply_jax_(lambda _: result.jax().astype(out.jax().dtype))
     return out
+
+
+def _takes_out(operation):
+    """Whether an implementation of torchax knows `out`, which most do not."""
+    return operation is not None and isinstance(operation.func, OutVariant)
 
 
 def _given(value, unwrap):

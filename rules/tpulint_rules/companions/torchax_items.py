@@ -56,6 +56,10 @@ def _register(registry, operator, function):
 _register(ops_registry.all_aten_ops, _COPY, _copied)
 _register(ops_registry.all_torch_functions, torch.Tensor.__setitem__, _set_on_host)
 
+# In place, these give a tensor another shape, which is not a copy into the one that it had.
+for _operator in (torch.ops.aten.transpose_, torch.ops.aten.unsqueeze_):
+    ops_registry.all_aten_ops[_operator].func.replace = True
+
 
 def _setting(known):
     """An item assignment of torchax, with what torch allows for the value."""

@@ -30,6 +30,7 @@ from torchax.tensor import Tensor
 _FOLDER = "." if __package__ else ""
 functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
 attributes = importlib.import_module(f"{_FOLDER}torchax_attributes", __package__)
+varying = importlib.import_module(f"{_FOLDER}torchax_varying", __package__)
 for _name in ("torchax_dispatch", "torchax_derivatives", "torchax_items"):
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
         importlib.import_module(f"{_FOLDER}{_name}", __package__)
@@ -74,6 +75,7 @@ class differentiable:
         functools.update_wrapper(self, function)
         self.function = function
         self.versions, self.plain, self.states = {}, set(), {}
+        self.varying = varying.Varying()
         self.is_compiled = compiled
 
     def __get__(self, instance, owner=None):
@@ -86,6 +88,10 @@ class differentiable:
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         if not _computes_on_torchax(parameters + tensors):
             return self.function(*args, **kwargs)
+        places = []
+        if self.is_compiled:
+            leaves, places = self.varying.taken(leaves, tree)
+            tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         given = [functions.on_torchax(tensor) for tensor in parameters + tensors]
         with torch._C.DisableTorchFunction():
             with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
@@ -106,11 +112,15 @@ class differentiable:
         if version is None:
             states = list(self.states.values())
             version = _Version(self.function, leaves, tree, modules, parameters, with_gradient, states)
+            version.places = places
             known.append(version)
         try:
             result = version(given, self.is_compiled)
-        except _NEEDS_VALUE as error:
-            if not self.is_compiled:
+        except Exception as error:
+            if places and version.outputs is None:  # it may need them as they are
+                self.varying.is_on = False
+                return self(*args, **kwargs)
+            if not self.is_compiled or not isinstance(error, _NEEDS_VALUE):
                 raise
             self._stop_compiling(_first_line(error))
             return version(given, self.is_compiled)
@@ -146,6 +156,7 @@ class _Version:
         self.modules, self.parameters, self.with_gradient = modules, parameters, with_gradient
         self.objects = attributes.objects(modules, leaves)
         self.states, self.shapes, self.guards = states, attributes.shapes(states), []
+        self.places, self.outputs = [], None
         self.reached = None  # which of those with gradients the outputs' gradients come to
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(_pulled, static_argnums=2)
@@ -215,6 +226,7 @@ class _Version:
             watch = attributes.Watch(self.objects, list(attributes.filled(self.states, states)))
             stack.enter_context(watch)
             result = self.function(*args, **kwargs)
+            stand_ins = [leaves[i] for i in self.places]
             written = []
             for (module, name), buffer in named.items():
                 written.append(module._buffers[name].jax())
@@ -225,7 +237,9 @@ class _Version:
             random = environment.prng_key
         self.drew_on_host = _states_of_host() != host
         self.guards, self.left = list(watch.guards.values()), watch.plan()
-        self.outputs, self.shape = pytree.tree_flatten(result)
+        outputs, self.shape = pytree.tree_flatten(result)
+        varying.check(stand_ins, outputs, watch.written)
+        self.outputs = outputs
         tensors = [
             functions.on_torchax(leaf).jax() for leaf in self.outputs if isinstance(leaf, torch.Tensor)
         ]

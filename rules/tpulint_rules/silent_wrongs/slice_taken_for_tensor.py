@@ -2,8 +2,8 @@
 
 ## What it does
 
-Flags a tensor or a list as an index of a basic slice, as in `x[:, 0][index]`, and `type_as(slice)` and
-`copy_(slice)`, in code that tracing reaches, and `x[0].tolist()` elsewhere; so, too, `x[0].numpy()` and
+Flags a tensor or a list as an index of a basic slice, as in `x[:, 0][index]`; `type_as(slice)` and
+`copy_(slice)`, in code that tracing reaches; `x[0].tolist()` elsewhere, and so, too, `x[0].numpy()` and
 `numpy.asarray(x[0])` where `x` is put on torchax's device right there: code for CUDA has them of the host.
 A slice is followed through names; what arithmetic or `clone()` makes of it is a tensor again.
 
@@ -18,7 +18,8 @@ got View`, and the same of `.numpy()`.
 ## Fix safety
 
 Safe: `x[:, 0].clone()[index]`, `x[0].clone().tolist()` and `x[0].clone().numpy()` read the same; an
-assignment to `x[0][index]` is one to `x[0, index]`; `type_as(v)` is `.to(v.dtype)`; `z.copy_(v)` is `z[...] =
+assignment to `x[0][index]` is one to `x[0, index]`, or, where the index is a mask, to a copy of the slice that is
+then put in its place; `type_as(v)` is `.to(v.dtype)`; `z.copy_(v)` is `z[...] =
 v`.
 
 ## Without a fix
@@ -40,6 +41,8 @@ rule = Rule(
     "TPU602", "slice of a tensor where torchax needs a whole tensor", module=__name__, fix=Applicability.SAFE
 )
 
+#: For the copy of a slice.
+_NAMES = ("part", *(f"part_{number}" for number in range(2, 100)))
 _METHODS = frozenset({"tolist", "numpy"})
 _ARRAYS = frozenset({"numpy.array", "numpy.asarray"})
 
@@ -51,8 +54,10 @@ def _takes_many(node: ast.Subscript) -> bool:
     return sliced and not all(isinstance(part, ast.Slice | ast.Constant) for part in parts)
 
 
-@rule.on(ast.Subscript, where=_takes_many, traced=True)
+@rule.on(ast.Subscript, where=_takes_many)
 def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
+    if ctx.trace_path is None and not ctx.serves_device:
+        return
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not any(_is_many(part, ctx) for part in parts) or not is_slice(ctx.module, node.value, ctx.scope):
         return
@@ -61,7 +66,7 @@ def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         edit = ctx.insert(ctx.span(node.value).end, ".clone()")
         yield ctx.finding(node, message, ctx.fix("index a copy of the slice", edit))
     else:
-        yield ctx.finding(node, message, _in_one(node, ctx))
+        yield ctx.finding(node, message, _in_one(node, ctx) or _by_copy(node, ctx))
 
 
 @rule.on(ast.Call, named={"type_as", "copy_"}, traced=True)
@@ -123,6 +128,27 @@ def _is_many(part: ast.expr, ctx: Context) -> bool:
     return kind.is_tensor or (isinstance(kind, Several) and kind.element.is_tensor)
 
 
+def _by_copy(node: ast.Subscript, ctx: Context) -> Fix | None:
+    """A copy of the slice that is written to, and put where the slice was."""
+    inner, statement = node.value, ctx.parent(node)
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    if not isinstance(inner, ast.Subscript) or not isinstance(statement, ast.Assign | ast.AugAssign):
+        return None
+    source, start = ctx.module.source, ctx.span(statement).start
+    indent = source.text[source.line_starts[statement.lineno - 1] : start]
+    name = next(one for one in _NAMES if ctx.module.names.lookup(one, ctx.scope) is None)
+    if targets != [node] or indent.strip():
+        return None
+    gap = f"{source.newline}{indent}"
+    part = ctx.text(inner)
+    edits = (
+        ctx.insert(start, f"{name} = {part}.clone(){gap}"),
+        ctx.replace(inner, name),
+        ctx.insert(ctx.span(statement).end, f"{gap}{part} = {name}"),
+    )
+    return ctx.fix("write to a copy of the slice, and put it there", *edits)
+
+
 def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
     """`x[0, index]` for `x[0][index]`, and `x[index, 0]` for `x[:, 0][index]`."""
     inner = node.value
@@ -132,7 +158,7 @@ def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
     base, index = ctx.text(inner.value), ctx.text(node.slice)
     kind = ctx.kind(node.slice)
     if not isinstance(node.slice, ast.List) and not (isinstance(kind, Tensor) and kind.dtype == "int"):
-        return None  # a mask, whose size is not known while tracing
+        return None  # a mask, which takes as many dimensions as it has
     if not any(isinstance(part, ast.Slice) for part in parts):
         if any(ctx.text(part) in ("None", "...") for part in parts):
             return None

@@ -32,7 +32,8 @@ Unsafe otherwise:
   that it becomes 1 where it is the number of processes that `torch.multiprocessing.spawn` starts;
 - `torch.cuda.set_device` and `with torch.cuda.device(...)` go: which device holds what is a matter of
   sharding;
-- a seed gives torchax the same numbers each time, but not those that CUDA would give;
+- a seed gives torchax the same numbers each time, but not those that CUDA would give; one behind a condition
+  that does more is set ahead of it;
 - the random state is a JAX key, which `torch.save` does not take.
 
 ## Without a fix
@@ -134,13 +135,44 @@ def _random(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -
         if ctx.only_with_cuda(statement) and not ctx.only_with_cuda(outer):
             whole = outer
     elif ctx.only_with_cuda(statement):
-        return None
+        return _ahead(call, statement, what, ctx)
     block = ctx.block(whole)
     position = next(number for number, item in enumerate(block) if item is whole)
     if position and _seeds(block[position - 1], call.args[0], ctx):
         delete = ctx.delete(whole)
         return ctx.fix("remove what seeds twice", delete, applicability=Applicability.UNSAFE)
     return _replaced(whole, what.instead.format(ctx.text(call.args[0])), what, ctx)
+
+
+def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -> Fix | None:
+    """Seed or restore them ahead of a guard that does more, and that is not come into without CUDA."""
+    outer, seed = ctx.parent(statement), call.args[0]
+    if not isinstance(outer, ast.If) or statement not in outer.body or ctx.only_with_cuda(outer):
+        return None
+    start, before = ctx.span(outer).start, outer.body[: outer.body.index(statement)]
+    source = ctx.module.source
+    indent = source.text[source.line_starts[outer.lineno - 1] : start]
+    set_before = {
+        node.id
+        for one in before
+        for node in ast.walk(one)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    needed = {node.id for node in ast.walk(seed) if isinstance(node, ast.Name)}
+    is_second = any(_seeds(one, seed, ctx) for one in before)  # whose turn comes when the first is gone
+    if indent.strip() or needed & set_before or is_second:
+        return None
+    delete = ctx.delete(statement)
+    block = ctx.block(outer)
+    position = block.index(outer)
+    if position and _seeds(block[position - 1], seed, ctx):
+        return ctx.fix("remove what seeds twice", delete, applicability=Applicability.UNSAFE)
+    imports = ctx.imports(what.needs) if what.needs else ()
+    if imports is None:
+        return None
+    text = what.instead.format(ctx.text(seed))
+    edits = (ctx.insert(start, f"{text}{source.newline}{indent}"), delete, *imports)
+    return ctx.fix(f"use `{text}`, whatever the condition", *edits, applicability=Applicability.UNSAFE)
 
 
 def _seeds(before: ast.stmt, seed: ast.expr, ctx: Context) -> bool:

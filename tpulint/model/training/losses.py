@@ -66,18 +66,28 @@ def takers(module: Module) -> tuple[Taker, ...]:
         if function is None or not is_plain(loss):
             continue
         given = positional(function)
-        for name in effects([_scaled(loss)]).reads:
-            if name in given and len(function.bindings[name]) == 1:
-                found[Taker(f"{module.name}.{function.qualname}", given.index(name), name)] = None
+        names = list(_variables(loss))
+        # A factor, or a scaler, may be handed over beside a loss that is computed here.
+        if names and all(name in given and len(function.bindings[name]) == 1 for name in names):
+            name = next((name for name in names if "loss" in name.lower()), names[0])
+            found[Taker(f"{module.name}.{function.qualname}", given.index(name), name)] = None
     return tuple(found)
 
 
-def _scaled(loss: ast.expr) -> ast.expr:
-    """What a scaler is given; an expression itself where there is none."""
+def _variables(loss: ast.expr) -> Iterator[str]:
+    """The variables of a plain loss; neither what it is divided by, nor what scales it."""
     match loss:
+        case ast.BinOp(op=ast.Div()):
+            yield from _variables(loss.left)
+        case ast.BinOp():
+            yield from _variables(loss.left)
+            yield from _variables(loss.right)
         case ast.Call(func=ast.Attribute(attr="scale"), args=[value]):
-            return value
-    return loss
+            yield from _variables(value)
+        case ast.Call(func=ast.Attribute(value=value)):
+            yield from _variables(value)
+        case _:
+            yield from effects([loss]).reads
 
 
 def handed_losses(module: Module) -> Iterator[Handed]:

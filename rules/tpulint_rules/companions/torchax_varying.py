@@ -1,0 +1,53 @@
+"""Plain arguments of a traced function that keep changing, as inputs of it.
+
+A function is compiled for the plain values that it is called with.
+A float that is another one again and again, such as a weight that is annealed, and NumPy's integers, such as
+the indices of a minibatch, are handed to it as tensors instead, so that one version serves all of them.
+Where the function does with one what it cannot do with a tensor, or gives it back, all stay what they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import jax
+import numpy
+import torch
+
+functions = importlib.import_module(f"{'.' if __package__ else ''}torchax_functions", __package__)
+
+#: A float of which there were so many is one that keeps changing.
+FEWEST_VALUES = 3
+
+
+class Varying:
+    """What one function is called with."""
+
+    def __init__(self):
+        self.is_on, self.seen = True, {}
+
+    def taken(self, leaves, tree):
+        """The arguments, in which what varies is a tensor, and where those stand."""
+        places = [i for i, leaf in enumerate(leaves) if self.is_on and self._varies(leaf, (tree, i))]
+        leaves = list(leaves)
+        for i in places:
+            value = float(leaves[i]) if isinstance(leaves[i], float) else leaves[i]
+            leaves[i] = functions.tensor(jax.numpy.asarray(value))  # of a float, it promotes nothing
+        return leaves, places
+
+    def _varies(self, leaf, place):
+        if isinstance(leaf, numpy.ndarray):
+            return numpy.issubdtype(leaf.dtype, numpy.integer)
+        if not isinstance(leaf, float):
+            return False
+        values = self.seen.setdefault(place, set())
+        if len(values) < FEWEST_VALUES:
+            values.add(leaf)
+        return len(values) == FEWEST_VALUES
+
+
+def check(given, results, written):
+    """Raise where a function gives back, or keeps, a plain argument that a tensor stands for."""
+    for leaf in (*results, *(leaf for _, leaves, _ in written for leaf in leaves)):
+        if isinstance(leaf, torch.Tensor) and any(leaf is one for one in given):
+            raise TypeError("it gives back a plain argument")

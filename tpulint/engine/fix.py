@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tpulint.engine.blank_lines import without_gaps
 from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.desk import RECURSION_LIMIT, Unit
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
@@ -205,8 +206,10 @@ class _Rounds:
     def tidy(self) -> None:
         """Take out the imports whose last use the fixes took away, and join those that they added."""
         for path, unit in self.current.items():
-            if path not in self._broken and unit.data != self._units[path].data:
-                self.current[path] = _joined(self._units[path], _without_orphans(self._units[path], unit))
+            before = self._units[path]
+            if path not in self._broken and unit.data != before.data:
+                joined = _joined(before, _without_orphans(before, unit))
+                self.current[path] = _without_gaps(before, joined)
 
     def result(self, analysis: Analysis) -> FixResult:
         """What fixing came to, with what is found in the files as they are now."""
@@ -276,6 +279,13 @@ def _joined(before: Unit, after: Unit) -> Unit:
     for first, last, statement in reversed(split_imports(Source.decode(before.path, before.data).text, text)):
         start, end = source.line_starts[first - 1], source.line_starts[last - 1] + len(source.line(last))
         text = text[:start] + statement + text[end:]
+    return replace(after, data=source.encode(text))
+
+
+def _without_gaps(before: Unit, after: Unit) -> Unit:
+    """A fixed file without the blank lines around what the fixes took out."""
+    source = Source.decode(after.path, after.data)
+    text = without_gaps(Source.decode(before.path, before.data).text, source.text)
     return replace(after, data=source.encode(text))
 
 

@@ -23,6 +23,7 @@ import numpy
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.nn.utils import clip_grad
+from torch.utils import _pytree as pytree
 from torchax.ops.op_base import OutVariant
 from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
 from torchax.view import View
@@ -74,9 +75,9 @@ def _computed(mode, func, types, args=(), kwargs=None):
     environment, kwargs = mode.env, kwargs or {}
     if type(kwargs.get("out")) is Tensor and not _takes_out(environment._ops.get(func)):
         return _written(mode, func, types, args, **kwargs)
-    if func is _aten.empty.memory_format and kwargs.get("device") == _HOST:
+    if _makes_on_host(func, args, kwargs):
         with torch._C.DisableTorchFunction():
-            return func(*args, **kwargs)  # `torch.Tensor(2, 3)`
+            return func(*args, **kwargs)
     if func in _SPECIAL or _is_debugged(environment):
         return _dispatch(mode, func, types, args, kwargs)
     if func.namespace not in _NAMESPACES or _is_on_host(args):
@@ -128,6 +129,14 @@ def _written(mode, func, types, args, *, out, **kwargs):
     result = _computed(mode, func, types, args, kwargs)
     out.apply_jax_(lambda _: result.jax().astype(out.jax().dtype))
     return out
+
+
+def _makes_on_host(func, args, kwargs):
+    """Whether a tensor is made on the host, as `torch.Tensor(2, 3)` and parts of `pad_sequence` are."""
+    if "device" not in kwargs or func is _aten.scalar_tensor.default:
+        return False
+    is_host = kwargs["device"] in (_HOST, None)
+    return is_host and not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves((args, kwargs)))
 
 
 def _takes_out(operation):

@@ -18,9 +18,8 @@ got View`, and the same of `.numpy()`.
 ## Fix safety
 
 Safe: `x[:, 0].clone()[index]`, `x[0].clone().tolist()` and `x[0].clone().numpy()` read the same; an
-assignment to `x[0][index]` is one to `x[0, index]`, or, where the index is a mask, to a copy of the slice that is
-then put in its place; `type_as(v)` is `.to(v.dtype)`; `z.copy_(v)` is `z[...] =
-v`.
+assignment to `x[0][index]` is one to `x[0, index]`, or, where the index is a mask, to a copy of the slice,
+which is then put in its place; `type_as(v)` is `.to(v.dtype)`; `z.copy_(v)` is `z[...] = v`.
 
 ## Without a fix
 

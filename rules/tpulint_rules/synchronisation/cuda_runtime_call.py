@@ -149,6 +149,9 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
     outer, seed = ctx.parent(statement), call.args[0]
     if not isinstance(outer, ast.If) or statement not in outer.body or ctx.only_with_cuda(outer):
         return None
+    asked = (ctx.qualified_name(node) or "" for node in ast.walk(outer.test) if isinstance(node, ast.expr))
+    if not any(name.startswith("torch.cuda.") for name in asked):
+        return None  # a flag, which may come to be true on TPU, too
     start, before = ctx.span(outer).start, outer.body[: outer.body.index(statement)]
     source = ctx.module.source
     indent = source.text[source.line_starts[outer.lineno - 1] : start]

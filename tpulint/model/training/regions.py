@@ -383,11 +383,8 @@ def _outputs(statements: list[ast.stmt], wanted: set[str], scope: Scope) -> Iter
     body = _function(scope)
     elsewhere = {
         name
-        for node in ast.walk(body)
-        if id(node) not in inside
-        and (name := place(node)) is not None
-        and isinstance(node, ast.Name | ast.Attribute)
-        and isinstance(node.ctx, ast.Load)
+        for node in _read_within(body, frozenset())
+        if id(node) not in inside and (name := place(node)) is not None
     }
     declared = {
         name for node in ast.walk(body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names
@@ -397,6 +394,18 @@ def _outputs(statements: list[ast.stmt], wanted: set[str], scope: Scope) -> Iter
         others = found.writes if name.startswith("self.") else elsewhere | wanted | declared
         if name in others and name != "self":
             yield name
+
+
+def _read_within(node: ast.AST, hidden: frozenset[str]) -> Iterator[ast.AST]:
+    """What a function or a file reads, but for the parameters of functions within."""
+    for child in ast.iter_child_nodes(node):
+        is_read = isinstance(child, ast.Name | ast.Attribute) and isinstance(child.ctx, ast.Load)
+        if is_read and not (isinstance(child, ast.Name) and child.id in hidden):
+            yield child
+        own = frozenset[str]()
+        if isinstance(child, FunctionNode):
+            own = frozenset(one.arg for one in ast.walk(child.args) if isinstance(one, ast.arg))
+        yield from _read_within(child, hidden | own)
 
 
 def _function(scope: Scope) -> ast.AST:

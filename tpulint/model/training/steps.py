@@ -193,14 +193,16 @@ class Step:
             return None
         around = method.node if is_method and method is not None else self._top_level(found.statements[0])
         newline = module.source.newline
-        gap = newline if is_method else newline * 2
+        apart = 1 if is_method else 2
+        above = self._above(around)
+        lead, gap = newline * max(0, apart - self._blank(above)), newline * apart
         call, bindings = made.call, []
         for line, start, indent in self._unbound(found, scope):
             if start >= made.span.start:
                 call = f"{indent}{line}{newline}{call}"
             else:
                 bindings.append((start, f"{indent}{line}{newline}"))
-        return Moved(self._above(around), made.definition + gap, made.span, call, tuple(bindings))
+        return Moved(above, lead + made.definition + gap, made.span, call, tuple(bindings))
 
     def _unbound(self, found: Region, scope: Scope) -> Iterator[tuple[str, int, str]]:
         """The line that binds each input that may not be bound, where it goes, and its indent."""
@@ -222,6 +224,11 @@ class Step:
         while row > 1 and source.line(row - 1).lstrip().startswith("#"):
             row -= 1
         return source.line_starts[row - 1]
+
+    def _blank(self, offset: int) -> int:
+        """How many blank lines there are above a line."""
+        lines = self._module.source.text[:offset].splitlines()
+        return next((i for i, line in enumerate(reversed(lines)) if line.strip()), len(lines))
 
 
 def _alike(name: str) -> Iterator[str]:

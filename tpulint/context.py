@@ -415,10 +415,20 @@ class Context:
     def delete(self, statement: ast.stmt) -> Edit:
         """Delete a statement with its line, or put `pass` where its block would be left empty.
 
+        A condition that is left with nothing to decide goes, too.
         A comment behind it on the same line goes with it, which makes the fix unsafe.
         """
-        source, span = self.module.source, self.span(statement)
         outer = self.parent(statement)
+        source, span = self.module.source, self.span(statement)
+        if (
+            isinstance(outer, ast.If)
+            and outer.body == [statement]
+            and not outer.orelse
+            and _asks(outer)
+            and not self.module.project.keeps_gpu
+        ):
+            is_first = source.text.startswith("if", self.span(outer).start)  # no `elif`
+            return self.delete(outer) if is_first else self.edit(span, "pass")
         blocks = (
             [value for value in vars(outer).values() if isinstance(value, list)] if outer is not None else []
         )
@@ -473,6 +483,13 @@ class Context:
     def insert(self, offset: int, text: str) -> Edit:
         """Insert text at an offset."""
         return self.edit(Span(offset, offset), text)
+
+
+def _asks(condition: ast.If) -> bool:
+    """Whether a condition only looks at variables."""
+    plain = ast.Name | ast.Attribute | ast.Constant | ast.Compare | ast.BoolOp | ast.UnaryOp
+    parts = ast.cmpop | ast.boolop | ast.unaryop | ast.expr_context
+    return all(isinstance(node, plain | parts) for node in ast.walk(condition.test))
 
 
 def is_name(node: ast.AST, name: str) -> bool:

@@ -18,7 +18,7 @@ def without_gaps(before: str, after: str) -> str:
             continue
         text = line.rstrip()
         if text in above and last in below:
-            begins = last.endswith(":")
+            begins = not last or last.endswith(":")
             most = below[last] if begins else max(above[text], below[last])
         else:
             most = max(_MOST, above.get(text, 0), below.get(last, 0))

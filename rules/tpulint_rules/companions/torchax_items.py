@@ -56,6 +56,27 @@ def _register(registry, operator, function):
 _register(ops_registry.all_aten_ops, _COPY, _copied)
 _register(ops_registry.all_torch_functions, torch.Tensor.__setitem__, _set_on_host)
 
+
+def _with_diagonal(tensor, value, wrap=False):
+    """`tensor.fill_diagonal_(value)`, which torchax does to a copy."""
+    if not isinstance(tensor, (Tensor, View)):
+        with torch._C.DisableTorchFunction():
+            return tensor.fill_diagonal_(value, wrap)
+    rows, count = tensor.shape[0], tensor.numel()
+    if tensor.ndim == 2:
+        step, end = tensor.shape[1] + 1, count if wrap else tensor.shape[1] ** 2
+    else:
+        step, end = (count - 1) // max(1, rows - 1) or 1, count  # a cube
+    filled = tensor.jax().ravel().at[: min(end, count) : step].set(value).reshape(tensor.shape)
+    if isinstance(tensor, View):
+        tensor.update(filled)
+    else:
+        tensor.apply_jax_(lambda _: filled)
+    return tensor
+
+
+_register(ops_registry.all_torch_functions, torch.Tensor.fill_diagonal_, _with_diagonal)
+
 # In place, these give a tensor another shape, which is not a copy into the one that it had.
 for _operator in (torch.ops.aten.transpose_, torch.ops.aten.unsqueeze_):
     ops_registry.all_aten_ops[_operator].func.replace = True

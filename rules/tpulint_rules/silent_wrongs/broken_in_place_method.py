@@ -63,7 +63,14 @@ def on_slice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if is_slice(ctx.module, receiver, ctx.scope):
         message = f"`{name}` of a slice does nothing on torchax, and says so nowhere"
         yield ctx.finding(call, message, _assigned(call, receiver, name, ctx))
-    elif name == "fill_diagonal_":
+
+
+@rule.on(ast.Call, named={"fill_diagonal_"})
+def on_diagonal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+        return
+    receiver = call.func.value
+    if (ctx.trace_path is not None or ctx.serves_device) and not is_slice(ctx.module, receiver, ctx.scope):
         message = "`fill_diagonal_` fills other elements than the diagonal on torchax"
         yield ctx.finding(call, message, _masked(call, receiver, ctx))
 

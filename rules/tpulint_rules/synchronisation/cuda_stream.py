@@ -17,13 +17,13 @@ on TPU: it is compiled as one program.
 
 ## Fix safety
 
-Unsafe: streams, and what waits for them, are removed where the stream is a variable of which nothing else
-is done.
+Unsafe: streams, and what waits for them, are removed where the stream is a variable, or an attribute of
+`self`, of which nothing else is done in the file.
 Reading a value still waits for it; what waited only so that a time is right is gone.
 
 ## Without a fix
 
-A stream that is kept in an attribute or handed on is to be taken out by hand.
+A stream that is handed on is to be taken out by hand.
 In the place of a graph, put the work into a function of the inputs, and call
 `torchax.interop.jax_jit(function)`; what the graph wrote into static tensors becomes the result.
 """
@@ -108,8 +108,11 @@ def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     edits: dict[Edit, None] = {}
     if name in _MADE | _ASKED and isinstance(statement, ast.Assign) and statement.value is call:
         target = statement.targets[0]
-        if len(statement.targets) != 1 or not isinstance(target, ast.Name):
+        if len(statement.targets) != 1:
             return None
+        if not isinstance(target, ast.Name):
+            edit = _without_attribute(statement, target, ctx)
+            return ctx.fix("remove the stream", edit, applicability=Applicability.UNSAFE) if edit else None
         names.add(target.id)
     else:
         found = _without_order(call, ctx)
@@ -149,6 +152,17 @@ def _without_order(call: ast.expr, ctx: Context) -> tuple[Edit, ...] | None:
         if ctx.qualified_name(done.func) == "torch.cuda.set_stream":
             return (ctx.delete(statement),)
     return None
+
+
+def _without_attribute(statement: ast.Assign, target: ast.expr, ctx: Context) -> Edit | None:
+    """Remove a stream that is kept in an attribute which nothing in the project reads any more."""
+    if not isinstance(target, ast.Attribute) or not is_name(target.value, "self"):
+        return None
+    read = (
+        isinstance(node, ast.Attribute) and node.attr == target.attr and isinstance(node.ctx, ast.Load)
+        for node in ast.walk(ctx.tree)
+    )
+    return None if any(read) else ctx.delete(statement)
 
 
 def _without_stream(name: str, ctx: Context) -> list[Edit] | None:

@@ -244,7 +244,9 @@ def _result(
     reduced = bool(arguments) or not {"dim", "axis"}.isdisjoint(map(str, keywords))
     if word == "other":
         return UNKNOWN
-    if name == "where" and not reduced and len(operands) == 1:
+    if (name == "where" and not reduced and len(operands) == 1) or (
+        name == "nonzero" and keywords.get("as_tuple") == Static(value=True)
+    ):
         return Several(Tensor("int"))
     if word == "tensors" or (word == "tensor|tensors" and name in PAIRED and reduced):
         if name in ("max", "min") and any(kind.is_tensor for kind in arguments):

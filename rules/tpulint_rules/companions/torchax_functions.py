@@ -2,6 +2,7 @@
 
 `Function.apply` is JAX's to differentiate where its arguments are: it computes by `forward`, and takes the
 gradients from `backward`, which JAX compiles.
+Copies of this file, and of those beside it, that lie in other packages of the program are this one.
 A `backward` that computes the forward pass anew, as checkpointing does, is not called: JAX differentiates
 the `forward`.
 """
@@ -15,6 +16,9 @@ import itertools
 import sys
 import types
 import warnings
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import jax
 import torch
@@ -32,6 +36,29 @@ _WITHOUT_MODULES |= {Tensor, torch.Tensor, torch.dtype, torch.device}
 _LIBRARIES = {"torch", "torchax", "jax", "numpy"}
 #: What a `backward` calls that computes the forward pass anew, for torch's autograd to differentiate.
 _RECOMPUTES = {"enable_grad", "set_grad_enabled"}
+
+
+class _Once(MetaPathFinder, Loader):
+    """Gives the files beside this one in the place of their copies, which would change torch once more."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        return ModuleSpec(fullname, self) if self._first(fullname) is not None else None
+
+    def create_module(self, spec):
+        return self._first(spec.name)
+
+    def exec_module(self, module):
+        """It is executed already."""
+
+    def _first(self, fullname):
+        name = fullname.rpartition(".")[2]
+        first = f"{__package__}.{name}" if __package__ else name
+        found = sys.modules.get(first) if name.startswith("torchax_") and fullname != first else None
+        is_beside = found is not None and Path(found.__file__ or "").parent == Path(__file__).parent
+        return found if is_beside else None
+
+
+sys.meta_path.insert(0, _Once())
 
 
 class NoGradStops(TorchFunctionMode):

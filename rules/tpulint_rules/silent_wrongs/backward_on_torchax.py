@@ -29,7 +29,7 @@ function, takes its gradients, and hands them to torch's `backward()` as one nod
 Running statistics of batch normalisation are updated, buffers and parameters that it changes written back,
 `torch.no_grad()` inside of it stops gradients, and modules in training and in evaluation are compiled apart.
 
-Four more files lie beside it.
+Five more files lie beside it.
 `torchax_dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
 `clip_grad_norm_`.
 `torchax_functions.py` lets JAX call the `backward` of custom `torch.autograd.Function`s, whose gradients
@@ -41,6 +41,8 @@ and `std` at zero, of `elu` and `softplus` from 89 on, and of `binary_cross_entr
 others, such as that of `abs` at 0.
 `torchax_attributes.py` keeps what modules keep: an attribute that the function reads is an input, or it is
 compiled anew where a number differs, and a tensor that it leaves in an attribute is a result.
+`torchax_varying.py` hands floats that keep changing, such as an annealed weight, and NumPy's integers to the
+function as tensors, so that it need not be compiled anew for each.
 `torchax_items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size
 1 in front.
 

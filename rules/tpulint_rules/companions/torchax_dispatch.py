@@ -11,6 +11,7 @@ What is given `out`, which torchax does not know, writes it, and so does what to
 A tensor of one number takes a format, as in `f"{loss:.4f}"`, a part of a tensor gives its numbers, `data`
 hands on no gradient, what is written to `parameter.detach()` is the parameter's, and indices may be ranges or
 tensors of the host.
+What torch makes on the host, and `torch.where` of numbers or `torch.quantile` there, stays there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.nn.utils import clip_grad
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 from torchax.ops.op_base import OutVariant
 from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
 from torchax.view import View
@@ -44,6 +46,9 @@ _SPECIAL |= TENSOR_CONSTRUCTORS
 _PLAIN = {bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout}
 _PLAIN |= {torch.memory_format}
 _HOST = torch.device("cpu")
+#: What makes tensors on the way, and on the host has to be done there as a whole.
+_WHOLE = {torch.where, torch.quantile, torch.nanquantile, torch.cov, torch.cosine_similarity}
+_WHOLE |= {torch.Tensor.where, torch.Tensor.quantile, torch.Tensor.nanquantile, torch.Tensor.cov}
 #: Operations over lists, such as `torch._foreach_lerp_`, that are done to each tensor.
 _OVER_LISTS = {
     name + end for name in ("add", "copy", "div", "lerp", "mul", "sub", "zero") for end in ("", "_")
@@ -67,6 +72,9 @@ def _called(mode, func, types, args=(), kwargs=None):
         is_known = func in environment._ops or func in environment._decomps
     if func in _SPECIAL or (is_known and not _is_on_host(args)) or _is_debugged(environment):
         return _function(mode, func, types, args, kwargs)
+    if func in _WHOLE and _is_on_host(args):
+        with _disable_current_modes():
+            return func(*args, **(kwargs or {}))
     return func(*args, **(kwargs or {}))
 
 

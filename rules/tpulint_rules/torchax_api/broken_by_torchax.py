@@ -9,8 +9,7 @@ a module, and `Function.apply` of a `torch.autograd.Function` with a `backward` 
 In programs that use a device, also `torch.inference_mode`, and there and in code that tracing reaches
 `torch.Tensor(2, 3)` of sizes, `x.new_tensor(...)`, `torch.tensor(t)` of a tensor on the device,
 `torch.tensor(array, device=...)` of a NumPy array that is known not to be of floats, without `dtype=`, and,
-where nothing is traced, `torch.tensor([a, b])` of tensors on the device without `device=`; and `pad_sequence`
-of host tensors, as batches are made for a data loader.
+where nothing is traced, `torch.tensor([a, b])` of tensors on the device without `device=`.
 
 ## Why it matters on TPU
 
@@ -59,8 +58,6 @@ the picture back as it is, without a word.
 `forward` computes, silently.
 For rounding that is straight through, and the like, the gradients are zero.
 
-`pad_sequence` of host tensors makes its result on the device, and copies nothing into it: all zeros.
-
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; `torch.func.grad`, `vjp` and
 `functional_call` give what they should.
 
@@ -90,9 +87,6 @@ Safe: an array's dtype is named, `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)
 
 ## Without a fix
 
-`pad_sequence` is right once `torchax_dispatch.py` is imported, which TPU611 writes beside programs.
-Elsewhere, pad by hand: `torch.stack([F.pad(s, (0, longest - len(s))) for s in sequences])`.
-
 In the place of `torchax.amp.autocast`, keep the weights in bfloat16: `model.to(torch.bfloat16)`, before the
 model is moved to the device.
 Where a transform is given `has_aux` or `chunk_size`, call `jax.jacrev` by hand:
@@ -106,11 +100,11 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
-from tpulint.knowledge.training import FUNCTIONS, TRAINING
+from tpulint.knowledge.training import FUNCTIONS
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS, ZERO
 from tpulint.model.arrays import dtype_of_array
 from tpulint.model.devices import may_be_made_on_device
-from tpulint.model.kinds import Several, Static, Tensor, Unknown
+from tpulint.model.kinds import Static, Tensor, Unknown
 from tpulint.model.names import dotted
 from tpulint.model.project import Certainty
 from tpulint.rule import Context, Rule
@@ -347,37 +341,6 @@ def of_sizes(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if imports is not None:
         fix = ctx.fix("use `torch.empty`", ctx.replace(call.func, "torch.empty"), *imports)
     yield ctx.finding(call, "`torch.Tensor` of sizes raises in the torchax environment", fix)
-
-
-@rule.on(ast.Call, named={"pad_sequence"})
-def padded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.nn.utils.rnn.pad_sequence" or not call.args:
-        return
-    if ctx.trace_path is not None or not ctx.serves_device or _has_companion(ctx):
-        return
-    kind = ctx.kind(call.args[0])
-    is_host = isinstance(kind, Several) and isinstance(kind.element, Tensor) and kind.element.is_host
-    if is_host or _collates(ctx):
-        yield ctx.finding(call, "`pad_sequence` of host tensors gives zeros under torchax, silently")
-
-
-def _has_companion(ctx: Context) -> bool:
-    """Whether the project has the file that mends what torchax does on the host."""
-    name = TRAINING.imports[0].name.removesuffix(".py")
-    return any(module.rpartition(".")[2] == name for module in ctx.module.project.modules)
-
-
-def _collates(ctx: Context) -> bool:
-    """Whether the function makes batches for a data loader."""
-    name = ctx.scope.function.name if ctx.scope.function is not None else ""
-    handed = (
-        dotted(word.value) or ""
-        for call, _ in ctx.module.index.calls.get("DataLoader", ())
-        if isinstance(call, ast.Call)
-        for word in call.keywords
-        if word.arg == "collate_fn"
-    )
-    return bool(name) and ("collate" in name or any(one.rpartition(".")[2] == name for one in handed))
 
 
 def _is_integer(node: ast.expr, ctx: Context) -> bool:

@@ -20,8 +20,10 @@ def without_gaps(before: str, after: str) -> str:
         if text in above and last in below:
             begins = not last or last.endswith(":")
             most = below[last] if begins else max(above[text], below[last])
-        else:
+        elif text in above or last in below:
             most = max(_MOST, above.get(text, 0), below.get(last, 0))
+        else:  # both lines are new, and nothing tells what was between those that they stand for
+            most = len(blank)
         result += [*blank[:most], line]
         blank, last = [], text
     return "".join([*result, *blank])

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from tpulint.arguments import Arguments, arguments, in_order
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Location, Related, Span
 from tpulint.model.at_hand import names_at_hand
-from tpulint.model.blocks import without_item
+from tpulint.model.blocks import only_asks, without_item
 from tpulint.model.guards import CUDA, PROCESSES, caught, only_with, optional
 from tpulint.model.imports import first_import, insertions, missing_imports, respelled
 from tpulint.model.kinds import Instance, Kind
@@ -424,7 +424,7 @@ class Context:
             isinstance(outer, ast.If)
             and outer.body == [statement]
             and not outer.orelse
-            and _asks(outer)
+            and only_asks(outer)
             and not self.module.project.keeps_gpu
         ):
             is_first = source.text.startswith("if", self.span(outer).start)  # no `elif`
@@ -483,13 +483,6 @@ class Context:
     def insert(self, offset: int, text: str) -> Edit:
         """Insert text at an offset."""
         return self.edit(Span(offset, offset), text)
-
-
-def _asks(condition: ast.If) -> bool:
-    """Whether a condition only looks at variables."""
-    plain = ast.Name | ast.Attribute | ast.Constant | ast.Compare | ast.BoolOp | ast.UnaryOp
-    parts = ast.cmpop | ast.boolop | ast.unaryop | ast.expr_context
-    return all(isinstance(node, plain | parts) for node in ast.walk(condition.test))
 
 
 def is_name(node: ast.AST, name: str) -> bool:

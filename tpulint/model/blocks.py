@@ -1,4 +1,4 @@
-"""How the layout of blocks changes when a `with` around them goes."""
+"""What becomes of blocks when the `with` or the condition around them goes."""
 
 from __future__ import annotations
 
@@ -67,3 +67,10 @@ def _rows_in_strings(statement: ast.stmt) -> set[int]:
 def _continued(node: ast.AST) -> Iterator[int]:
     if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
         yield from range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)
+
+
+def only_asks(condition: ast.If) -> bool:
+    """Whether a condition only looks at variables."""
+    plain = ast.Name | ast.Attribute | ast.Constant | ast.Compare | ast.BoolOp | ast.UnaryOp
+    parts = ast.cmpop | ast.boolop | ast.unaryop | ast.expr_context
+    return all(isinstance(node, plain | parts) for node in ast.walk(condition.test))

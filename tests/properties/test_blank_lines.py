@@ -1,0 +1,35 @@
+"""Blank lines go only where a fix has taken out what stood between them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tpulint.engine.blank_lines import without_gaps
+
+_LINES = st.sampled_from(("x = 1", "if x:", "    y = 2", "'''", "", "", "  ", "\f", "z"))
+_ENDS = st.sampled_from(("\n", "\r\n", "\r"))
+texts = st.lists(st.tuples(_LINES, _ENDS), max_size=14).map(lambda lines: "".join(map("".join, lines)))
+
+
+@given(texts)
+def test_a_text_that_is_not_changed_keeps_all(text: str) -> None:
+    assert without_gaps(text, text) == text
+
+
+@given(texts, texts)
+def test_nothing_but_blank_lines_goes(before: str, after: str) -> None:
+    kept = without_gaps(before, after)
+    assert [line for line in kept.splitlines() if line.strip()] == [
+        line for line in after.splitlines() if line.strip()
+    ]
+
+
+@given(st.lists(st.sampled_from(("a", "b", "", "")), max_size=8), st.data())
+def test_lines_that_are_written_anew_keep_what_is_between_them(lines: list[str], data: st.DataObject) -> None:
+    changed = [
+        f"{line}!" if line and data.draw(st.booleans()) else line  # no line is taken out
+        for line in lines
+    ]
+    before, after = ("".join(f"{line}\n" for line in one) for one in (lines, changed))
+    assert without_gaps(before, after) == after

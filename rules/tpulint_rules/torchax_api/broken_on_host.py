@@ -22,8 +22,8 @@ Data sets and their batches are made on the host, so that this is met before the
 `pad_sequence` of host tensors makes its result on the device, and copies nothing into it: all zeros,
 silently.
 
-Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2, where 77 other functions were right on the
-host.
+Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; of 93 calls on the host that were tried 82
+were right.
 
 ## Fix safety
 

@@ -249,8 +249,12 @@ def is_found_among(line: str, text: str, after: str) -> bool:
     before, now = lines(text), lines(after)
     for _, start, end, there, beyond in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
         if line in before[start:end] and line not in now[there:beyond]:
-            partly = [*now[:there], *before[start:end], *now[beyond:]]
-            row = there + before[start:end].index(line) + 1
+            place = before[start:end].index(line)
+            # Line by line, where as many stand there now.
+            alike = end - start == beyond - there
+            own = [*now[there : there + place], line, *now[there + place + 1 : beyond]]
+            partly = [*now[:there], *(own if alike else before[start:end]), *now[beyond:]]
+            row = there + place + 1
             found = check(units("\n".join(partly) + "\n")).findings
             return any(f.location.row <= row <= f.end_location.row for f in found)
     return False

@@ -102,6 +102,9 @@ def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
             return None
     if isinstance(outer, ast.Assign | ast.Return | ast.Tuple | ast.List | ast.Dict):
         return None  # where it goes from here is not known
-    end = ctx.span(call.func.value).end
-    edit = ctx.edit(Span(end, ctx.span(call).end), "")
+    text, end = ctx.module.source.text, ctx.span(call.func.value).end
+    # Parentheses around the tensor, and comments behind it, stay.
+    dot = text.rfind(".", end, ctx.span(call.func).end - len(call.func.attr))
+    gap = text[end:dot]
+    edit = ctx.edit(Span(dot if "#" in gap else end + len(gap.rstrip()), ctx.span(call).end), "")
     return ctx.fix("keep the tensor on the device", edit, applicability=Applicability.UNSAFE)

@@ -322,9 +322,8 @@ class Expressions:
         if isinstance(base, Data | Array):
             return base
         if isinstance(index, Unknown) and self.traced and self._compared(node.slice):
-            index = self.kinds[id(node.slice)] = Tensor(
-                "bool"
-            )  # only arrays compare to what chooses elements
+            # Only arrays compare to what chooses elements.
+            index = self.kinds[id(node.slice)] = Tensor("bool")
         if isinstance(index, Tensor) and index.is_mask:
             return TENSOR  # nothing else takes a tensor of booleans
         # only arrays take several slices at once, and traced code has them as tensors

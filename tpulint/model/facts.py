@@ -410,10 +410,14 @@ class _Summary:
                         scope = scope.parent.function if scope.parent is not None else None
         return found
 
+    def _is_class(self, name: str) -> bool:
+        """Whether a qualified name is a class's: of this file, or by the convention of a capital letter."""
+        return name in self.own_classes or name.rpartition(".")[2][:1].isupper()
+
     def _entries(self) -> Iterator[str]:
         for node, scope in self.index.entries:
             made = self.names.qualified(node.func, scope) if isinstance(node, ast.Call) else None
-            if made is not None and (made.rpartition(".")[2][:1].isupper() or made in self.own_classes):
+            if made is not None and self._is_class(made):
                 yield made
 
     def _class(self, scope: Scope) -> ClassFacts:
@@ -470,7 +474,7 @@ class _Summary:
             if not isinstance(node, ast.Call):
                 continue
             made = self.names.qualified(node.func, scope) or self._default(node.func, scope)
-            if made is not None and (made.rpartition(".")[2][:1].isupper() or made in self.own_classes):
+            if made is not None and self._is_class(made):
                 found.append(made)
         return found
 

@@ -155,7 +155,7 @@ def _without_order(call: ast.expr, ctx: Context) -> tuple[Edit, ...] | None:
 
 
 def _without_attribute(statement: ast.Assign, target: ast.expr, ctx: Context) -> Edit | None:
-    """Remove a stream that is kept in an attribute which nothing in the project reads any more."""
+    """Remove a stream that is kept in an attribute which nothing in the file reads any more."""
     if not isinstance(target, ast.Attribute) or not is_name(target.value, "self"):
         return None
     read = (

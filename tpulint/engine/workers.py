@@ -11,12 +11,13 @@ import gc
 import multiprocessing
 import pickle
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal
 
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
 from tpulint.finding import FileError
+from tpulint.model.facts import ModuleFacts
 from tpulint.model.project import ProjectFacts
 from tpulint.registry import rules
 
@@ -37,6 +38,7 @@ class Team:
             shares[smallest].append(unit)
             sizes[smallest] += len(unit.data)
         rules()  # loaded here, they are so in each process
+        self._summaries: dict[str, bytes] = {}
         self._workers = [_Worker(share) for share in shares if share]
 
     def stop(self) -> None:
@@ -49,6 +51,8 @@ class Team:
     ) -> Iterator[tuple[str, Answer]]:
         """Answers about files, in the order in which they come."""
         waiting = {}
+        if project is not None:
+            project = project.apart(self._packed(project))
         known = pickle.dumps(project, pickle.HIGHEST_PROTOCOL)  # once for all
         for worker in self._workers:
             worker.ask(question, [path for path in worker.share if path in paths], known)
@@ -58,9 +62,42 @@ class Team:
             for connection in wait(list(waiting)):
                 assert isinstance(connection, Connection)
                 worker = waiting.pop(connection)
-                yield worker.take()
+                path, packed, answer = worker.take()
+                if question == "summarise":
+                    self._summaries[path] = packed
+                yield path, answer
                 if worker.open:
                     waiting[worker.connection] = worker
+
+    def _packed(self, project: ProjectFacts) -> _Facts:
+        """The facts of a project's modules, as far as possible as they came from the processes."""
+        return _Facts(
+            {name: self._summaries.get(facts.path) or facts for name, facts in project.modules.items()}
+        )
+
+
+class _Facts(Mapping[str, ModuleFacts]):
+    """The facts of modules by name; packed summaries are unpacked when they are first asked for."""
+
+    def __init__(self, held: dict[str, bytes | ModuleFacts]) -> None:
+        self._held = held
+
+    def __getitem__(self, name: str) -> ModuleFacts:
+        held = self._held[name]
+        if isinstance(held, bytes):
+            facts = pickle.loads(held).facts
+            assert isinstance(facts, ModuleFacts)
+            held = self._held[name] = facts
+        return held
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._held
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
 
 
 class _Worker:
@@ -89,10 +126,12 @@ class _Worker:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send((self._request[0], self.open, self._request[1]))
 
-    def take(self) -> tuple[str, Answer]:
-        path = self.open[0]
+    def take(self) -> tuple[str, bytes, Answer]:
+        """The next answer: the file that it is about, and what came, packed and unpacked."""
+        path, packed = self.open[0], b""
         try:
-            answer: Answer = self.connection.recv()
+            packed = self.connection.recv_bytes()
+            answer: Answer = pickle.loads(packed)
         except (EOFError, ConnectionResetError):
             self.process.join()
             error = FileError(
@@ -103,9 +142,9 @@ class _Worker:
             self.open = self.open[1:]
             if self.open:
                 self._send()
-            return path, answer
+            return path, packed, answer
         self.open = self.open[1:]
-        return path, answer
+        return path, packed, answer
 
     def stop(self) -> None:
         self.connection.close()
@@ -126,8 +165,7 @@ def _work(connection: Connection, share: dict[str, Unit]) -> None:
             del request, known
             for path in paths:
                 unit = share[path]
-                connection.send(
-                    desk.summarise(unit) if question == "summarise" else desk.judge(unit, project)
-                )
+                answer = desk.summarise(unit) if question == "summarise" else desk.judge(unit, project)
+                connection.send_bytes(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         pass

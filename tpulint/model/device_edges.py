@@ -384,7 +384,7 @@ def _into_call(
 
 def _is_foreign(module: Module, qualified: str) -> bool:
     """Whether a name belongs to a package that is no part of the project, once that is known."""
-    return bool(module.project.modules) and module.project.split(module.project.resolve(qualified)) is None
+    return bool(module.project.modules) and module.project.home(module.project.resolve(qualified)) is None
 
 
 def _decorated(module: Module, call: ast.Call, scope: Scope) -> list[str]:

@@ -25,7 +25,7 @@ each file what is handed to what; here the project's edges are put together. Pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 SINK = "device"
 LITERAL = "cuda"
@@ -41,15 +41,12 @@ Edge = tuple[str, str]
 
 
 class DeviceFlow:
-    """The edges of all files together."""
+    """The edges of all files together, with the names of variables resolved."""
 
-    def __init__(self, edges: Iterable[Edge], resolve: Callable[[str], str]) -> None:
-        self._resolve = resolve
+    def __init__(self, edges: Iterable[Edge]) -> None:
         self._sources: dict[str, set[str]] = {}
         targets: dict[str, set[str]] = {}
-        for target, source in _unpacked(
-            {(self._place(target), self._place(source)) for target, source in edges}
-        ):
+        for target, source in _unpacked(set(edges)):
             self._sources.setdefault(target, set()).add(source)
             targets.setdefault(source, set()).add(target)
         self._demanded = _reached({SINK}, self._sources) - PRIMITIVE
@@ -60,7 +57,6 @@ class DeviceFlow:
 
     def is_device(self, place: str) -> bool:
         """Whether what is handed to a place ends where torch takes a device."""
-        place = self._place(place)
         # Functions of other packages are known by nothing but their names.
         return place in self._demanded and (place[0] != "R" or place in self._sources)
 
@@ -70,16 +66,7 @@ class DeviceFlow:
 
     def origins(self, place: str) -> frozenset[str]:
         """All that may stand at the beginning of what a place holds."""
-        place = self._place(place)
         return frozenset(end for end in PRIMITIVE if place in self._begun[end]) or frozenset({UNKNOWN})
-
-    def digest(self, edges: Iterable[Edge]) -> str:
-        """All that can be asked here of the places of one file."""
-        places = sorted({place for edge in edges for place in edge})
-        return repr([(place, self.is_device(place), sorted(self.origins(place))) for place in places])
-
-    def _place(self, place: str) -> str:
-        return f"G {self._resolve(place[2:])}" if place.startswith("G ") else place
 
 
 def _unpacked(edges: set[Edge]) -> set[Edge]:

@@ -76,9 +76,8 @@ def becomes_device(module: Module, node: ast.expr, scope: Scope, *, doors: bool 
 
     `doors` says that it may stand in such a place itself.
     """
-    devices = module.project.devices
     found = targets(module, node, scope)
-    return any(devices.is_device(target) or (doors and target == SINK) for target in found)
+    return any(module.project.is_device(target) or (doors and target == SINK) for target in found)
 
 
 def made_on_import(module: Module, node: ast.expr, scope: Scope) -> bool:
@@ -98,15 +97,14 @@ def holds_device(module: Module, node: ast.expr, scope: Scope) -> bool:
     """Whether an expression is a device, or a name that is given to torch as one somewhere."""
     if isinstance(module.kind(node, scope), Device):
         return True
-    devices = module.project.devices
-    return any(devices.is_device(place) for place in places(module, node, scope))
+    return any(module.project.is_device(place) for place in places(module, node, scope))
 
 
 def holds_literal_device(module: Module, node: ast.expr, scope: Scope) -> bool:
     """Whether an expression is given to torch as a device somewhere, and a literal may stand behind it."""
-    devices = module.project.devices
+    project = module.project
     return any(
-        devices.is_device(place) and LITERAL in devices.origins(place)
+        project.is_device(place) and LITERAL in project.device_origins(place)
         for place in places(module, node, scope)
     )
 
@@ -118,7 +116,7 @@ def is_served_flag(module: Module, node: ast.expr, scope: Scope) -> bool:
 
 
 def _origins(module: Module, place: str) -> frozenset[str]:
-    return module.project.devices.origins(place)
+    return module.project.device_origins(place)
 
 
 def asks_for_cuda(module: Module, test: ast.expr, scope: Scope) -> bool:

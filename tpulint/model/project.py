@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import enum
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -53,12 +54,13 @@ class ProjectFacts:
     """What all modules together say; made by `reach.link`, read by everything that judges one file."""
 
     def __init__(self, modules: Iterable[ModuleFacts]) -> None:
-        self.modules: dict[str, ModuleFacts] = {}
+        first: dict[str, ModuleFacts] = {}
         for module in modules:
-            self.modules.setdefault(module.name, module)
+            first.setdefault(module.name, module)
+        self.modules: Mapping[str, ModuleFacts] = first
         #: For each module those of the project that it imports.
         self.imports: dict[str, set[str]] = {
-            name: {found[0].name for target in facts.imports if (found := self.split(target)) is not None}
+            name: {found[0] for target in facts.imports if (found := self.home(target)) is not None}
             for name, facts in self.modules.items()
         }
         self.reach: dict[str, Step] = {}
@@ -66,6 +68,8 @@ class ProjectFacts:
         self.keeps_gpu = False
         #: What else is set up where a program enters torchax; see `Settings.environment`.
         self.environment: tuple[str, ...] = ()
+        self._functions: dict[str, FunctionFacts | None] = {}
+        self._classes: dict[str, ClassFacts | None] = {}
         self._resolved: dict[str, str] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
         self._heirs: dict[str, list[str]] = {}
@@ -75,31 +79,58 @@ class ProjectFacts:
             for base in facts.bases:
                 self._heirs.setdefault(self.resolve(base), []).append(name)
 
+    def apart(self, modules: Mapping[str, ModuleFacts]) -> ProjectFacts:
+        """The same project with its modules' facts at another place.
+
+        What concerns all modules at once is answered already, so that it takes none of them.
+        """
+        for name, member in vars(ProjectFacts).items():
+            if isinstance(member, cached_property):
+                getattr(self, name)
+        other = copy.copy(self)
+        vars(other).update(modules=modules, _functions={}, _classes={})
+        return other
+
     @cached_property
     def takers(self) -> tuple[Taker, ...]:
         """The functions that call `backward` on what they are given."""
         return tuple(taker for facts in self.modules.values() for taker in facts.takers)
 
     @cached_property
-    def devices(self) -> DeviceFlow:
+    def _devices(self) -> DeviceFlow:
         """How devices are handed on, in all modules together."""
         edges = (edge for facts in self.modules.values() for edge in facts.handed)
-        return DeviceFlow(edges, self.resolve)
+        return DeviceFlow((self._place(target), self._place(source)) for target, source in edges)
+
+    def _place(self, place: str) -> str:
+        return f"G {self.resolve(place[2:])}" if place.startswith("G ") else place
+
+    def is_device(self, place: str) -> bool:
+        """Whether what is handed to a place of the device flow ends where torch takes a device."""
+        return self._devices.is_device(self._place(place))
+
+    def device_origins(self, place: str) -> frozenset[str]:
+        """All that may stand at the beginning of what a place of the device flow holds."""
+        return self._devices.origins(self._place(place))
 
     def _all_classes(self) -> Iterator[tuple[str, ClassFacts]]:
         for module in self.modules.values():
             for qualname, facts in module.classes.items():
                 yield f"{module.name}.{qualname}", facts
 
-    def split(self, name: str) -> tuple[ModuleFacts, str] | None:
-        """The project's module that a qualified name lies in, and the rest of the name."""
-        head = name
+    def home(self, name: str) -> tuple[str, str] | None:
+        """The name of the project's module that a qualified name lies in, and the rest of the name."""
+        head, modules = name, self.modules
         while head:
-            module = self.modules.get(head)
-            if module is not None:
-                return module, name[len(head) + 1 :]
+            if head in modules:
+                return head, name[len(head) + 1 :]
             head = head.rpartition(".")[0]
         return None
+
+    def split(self, name: str) -> tuple[ModuleFacts, str] | None:
+        """The project's module that a qualified name lies in, and the rest of the name."""
+        found = self.home(name)
+        return (self.modules[found[0]], found[1]) if found is not None else None
 
     def resolve(self, name: str) -> str:
         """The name of the definition behind a name, re-exports followed; itself where it has none."""
@@ -131,8 +162,10 @@ class ProjectFacts:
 
     def function(self, name: str) -> FunctionFacts | None:
         """The function with this resolved name."""
-        found = self.split(name)
-        return found[0].functions.get(found[1]) if found is not None else None
+        if name not in self._functions:
+            found = self.split(name)
+            self._functions[name] = found[0].functions.get(found[1]) if found is not None else None
+        return self._functions[name]
 
     def annotation(self, text: str) -> ast.expr | None:
         """A qualified annotation, with what its names stand for in their places; None for none."""
@@ -151,8 +184,10 @@ class ProjectFacts:
 
     def class_(self, name: str) -> ClassFacts | None:
         """The class with this resolved name."""
-        found = self.split(name)
-        return found[0].classes.get(found[1]) if found is not None else None
+        if name not in self._classes:
+            found = self.split(name)
+            self._classes[name] = found[0].classes.get(found[1]) if found is not None else None
+        return self._classes[name]
 
     def mro(self, name: str) -> tuple[str, ...]:
         """A class and its ancestors, nearest first, those from outside the project at their places."""
@@ -282,7 +317,7 @@ class ProjectFacts:
     def _placing(self) -> set[str]:
         """Modules that put something on a device as they are imported, and all that import them."""
         return self.users(
-            name for name, facts in self.modules.items() if facts.places or self.devices.takes_literal(name)
+            name for name, facts in self.modules.items() if facts.places or self._devices.takes_literal(name)
         )
 
     def put_on_device(self, functions: Iterable[str]) -> bool:
@@ -291,12 +326,12 @@ class ProjectFacts:
         seen = set(waiting)
         while waiting:
             name = waiting.pop()
-            facts, found = self.function(name), self.split(name)
+            facts, found = self.function(name), self.home(name)
             if facts is None or found is None:
                 continue
-            if facts.places or self.devices.takes_literal(name):
+            if facts.places or self._devices.takes_literal(name):
                 return True
-            owner = f"{found[0].name}.{facts.owner}" if facts.owner is not None else None
+            owner = f"{found[0]}.{facts.owner}" if facts.owner is not None else None
             called = {callee for call in facts.calls for callee in self.callees(call.callee, owner)}
             called -= seen | self._on_host
             seen |= called
@@ -314,13 +349,17 @@ class ProjectFacts:
         if facts.path.endswith("__init__.py"):
             return module.partition("#")[0]
         folder = os.path.basename(os.path.dirname(facts.path))
-        return package or (folder if f"{folder}.{stem}" in self._imported else "")
+        return package or (folder if f"{folder}.{stem}" in self._imported_heads else "")
 
     @cached_property
-    def _imported(self) -> set[str]:
+    def imported(self) -> frozenset[str]:
+        """The names that are imported anywhere in the project."""
+        return frozenset(target for facts in self.modules.values() for target in facts.imports)
+
+    @cached_property
+    def _imported_heads(self) -> set[str]:
         """The first two parts of all names that are imported."""
-        targets = {target for facts in self.modules.values() for target in facts.imports}
-        return {".".join(target.split(".", 2)[:2]) for target in targets}
+        return {".".join(target.split(".", 2)[:2]) for target in self.imported}
 
     def users(self, modules: Iterable[str]) -> set[str]:
         """Modules and all that import them, directly or not."""

@@ -26,9 +26,9 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
         seen.update(dict.fromkeys(group, digest))
     chains: dict[str, list[str]] = {}
     for function in project.reach:
-        found = project.split(function)
+        found = project.home(function)
         if found is not None:
-            chains.setdefault(found[0].name, []).append(f"{function} {project.trace_path(function)!r}")
+            chains.setdefault(found[0], []).append(f"{function} {project.trace_path(function)!r}")
     told = repr((project.takers, project.environment)).encode()
     imported = {target for targets in project.imports.values() for target in targets}
     return {
@@ -39,11 +39,19 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
             bytes([project.calls_backward(name)]),
             project.package(name).encode(),
             told,
-            project.devices.digest(project.modules[name].handed).encode(),
+            _devices(project, name).encode(),
             *map(str.encode, sorted(chains.get(name, ()))),
         ).hex()
         for name, digest in seen.items()
     }
+
+
+def _devices(project: ProjectFacts, name: str) -> str:
+    """All that can be asked of the devices that one file hands on."""
+    places = sorted({place for edge in project.modules[name].handed for place in edge})
+    return repr(
+        [(place, project.is_device(place), sorted(project.device_origins(place))) for place in places]
+    )
 
 
 def _digest(*parts: bytes) -> bytes:

@@ -119,5 +119,4 @@ def _is_host_type(node: ast.expr, name: str, ctx: Context) -> bool:
 
 def _is_taken_elsewhere(name: str, ctx: Context) -> bool:
     """Whether another file imports the variable."""
-    own = f"{ctx.module.name}.{name}"
-    return any(own in facts.imports for facts in ctx.module.project.modules.values())
+    return f"{ctx.module.name}.{name}" in ctx.module.project.imported

@@ -71,7 +71,7 @@ def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
     project = ctx.module.project
     found = list(places(ctx.module, node, ctx.scope))
     if TEXT not in found:
-        unset = all(project.devices.origins(place) == {UNKNOWN} for place in found)
+        unset = all(project.device_origins(place) == {UNKNOWN} for place in found)
         if not project.is_configured(ctx.module.name) or not (mapping or unset):
             return
     if (

@@ -276,8 +276,7 @@ def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if path is None or _GRADIENTS not in path.steps[0].label or project.method(cls, "backward") is None:
         return
     imported = FUNCTIONS.name.removesuffix(".py")
-    targets = (target for facts in project.modules.values() for target in facts.imports)
-    if any(target.rpartition(".")[2] == imported for target in targets):
+    if any(target.rpartition(".")[2] == imported for target in project.imported):
         return
     message = (
         f"JAX differentiates the `forward` of `{ctx.text(node.value)}`, and does not call its `backward`"

@@ -162,8 +162,7 @@ class Learned:
         name = self._module.names.qualified(function, scope)
         if name is None:
             return True
-        head = name.partition(".")[0]
-        return head in self._module.project.modules or self._module.project.split(name) is not None
+        return self._module.project.home(name) is not None
 
     def _is_unknown(self, function: ast.expr, scope: Scope) -> bool:
         """Whether a callee may be anything: no library's function, no method of a tensor or builtin."""

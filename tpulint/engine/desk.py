@@ -9,16 +9,16 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tpulint.engine.candidates import candidates, concerned
 from tpulint.finding import FileError, Finding, Span
 from tpulint.model.facts import ModuleFacts
 from tpulint.model.module import Module, Place
 from tpulint.model.project import ProjectFacts
 from tpulint.model.scopes import Scope
 from tpulint.model.two_way import apart, two_way
-from tpulint.registry import SYNTAX_ERROR, rules
+from tpulint.registry import SYNTAX_ERROR
 from tpulint.rule import Context, Handler, Rule
 from tpulint.source import Source, SourceError
 
@@ -128,22 +128,14 @@ def everything_found(module: Module) -> dict[Finding, None]:
     Code for CUDA that has code for torchax beside it concerns none of them.
     """
     found: dict[Finding, None] = {}
-    for rule in rules():
-        for handler in rule.handlers:
-            for node, scope in candidates(module, handler):
-                if not handler.traced or module.trace_path(scope) is not None:
-                    found.update(dict.fromkeys(asked(rule, handler, node, scope, module)))
+    for rule, handler in concerned(module):
+        for node, scope in candidates(module, handler):
+            if not handler.traced or module.trace_path(scope) is not None:
+                found.update(dict.fromkeys(asked(rule, handler, node, scope, module)))
     spared = list(apart(module)) if found else []
     return {
         f: None for f in found if not any(s.start <= f.span.start and f.span.end <= s.end for s in spared)
     }
-
-
-def candidates(module: Module, handler: Handler) -> Iterator[tuple[ast.AST, Scope]]:
-    """The places that a handler wants to see, traced or not."""
-    for place in _places(module, handler):
-        if handler.where is None or handler.where(place[0]):
-            yield place
 
 
 def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Module) -> list[Finding]:
@@ -158,30 +150,6 @@ def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Mod
         raise
     except Exception as error:
         raise RuleError(_failure(rule, node, error)) from error
-
-
-def _places(module: Module, handler: Handler) -> list[tuple[ast.AST, Scope]]:
-    if handler.node is ast.Module:
-        return [(module.source.tree, module.index.module)]
-    if handler.passing:
-        return [place for name in sorted(handler.passing) for place in module.index.passing.get(name, ())]
-    if not handler.named:
-        return module.index.nodes[handler.node]
-    if handler.node is ast.Attribute:
-        listed = module.index.taken
-    else:
-        listed = module.index.texts if handler.node is ast.Constant else module.index.calls
-    names = _names(handler.named, listed)
-    if handler.node is ast.Call and not callable(handler.named):
-        aliases = module.index.aliases
-        names.update(*(aliases[name] for name in _names(handler.named, aliases)))
-    return [place for name in sorted(names) for place in listed.get(name, ())]
-
-
-def _names(wanted: frozenset[str] | Callable[[str], bool], known: Mapping[str, object]) -> set[str]:
-    if callable(wanted):
-        return {name for name in known if wanted(name)}
-    return {*wanted & known.keys()}
 
 
 def _failure(rule: Rule, node: ast.AST, error: Exception) -> str:

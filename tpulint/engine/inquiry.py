@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpulint.engine.desk import asked, candidates, everything_found, parsed, suppressed
+from tpulint.engine.candidates import candidates, concerned
+from tpulint.engine.desk import asked, everything_found, parsed, suppressed
 from tpulint.engine.run import linked, open_cache, read
 from tpulint.finding import Finding, Location
 from tpulint.model.belief import Belief, LineBelief, belief_of, line_belief, subjects
 from tpulint.model.module import Module
-from tpulint.registry import rules
 from tpulint.settings import Settings
 from tpulint.source import SourceError
 
@@ -99,15 +99,14 @@ def _said(module: Module, row: int, settings: Settings) -> Iterator[Said]:
 
 
 def _silences(module: Module, row: int) -> Iterator[Silence]:
-    for rule in rules():
-        for handler in rule.handlers:
-            for node, scope in candidates(module, handler):
-                if not isinstance(node, ast.expr | ast.stmt) or node.lineno != row:
-                    continue
-                traced = not handler.traced or module.trace_path(scope) is not None
-                if traced and asked(rule, handler, node, scope, module):
-                    continue
-                parts = [node, *subjects(module, node, scope)] if traced else []
-                about = [belief_of(module, part, scope) for part in parts if isinstance(part, ast.expr)]
-                location = module.source.location(module.source.span(node).start)
-                yield Silence(rule.code, rule.name, location, traced, tuple(about))
+    for rule, handler in concerned(module):
+        for node, scope in candidates(module, handler):
+            if not isinstance(node, ast.expr | ast.stmt) or node.lineno != row:
+                continue
+            traced = not handler.traced or module.trace_path(scope) is not None
+            if traced and asked(rule, handler, node, scope, module):
+                continue
+            parts = [node, *subjects(module, node, scope)] if traced else []
+            about = [belief_of(module, part, scope) for part in parts if isinstance(part, ast.expr)]
+            location = module.source.location(module.source.span(node).start)
+            yield Silence(rule.code, rule.name, location, traced, tuple(about))

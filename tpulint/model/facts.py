@@ -214,7 +214,7 @@ class _Summary:
         if not entries:
             return False
         # `torchax.default_env().prng_key` asks the environment, and does not enter it.
-        attributes = (node for node, _ in self.index.nodes[ast.Attribute])
+        attributes = (node for places in self.index.taken.values() for node, _ in places)
         asked = {id(node.value) for node in attributes if isinstance(node, ast.Attribute)}
         return any(id(node) not in asked for node in entries)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left, bisect_right
+from typing import Any
 
 from tpulint.source import first_row
 
@@ -12,6 +13,12 @@ _ATOMS = frozenset({str, int, float, complex, bool, bytes, type(None), type(...)
     *(kind.__subclasses__() for kind in (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop))
 )
 _BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
+_WITH_BLOCKS: frozenset[object] = frozenset(
+    {
+        *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.For, ast.AsyncFor, ast.While),
+        *(ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.match_case),
+    }
+)
 
 
 class Parents:
@@ -47,12 +54,12 @@ class Parents:
         while waiting:
             outer = waiting.pop()
             for name in _BLOCKS:
-                block = outer.__dict__.get(name)
-                if block.__class__ is list:
-                    for inner in block:
-                        self._found[id(inner)] = outer
-                        if inner.__class__ is not ast.match_case:
-                            listed.append((first_row(inner), inner))
+                block: list[Any] = outer.__dict__.get(name, [])
+                for inner in block:
+                    self._found[id(inner)] = outer
+                    if inner.__class__ is not ast.match_case:
+                        listed.append((first_row(inner), inner))
+                    if inner.__class__ in _WITH_BLOCKS:
                         waiting.append(inner)
         return listed
 

@@ -113,15 +113,13 @@ class Scope:
 #: A node and the scope in which its names are looked up.
 Place = tuple[ast.AST, Scope]
 
-#: Node types that are kept for rules besides calls.
+#: Node types of which all places are kept.
 INDEXED: tuple[type[ast.AST], ...] = (
     ast.Assert,
-    ast.Attribute,
     ast.AugAssign,
     ast.BoolOp,
     ast.Call,
     ast.Compare,
-    ast.Constant,
     ast.For,
     ast.FormattedValue,
     ast.If,
@@ -145,6 +143,10 @@ class Index:
         self.calls: dict[str, list[Place]] = {}
         #: Calls by the names of the keyword arguments that they pass, those that unpack a mapping under `**`.
         self.passing: dict[str, list[Place]] = {}
+        #: Attributes that are taken of anything, by name.
+        self.taken: dict[str, list[Place]] = {}
+        #: Short string constants by what they say.
+        self.texts: dict[str, list[Place]] = {}
         #: Other names that imports and assignments give to what is called, by its own last identifier.
         self.aliases: dict[str, set[str]] = {}
         self.functions: list[Scope] = []
@@ -155,25 +157,6 @@ class Index:
         self.entries: list[Place] = []
         #: Reads of plain names that sound like a device's.
         self.named: list[Place] = []
-
-    @functools.cached_property
-    def taken(self) -> dict[str, list[Place]]:
-        """Attributes that are taken of anything, by name."""
-        found: dict[str, list[Place]] = {}
-        for place in self.nodes[ast.Attribute]:
-            assert isinstance(place[0], ast.Attribute)
-            found.setdefault(place[0].attr, []).append(place)
-        return found
-
-    @functools.cached_property
-    def texts(self) -> dict[str, list[Place]]:
-        """String constants by what they say."""
-        found: dict[str, list[Place]] = {}
-        for place in self.nodes[ast.Constant]:
-            value = place[0].value  # type: ignore[attr-defined]
-            if value.__class__ is str:
-                found.setdefault(value, []).append(place)
-        return found
 
     def function(self, node: ast.AST) -> Scope | None:
         """The scope that a function's node opens; None for other nodes."""
@@ -222,9 +205,9 @@ class _Walk:
                 self.handlers[kind] = self.indexed
         self.calls = self.index.calls
         self.passing = self.index.passing
-        self.attributes = self.index.nodes[ast.Attribute]
+        self.taken = self.index.taken
+        self.texts = self.index.texts
         self.call_nodes = self.index.nodes[ast.Call]
-        self.constants = self.index.nodes[ast.Constant]
 
     def visit(self, node: ast.AST, scope: Scope) -> None:
         handler = self.handlers.get(node.__class__)
@@ -411,7 +394,7 @@ class _Walk:
 
     def attribute(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.Attribute)
-        self.attributes.append((node, scope))
+        self.taken.setdefault(node.attr, []).append((node, scope))
         value = node.value
         if value.__class__ is ast.Name:
             scope.evidence.setdefault(value.id, set()).add(node.attr)
@@ -421,7 +404,7 @@ class _Walk:
     def constant(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.Constant)
         if node.value.__class__ is str and len(node.value) < 64:
-            self.constants.append((node, scope))
+            self.texts.setdefault(node.value, []).append((node, scope))
 
     def indexed(self, node: ast.AST, scope: Scope) -> None:
         self.index.nodes[node.__class__].append((node, scope))

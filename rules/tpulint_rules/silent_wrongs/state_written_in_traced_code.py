@@ -186,11 +186,8 @@ def _is_kept(node: ast.expr, ctx: Context) -> bool:
 def _is_read(node: ast.expr, ctx: Context) -> bool:
     """Whether the file reads an attribute of this name anywhere else."""
     return isinstance(node, ast.Attribute) and any(
-        isinstance(other, ast.Attribute)
-        and other.attr == node.attr
-        and other is not node
-        and isinstance(other.ctx, ast.Load)
-        for other, _ in ctx.module.index.nodes[ast.Attribute]
+        isinstance(other, ast.Attribute) and other is not node and isinstance(other.ctx, ast.Load)
+        for other, _ in ctx.module.index.taken[node.attr]
     )
 
 

@@ -368,9 +368,11 @@ def _appended(call: ast.Call, text: str, ctx: Context) -> Edit:
 
 
 def _sets(node: ast.Attribute) -> bool:
+    if not isinstance(node.ctx, ast.Store):
+        return False
     inner = node.value
     option = isinstance(inner, ast.Attribute) and inner.attr == "config" and node.attr not in OPTIONS
-    return isinstance(node.ctx, ast.Store) and (node.attr == "_mesh" or option)
+    return node.attr == "_mesh" or option
 
 
 @rule.on(ast.Attribute, where=_sets)

@@ -169,7 +169,7 @@ class Source:
 
 def first_row(node: ast.expr | ast.stmt) -> int:
     """The row of the first decorator, or else of the node, which begins behind them."""
-    above = decorators(node)
+    above: list[ast.expr] | None = node.__dict__.get("decorator_list")
     return min(node.lineno, above[0].lineno) if above else node.lineno
 
 

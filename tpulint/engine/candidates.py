@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from typing import NamedTuple
 
 from tpulint.model.module import Module
 from tpulint.model.scopes import Index, Place, Scope
@@ -12,18 +13,29 @@ from tpulint.registry import rules
 from tpulint.rule import Handler, Rule
 
 
+class _Asking(NamedTuple):
+    """All handlers, and which of them want what by their numbers.
+
+    `wanted` lists them by the kind of names that they go by and each name; `always` are those that go by none.
+    """
+
+    handlers: list[tuple[Rule, Handler]]
+    always: list[int]
+    wanted: dict[str, dict[str, set[int]]]
+
+
 def concerned(module: Module) -> Iterator[tuple[Rule, Handler]]:
     """The handlers, in the order of the rules, for which a file may have places; most files have few.
 
     The names that a file uses are looked up among those that the handlers want, once for all handlers.
     """
-    handlers, always, wanted = _handlers()
-    found = set(always)
+    asking = _asking(rules())
+    found = set(asking.always)
     for kind, listed in _listings(module.index):
-        names = wanted[kind]
+        names = asking.wanted[kind]
         for name in listed.keys() & names.keys():
             found |= names[name]
-    return (handlers[number] for number in sorted(found))
+    return (asking.handlers[number] for number in sorted(found))
 
 
 def candidates(module: Module, handler: Handler) -> Iterator[tuple[ast.AST, Scope]]:
@@ -43,22 +55,21 @@ def _listings(index: Index) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 @cache
-def _handlers() -> tuple[list[tuple[Rule, Handler]], list[int], dict[str, dict[str, set[int]]]]:
-    """All handlers, the numbers of those that go by no list of names, and of the others by what they want."""
-    handlers = [(rule, handler) for rule in rules() for handler in rule.handlers]
-    always: list[int] = []
-    wanted: dict[str, dict[str, set[int]]] = {
-        kind: {} for kind in ("Call", "Attribute", "Constant", "passing")
-    }
-    for number, (_, handler) in enumerate(handlers):
+def _asking(known: tuple[Rule, ...]) -> _Asking:
+    asking = _Asking(
+        [(rule, handler) for rule in known for handler in rule.handlers],
+        [],
+        {kind: {} for kind in ("Call", "Attribute", "Constant", "passing")},
+    )
+    for number, (_, handler) in enumerate(asking.handlers):
         names = handler.passing or handler.named
         if not names or callable(names):
-            always.append(number)
+            asking.always.append(number)
             continue
-        listed = wanted["passing" if handler.passing else handler.node.__name__]
+        listed = asking.wanted["passing" if handler.passing else handler.node.__name__]
         for name in names:
             listed.setdefault(name, set()).add(number)
-    return handlers, always, wanted
+    return asking
 
 
 def _places(module: Module, handler: Handler) -> list[Place]:

@@ -65,6 +65,8 @@ class _Edges:
                 self._add(SINK, argument, scope)
                 self._add(f"D {owner}", argument, scope)
         self.at_doors = {source for _, source in self.found}
+        #: The same without what they are names of, for a first look.
+        self.names_at_doors = {re.split(r"[ .]", source)[-1] for source in self.at_doors}
 
     def _leaves(self) -> Iterator[tuple[ast.expr, Scope]]:
         index = self.module.index
@@ -87,22 +89,24 @@ class _Edges:
         for scope in (index.module, *index.classes, *index.functions):
             for name, bindings in scope.bindings.items():
                 values = [binding.value for binding in bindings if binding.value is not None]
-                if not values:
+                if not values or not (self._may_matter(name) or len(values) < len(bindings)):
                     continue
                 place = variable(self.module, name, scope)
                 if is_device_word(name) or place in self.at_doors:
                     for value in values:
                         self._add(place, value, scope)
 
+    def _may_matter(self, name: str) -> bool:
+        return name in self.names_at_doors or is_device_word(name)
+
     def _stores(self) -> None:
         index = self.module.index
         stored: list[tuple[str, ast.AST, Scope]] = [
             (name, node, scope)
             for name, found in index.taken.items()
+            if is_device_word(name) or f".{name}" in self.at_doors
             for node, scope in found
-            if isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Store)
-            and (is_device_word(name) or f".{name}" in self.at_doors)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         ]
         for node, scope in index.nodes[ast.Subscript]:
             assert isinstance(node, ast.Subscript)
@@ -120,9 +124,11 @@ class _Edges:
         for scope in self.module.index.functions:
             node = scope.node
             assert isinstance(node, FunctionNode)
-            called = _called_as(scope)
-            by_place = positional(scope)
-            for name in (a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)):
+            arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            names = [a.arg for a in arguments if self._may_matter(a.arg)]
+            called = _called_as(scope) if names else ()
+            by_place = positional(scope) if names else ()
+            for name in names:
                 place = f"P {self.module.name}.{scope.qualname} {name}"
                 if not is_device_word(name) and place not in self.at_doors:
                     continue

@@ -23,7 +23,13 @@ from tpulint.knowledge.tracing import (
 from tpulint.model.annotations import aliases, qualified_text
 from tpulint.model.device_flow import Edge
 from tpulint.model.names import Names
-from tpulint.model.references import default_of, held_functions, method_around, references
+from tpulint.model.references import (
+    attributes_by_class,
+    default_of,
+    held_functions,
+    method_around,
+    references,
+)
 from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind, parameters
 
 
@@ -144,6 +150,7 @@ class _Summary:
         }
         self.roots: list[Root] = []
         self.tensors: dict[str, set[str]] = {}
+        self.attributes = attributes_by_class(index)
         self.own_classes = {f"{name}.{scope.qualname}" for scope in index.classes}
 
     def summarise(self) -> ModuleFacts:
@@ -431,10 +438,7 @@ class _Summary:
         modules: dict[str, dict[str, None]] = {}
         functions: dict[str, dict[str, None]] = {}
         tensors = self.tensors.get(scope.qualname, set())
-        for attribute, value, place in self.index.attributes:
-            method = method_around(place)
-            if method is None or method.owner is not scope:
-                continue
+        for attribute, value, place in self.attributes.get(scope.qualname, ()):
             held = held_functions(value, place, self.names)
             if held:
                 functions.setdefault(attribute, {}).update(dict.fromkeys(held))

@@ -30,7 +30,7 @@ from tpulint.model.names import Names, dotted
 from tpulint.model.parameters import annotated_kind, parameter_kinds
 from tpulint.model.parents import Parents
 from tpulint.model.project import Certainty, ProjectFacts, TracePath
-from tpulint.model.references import method_around, positional
+from tpulint.model.references import attributes_by_class, positional
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, index, parameters
 from tpulint.model.training.losses import takers
 from tpulint.model.training.steps import Steps
@@ -341,11 +341,9 @@ class Module:
     def assignments(self) -> dict[tuple[str, str], list[tuple[ast.expr, Scope]]]:
         """What is assigned to the attributes of this file's classes, by class and attribute."""
         found: dict[tuple[str, str], list[tuple[ast.expr, Scope]]] = {}
-        for attribute, value, place in self.index.attributes:
-            method = method_around(place)
-            if method is not None and method.owner is not None:
-                key = (f"{self.name}.{method.owner.qualname}", attribute)
-                found.setdefault(key, []).append((value, place))
+        for cls, assigned in attributes_by_class(self.index).items():
+            for attribute, value, place in assigned:
+                found.setdefault((f"{self.name}.{cls}", attribute), []).append((value, place))
         return found
 
     @cached_property

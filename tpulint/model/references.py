@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.tracing import WRAPPERS
 from tpulint.model.names import Names
-from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
+from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind, parameters
 
 
 def references(node: ast.AST, scope: Scope, names: Names, *, depth: int = 0) -> tuple[str, ...]:
@@ -165,6 +165,16 @@ def _looped(node: ast.expr) -> ast.expr:
         else:
             break
     return node
+
+
+def attributes_by_class(index: Index) -> dict[str, list[tuple[str, ast.expr, Scope]]]:
+    """The assignments to attributes of instances: the attribute, the value, the scope; by class."""
+    found: dict[str, list[tuple[str, ast.expr, Scope]]] = {}
+    for assigned in index.attributes:
+        method = method_around(assigned[2])
+        if method is not None and method.owner is not None:
+            found.setdefault(method.owner.qualname, []).append(assigned)
+    return found
 
 
 def method_around(scope: Scope) -> Scope | None:

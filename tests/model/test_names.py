@@ -8,6 +8,7 @@ import pytest
 
 from tpulint.engine.run import as_units
 from tpulint.model.module import Module
+from tpulint.model.reach import link
 from tpulint.source import Source
 
 
@@ -47,3 +48,15 @@ def test_what_a_name_refers_to(text: str, expected: str | None) -> None:
 )
 def test_names_that_belong_to_another_scope(body: str, expected: str | None) -> None:
     assert expected == qualified(f"def outer(x):\n{body}\n")
+
+
+def test_what_a_star_import_of_the_project_brings_is_followed() -> None:
+    files = {"utils.py": b"import torch\n", "main.py": b"from utils import *\ntorch.zeros(3)\n"}
+    units = as_units(files)
+    modules = {path: Module(Source.decode(path, unit.data), unit.place) for path, unit in units.items()}
+    project = link([module.facts() for module in modules.values()])
+    main = modules["main.py"]
+    main.enter(project)
+    node, scope = main.index.calls["zeros"][0]
+    assert isinstance(node, ast.Call)
+    assert "torch.zeros" == main.names.qualified(node.func, scope)

@@ -30,6 +30,9 @@ PACKAGES = {
 #: Those in which projects write kernels of their own.
 KERNEL_LANGUAGES = frozenset({"cupy", "pycuda", "triton"})
 
+#: What builds extensions of torch, and asks on the way whether there is CUDA to build for.
+EXTENSIONS = ("torch.utils.cpp_extension", "torch.utils.ffi")
+
 #: What torch has under a name of its own, with the same defaults.
 SAME_IN_TORCH = {
     "apex.normalization.FusedLayerNorm": "torch.nn.LayerNorm",

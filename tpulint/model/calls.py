@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 #: Methods and functions whose arguments after the first are sizes, not operands.
 _TAKE_SIZES = frozenset(
     {"view", "reshape", "expand", "repeat", "broadcast_to", "tile", "unflatten", "narrow"}
+    | {"view_as", "reshape_as", "expand_as"}
 )
 _ON_HOST = (Device("cpu"), Static("cpu"))
 _HOST = (*_ON_HOST, NONE)

@@ -96,6 +96,7 @@ class Module:
     def enter(self, project: ProjectFacts) -> None:
         """Judge this module from now on with what the whole project says."""
         self.project = project
+        self.names.enter(project.resolve)
         self._forget()
         self._attributes.clear()
         self._on_host.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Callable
 
 from tpulint.model.scopes import Binding, Index, Scope, ScopeKind
 
@@ -21,6 +22,13 @@ class Names:
         self.index = index
         self.module = module
         self._memo: dict[tuple[int, str], str | None] = {}
+        self._followed: Callable[[str], str] = str
+
+    def enter(self, followed: Callable[[str], str]) -> None:
+        """Follow what star imports bring from now on: `torch` of `from utils import *` is torch itself."""
+        if self.index.module.stars:
+            self._followed = followed
+            self._memo.clear()
 
     def qualified(self, node: ast.AST, scope: Scope, depth: int = 0) -> str | None:
         """The qualified name of a plain or dotted name, or None where it has none.
@@ -60,7 +68,7 @@ class Names:
             stars = self.index.module.stars
             if name in _BUILTINS:
                 return f"builtins.{name}"
-            return f"{stars[0]}.{name}" if len(stars) == 1 else None
+            return self._followed(f"{stars[0]}.{name}") if len(stars) == 1 else None
         owner, bindings = found
         targets: dict[str, None] = {}
         imports = 0

@@ -20,6 +20,7 @@ from tpulint.model.comments import commented
 from tpulint.model.kinds import (
     ARRAY,
     STATIC,
+    TENSOR,
     UNKNOWN,
     Device,
     Instance,
@@ -71,7 +72,7 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
             and traced
             and (used_as_tensor(scope, name) or _is_input(module, scope, number, name, by_default))
         ):
-            kinds[name] = Tensor(root=name)
+            kinds[name] = Several(TENSOR) if _is_counted_out(scope.node, name) else Tensor(root=name)
         elif unknown and traced:
             handed = handed_kind(module, scope, name)
             kinds[name] = replace(handed, root=name) if isinstance(handed, Tensor) else handed
@@ -140,6 +141,23 @@ def _is_size_or_container(function: ast.AST, name: str) -> bool:
             case ast.Slice() if not _mentioned_by_shape(node, name):
                 return True
     return False
+
+
+def _is_counted_out(function: ast.AST, name: str) -> bool:
+    """Whether a function reads several items of a name by their numbers, and nothing else of it.
+
+    `forward(self, input)` of a layer that gets a tuple begins with `scores = input[0]; boxes = input[1]`.
+    """
+    numbers, reads = set(), 0
+    for node in ast.walk(function):
+        match node:
+            case ast.Subscript(value=ast.Name(id=found), slice=ast.Constant(value=int() as number)):
+                if found == name:
+                    numbers.add(number)
+                    reads -= 1
+            case ast.Name(id=found, ctx=ast.Load()) if found == name:
+                reads += 1
+    return reads == 0 and len(numbers) > 1
 
 
 def _mentioned_by_shape(node: ast.AST, name: str) -> bool:

@@ -4,7 +4,8 @@
 
 Flags `resize` of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional` (bilinear or
 bicubic, whose default is `antialias=True`) and `torch.nn.functional.interpolate(..., antialias=True)`, in
-traced code and in files that put tensors on a device; on host tensors they work.
+traced code, and of what is known to be a tensor in files that put some on a device; on host tensors, and on
+pictures of PIL, they work.
 
 ## Why it matters on TPU
 
@@ -31,7 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.kinds import Several, Static, Tensor
+from tpulint.model.kinds import UNKNOWN, Several, Static, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU702", "antialiased resize", module=__name__, fix=Applicability.SAFE)
@@ -63,8 +64,10 @@ def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if method is None or not antialiased:
         return
     picture = given.get("img") or given.get("input")
-    on_host = picture is not None and isinstance(kind := ctx.kind(picture), Tensor) and kind.is_host
-    if on_host or (ctx.trace_path is None and not ctx.places_tensors):
+    kind = ctx.kind(picture) if picture is not None else UNKNOWN
+    if isinstance(kind, Tensor) and kind.is_host:
+        return
+    if ctx.trace_path is None and not (kind.is_tensor and ctx.places_tensors):
         return
     message = "antialiased resize raises `TypeError: 'tuple' object is not callable` on torchax with jax 0.10"
     yield ctx.finding(call, message, _image_resize(call, given, method, ctx))

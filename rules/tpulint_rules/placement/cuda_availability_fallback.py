@@ -5,10 +5,10 @@
 Flags `torch.cuda.is_available()`, `device.type == "cuda"`, `"cuda" in str(device)` and `tensor.is_cuda`, and
 such questions to a name that is given to torch as a device somewhere: `args.device == "cuda"`,
 `config["device"].startswith("cuda")`.
-A condition in front of functions of `torch.cuda` and the like, such as kernels in Triton or
-`DistributedDataParallel`, is left alone, one that chooses between the `nccl` and `gloo` backends, one in
-front of text for people, such as the memory of a progress report, and an answer to `pin_memory`: without
-CUDA, false is the right answer.
+A condition in front of functions of `torch.cuda` and the like, such as kernels in Triton, `forward_cuda` of
+an extension or `DistributedDataParallel`, is left alone, as are those of a file that builds an extension, one
+that chooses between the `nccl` and `gloo` backends, one in front of text for people, such as the memory of a
+progress report, and an answer to `pin_memory`: without CUDA, false is the right answer.
 
 ## Why it matters on TPU
 
@@ -27,11 +27,12 @@ Unsafe for the others: what the condition guards may call `torch.cuda` functions
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.distributed import WRAPPERS
-from tpulint.knowledge.gpu_kernels import KERNEL_LANGUAGES
+from tpulint.knowledge.gpu_kernels import EXTENSIONS, KERNEL_LANGUAGES
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.device_edges import is_cuda_string
 from tpulint.model.devices import (
@@ -53,6 +54,8 @@ _CUDA_ONLY = ("torch.cuda.", "triton.", "torch.backends.cuda.", "torch.backends.
 _ASKS = frozenset({"torch.cuda.is_available", "torch.cuda.synchronize"})
 #: Methods of lists, texts and loggers.
 _TELLING = frozenset({"append", "extend", "join", "format", "debug", "info", "warning"})
+#: A function of an extension, such as `roi_align_forward_cuda`; not the method `.cuda()`.
+_KERNEL = re.compile(r"\w_cuda(_\w+)?$|(^|\.)cuda_\w+$")
 _SILENT = "is false on a TPU host, so the program silently stays on the CPU"
 
 
@@ -209,16 +212,22 @@ def _stops_program(outer: ast.AST | None, *, negated: bool) -> bool:
 
 def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
     """Whether a condition guards what works with CUDA alone, so that false is the right answer on TPU."""
+    if any(target.startswith(EXTENSIONS) for target in ctx.module.project.modules[ctx.module.name].imports):
+        return True  # it asks what there is to compile for
     guarded: list[ast.AST] = []
+    otherwise: list[ast.AST] = []
     inner: ast.AST = node
+    negated = False
     for outer in ctx.ancestors(node):
         if isinstance(outer, ast.BoolOp):
             guarded += outer.values[outer.values.index(inner) + 1 :] if inner in outer.values else []
         elif isinstance(outer, ast.UnaryOp):
-            pass
+            negated = not negated
         elif isinstance(outer, ast.If | ast.IfExp | ast.While):
             if outer.test is inner:
                 guarded += outer.body if isinstance(outer.body, list) else [outer.body]
+                if negated and isinstance(outer, ast.If):
+                    otherwise += outer.orelse
             if isinstance(outer, ast.If) and isinstance(outer.body[-1], ast.Return | ast.Continue):
                 block = ctx.block(outer)
                 guarded += block[block.index(outer) + 1 :]  # which is reached with CUDA alone
@@ -227,8 +236,11 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
             break
         inner = outer
     inside = [part for root in guarded for part in ast.walk(root)]
-    names = [ctx.qualified_name(part) or "" for part in inside if isinstance(part, ast.Attribute | ast.Name)]
+    reached = [*inside, *(part for root in otherwise for part in ast.walk(root))]
+    names = [ctx.qualified_name(part) or "" for part in reached if isinstance(part, ast.Attribute | ast.Name)]
     if any(_is_for_cuda(name, ctx) for name in names):
+        return True
+    if any(isinstance(part, ast.Call) and _KERNEL.search(ast.unparse(part.func)) for part in reached):
         return True
     return (
         bool(guarded) and isinstance(guarded[0], ast.stmt) and all(_only_tells(part, ctx) for part in inside)

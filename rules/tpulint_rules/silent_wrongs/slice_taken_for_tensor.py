@@ -19,7 +19,8 @@ got View`, and the same of `.numpy()`.
 
 Safe: `x[:, 0].clone()[index]`, `x[0].clone().tolist()` and `x[0].clone().numpy()` read the same; an
 assignment to `x[0][index]` is one to `x[0, index]`, or, where the index is a mask, to a copy of the slice,
-which is then put in its place; `type_as(v)` is `.to(v.dtype)`; `z.copy_(v)` is `z[...] = v`.
+which is then put in its place; `type_as(v)` is `.to(v.dtype)`, and where an attribute may be on the host
+`.to(v.device, v.dtype)`; `z.copy_(v)` is `z[...] = v`.
 
 ## Without a fix
 
@@ -84,7 +85,9 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         if isinstance(ctx.parent(call), ast.Expr) and isinstance(receiver, ast.Name | ast.Attribute):
             fix = ctx.fix("write the elements by an assignment", ctx.replace(call, f"{whole}[...] = {other}"))
     else:
-        fix = ctx.fix("use `.to()` with the dtype", ctx.replace(call, f"{whole}.to({other}.dtype)"))
+        # What an attribute holds may still be on the host: `type_as` moves it, too.
+        device = f"{other}.device, " if isinstance(receiver, ast.Attribute) else ""
+        fix = ctx.fix("use `.to()` with the dtype", ctx.replace(call, f"{whole}.to({device}{other}.dtype)"))
     yield ctx.finding(call, f"`{name}` of a slice, `{other}`, raises an error on torchax", fix)
 
 

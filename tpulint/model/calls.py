@@ -161,11 +161,14 @@ def _torch_call(
             return first
         text = first.value if isinstance(first, Static) else None
         return Device(text.partition(":")[0] if isinstance(text, str) else "")
-    if name in FACTORIES:
+    # `torch.normal` takes sizes, or tensors, and is then where they are
+    if name in FACTORIES and not (
+        name == "normal" and any(k.is_tensor for k in (*arguments, *keywords.values()))
+    ):
         return _factory(self, node, name, arguments, keywords)
     if name in ("nn.Parameter", "nn.parameter.Parameter", "nn.Buffer"):
         return TENSOR
-    if last[:1].isupper() and name.startswith(("nn.", "optim.", "utils.data.")):
+    if last[:1].isupper() and name.startswith(("nn.", "optim.", "utils.data.", "distributions.")):
         return Instance(f"torch.{name}")
     if name in CUDA_OBJECTS:
         return Instance(CUDA_OBJECTS[name])

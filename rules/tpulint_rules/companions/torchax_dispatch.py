@@ -11,6 +11,7 @@ What is given `out`, which torchax does not know, writes it, and so does what to
 A tensor of one number takes a format, as in `f"{loss:.4f}"`, a part of a tensor gives its numbers, `data`
 hands on no gradient, what is written to `parameter.detach()` is the parameter's, and indices may be ranges or
 tensors of the host.
+`torch.normal` draws from the distribution that it is given, which torchax takes for the standard one.
 What torch makes on the host, and `torch.where` of numbers or `torch.quantile` there, stays there.
 """
 
@@ -54,6 +55,8 @@ _WHOLE |= {torch.corrcoef, torch.Tensor.corrcoef}
 _OVER_LISTS = {
     name + end for name in ("add", "copy", "div", "lerp", "mul", "sub", "zero") for end in ("", "_")
 }
+#: Draws for which torchax forgets what they are given.
+_NORMAL = {_aten.normal.Tensor_Tensor, _aten.normal.Tensor_float, _aten.normal.float_Tensor}
 #: Whose operations torchax implements.
 _NAMESPACES = {"aten", "_c10d_functional", "torchvision", "xla"}
 
@@ -91,6 +94,9 @@ def _computed(mode, func, types, args=(), kwargs=None):
         return _dispatch(mode, func, types, args, kwargs)
     if func.namespace not in _NAMESPACES or _is_on_host(args):
         return func(*args, **kwargs)
+    if func in _NORMAL:
+        with mode:
+            return _drawn(*args)
     if func.namespace != "aten" or environment.param.autocast_dtype is not None:
         return _dispatch(mode, func, types, args, kwargs)
     try:
@@ -111,6 +117,11 @@ def _computed(mode, func, types, args=(), kwargs=None):
     if not unwrap:
         return result
     return Tensor(result, environment) if isinstance(result, jax.Array) else environment.j2t_iso(result)
+
+
+def _drawn(mean, std=1.0):
+    like = mean + 0 * std
+    return like + std * torch.randn_like(like)
 
 
 def _in_place(mode, func, types, args, kwargs):

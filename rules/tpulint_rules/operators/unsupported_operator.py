@@ -32,7 +32,8 @@ found for platform tpu`.
 
 ## Fix safety
 
-Safe: `torch.cholesky(x)` becomes `torch.linalg.cholesky(x)`, `torch.promote_types(a, b)`
+Safe: `torch.cholesky(x)`, `torch.det(x)` and `torch.slogdet(x)` become `torch.linalg.cholesky(x)` and so on,
+`torch.promote_types(a, b)`
 `torch.result_type` of tensors of these types, `torch.histogram(x, bins=n, range=(a, b)).hist`
 `torch.histc`, `torch.vander(x, n)` and `torch.ldexp(x, n)` powers, `adaptive_max_pool2d(x, 1)`
 `max_pool2d` with a window of the whole,
@@ -192,12 +193,15 @@ def _by_jax(call: ast.Call, arguments: str, ctx: Context, applicability: Applica
     return ctx.fix("use the function of JAX", edit, *imports, applicability=applicability)
 
 
-def _cholesky(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
-    imports = ctx.imports("import torch")
-    if len(operands) != 1 or call.keywords or imports is None:
-        return None
-    edit = ctx.replace(call, f"torch.linalg.cholesky({ctx.text(operands[0])})")
-    return ctx.fix("use `torch.linalg.cholesky`", edit, *imports)
+def _of_linalg(name: str) -> Callable[[ast.Call, list[ast.expr], Context], Fix | None]:
+    def make(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
+        imports = ctx.imports("import torch")
+        if len(operands) != 1 or call.keywords or imports is None:
+            return None
+        edit = ctx.replace(call, f"torch.linalg.{name}({ctx.text(operands[0])})")
+        return ctx.fix(f"use `torch.linalg.{name}`", edit, *imports)
+
+    return make
 
 
 def _promote_types(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
@@ -326,7 +330,9 @@ def _embedding_bag(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fi
 
 
 _FIXES: dict[str, Callable[[ast.Call, list[ast.expr], Context], Fix | None]] = {
-    "cholesky": _cholesky,
+    "cholesky": _of_linalg("cholesky"),
+    "det": _of_linalg("det"),
+    "slogdet": _of_linalg("slogdet"),
     "promote_types": _promote_types,
     "cov": _cov,
     "histogram": _histogram,

@@ -2,7 +2,10 @@
 
 ## What it does
 
-Flags draws on the device with `generator=`, `random_` of a tensor on the device, and `F.gumbel_softmax`.
+Flags draws on the device with `generator=`, `random_` of a tensor on the device, `F.gumbel_softmax`,
+`torch.normal` of tensors on the device or of a size, `sample()` of `torch.distributions.Normal`, `LogNormal`
+and `HalfNormal` where they are made in the same file, and `normal_` with a deviation of a tensor on the
+device.
 Left alone are draws in functions that seed the generator themselves, or that draw where its device is.
 
 ## Why it matters on TPU
@@ -11,11 +14,22 @@ Torchax reads nothing of a generator but its seed: every draw with it gives the 
 `random_()` gives fractions between 0 and 1, `random_(5, 10)` fractions between 5 and 10, where torch draws
 whole numbers; `random_(10)` raises `AssertionError: Uniform from(passed in 10.0) must be less than to`.
 `F.gumbel_softmax`, which draws by `exponential_`, gives NaN.
+`torch.normal(mean, std)` draws from the standard normal distribution, whatever mean and deviation it is
+given, and says so nowhere; so does `sample()` of the distributions that call it.
+`torch.normal(0.0, std)` raises `AttributeError: 'float' object has no attribute 'shape'`, with a size, on the
+host, too, `TypeError: _aten_normal() got an unexpected keyword argument 'device'`, and
+`x.normal_(0.0, 0.02)` `RuntimeError: Overloaded torch operator invoked from Python failed to match any
+schema: aten::normal()`.
 
 ## Fix safety
 
 Unsafe: `torch.randn(8, generator=g, device=device)` becomes `torch.randn(8, generator=g).to(device)`.
 The numbers are then those of torch on the CPU; the generator must be one of the host.
+Unsafe, too, for `torch.normal(mean, std)`, which becomes `mean + std * torch.randn_like(mean)`: `mean` is not
+smaller than `std`.
+
+Safe: `torch.normal(0.0, 0.1, size=size)` becomes `0.0 + 0.1 * torch.randn(size)`, `sample()`
+`rsample().detach()`, and `x.normal_(0.0, 0.02)` `x.normal_().mul_(0.02).add_(0.0)`.
 
 ## Without a fix
 
@@ -44,12 +58,20 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
-from tpulint.model.kinds import Device, Tensor
+from tpulint.model.kinds import Device, Instance, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU614", "random numbers that torchax draws wrongly", module=__name__, fix=Applicability.UNSAFE)
 
 _FACTORIES = frozenset({"rand", "randint", "randn", "randperm"})
+#: What `torch.normal` takes, by position.
+_OF_NORMAL = ("mean", "std", "size")
+#: Distributions whose `sample` calls `torch.normal`.
+_NORMAL = frozenset(
+    f"torch.distributions.{path}"
+    for name, file in (("Normal", "normal"), ("LogNormal", "log_normal"), ("HalfNormal", "half_normal"))
+    for path in (name, f"{file}.{name}")
+)
 _SAMPLERS = frozenset({"bernoulli", "bernoulli_", "multinomial", "normal", "normal_", "uniform_"})
 
 
@@ -91,6 +113,85 @@ def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if ctx.trace_path is not None or _is_on_device(call.args[0], ctx):
         yield ctx.finding(call, "`gumbel_softmax` gives NaN on torchax, which draws no exponential numbers")
+
+
+@rule.on(ast.Call, named={"normal"})
+def normal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.normal" or any(word.arg is None for word in call.keywords):
+        return
+    given = dict(zip(_OF_NORMAL, call.args, strict=False))
+    given |= {word.arg: word.value for word in call.keywords if word.arg is not None}
+    if any(isinstance(value, ast.Starred) for value in call.args) or "mean" not in given:
+        return
+    mean, std = given["mean"], given.get("std")
+    if "size" in given:
+        if ctx.serves_device:
+            message = "`torch.normal` of a size raises in the torchax environment"
+            yield ctx.finding(call, message, _scaled(call, given, ctx))
+    elif _is_on_device(mean, ctx):
+        message = (
+            "`torch.normal` draws from the standard normal distribution on torchax, whatever it is given"
+        )
+        yield ctx.finding(call, message, _scaled(call, given, ctx))
+    elif std is not None and _is_on_device(std, ctx):
+        yield ctx.finding(call, "`torch.normal` of a number raises on torchax", _scaled(call, given, ctx))
+
+
+@rule.on(ast.Call, named={"sample"})
+def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or not (ctx.trace_path is not None or ctx.serves_device):
+        return
+    kind = ctx.kind(call.func.value)
+    if not isinstance(kind, Instance) or ctx.defines_method(kind, "sample"):
+        return
+    if not _NORMAL.isdisjoint(ctx.module.project.mro(kind.cls)):
+        edits = (
+            ctx.insert(ctx.span(call.func).end - len("sample"), "r"),
+            ctx.insert(ctx.span(call).end, ".detach()"),
+        )
+        message = "`sample` draws from the standard normal distribution on torchax, whatever its mean"
+        yield ctx.finding(call, message, ctx.fix("draw with `rsample`, without its gradient", *edits))
+
+
+@rule.on(ast.Call, named={"normal_"})
+def normal_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or not _is_on_device(call.func.value, ctx):
+        return
+    given = dict(zip(_OF_NORMAL, call.args, strict=False))
+    given |= {word.arg or "": word.value for word in call.keywords}
+    std = given.get("std")
+    if std is None or (isinstance(std, ast.Constant) and std.value == 1):
+        return
+    fix = None
+    if given.keys() <= {"mean", "std"}:
+        scaled = f"{ctx.operand(call.func.value)}.normal_().mul_({ctx.text(std)})"
+        shifted = f".add_({ctx.text(given['mean'])})" if "mean" in given else ""
+        fix = ctx.fix("scale what it draws", ctx.replace(call, f"{scaled}{shifted}"))
+    yield ctx.finding(call, "`normal_` with a deviation raises on torchax", fix)
+
+
+def _scaled(call: ast.Call, given: dict[str, ast.expr], ctx: Context) -> Fix | None:
+    """Normal numbers of a tensor's shape, or of a size, times the deviation, and the mean."""
+    mean, std, size = given["mean"], given.get("std"), given.get("size")
+    words = {name: value for name, value in given.items() if name not in ("mean", "std", "size")}
+    imports = ctx.imports("import torch")
+    if imports is None or words.keys() - {"device", "dtype"} or (words and size is None):
+        return None
+    if size is not None:
+        options = "".join(f", {name}={ctx.text(value)}" for name, value in words.items())
+        drawn, applicability = f"torch.randn({ctx.text(size)}{options})", Applicability.SAFE
+    else:
+        like = mean if _is_on_device(mean, ctx) else std
+        if not isinstance(like, ast.Name | ast.Attribute):
+            return None
+        drawn, applicability = f"torch.randn_like({ctx.text(like)})", Applicability.UNSAFE
+    times = f"{_factor(std, ctx)} * " if std is not None else ""
+    edit = ctx.replace(call, ctx.grouped(call, f"{_factor(mean, ctx)} + {times}{drawn}"))
+    return ctx.fix("scale normal numbers", edit, *imports, applicability=applicability)
+
+
+def _factor(node: ast.expr, ctx: Context) -> str:
+    return ctx.text(node) if isinstance(node, ast.Constant) else ctx.operand(node)
 
 
 def _message(name: str) -> str:

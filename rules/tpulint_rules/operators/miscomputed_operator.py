@@ -1,0 +1,148 @@
+"""Operator that torchax computes wrongly.
+
+## What it does
+
+Flags `avg_pool2d`, `avg_pool3d` and `lp_pool2d` with `ceil_mode=True`, `torch.stft` with a `win_length` that
+is known to be shorter than `n_fft`, embeddings with `max_norm`, and `multilabel_margin_loss`, in code that
+tracing reaches and of tensors on the device, and their modules, such as `nn.AvgPool2d(2, ceil_mode=True)`, in
+programs that use a device.
+
+## Why it matters on TPU
+
+None of them says anything, with or without jit.
+At the border `ceil_mode` takes windows that go beyond the picture; torchax divides by the size of the whole
+window, torch by what lies within, so that of ones the last row and column become 0.5.
+A window that is shorter than `n_fft` goes to the middle in torch; torchax puts it elsewhere, and the spectrum
+is another one.
+Rows longer than `max_norm` are left as they are; under jit `F.embedding` raises `ConcretizationTypeError:
+Abstract tracer value encountered where concrete value is expected`.
+`multilabel_margin_loss` takes what follows the first negative target for targets, too.
+
+Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
+
+## Fix safety
+
+Safe: without padding, `count_include_pad=False` divides by what lies within; the window gets zeros on both
+sides, which is what torch does.
+
+## Without a fix
+
+Instead of `max_norm`, scale what is looked up; the table itself keeps longer rows:
+
+```python
+rows = table(ids)
+rows = rows * (max_norm / rows.norm(dim=-1, keepdim=True)).clamp(max=1)
+```
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding
+from tpulint.model.kinds import Static, Tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule("TPU633", "operator that torchax computes wrongly", module=__name__, fix=Applicability.SAFE)
+
+_F = "torch.nn.functional"
+_POOLING = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
+_POWER = ("norm_type", "kernel_size", "stride", "ceil_mode")
+#: What pools with windows over the border, with the names of its arguments by position.
+_POOLS = {
+    f"{_F}.avg_pool2d": ("input", *_POOLING),
+    f"{_F}.avg_pool3d": ("input", *_POOLING),
+    f"{_F}.lp_pool2d": ("input", *_POWER),
+    "torch.nn.AvgPool2d": _POOLING,
+    "torch.nn.AvgPool3d": _POOLING,
+    "torch.nn.LPPool2d": _POWER,
+}
+_LOOKUPS = {
+    f"{_F}.embedding": ("input", "weight", "padding_idx", "max_norm"),
+    "torch.nn.Embedding": ("num_embeddings", "embedding_dim", "padding_idx", "max_norm"),
+}
+_LOSSES = frozenset({f"{_F}.multilabel_margin_loss", "torch.nn.MultiLabelMarginLoss"})
+_STFT = ("input", "n_fft", "hop_length", "win_length", "window")
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _POOLS))
+def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func) or ""
+    given = _given(call, _POOLS.get(name, ()))
+    if not _is(given.get("ceil_mode"), value=True) or _is(given.get("count_include_pad"), value=False):
+        return
+    if not _is_computed(name, given.get("input"), ctx):
+        return
+    fix = None
+    padding = given.get("padding")
+    is_plain = padding is None or (isinstance(padding, ast.Constant) and padding.value == 0)
+    if "lp" not in name.lower() and is_plain and "count_include_pad" not in given:
+        edit = ctx.with_arguments(call, ctx.arguments(call).before("count_include_pad=False"))
+        fix = ctx.fix("divide by what lies within, with `count_include_pad=False`", edit)
+    message = "with `ceil_mode=True` divides by the whole window at the border on torchax"
+    yield ctx.finding(call, f"`{name}` {message}", fix)
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _LOOKUPS))
+def looked_up(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func) or ""
+    given = _given(call, _LOOKUPS.get(name, ()))
+    longest = given.get("max_norm")
+    if longest is not None and not _is(longest, value=None) and _is_computed(name, given.get("input"), ctx):
+        yield ctx.finding(call, f"`{name}` leaves rows longer than `max_norm` as they are on torchax")
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _LOSSES))
+def lost(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func) or ""
+    if name in _LOSSES and _is_computed(name, call.args[0] if call.args else None, ctx):
+        yield ctx.finding(call, f"`{name}` takes what follows the targets for targets, too, on torchax")
+
+
+@rule.on(ast.Call, named={"stft"})
+def windowed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name, parameters = ctx.qualified_name(call.func), _STFT
+    given = _given(call, parameters)
+    if name is None and isinstance(call.func, ast.Attribute):
+        given = _given(call, _STFT[1:]) | {"input": call.func.value}
+    elif name != "torch.stft":
+        return
+    size, width = _number(given.get("n_fft"), ctx), _number(given.get("win_length"), ctx)
+    if not size or not width or width >= size or not _is_computed("torch.stft", given.get("input"), ctx):
+        return
+    fix, window = None, given.get("window")
+    if window is not None and not _is(window, value=None):
+        imports = ctx.imports("import torch")
+        before = (size - width) // 2
+        padded = f"torch.nn.functional.pad({ctx.text(window)}, ({before}, {size - width - before}))"
+        edits = ctx.replace(window, padded), ctx.replace(given["win_length"], str(size))
+        fix = ctx.fix("widen the window", *edits, *imports) if imports is not None else None
+    message = "`stft` puts a window that is shorter than `n_fft` in another place on torchax"
+    yield ctx.finding(call, message, fix)
+
+
+def _given(call: ast.Call, parameters: tuple[str, ...]) -> dict[str, ast.expr]:
+    by_name = {word.arg: word.value for word in call.keywords if word.arg is not None}
+    return dict(zip(parameters, call.args, strict=False)) | by_name
+
+
+def _is(node: ast.expr | None, *, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def _number(node: ast.expr | None, ctx: Context) -> int:
+    kind = ctx.kind(node) if node is not None else None
+    return kind.value if isinstance(kind, Static) and isinstance(kind.value, int) else 0
+
+
+def _is_computed(name: str, given: ast.expr | None, ctx: Context) -> bool:
+    """Whether a module may compute on the device, or what a function is given is there."""
+    if ctx.only_with_cuda(given or ctx.tree):
+        return False
+    if name.rpartition(".")[2][:1].isupper():
+        return ctx.serves_device
+    kind = ctx.kind(given) if given is not None else None
+    if isinstance(kind, Tensor) and kind.is_host:
+        return False
+    return ctx.trace_path is not None or (ctx.serves_device and kind is not None and kind.is_tensor)

@@ -61,7 +61,7 @@ from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.model.kinds import Device, Instance, Tensor
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU614", "random numbers that torchax draws wrongly", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("TPU614", "random numbers that torchax draws wrongly", module=__name__, fix=Applicability.SAFE)
 
 _FACTORIES = frozenset({"rand", "randint", "randn", "randperm"})
 #: What `torch.normal` takes, by position.

@@ -16,7 +16,7 @@ from tpulint.rule import Handler, Rule
 class _Asking(NamedTuple):
     """All handlers, and which of them want what by their numbers.
 
-    `wanted` lists them by the kind of names that they go by and each name; `always` are those that go by none.
+    `wanted` lists them by the kind of names that they go by and by name; `always` are those that go by none.
     """
 
     handlers: list[tuple[Rule, Handler]]

@@ -22,10 +22,10 @@ from tpulint.knowledge.tracing import (
 )
 from tpulint.model.annotations import aliases, qualified_text
 from tpulint.model.device_flow import Edge
+from tpulint.model.made import Made
 from tpulint.model.names import Names
 from tpulint.model.references import (
     attributes_by_class,
-    default_of,
     held_functions,
     method_around,
     references,
@@ -151,7 +151,7 @@ class _Summary:
         self.roots: list[Root] = []
         self.tensors: dict[str, set[str]] = {}
         self.attributes = attributes_by_class(index)
-        self.own_classes = {f"{name}.{scope.qualname}" for scope in index.classes}
+        self.made = Made(names, {f"{name}.{scope.qualname}" for scope in index.classes})
 
     def summarise(self) -> ModuleFacts:
         self._calls()
@@ -417,14 +417,10 @@ class _Summary:
                         scope = scope.parent.function if scope.parent is not None else None
         return found
 
-    def _is_class(self, name: str) -> bool:
-        """Whether a qualified name is a class's: of this file, or by the convention of a capital letter."""
-        return name in self.own_classes or name.rpartition(".")[2][:1].isupper()
-
     def _entries(self) -> Iterator[str]:
         for node, scope in self.index.entries:
             made = self.names.qualified(node.func, scope) if isinstance(node, ast.Call) else None
-            if made is not None and self._is_class(made):
+            if made is not None and self.made.is_class(made):
                 yield made
 
     def _class(self, scope: Scope) -> ClassFacts:
@@ -442,7 +438,7 @@ class _Summary:
             held = held_functions(value, place, self.names)
             if held:
                 functions.setdefault(attribute, {}).update(dict.fromkeys(held))
-            for made in self._made_through_name(value, place):
+            for made in self.made.for_value(value, place):
                 if made in ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"):
                     tensors.add(attribute)
                 else:
@@ -462,35 +458,6 @@ class _Summary:
             node.lineno,
             node.col_offset + 1,
         )
-
-    def _made_through_name(self, value: ast.expr, scope: Scope) -> list[str]:
-        """Classes that are instantiated for a value, or for the variable that it is."""
-        function = scope.function
-        if not isinstance(value, ast.Name) or function is None:
-            return self._made(value, scope)
-        bound = function.bindings.get(value.id, ())
-        return [made for b in bound if b.value is not None for made in self._made(b.value, scope)]
-
-    def _made(self, value: ast.expr, scope: Scope) -> list[str]:
-        """Classes that an expression instantiates: of this file, or by the convention of a capital letter."""
-        found: list[str] = []
-        for node in ast.walk(value):
-            if not isinstance(node, ast.Call):
-                continue
-            made = self.names.qualified(node.func, scope) or self._default(node.func, scope)
-            if made is not None and self._is_class(made):
-                found.append(made)
-        return found
-
-    def _default(self, node: ast.expr, scope: Scope) -> str | None:
-        """The class that a parameter stands for by default: `norm_layer=nn.LayerNorm`."""
-        function = scope.function
-        if not isinstance(node, ast.Name) or function is None or not isinstance(function.node, FunctionNode):
-            return None
-        default = default_of(node.id, function)
-        if default is None or function.parent is None:
-            return None
-        return self.names.qualified(default, function.parent)
 
 
 def _unsubscripted(node: ast.expr) -> ast.expr:

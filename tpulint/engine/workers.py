@@ -44,7 +44,9 @@ class Team:
     def stop(self) -> None:
         """End the processes."""
         for worker in self._workers:
-            worker.stop()
+            worker.end()
+        for worker in self._workers:
+            worker.process.join()
 
     def ask(
         self, question: Question, paths: frozenset[str], project: ProjectFacts | None = None
@@ -146,10 +148,9 @@ class _Worker:
         self.open = self.open[1:]
         return path, packed, answer
 
-    def stop(self) -> None:
+    def end(self) -> None:
         self.connection.close()
         self.process.terminate()
-        self.process.join()
 
 
 def _work(connection: Connection, share: dict[str, Unit]) -> None:

@@ -23,10 +23,8 @@ Without `autocast`, what computed in bfloat16 or float16 on CUDA computes in flo
 dtype.
 A scaler is removed where all of its uses are `scale`, `unscale_`, `step` and `update`, which then do what
 they do in a disabled scaler; gradients in float16 are no longer scaled on CUDA either.
-
-## Without a fix
-
-A scaler that is handed on, kept in an attribute or saved with a checkpoint is to be taken out by hand.
+One that is handed on, kept in an attribute or saved with a checkpoint stays, and is disabled by
+`enabled=False`.
 """
 
 from __future__ import annotations
@@ -50,6 +48,8 @@ _SCALERS = frozenset(
         "torch.cuda.amp.grad_scaler.GradScaler",
     }
 )
+#: The place of `enabled` among its arguments, behind the device.
+_ENABLED = 4
 _ATOMS = ast.Name | ast.Attribute | ast.Call | ast.Subscript
 
 
@@ -76,7 +76,7 @@ def grad_scaler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if device is not None and not (isinstance(device, ast.Constant) and device.value == "cuda"):
         return
     message = "`GradScaler` disables itself without CUDA, and bfloat16 needs no scaling"
-    yield ctx.finding(call, message, _without_scaler(call, ctx))
+    yield ctx.finding(call, message, _without_scaler(call, ctx) or _disabled_scaler(call, name, ctx))
 
 
 def _argument(call: ast.Call, keyword: str, position: int | None) -> ast.expr | None:
@@ -139,6 +139,24 @@ def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
     if used != sum(1 for _ in ctx.loads(target.id)):
         return None
     return ctx.fix("remove the scaler", *edits, applicability=Applicability.UNSAFE)
+
+
+def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
+    """A scaler that is used in ways of all kinds, disabled."""
+    if ctx.module.project.keeps_gpu or any(keyword.arg is None for keyword in call.keywords):
+        return None
+    first = 1 if ".cuda." not in name else 0
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return None
+    enabled = _argument(call, "enabled", first + _ENABLED)
+    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    if enabled is not None:
+        edit = ctx.replace(enabled, "False")
+    elif given:
+        edit = ctx.insert(max(ctx.span(one).end for one in given), ", enabled=False")
+    else:
+        edit = ctx.replace(call, f"{ctx.text(call.func)}(enabled=False)")
+    return ctx.fix("disable the scaler", edit, applicability=Applicability.UNSAFE)
 
 
 def _is_bound_elsewhere(target: ast.Name, ctx: Context) -> bool:

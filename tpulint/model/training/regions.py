@@ -171,7 +171,11 @@ def _in_block(
     module: Module, learned: Learned, block: list[ast.stmt], wanted: set[str], scope: Scope
 ) -> Region | Obstacle | None:
     found = [effects([statement]) for statement in block]
-    core = _core(learned, block, found, wanted, scope)
+    core = _core(learned, block, found, wanted, scope, reads_out=False)
+    if not all(_only_scales(block[i]) for i in core) and not isinstance(
+        _sorted_out(block, found, core), tuple
+    ):
+        core = _core(learned, block, found, wanted, scope, reads_out=True)
     if all(_only_scales(block[i]) for i in core):
         return None
     sorted_out = _sorted_out(block, found, core)
@@ -216,13 +220,22 @@ def _is_repeated(statement: ast.stmt, scope: Scope) -> bool:
 
 
 def _core(
-    learned: Learned, block: list[ast.stmt], found: list[Effects], wanted: set[str], scope: Scope
+    learned: Learned,
+    block: list[ast.stmt],
+    found: list[Effects],
+    wanted: set[str],
+    scope: Scope,
+    *,
+    reads_out: bool,
 ) -> list[int]:
-    """Where the statements stand that the wanted places depend on, and that depend on modules."""
-    needed, chosen = set(wanted), set()
+    """Where the statements stand that the wanted places depend on, and that depend on modules.
+
+    `reads_out` says whether those are among them of which only what is read out of tensors is needed.
+    """
+    needed, chosen = set(wanted), dict[int, set[str]]()
     for i in reversed(range(len(block))):
         if found[i].touched & needed:
-            chosen.add(i)
+            chosen[i] = found[i].touched & needed
             if is_unconditional(block[i]):
                 needed -= set(found[i].writes)
             if not learned.is_settled(block[i], scope):
@@ -239,11 +252,47 @@ def _core(
         elif learned.keeps(block[i], scope):
             core, through = [], found[i].touched
         elif not through.isdisjoint(found[i].reads) or learned.within(block[i], scope):
-            core.append(i)
-            through |= found[i].touched
+            bearing = _bearing(learned, [block[i]], through, scope)
+            if reads_out or not bearing.isdisjoint(chosen[i]):
+                core.append(i)
+                through |= found[i].touched
+            else:
+                through -= chosen[i]
         elif is_unconditional(block[i]):
             through -= set(found[i].writes)
     return core
+
+
+def _bearing(learned: Learned, block: list[ast.stmt], through: set[str], scope: Scope) -> set[str]:
+    """The places that bear gradients behind a block, if some did before it."""
+    through = set(through)
+    for statement in block:
+        found = effects([statement])
+        match statement:
+            case ast.If():
+                ways = (statement.body, statement.orelse)
+                through = set[str]().union(*(_bearing(learned, way, through, scope) for way in ways))
+            case ast.With():
+                through = _bearing(learned, statement.body, through, scope)
+            case ast.Assign() | ast.AnnAssign() if _is_number(statement.value):
+                through -= set(found.writes)
+            case _ if not through.isdisjoint(found.reads) or learned.within(statement, scope):
+                through |= found.touched
+            case ast.Assign() | ast.AnnAssign():
+                through -= set(found.writes)
+    return through
+
+
+def _is_number(value: ast.expr | None) -> bool:
+    """Whether a value is what something reads out of a tensor: numbers."""
+    while isinstance(value, ast.Call | ast.Attribute | ast.Subscript):
+        if isinstance(value, ast.Call):
+            value = value.func
+        elif isinstance(value, ast.Attribute) and value.attr in READS:
+            return True
+        else:
+            value = value.value
+    return False
 
 
 def _sorted_out(
@@ -265,6 +314,9 @@ def _sorted_out(
         else:
             clash = touched & (_all_used(earlier) | late)
             ahead.append(block[i])
+        why = _ending(block[i])
+        if why is not None and (block[i] in behind or any(one.changes for one in earlier)):
+            return Obstacle(block[i], why)
         if clash:
             names = ", ".join(f"`{name}`" for name in sorted(clash))
             return Obstacle(block[i], f"{names} changes between the modules and the loss")
@@ -295,13 +347,18 @@ def _all_used(found: list[Effects]) -> set[str]:
 
 def _unfit(statement: ast.stmt) -> str | None:
     """Why a statement cannot stand in a function of its own."""
+    if isinstance(statement, ast.Try | ast.FunctionDef | ast.ClassDef):
+        return "it cannot be moved into a function of its own"
+    return _ending(statement)
+
+
+def _ending(statement: ast.stmt) -> str | None:
+    """How a statement may end the function, or the round of the loop."""
     for node in ast.walk(statement):
         if isinstance(node, _ENDS):
             return "the function may end between the modules and the loss"
         if isinstance(node, ast.Break | ast.Continue) and not _is_inside_loop(node, statement):
             return "the loop may go on before the loss is there"
-    if isinstance(statement, ast.Try | ast.FunctionDef | ast.ClassDef):
-        return "it cannot be moved into a function of its own"
     return None
 
 

@@ -31,6 +31,7 @@ from tpulint.model.references import (
     references,
 )
 from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind, parameters
+from tpulint.model.takers import Taker
 
 
 class CallFact(NamedTuple):
@@ -92,17 +93,6 @@ class Root(NamedTuple):
     column: int
 
 
-class Taker(NamedTuple):
-    """A function that calls `backward` on one of its parameters.
-
-    `function` is its qualified name, `position` that of the parameter among the arguments of a call.
-    """
-
-    function: str
-    position: int
-    parameter: str
-
-
 class ModuleFacts(NamedTuple):
     """All that the project needs to know of one module.
 
@@ -111,8 +101,9 @@ class ModuleFacts(NamedTuple):
     `starts` are the calls of its own code, outside of functions, `aliases` its names that stand for
     annotations, `handed` is what it hands on of devices, `configured` says that it reads configurations at
     run time, `backward` that it calls `loss.backward()`, `takers` are its functions that call `backward` on
-    what they are given. `entries` are the classes of which it puts instances into dictionaries, each time
-    that it does, `groups` are the process groups that it starts: whether each serves the host.
+    what they are given, `savers` those that save it. `entries` are the classes of which it puts instances
+    into dictionaries, each time that it does, `groups` are the process groups that it starts: whether each
+    serves the host.
     """
 
     name: str
@@ -133,6 +124,7 @@ class ModuleFacts(NamedTuple):
     configured: bool = False
     backward: bool = False
     takers: tuple[Taker, ...] = ()
+    savers: tuple[Taker, ...] = ()
     entries: tuple[str, ...] = ()
     groups: tuple[bool, ...] = ()
 

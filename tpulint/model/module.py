@@ -31,6 +31,7 @@ from tpulint.model.parameters import annotated_kind, parameter_kinds
 from tpulint.model.parents import Parents
 from tpulint.model.project import Certainty, ProjectFacts, TracePath
 from tpulint.model.references import attributes_by_class, positional
+from tpulint.model.savers import savers
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, index, parameters
 from tpulint.model.training.losses import takers
 from tpulint.model.training.steps import Steps
@@ -90,7 +91,11 @@ class Module:
         """What this module tells the others, drawn anew."""
         facts = summarise(self.name, self.source.path, self.index, self.names)
         return facts._replace(
-            handed=device_edges(self), configured=reads_text(self), takers=takers(self), groups=groups(self)
+            handed=device_edges(self),
+            configured=reads_text(self),
+            takers=takers(self),
+            savers=savers(self),
+            groups=groups(self),
         )
 
     def enter(self, project: ProjectFacts) -> None:

@@ -14,7 +14,8 @@ from tpulint.knowledge.tracing import MODULE_BASES
 from tpulint.knowledge.training import DIFFERENTIABLE
 from tpulint.model.annotations import expanded, is_of_tensors
 from tpulint.model.device_flow import DeviceFlow
-from tpulint.model.facts import ClassFacts, FunctionFacts, ModuleFacts, Taker
+from tpulint.model.facts import ClassFacts, FunctionFacts, ModuleFacts
+from tpulint.model.takers import Taker
 
 _DEPTH = 12
 
@@ -95,6 +96,11 @@ class ProjectFacts:
     def takers(self) -> tuple[Taker, ...]:
         """The functions that call `backward` on what they are given."""
         return tuple(taker for facts in self.modules.values() for taker in facts.takers)
+
+    @cached_property
+    def savers(self) -> tuple[Taker, ...]:
+        """The functions that save what they are given."""
+        return tuple(saver for facts in self.modules.values() for saver in facts.savers)
 
     @cached_property
     def _devices(self) -> DeviceFlow:

@@ -29,7 +29,7 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
         found = project.home(function)
         if found is not None:
             chains.setdefault(found[0], []).append(f"{function} {project.trace_path(function)!r}")
-    told = repr((project.takers, project.environment)).encode()
+    told = repr((project.takers, project.savers, project.environment)).encode()
     imported = {target for targets in project.imports.values() for target in targets}
     return {
         name: _digest(

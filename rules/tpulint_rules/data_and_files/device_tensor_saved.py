@@ -4,7 +4,7 @@
 
 Flags `torch.save`, `pickle.dump` and `pickle.dumps` of what holds `state_dict()` of a module or an optimizer,
 a module or an optimizer as a whole, or a tensor of the device: directly, in a dictionary or list, in a
-variable, or handed to the function that saves.
+variable, or handed to the function that saves, which may be one of another file.
 In programs that use a device; what is copied to the host on the way is left alone.
 
 ## Why it matters on TPU
@@ -33,14 +33,15 @@ import ast
 from collections.abc import Callable, Iterator
 
 from tpulint.finding import Applicability, Companion, Finding, Fix
+from tpulint.knowledge.files import SAVE
 from tpulint.model.kinds import Instance, Kind, Unknown
+from tpulint.model.savers import saved_elsewhere
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule(
     "TPU705", "tensors of the device that are saved as they are", module=__name__, fix=Applicability.UNSAFE
 )
 
-_SAVE = frozenset({"torch.save", "pickle.dump", "pickle.dumps"})
 #: What has a state of plain numbers is called so.
 _NUMBERS_ALONE = ("sched", "scaler", "sampler", "loader", "saver", "tracker", "logger", "args", "config")
 _COMPANION = Companion("torchax_pickle.py", "tpulint_rules:companions/torchax_pickle.py")
@@ -51,7 +52,7 @@ _DEPTH = 3
 @rule.on(ast.Call, named={"save", "dump", "dumps"})
 def saved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in _SAVE or not ctx.serves_device or ctx.only_with_cuda(call):
+    if name not in SAVE or not ctx.serves_device or ctx.only_with_cuda(call):
         return
     value = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "obj"), None)
     if value is None or any(keyword.arg == "pickle_module" for keyword in call.keywords):
@@ -62,6 +63,16 @@ def saved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(value, message, _pickled(call, ctx) if by_torch else None)
     elif _holds(_is_state, value, ctx, _DEPTH) or _holds(_is_tensor, value, ctx, _DEPTH):
         yield ctx.finding(value, message, _on_host(value, ctx))
+
+
+@rule.on(ast.Module)
+def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
+    for value, scope in saved_elsewhere(ctx.module):
+        at = ctx.at(scope)
+        if not at.serves_device or at.only_with_cuda(value):
+            continue
+        if _holds(_is_state, value, at, _DEPTH) or _holds(_is_tensor, value, at, _DEPTH):
+            yield at.finding(value, "what saves this cannot pickle tensors of torchax", _on_host(value, at))
 
 
 def _holds(

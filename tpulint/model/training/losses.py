@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpulint.model.facts import Taker
 from tpulint.model.kinds import Instance, Unknown
 from tpulint.model.names import dotted
 from tpulint.model.references import method_around, positional
 from tpulint.model.scopes import Scope
+from tpulint.model.takers import Taker
 from tpulint.model.training.effects import effects, place
 
 if TYPE_CHECKING:

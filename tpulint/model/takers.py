@@ -1,0 +1,16 @@
+"""Functions that do something with what they are given, wherever they are called."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Taker(NamedTuple):
+    """A function that calls `backward` on one of its parameters, or that saves it.
+
+    `function` is its qualified name, `position` that of the parameter among the arguments of a call.
+    """
+
+    function: str
+    position: int
+    parameter: str

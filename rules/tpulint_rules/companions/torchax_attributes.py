@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import types
 
 import jax
 import torch
@@ -34,6 +35,7 @@ class Attribute:
     def __init__(self, owner, name):
         self.held, self.name, self.kind = vars(owner), name, type(owner).__name__
         self.key = (id(owner), name)
+        self.is_container = isinstance(owner, Container)
 
     def get(self):
         return self.held.get(self.name, _MISSING)
@@ -41,6 +43,8 @@ class Attribute:
     def set(self, value):
         if value is _MISSING:
             self.held.pop(self.name, None)
+        elif self.is_container:
+            _refill(self.held[self.name], _content(value))
         else:
             self.held[self.name] = value
 
@@ -79,7 +83,10 @@ class Watch:
         self.guards, self.written = {}, []
 
     def __enter__(self):
-        self.originals = {attribute.key: attribute.get() for attribute, _ in self.given}
+        self.originals = {
+            attribute.key: _content(attribute.get()) if attribute.is_container else attribute.get()
+            for attribute, _ in self.given
+        }
         for attribute, value in self.given:
             attribute.set(value)
         self.before = {key: dict(vars(one)) for key, one in self.objects.items()}
@@ -91,6 +98,9 @@ class Watch:
         }
         self.elements = {}  # of tensors that are read, to tell those that are written in place
         self.inputs = {id(tensor): tensor.jax() for _, value in self.given for tensor in _tensors(value)}
+        for one in self.objects.values():
+            if isinstance(one, Container) and _tensors(one.content):
+                self.guards[id(one), "content"] = Guard(Attribute(one, "content"), one.content)
         self.classes = []
         others = {type(one) for one in self.objects.values() if not isinstance(one, torch.nn.Module)}
         for cls in [torch.nn.Module, *others]:
@@ -142,7 +152,7 @@ class Watch:
             for name in {*held, *self.before[key]} - _INTERNAL:
                 self._settle(Attribute(one, name), self.before[key].get(name, _MISSING))
         for attribute, value in self.given:
-            if attribute.get() is value:
+            if attribute.get() is value or attribute.is_container:
                 attribute.set(self.originals[attribute.key])
             self.guards.pop(attribute.key, None)
         self.put = []
@@ -184,8 +194,8 @@ class Watch:
         return written, [tensor for tensor, _ in self.put]
 
 
-def leave(plan, values):
-    """Put what a function computed into the attributes that it wrote to."""
+def leave(plan, values, guards):
+    """Put what a function computed into the attributes that it wrote to; guards of containers hold from then on."""
     written, tensors = plan
     values = iter(values)
     for attribute, leaves, traced, shape in written:
@@ -198,12 +208,69 @@ def leave(plan, values):
             attribute.set(value)
     for one in tensors:
         functions.put(one, next(values))
+    for guard in guards:
+        if guard.attribute.is_container:
+            guard.__init__(guard.attribute, guard.value)
 
 
 def objects(modules, leaves):
     """The modules and the objects of the program's own that are handed to a function, with what those hold."""
     own = [leaf for leaf in leaves if _is_own(leaf)]
-    return [*modules, *own, *(one for leaf in own for one in vars(leaf).values() if _is_own(one))]
+    held = [one for leaf in own for one in vars(leaf).values() if _is_own(one)]
+    hooks = [hook for module in modules for hook in hooks_of(module)]
+    return [*modules, *own, *held, *filled_by(hooks)]
+
+
+class Container:
+    """A dictionary or list, as an object that holds it."""
+
+    def __init__(self, content):
+        self.content = content
+
+
+_containers = {}
+
+
+def hooks_of(module):
+    """The functions that run before or after a module."""
+    return [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
+
+
+def filled_by(hooks):
+    """The objects and containers that hooks know, which they may fill."""
+    found = []
+    for hook in hooks:
+        known = [getattr(hook, "__self__", None)]
+        function = getattr(hook, "__func__", hook)
+        if isinstance(function, types.FunctionType):
+            for cell in function.__closure__ or ():
+                with contextlib.suppress(ValueError):
+                    known.append(cell.cell_contents)
+            known += [function.__globals__.get(name) for name in function.__code__.co_names]
+        for one in known:
+            if isinstance(one, (dict, list)):
+                found.append(_containers.setdefault(id(one), Container(one)))
+            elif _is_own(one) and not isinstance(one, (types.FunctionType, types.ModuleType)):
+                found.append(one)
+    return found
+
+
+def with_containers(hooks, args, kwargs):
+    """Arguments in which objects stand for what hooks fill: that must be itself, not a copy of it."""
+    known = {id(one.content): one for one in filled_by(hooks) if isinstance(one, Container)}
+    return (
+        [known.get(id(value), value) for value in args],
+        {name: known.get(id(value), value) for name, value in kwargs.items()},
+    )
+
+
+def without_containers(args, kwargs):
+    """Arguments as the function wants them."""
+    return [_meant(value) for value in args], {name: _meant(value) for name, value in kwargs.items()}
+
+
+def _meant(value):
+    return value.content if isinstance(value, Container) else value
 
 
 def _is_own(one):

@@ -84,9 +84,14 @@ class differentiable:
     def __call__(self, *args, **kwargs):
         leaves, tree = pytree.tree_flatten((args, kwargs))
         modules = functions.modules_of(self.function, leaves)
+        hooks = [hook for module in modules for hook in attributes.hooks_of(module)]
+        if hooks:
+            args, kwargs = attributes.with_containers(hooks, args, kwargs)
+            leaves, tree = pytree.tree_flatten((args, kwargs))
         parameters = _unique(tensor for module in modules for tensor in module._parameters.values())
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         if not _computes_on_torchax(parameters + tensors):
+            args, kwargs = attributes.without_containers(args, kwargs)
             return self.function(*args, **kwargs)
         places = []
         if self.is_compiled:
@@ -101,6 +106,7 @@ class differentiable:
             tuple(id(tensor) for tensor in parameters),
             tuple(with_gradient),
             tuple(module.training for module in modules),
+            tuple(map(id, hooks)),
         )
         if any(isinstance(leaf, (Iterator, torch.utils.data.DataLoader)) for leaf in leaves):
             self.is_compiled = False  # what they give is another each time
@@ -191,7 +197,7 @@ class _Version:
             environment.prng_key,
             attributes.values(self.states),
         )
-        attributes.leave(self.left, left)
+        attributes.leave(self.left, left, self.guards)
         changed = [self.parameters[i] for i in self.changed]
         for tensor, value in zip([*buffers.values(), *changed], written):
             functions.put(tensor, value)
@@ -212,7 +218,7 @@ class _Version:
         count = len(self.parameters)
         inputs = iter([functions.tensor(value) for value in values[count:]])
         leaves = [next(inputs) if leaf is _GIVEN else leaf for leaf in self.leaves]
-        args, kwargs = pytree.tree_unflatten(leaves, self.tree)
+        args, kwargs = attributes.without_containers(*pytree.tree_unflatten(leaves, self.tree))
         environment = torchax.default_env()
         named, host = _buffers(self.modules), _states_of_host()
         with contextlib.ExitStack() as stack:

@@ -14,6 +14,7 @@ from tpulint.model.references import method_around
 from tpulint.model.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.training.bound import surely_written
 from tpulint.model.training.effects import Effects, effects, is_unconditional, place
+from tpulint.model.training.hooks import filled
 from tpulint.model.training.learned import makes_leaf
 from tpulint.model.training.losses import is_plain
 
@@ -171,11 +172,15 @@ def _in_block(
     module: Module, learned: Learned, block: list[ast.stmt], wanted: set[str], scope: Scope
 ) -> Region | Obstacle | None:
     found = [effects([statement]) for statement in block]
-    core = _core(learned, block, found, wanted, scope, reads_out=False)
+    hooked = filled(module, scope)
+    for statement, one in zip(block, found, strict=True) if hooked else ():
+        if learned.within(statement, scope):
+            one.changes |= hooked
+    core = _core(learned, block, found, wanted, scope, hooked, reads_out=False)
     if not all(_only_scales(block[i]) for i in core) and not isinstance(
         _sorted_out(block, found, core), tuple
     ):
-        core = _core(learned, block, found, wanted, scope, reads_out=True)
+        core = _core(learned, block, found, wanted, scope, hooked, reads_out=True)
     if all(_only_scales(block[i]) for i in core):
         return None
     sorted_out = _sorted_out(block, found, core)
@@ -225,12 +230,14 @@ def _core(
     found: list[Effects],
     wanted: set[str],
     scope: Scope,
+    hooked: frozenset[str],
     *,
     reads_out: bool,
 ) -> list[int]:
     """Where the statements stand that the wanted places depend on, and that depend on modules.
 
-    `reads_out` says whether those are among them of which only what is read out of tensors is needed.
+    `hooked` is what calls of modules fill, `reads_out` says whether those are among them of which only what
+    is read out of tensors is needed.
     """
     needed, chosen = set(wanted), dict[int, set[str]]()
     for i in reversed(range(len(block))):
@@ -252,7 +259,7 @@ def _core(
         elif learned.keeps(block[i], scope):
             core, through = [], found[i].touched
         elif not through.isdisjoint(found[i].reads) or learned.within(block[i], scope):
-            bearing = _bearing(learned, [block[i]], through, scope)
+            bearing = _bearing(learned, [block[i]], through, scope) | (hooked & found[i].changes)
             if reads_out or not bearing.isdisjoint(chosen[i]):
                 core.append(i)
                 through |= found[i].touched

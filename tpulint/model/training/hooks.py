@@ -1,0 +1,68 @@
+"""What hooks fill when a module is called, such as a dictionary of features."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tpulint.model.kinds import Instance
+from tpulint.model.references import method_around
+from tpulint.model.scopes import Scope
+from tpulint.model.training.effects import effects, root
+from tpulint.model.training.learned import own_function
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+_REGISTERS = ("register_forward_hook", "register_forward_pre_hook")
+
+
+def filled(module: Module, scope: Scope) -> frozenset[str]:
+    """The places, read in a function, that calls of modules may fill through hooks."""
+    found: set[str] = set()
+    classes: set[str] = set()
+    for name in _REGISTERS:
+        for call, at in module.index.calls.get(name, ()):
+            if isinstance(call, ast.Call) and call.args:
+                method = method_around(at)
+                if _is_of_self(call.args[0]) and method is not None and method.owner is not None:
+                    classes.add(f"{module.name}.{method.owner.qualname}")
+                for body in _bodies(module, call.args[0], at):
+                    found |= _changed(body)
+    function = scope.function
+    if classes and function is not None:
+        for read in ast.walk(function.node):
+            if isinstance(read, ast.Name) and isinstance(read.ctx, ast.Load) and read.id not in found:
+                kind = module.kind(read, scope)
+                if isinstance(kind, Instance) and kind.cls in classes:
+                    found.add(read.id)
+    return frozenset(found)
+
+
+def _is_of_self(hook: ast.expr) -> bool:
+    return isinstance(hook, ast.Attribute) and isinstance(hook.value, ast.Name) and hook.value.id == "self"
+
+
+def _bodies(module: Module, hook: ast.expr, scope: Scope) -> Iterator[list[ast.AST]]:
+    """What a hook executes: a function, the functions within one that makes it, or a lambda."""
+    if isinstance(hook, ast.Lambda):
+        yield [hook.body]
+        return
+    made = own_function(module, hook.func if isinstance(hook, ast.Call) else hook, scope)
+    if made is not None and isinstance(made.node, ast.FunctionDef):
+        yield list(made.node.body)
+
+
+def _changed(body: list[ast.AST]) -> set[str]:
+    """The places that a hook puts something into."""
+    found = set[str]()
+    for outer in body:
+        for node in ast.walk(outer):
+            if isinstance(node, ast.stmt):
+                found |= effects([node]).changes
+                found |= {name for name in effects([node]).writes if name.startswith("self.")}
+        if isinstance(outer, ast.Call) and isinstance(outer.func, ast.Attribute):
+            name = root(outer.func.value)
+            found |= {name} if name is not None else set()
+    return found

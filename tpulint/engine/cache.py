@@ -48,7 +48,13 @@ class MemoryCache:
 
 #: Modules whose classes a stored value may be made of.
 _TRUSTED = frozenset(
-    {"tpulint.engine.desk", "tpulint.finding", "tpulint.model.facts", "tpulint.model.module"}
+    {
+        "tpulint.engine.desk",
+        "tpulint.finding",
+        "tpulint.model.facts",
+        "tpulint.model.module",
+        "tpulint.model.takers",
+    }
 )
 
 

@@ -156,7 +156,7 @@ def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         edit = ctx.insert(max(ctx.span(one).end for one in given), ", enabled=False")
     else:
         edit = ctx.replace(call, f"{ctx.text(call.func)}(enabled=False)")
-    return ctx.fix("disable the scaler", edit, applicability=Applicability.UNSAFE)
+    return ctx.fix("leave the scaler disabled", edit, applicability=Applicability.UNSAFE)
 
 
 def _is_bound_elsewhere(target: ast.Name, ctx: Context) -> bool:

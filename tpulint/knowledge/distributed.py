@@ -17,12 +17,14 @@ class Collective:
     """One function of `torch.distributed`.
 
     `what` ends the sentence that begins with its name. `instead` is the expression that takes its place;
-    `removable` says that a call that is a statement can go where one process drives all devices.
+    `removable` says that a call that is a statement can go where one process drives all devices; `own` is
+    what such a call comes to there, of its first two arguments.
     """
 
     what: str
     instead: str = ""
     removable: bool = False
+    own: str = ""
 
 
 #: By the name behind `torch.distributed.`
@@ -35,8 +37,8 @@ COLLECTIVES = {
     "broadcast": Collective(_TENSORS, removable=True),
     "reduce": Collective(_TENSORS, removable=True),
     "all_reduce_coalesced": Collective(_TENSORS, removable=True),
-    "all_gather": Collective(_TENSORS),
-    "all_gather_into_tensor": Collective(_TENSORS),
+    "all_gather": Collective(_TENSORS, own="{}[:] = [{}.clone()]"),
+    "all_gather_into_tensor": Collective(_TENSORS, own="{}[...] = {}"),
     "all_to_all": Collective(_TENSORS),
     "all_to_all_single": Collective(_TENSORS),
     "gather": Collective(_TENSORS),
@@ -44,7 +46,7 @@ COLLECTIVES = {
     "reduce_scatter": Collective(_TENSORS),
     "reduce_scatter_tensor": Collective(_TENSORS),
     "scatter": Collective(_TENSORS),
-    "all_gather_object": Collective(_OBJECTS),
+    "all_gather_object": Collective(_OBJECTS, own="{}[:] = [{}]"),
     "broadcast_object_list": Collective(_OBJECTS, removable=True),
     "gather_object": Collective(_OBJECTS),
 }

@@ -168,6 +168,8 @@ def _torch_call(
         return _factory(self, node, name, arguments, keywords)
     if name in ("nn.Parameter", "nn.parameter.Parameter", "nn.Buffer"):
         return TENSOR
+    if last == "Variable" and name.startswith("autograd.") and arguments:
+        return arguments[0]
     if last[:1].isupper() and name.startswith(("nn.", "optim.", "utils.data.", "distributions.")):
         return Instance(f"torch.{name}")
     if name in CUDA_OBJECTS:

@@ -4,8 +4,8 @@
 
 Flags `resize` of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional` (bilinear or
 bicubic, whose default is `antialias=True`) and `torch.nn.functional.interpolate(..., antialias=True)`, in
-traced code, and of what is known to be a tensor in files that put some on a device; on host tensors, and on
-pictures of PIL, they work.
+traced code and in files that put tensors on a device; on host tensors, and on pictures of PIL, which go by
+what the function takes of them, such as `picture.width`, they work.
 
 ## Why it matters on TPU
 
@@ -32,6 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.model.kinds import UNKNOWN, Several, Static, Tensor
 from tpulint.rule import Context, Rule
 
@@ -67,10 +68,17 @@ def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(picture) if picture is not None else UNKNOWN
     if isinstance(kind, Tensor) and kind.is_host:
         return
-    if ctx.trace_path is None and not (kind.is_tensor and ctx.places_tensors):
+    if ctx.trace_path is None and (not ctx.places_tensors or _is_other(picture, ctx)):
         return
     message = "antialiased resize raises `TypeError: 'tuple' object is not callable` on torchax with jax 0.10"
     yield ctx.finding(call, message, _image_resize(call, given, method, ctx))
+
+
+def _is_other(picture: ast.expr | None, ctx: Context) -> bool:
+    """Whether a name has attributes that tensors lack, as pictures of PIL do."""
+    if not isinstance(picture, ast.Name) or ctx.kind(picture).is_tensor:
+        return False
+    return not (ctx.scope.function or ctx.scope).evidence.get(picture.id, set()) <= TENSOR_ATTRIBUTES
 
 
 def _arguments(call: ast.Call, parameters: tuple[str, ...]) -> dict[str, ast.expr]:

@@ -40,6 +40,7 @@ Unsafe: it holds for one process that drives all devices, in which a sum over pr
 itself.
 `get_rank()` becomes `jax.process_index()` and `get_world_size()` `jax.process_count()`, which count hosts.
 What only starts, ends or communicates is removed; what `spawn` starts is called once, as rank 0.
+`all_gather(parts, x)` becomes `parts[:] = [x.clone()]`.
 On several hosts call `jax.distributed.initialize()` first, before anything else of JAX.
 
 ## Without a fix
@@ -166,11 +167,28 @@ def _counts_devices(number: ast.expr | None, ctx: Context) -> bool:
 def _fix(call: ast.Call, what: Collective, ctx: Context) -> Fix | None:
     if what.removable:
         return _removed(call, ctx)
+    if what.own:
+        return _own(call, what.own, ctx)
     imports = ctx.imports("import jax")
     if not what.instead or imports is None or call.args or call.keywords:
         return None
     title = f"use `{what.instead}`"
     return ctx.fix(title, ctx.replace(call, what.instead), *imports, applicability=Applicability.UNSAFE)
+
+
+def _own(call: ast.Call, form: str, ctx: Context) -> Fix | None:
+    """What is gathered from one process, in place of the call."""
+    statement = ctx.statement(call)
+    options = {word.arg for word in call.keywords}
+    if not isinstance(statement, ast.Expr) or statement.value is not call or len(call.args) != 2:
+        return None
+    target, part = call.args
+    if options - {"async_op"} or not isinstance(target, ast.Name | ast.Attribute):
+        return None
+    plain = "[:] = [{}]" in form
+    text = form.format(ctx.text(target), ctx.text(part) if plain else ctx.operand(part))
+    title = "take the part of this process for all of them"
+    return ctx.fix(title, ctx.replace(statement, text), applicability=Applicability.UNSAFE)
 
 
 def _removed(call: ast.Call, ctx: Context) -> Fix | None:

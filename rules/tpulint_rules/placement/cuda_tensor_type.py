@@ -14,7 +14,8 @@ There is no such type without CUDA:
 ## Fix safety
 
 Safe where it stands: `tensor.type(torch.cuda.FloatTensor)` becomes `tensor.to("jax", torch.float32)`, and the
-call of a type with a list `torch.tensor(..., dtype=torch.float32, device="jax")`.
+call of a type with a list `torch.tensor(..., dtype=torch.float32, device="jax")`; in `torch.arange(n,
+out=torch.cuda.LongTensor(n))` the dtype and the device are named in place of `out`.
 
 Unsafe for a type that is kept in a variable, by itself or where there is CUDA: the variable becomes the
 dtype, or where it is called a function that makes the tensor on the host and moves it, and
@@ -27,7 +28,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
+from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES
 from tpulint.rule import Context, Rule, is_name
 
@@ -35,6 +36,7 @@ rule = Rule("TPU104", "CUDA tensor type", module=__name__, fix=Applicability.SAF
 
 _STRINGS = frozenset(f"torch.cuda.{name}" for name in TENSOR_DTYPES)
 _MESSAGE = "`{}` raises where there is no NVIDIA GPU"
+_COMPARED = "`{}` is the type of no tensor on TPU"
 
 
 @rule.on(ast.Attribute, named=TENSOR_DTYPES)
@@ -48,7 +50,8 @@ def named(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if around in ("builtins.isinstance", "torch.set_default_tensor_type"):
         return
     fix = _fix(node, node.attr, outer, ctx) if isinstance(outer, ast.Call) else _kept(node, ctx)
-    yield ctx.finding(node, _MESSAGE.format(f"torch.cuda.{node.attr}"), fix)
+    message = _COMPARED if isinstance(outer, ast.Compare) else _MESSAGE
+    yield ctx.finding(node, message.format(f"torch.cuda.{node.attr}"), fix)
 
 
 @rule.on(ast.Constant, named=_STRINGS)
@@ -74,6 +77,14 @@ def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
         case ast.Call(func=func, args=[ast.List() as values]) if func is node:
             code = f'torch.tensor({ctx.text(values)}, dtype={dtype}, device="jax")'
             return ctx.fix("make it with `torch.tensor`", ctx.replace(call, code), *imports)
+    match ctx.parent(call):
+        case ast.keyword(arg="out") as word if ctx.qualified_name(
+            getattr(ctx.parent(word), "func", word)
+        ) == ("torch.arange"):
+            span = ctx.span(call)
+            edit = ctx.edit(Span(span.start - len("out="), span.end), f'dtype={dtype}, device="jax"')
+            if ctx.module.source.text[edit.span.start : span.start] == "out=":
+                return ctx.fix("make it on the device", edit, *imports)
     return None
 
 

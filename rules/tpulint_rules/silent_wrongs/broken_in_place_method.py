@@ -5,13 +5,16 @@
 Flags, in code that tracing reaches, in-place methods that torchax lacks (`exp_`, `abs_`, `round_`, `t_`,
 `set_`, `resize_` and about sixty more), methods such as `zero_`, `fill_` and `masked_fill_` on a slice,
 `fill_diagonal_`, `exponential_` and `cauchy_`, and `type_as` of a tensor that is read again.
+In programs that use a device, also `batch.resize_(x.size()).copy_(x)`, by which older ones fill one tensor
+with each batch.
 
 ## Why it matters on TPU
 
 Some raise an error: `torchax.ops.ops_registry.OperatorNotFound: Operator with name aten::exp_ has no
 lowering`.
 The others say nothing: `x[0].zero_()` leaves `x` as it was, `fill_diagonal_` fills something else,
-`exponential_` fills nothing, and `x.type_as(y)` converts `x` itself.
+`exponential_` fills nothing, `x.type_as(y)` converts `x` itself, and `x.resize_(y.size()).copy_(y)` leaves
+`x` as it was; `x.resize_(2, 3)` raises `TypeError: 'int' object is not iterable`.
 All of that is so with and without jit.
 
 ## Fix safety
@@ -20,6 +23,7 @@ Safe where the same method without `_` gives the elements to assign: `x[0] = x[0
 `x.copy_(x.exp())`; a name that nothing else shares is bound anew, `x = x.exp()`; `x.type_as(y)` becomes
 `x.to(y.dtype)`.
 Unsafe for `fill_diagonal_`, which becomes `masked_fill_` with `torch.eye`: that is the same for a matrix.
+Unsafe for `x.resize_(y.size()).copy_(y)`, which becomes `x = y.to(x)`: who else holds `x` keeps what it was.
 Unsafe for `torch.empty_like(x).exponential_()`: the random numbers come from another stream.
 
 ## Without a fix
@@ -34,6 +38,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.views import LOST_ON_SLICES, NO_LOWERING, WITHOUT_EFFECT
+from tpulint.model.kinds import Tensor, Unknown
 from tpulint.model.views import Copied, is_shared, is_slice, read_after
 from tpulint.rule import Context, Rule
 
@@ -51,8 +56,26 @@ def without_lowering(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"set_", "resize_"}, traced=True)
 def of_storage(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if isinstance(call.func, ast.Attribute) and ctx.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+        return
+    if _filled(call, ctx) is None:  # else it is reported below
         yield ctx.finding(call, f"`{call.func.attr}` fails on torchax, where tensors have no storage")
+
+
+@rule.on(ast.Call, named={"resize_"})
+def filled_anew(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    """`batch.resize_(x.size()).copy_(x)`, by which older programs fill one tensor with each batch."""
+    filling = _filled(call, ctx)
+    if filling is None or not (ctx.trace_path is not None or ctx.serves_device):
+        return
+    name, value = filling
+    kind = ctx.kind(name)
+    if isinstance(kind, Tensor | Unknown) and not (isinstance(kind, Tensor) and kind.is_host):
+        statement = ctx.statement(call)
+        edit = ctx.replace(statement, f"{name.id} = {ctx.operand(value)}.to({name.id})")
+        fix = ctx.fix("name the filled tensor", edit, applicability=Applicability.UNSAFE)
+        message = "`resize_` leaves the tensor as it was on torchax, or raises: it is not filled"
+        yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named=LOST_ON_SLICES, traced=True)
@@ -98,6 +121,17 @@ def converts_itself(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         )
         message = f"`type_as` converts `{receiver.id}` itself on torchax, and it is read again"
         yield ctx.finding(call, message, fix)
+
+
+def _filled(call: ast.Call, ctx: Context) -> tuple[ast.Name, ast.expr] | None:
+    """The name that is resized and then filled by a whole statement, and what with."""
+    outer = ctx.parent(call)
+    copying = ctx.parent(outer) if isinstance(outer, ast.Attribute) and outer.attr == "copy_" else None
+    match call.func, copying:
+        case ast.Attribute(value=ast.Name() as name), ast.Call(args=[value], keywords=[]):
+            if isinstance(ctx.parent(copying), ast.Expr):
+                return name, value
+    return None
 
 
 def _arguments(call: ast.Call, ctx: Context) -> str:

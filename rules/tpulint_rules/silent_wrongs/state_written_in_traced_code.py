@@ -54,15 +54,14 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Finding
+from tpulint.knowledge.torch_api import METHODS
 from tpulint.model.kinds import Instance
 from tpulint.model.scopes import ScopeKind
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU613", "state that traced code writes", module=__name__, fix=None)
 
-_WRITES = frozenset(
-    {"add_", "copy_", "div_", "fill_", "index_copy_", "lerp_", "mul_", "scatter_", "sub_", "zero_"}
-)
+_WRITES = frozenset(name for name in METHODS if name.endswith("_")) - {"requires_grad_"}
 _LOST = "`{}` is a buffer or parameter, and what jitted code writes to it is lost"
 _ONCE = "`{}` changes once for each compilation, not at each call"
 

@@ -7,9 +7,9 @@ Flags `torch.func.jacrev`, `jacfwd` and `hessian`, `torch.autograd.functional.ja
 a module, and `Function.apply` of a `torch.autograd.Function` with a `backward` of its own where
 `jax_value_and_grad` differentiates.
 In programs that use a device, also `torch.inference_mode`, and there and in code that tracing reaches
-`torch.Tensor(2, 3)` of sizes, `x.new_tensor(...)`, `torch.tensor(t)` of a tensor on the device,
-`torch.tensor(array, device=...)` of a NumPy array that is known not to be of floats, without `dtype=`, and,
-where nothing is traced, `torch.tensor([a, b])` of tensors on the device without `device=`.
+`torch.Tensor(2, 3)` of sizes, `x.new_tensor(...)`, `x.new([...])`, `torch.tensor(t)` of a tensor on the
+device, `torch.tensor(array, device=...)` of a NumPy array that is known not to be of floats, without
+`dtype=`, and, where nothing is traced, `torch.tensor([a, b])` of tensors on the device without `device=`.
 
 ## Why it matters on TPU
 
@@ -37,7 +37,8 @@ float32, silently.
 
 `x.new_tensor([1.0, 2.0])` of a tensor on the device makes a tensor without data, and what computes with it
 raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>` or `NotImplementedError:
-Cannot copy out of meta tensor; no data!`; `new_zeros`, `new_ones` and `new_full` are right.
+Cannot copy out of meta tensor; no data!`, and so does `x.new([1.0, 2.0])`; `new_zeros`, `new_ones`,
+`new_full` and `x.new(2, 3)` are right.
 So it is with `torch.tensor(t)`, often with `RuntimeError: Tensor.item() cannot be called on meta tensors`;
 `torch.as_tensor(t)`, `torch.tensor(t, device=...)` and `x.new_tensor(t)` are right.
 
@@ -214,6 +215,18 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return  # which works
     message = "`new_tensor` makes a tensor without data under torchax"
     yield ctx.finding(call, message, _made_alike(call, tensor, ctx))
+
+
+@rule.on(
+    ast.Call, named={"new"}, where=lambda call: [type(one) for one in call.args] in ([ast.List], [ast.Tuple])
+)
+def of_list(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    """`x.new([1.0, 2.0])`; of sizes, and of an array, it works."""
+    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_tensor:
+        return
+    if not _is_other(call.func.value, ctx) and _may_be_in_environment(call, ctx):
+        message = "`new` of a list makes a tensor without data under torchax"
+        yield ctx.finding(call, message, _made_alike(call, call.func.value, ctx))
 
 
 @rule.on(ast.Call, named={"tensor"})

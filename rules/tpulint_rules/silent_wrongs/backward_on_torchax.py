@@ -74,7 +74,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
+from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.knowledge.training import GRADIENTS, RECORDED, TRAINING
 from tpulint.model.kinds import Tensor, Unknown
@@ -166,9 +166,12 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     if not isinstance(statement, ast.Expr) or indent.strip() or not isinstance(statement.value, ast.Call):
         return "the loss has no name"
     name = step.fresh(like)
+    span, text = ctx.span(loss), source.text
+    while isinstance(ctx.parent(loss), ast.Attribute) and text[span.start - 1] + text[span.end] == "()":
+        span = Span(span.start - 1, span.end + 1)  # a name needs none
     edits = (
         ctx.insert(start, f"{name} = {ctx.text(loss)}{source.newline}{indent}"),
-        ctx.replace(loss, name),
+        ctx.edit(span, name),
     )
     return ctx.fix("name the loss", *edits, applicability=Applicability.UNSAFE)
 

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from tpulint.model.scopes import FunctionNode, Scope, parameters
 from tpulint.model.training.effects import effects
 
+#: What may leave out some of its parts.
+_PARTLY = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -31,6 +33,19 @@ def _surely(statement: ast.stmt) -> set[str]:
 
 def _leaves(block: Sequence[ast.stmt]) -> bool:
     return bool(block) and isinstance(block[-1], _LEAVES)
+
+
+def surely_read(block: Sequence[ast.stmt]) -> set[str]:
+    """The names that the plain statements of a block read, whatever comes of their parts."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = [s for s in block if isinstance(s, ast.Assign | ast.AugAssign | ast.Expr)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        if not isinstance(node, _PARTLY):
+            waiting += ast.iter_child_nodes(node)
+    return names
 
 
 def binders(names: Collection[str], before: ast.stmt, scope: Scope) -> Iterator[tuple[str, ast.stmt]]:

@@ -293,3 +293,26 @@ def makes_leaf(statement: ast.stmt) -> bool:
 
 def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
+
+
+def infers(module: Module, value: ast.expr | None, scope: Scope) -> bool:
+    """Whether a value is what a function or method of the project gives that keeps no gradients."""
+    if not isinstance(value, ast.Call):
+        return False
+    project = module.project
+    name = module.names.qualified(value.func, scope)
+    if name is None and isinstance(value.func, ast.Attribute):
+        kind = module.kind(value.func.value, scope)
+        made = [kind] if isinstance(kind, Instance) else _made(module, value.func.value, scope)
+        found = [project.method(project.resolve(one.cls), value.func.attr) for one in made]
+        name = found[0] if len(found) == 1 else None
+    facts = project.function(project.resolve(name)) if name is not None else None
+    return facts is not None and facts.infers
+
+
+def _made(module: Module, node: ast.expr, scope: Scope) -> list[Instance]:
+    """The instances that a name is bound to, beside None."""
+    found = module.names.lookup(node.id, scope) if isinstance(node, ast.Name) else None
+    values = [b.value for b in found[1] if b.value is not None] if found is not None else []
+    kinds = [module.kind(value, found[0]) for value in values] if found is not None else []
+    return [kind for kind in kinds if isinstance(kind, Instance)]

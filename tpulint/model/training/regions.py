@@ -15,7 +15,7 @@ from tpulint.model.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.training.bound import surely_written
 from tpulint.model.training.effects import Effects, effects, is_unconditional, place
 from tpulint.model.training.hooks import filled
-from tpulint.model.training.learned import makes_leaf
+from tpulint.model.training.learned import infers, makes_leaf
 from tpulint.model.training.losses import is_plain
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def carriers(
         for statement in statements_of(body) if wanted and isinstance(body, list) else ():
             if not isinstance(statement, ast.Assign | ast.AnnAssign) or id(statement) in taken:
                 continue
-            if _reads_out(statement.value):
+            if _reads_out(statement.value) or infers(module, statement.value, function):
                 continue
             if function is places[0] and not loops <= _loops(module, statement):
                 continue

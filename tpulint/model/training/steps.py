@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tpulint.finding import Span
 from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope
-from tpulint.model.training.bound import binders, surely_written
+from tpulint.model.training.bound import binders, surely_read, surely_written
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
@@ -207,7 +207,7 @@ class Step:
     def _unbound(self, found: Region, scope: Scope) -> Iterator[tuple[str, int, str]]:
         """The line that binds each input that may not be bound, where it goes, and its indent."""
         source = self._module.source
-        inputs = set(found.inputs) - surely_written(found.ahead)
+        inputs = set(found.inputs) - surely_written(found.ahead) - surely_read(found.statements)
         for name, statement in binders(sorted(inputs), found.span[0], scope):
             start = source.line_starts[first_row(statement) - 1]
             yield f"{name} = None", start, source.text[start : source.span(statement).start].split("@")[0]

@@ -72,7 +72,8 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
             and traced
             and (used_as_tensor(scope, name) or _is_input(module, scope, number, name, by_default))
         ):
-            kinds[name] = Several(TENSOR) if _is_counted_out(scope.node, name) else Tensor(root=name)
+            counted = len(module.index.numbered.get(name, ())) > 1 and _is_counted_out(scope.node, name)
+            kinds[name] = Several(TENSOR) if counted else Tensor(root=name)
         elif unknown and traced:
             handed = handed_kind(module, scope, name)
             kinds[name] = replace(handed, root=name) if isinstance(handed, Tensor) else handed

@@ -158,6 +158,16 @@ class Index:
         #: Reads of plain names that sound like a device's.
         self.named: list[Place] = []
 
+    @functools.cached_property
+    def numbered(self) -> dict[str, set[int]]:
+        """Variables of which items are read by number, with the numbers."""
+        found: dict[str, set[int]] = {}
+        for node, _ in self.nodes[ast.Subscript]:
+            match node:
+                case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int() as number)):
+                    found.setdefault(name, set()).add(number)
+        return found
+
     def function(self, node: ast.AST) -> Scope | None:
         """The scope that a function's node opens; None for other nodes."""
         return self._by_node.get(id(node))
@@ -167,9 +177,15 @@ class Index:
         return {id(scope.node): scope for scope in self.functions}
 
 
-_LEAVES = frozenset(
-    {ast.Load, ast.Store, ast.Del, int, str, type(None), bool, float, bytes, complex, type(Ellipsis)}
-)
+#: Fields of nodes that hold no nodes but those which only say how it is meant.
+_PLAIN = frozenset({"attr", "conversion", "ctx", "id", "kind", "name", "op", "ops", "type_comment"})
+#: For each kind of node the fields that may hold others.
+_PARTS = {
+    kind: tuple(name for name in kind._fields if name not in _PLAIN)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+_LEAVES = frozenset({int, str, type(None), bool, float, bytes, complex, type(Ellipsis)})
 
 
 class _Walk:
@@ -217,8 +233,9 @@ class _Walk:
             self.children(node, scope)
 
     def children(self, node: ast.AST, scope: Scope) -> None:
-        leaves, handlers = _LEAVES, self.handlers
-        for value in node.__dict__.values():
+        leaves, handlers, held = _LEAVES, self.handlers, node.__dict__
+        for name in _PARTS[node.__class__]:
+            value = held[name]
             kind = value.__class__
             if kind in leaves:
                 continue

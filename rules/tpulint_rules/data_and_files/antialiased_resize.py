@@ -68,7 +68,9 @@ def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(picture) if picture is not None else UNKNOWN
     if isinstance(kind, Tensor) and kind.is_host:
         return
-    if ctx.trace_path is None and (not ctx.places_tensors or _is_other(picture, ctx)):
+    if ctx.trace_path is None and (
+        not ctx.places_tensors or (name in _TORCHVISION and _is_other(picture, ctx))
+    ):
         return
     message = "antialiased resize raises `TypeError: 'tuple' object is not callable` on torchax with jax 0.10"
     yield ctx.finding(call, message, _image_resize(call, given, method, ctx))

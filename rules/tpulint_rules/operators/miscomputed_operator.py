@@ -89,7 +89,7 @@ def looked_up(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     given = _given(call, _LOOKUPS.get(name, ()))
     longest = given.get("max_norm")
-    if longest is not None and not _is(longest, value=None) and _is_computed(name, given.get("input"), ctx):
+    if isinstance(longest, ast.Constant) and longest.value and _is_computed(name, given.get("input"), ctx):
         yield ctx.finding(call, f"`{name}` leaves rows longer than `max_norm` as they are on torchax")
 
 

@@ -61,7 +61,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule("TPU613", "state that traced code writes", module=__name__, fix=None)
 
-_WRITES = frozenset(name for name in METHODS if name.endswith("_")) - {"requires_grad_"}
+_WRITES = frozenset(name for name in METHODS if name.endswith("_")) - {"requires_grad_", "detach_"}
 _LOST = "`{}` is a buffer or parameter, and what jitted code writes to it is lost"
 _ONCE = "`{}` changes once for each compilation, not at each call"
 

@@ -157,6 +157,8 @@ def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def normal_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not _is_on_device(call.func.value, ctx):
         return
+    if isinstance(call.func.value, ast.Attribute) and ctx.trace_path is None:
+        return  # a parameter, which is on the host while its module is made
     given = dict(zip(_OF_NORMAL, call.args, strict=False))
     given |= {word.arg or "": word.value for word in call.keywords}
     std = given.get("std")

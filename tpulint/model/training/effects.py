@@ -66,7 +66,7 @@ def _visit(node: ast.AST, found: Effects, hidden: frozenset[str]) -> None:
     name = place(node)
     if name is not None and isinstance(node, ast.Name | ast.Attribute):
         if name not in hidden:
-            into = found.reads if isinstance(node.ctx, ast.Load) else found.writes
+            into = found.writes if isinstance(node.ctx, ast.Store) else found.reads  # `del` wants it bound
             into.setdefault(name, []).append(node)
         return
     match node:

@@ -463,7 +463,7 @@ def _outputs(statements: list[ast.stmt], wanted: set[str], scope: Scope) -> Iter
 def _read_within(node: ast.AST, hidden: frozenset[str]) -> Iterator[ast.AST]:
     """What a function or a file reads, but for the parameters of functions within."""
     for child in ast.iter_child_nodes(node):
-        is_read = isinstance(child, ast.Name | ast.Attribute) and isinstance(child.ctx, ast.Load)
+        is_read = isinstance(child, ast.Name | ast.Attribute) and not isinstance(child.ctx, ast.Store)
         if is_read and not (isinstance(child, ast.Name) and child.id in hidden):
             yield child
         own = frozenset[str]()

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import inspect
 import itertools
+import random
 import sys
 import types
 import warnings
@@ -21,6 +22,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import jax
+import numpy
 import torch
 import torchax
 from torch.autograd.function import FunctionCtx, _is_setup_context_defined
@@ -148,6 +150,20 @@ def entered():
             yield
     finally:
         environment.enabled = before  # which leaving it forgets
+
+
+def states_of_host():
+    """What the random generators of Python, NumPy and torch on the host go on from."""
+    drawn = numpy.random.get_state()
+    return random.getstate(), drawn[1].tobytes(), drawn[2:], torch.get_rng_state().numpy().tobytes()
+
+
+def draw_again(states):
+    """Let the generators go on from where they were."""
+    of_python, key, rest, of_torch = states
+    random.setstate(of_python)
+    numpy.random.set_state(("MT19937", numpy.frombuffer(key, dtype=numpy.uint32), *rest))
+    torch.set_rng_state(torch.frombuffer(bytearray(of_torch), dtype=torch.uint8))
 
 
 def on_torchax(tensor):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import random as random_of_python
 import types
 import warnings
 import weakref
@@ -120,9 +119,12 @@ class differentiable:
             version = _Version(self.function, leaves, tree, modules, parameters, with_gradient, states)
             version.places = places
             known.append(version)
+        before = functions.states_of_host() if self.is_compiled and version.outputs is None else None
         try:
             result = version(given, self.is_compiled)
         except Exception as error:
+            if before is not None:
+                functions.draw_again(before)  # what tracing drew in vain
             if places and version.outputs is None:  # it may need them as they are
                 self.varying.is_on = False
                 return self(*args, **kwargs)
@@ -220,7 +222,7 @@ class _Version:
         leaves = [next(inputs) if leaf is _GIVEN else leaf for leaf in self.leaves]
         args, kwargs = attributes.without_containers(*pytree.tree_unflatten(leaves, self.tree))
         environment = torchax.default_env()
-        named, host = _buffers(self.modules), _states_of_host()
+        named, host = _buffers(self.modules), functions.states_of_host()
         with contextlib.ExitStack() as stack:
             for tensor, value in zip([*self.parameters, *named.values()], [*values[:count], *buffers]):
                 stack.callback(functions.put, tensor, tensor.jax())
@@ -241,7 +243,7 @@ class _Version:
             self.changed = [i for i, value in enumerate(values[:count]) if now[i] is not value]
             written += [now[i] for i in self.changed]
             random = environment.prng_key
-        self.drew_on_host = _states_of_host() != host
+        self.drew_on_host = functions.states_of_host() != host
         self.guards, self.left = list(watch.guards.values()), watch.plan()
         outputs, self.shape = pytree.tree_flatten(result)
         varying.check(stand_ins, outputs, watch.written)
@@ -296,17 +298,6 @@ class _Node(torch.autograd.Function):
             (found,) = _pulled(ctx.pullback, values, ctx.kinds)
         found = map(functions.tensor, found)
         return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
-
-
-def _states_of_host():
-    """What the random generators of Python, NumPy and torch on the host go on from."""
-    drawn = numpy.random.get_state(legacy=False)["state"]
-    return (
-        random_of_python.getstate(),
-        drawn["key"].tobytes(),
-        drawn.get("pos"),
-        torch.get_rng_state().numpy().tobytes(),
-    )
 
 
 def _first_line(error):

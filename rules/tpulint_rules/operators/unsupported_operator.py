@@ -8,7 +8,8 @@ raise only under jit, or that the TPU's compiler rejects, such as `torch.histogr
 `torch.take_along_dim`, `index_reduce`, `to_sparse`, `torch.cov`, `F.embedding_bag`, `torch.linalg.lstsq`,
 `torch.linalg.eig` and `torch.promote_types`, and `view` as another dtype.
 In programs that use a device, also the modules of torch that call them, such as `nn.AdaptiveMaxPool2d`
-and `nn.CTCLoss`, and `torch.distributions`, which check their arguments.
+and `nn.CTCLoss`, and `torch.distributions`, which check their arguments; and `torch.searchsorted` with
+`right` or `side`.
 Branches that only CUDA reaches are left alone.
 
 The list was made by running each on torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2;
@@ -20,7 +21,8 @@ What is not on it is unknown.
 With and without jit, for most: `torchax.ops.ops_registry.OperatorNotFound: Operator with name
 aten::histogram.bin_ct has no lowering`; for `take_along_dim` `RuntimeError: torch.take_along_dim(): dtype of
 indices should be Long but got Int`; for `x.view(torch.int32)` `TypeError: Shapes must be 1D sequences of
-concrete values of integer type, got [torch.int32]`.
+concrete values of integer type, got [torch.int32]`; for `searchsorted` `TypeError: _aten_searchsorted() got
+an unexpected keyword argument 'right'`.
 
 Only under jit: `torch.cov` raises `TracerBoolConversionError: Attempted boolean conversion of traced array`,
 `embedding_bag` and `max_unpool2d` `TracerArrayConversionError: The numpy.ndarray conversion method
@@ -46,6 +48,7 @@ Unsafe:
 - `adaptive_max_pool2d(x, n)` becomes `max_pool2d`: the sizes of `x` are multiples of `n`.
 - `lstsq(a, b).solution` becomes `jax.numpy.linalg.lstsq`: the matrices are no batches, and `a` has full rank.
 - `torch.distributions.Categorical(p)` gets `validate_args=False`: bad arguments are not reported any more.
+- `torch.searchsorted(a, v, right=True)` counts `a <= v`: there is no NaN, and room for all comparisons.
 - `x.view(torch.int32)` becomes `jax.lax.bitcast_convert_type`: both dtypes have 32 bits.
 
 ## Without a fix
@@ -159,6 +162,28 @@ def bits(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         cast = f"jax.lax.bitcast_convert_type(array, jax.numpy.{dtype.removeprefix('torch.')})"
         fix = _by_jax(call, f"lambda array: {cast}, {ctx.text(call.func.value)}", ctx, Applicability.UNSAFE)
     yield ctx.finding(call, "`view` as another dtype raises `TypeError` on torchax", fix)
+
+
+@rule.on(ast.Call, named={"searchsorted"}, passing={"right", "side"})
+def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.searchsorted" or ctx.only_with_cuda(call):
+        return
+    kinds = [ctx.kind(value) for value in call.args[:1]]
+    learned = ctx.is_differentiated and any(kind.is_traced for kind in kinds)
+    if not (learned or ctx.trace_path) or any(map(_is_of_host, kinds)):
+        return
+    given = _keywords(call, "right", "side")
+    sides = [value.value for value in (given or {}).values() if isinstance(value, ast.Constant)]
+    fix = None
+    if given is not None and len(sides) == len(given) == 1 and len(call.args) == 2:
+        row, values = map(ctx.operand, call.args)
+        sign = "<=" if sides[0] in (True, "right") else "<"
+        plain = isinstance(call.args[1], ast.Constant) or any(isinstance(a, ast.Starred) for a in call.args)
+        if not plain:
+            edit = ctx.replace(call, f"({row}.unsqueeze(-2) {sign} {values}.unsqueeze(-1)).sum(-1)")
+            fix = ctx.fix("count what is smaller", edit, applicability=Applicability.UNSAFE)
+    message = "`torch.searchsorted` knows neither `right` nor `side` on torchax, and raises `TypeError`"
+    yield ctx.finding(call, message, fix)
 
 
 def _is_of_host(kind: Kind) -> bool:

@@ -429,7 +429,7 @@ def _is_fixed(module: Module, name: str, scope: Scope) -> bool:
     """Whether a name means the same wherever it is read: imports, functions, classes, constants."""
     found = module.names.lookup(name, scope)
     if found is None:
-        return name in vars(builtins)
+        return name in vars(builtins) or bool(module.index.module.stars)
     owner, bindings = found
     if owner.kind is not ScopeKind.MODULE:
         return False

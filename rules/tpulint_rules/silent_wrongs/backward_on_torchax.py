@@ -41,6 +41,7 @@ and `std` at zero, of `elu` and `softplus` from 89 on, and of `binary_cross_entr
 others, such as that of `abs` at 0.
 `torchax_attributes.py` keeps what modules keep: an attribute that the function reads is an input, or it is
 compiled anew where a number differs, and a tensor that it leaves in an attribute is a result.
+What forward hooks fill, be it a dictionary or an object, is kept likewise.
 `torchax_varying.py` hands floats that keep changing, such as an annealed weight, and NumPy's integers to the
 function as tensors, so that it need not be compiled anew for each.
 `torchax_items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size

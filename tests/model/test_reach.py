@@ -290,6 +290,30 @@ class Net(nn.Module):
     assert chain(facts, "m.leaf") is not None
 
 
+def test_tables_of_functions_are_followed_across_files() -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/losses.py": """
+            def near(x): return helper(x)
+            def far(x): return x
+            def helper(x): return x
+            class Other: pass
+            LOSSES = {"near": near, "far": far, "other": Other}
+        """,
+        "pkg/net.py": """
+            import torch
+            from .losses import LOSSES
+            class Net(torch.nn.Module):
+                @property
+                def loss(self): return LOSSES[self.name]
+                def forward(self, x): return self.loss(x)
+        """,
+    }
+    facts = project(files)
+    assert ["Net.forward", "Net.loss", "near", "helper"] == chain(facts, "pkg.losses.helper")
+    assert ["Net.forward", "Net.loss", "far"] == chain(facts, "pkg.losses.far")
+
+
 def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> None:
     ops = """
         import torch
@@ -301,8 +325,15 @@ def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> No
         def show(x: torch.Tensor) -> None: return None
         def decode(x: "torch.Tensor | list[str]"): return x
         def named(name: str, x: torch.Tensor): return x
+        def numbered(k: int, x: torch.Tensor): return x
+        def grid(height: int, device: torch.device | None = None) -> torch.Tensor: return made(height)
+        def made(size): return size
+        def loaded(path: str, device: torch.device) -> torch.Tensor: return path
+        def sized(height: int, width: int) -> torch.Tensor: return height
         @torch.no_grad()
-        def generate(x: torch.Tensor): return x
+        def drawn(x: torch.Tensor): return x
+        @torch.no_grad()
+        def generate(model, x: torch.Tensor): return x
         @torch.inference_mode()
         def _counts(x: torch.Tensor): return x
         @torch.no_grad()
@@ -317,6 +348,9 @@ def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> No
     assert Certainty.INTERFACE == path.certainty
     assert ["offered", "helper"] == chain(facts, "pkg.ops.helper")
     assert ["scored", "_counts"] == chain(facts, "pkg.ops._counts")
+    assert ["grid", "made"] == chain(facts, "pkg.ops.made")
+    assert ["numbered"] == chain(facts, "pkg.ops.numbered")
+    assert ["drawn"] == chain(facts, "pkg.ops.drawn")
     for name in (
         "pkg.ops.called",
         "pkg.ops.plain",
@@ -324,6 +358,8 @@ def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> No
         "pkg.ops.show",
         "pkg.ops.decode",
         "pkg.ops.named",
+        "pkg.ops.loaded",
+        "pkg.ops.sized",
         "pkg.ops.generate",
         "pkg.ops._sampled",
         "script.offered",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.kinds import NONE, STATIC, UNKNOWN, Kind, Several, Static, Tensor, joined
-from tpulint.model.references import default_of, method_around, positional
+from tpulint.model.references import is_none_by_default, method_around, positional
 from tpulint.model.scopes import FunctionNode, Scope, parameters
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Walks:
         if known is None:
             assert isinstance(function.node, FunctionNode)
             names = [a.arg for a in parameters(function.node) if is_device_word(a.arg)]
-            found = frozenset(name for name in names if _is_none(default_of(name, function)))
+            found = frozenset(name for name in names if is_none_by_default(name, function))
             known = self._asked_for[id(function)] = found
         return known
 
@@ -197,10 +197,6 @@ class Walks:
             given: dict[str, Kind] = dict.fromkeys(self._devices(function), NONE)
             known = self._defaults[id(function)] = self.module.flow_for(function, given).kinds
         return known
-
-
-def _is_none(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _given(
@@ -226,7 +222,7 @@ def _given(
         if name in handed:
             kind = _abroad(handed[name])
             given[name] = replace(kind, root=name) if isinstance(kind, Tensor) else kind
-        elif _is_none(default_of(name, function)):
+        elif is_none_by_default(name, function):
             given[name] = NONE
     return given
 

@@ -43,8 +43,10 @@ from tpulint.model.kinds import (
     Static,
     Tensor,
     Unknown,
+    element_of,
     joined,
     made_on_host,
+    placed_as,
 )
 
 if TYPE_CHECKING:
@@ -108,9 +110,7 @@ def _project_call(
     if walked is None:
         return returned
     self.mixed |= walked.mixed & frozenset().union(*handed)
-    if isinstance(returned, Tensor) and isinstance(walked.returned, Tensor):
-        return replace(returned, origins=walked.returned.origins)
-    return walked.returned if returned == UNKNOWN else returned
+    return walked.returned if returned == UNKNOWN else placed_as(returned, walked.returned)
 
 
 def _made_at(self: Expressions, node: ast.Call) -> frozenset[int]:
@@ -194,6 +194,8 @@ def _method_call(
     keywords: dict[str | None, Kind],
 ) -> Kind:
     if isinstance(base, Tensor):
+        if not base.certain and (name in TENSOR_ONLY or (name in ("any", "all") and self.traced)):
+            base = replace(base, certain=True)
         if name == "cpu":
             return replace(base, origins=_made_at(self, node))
         if name in READS:
@@ -422,15 +424,14 @@ def _builtin_call(name: str, arguments: list[Kind]) -> Kind:
         if isinstance(first, Several):
             return first
         return Several(replace(first, scalar=False, root="") if isinstance(first, Tensor) else UNKNOWN)
+    if name == "builtins.next":
+        return element_of(first)
     if name == "builtins.enumerate":
-        element = (
-            first.element if isinstance(first, Several) else TENSOR if isinstance(first, Tensor) else UNKNOWN
-        )
+        element = element_of(first) if isinstance(first, Several | Tensor) else UNKNOWN
         return Several(UNKNOWN if element is UNKNOWN else Several(element, (STATIC, element)))
     if name == "builtins.zip":
         elements = tuple(
-            kind.element if isinstance(kind, Several) else TENSOR if isinstance(kind, Tensor) else UNKNOWN
-            for kind in arguments
+            element_of(kind) if isinstance(kind, Several | Tensor) else UNKNOWN for kind in arguments
         )
         return Several(Several(UNKNOWN, elements))
     if name == "builtins.getattr":

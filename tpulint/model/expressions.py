@@ -31,6 +31,7 @@ from tpulint.model.kinds import (
     joined,
 )
 from tpulint.model.scopes import Scope
+from tpulint.model.settled import SETTLED, of_other_device
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -38,23 +39,9 @@ if TYPE_CHECKING:
 #: Kinds of the names, and of attributes of names (`self.x`), at one point of the flow.
 Environment = dict[str, Kind]
 
-#: Calls whose value is the same in every trace on torchax, and what it is.
-#: Source: run under `torchax.interop.jax_jit` with torch 2.13, torchax 0.0.14.dev20261026.
-SETTLED = {
-    "torch.jit.is_scripting": False,
-    "torch.jit.is_tracing": False,
-    "torch.onnx.is_in_onnx_export": False,
-    "torch.compiler.is_compiling": False,
-    "torch.compiler.is_exporting": False,
-    "torch.compiler.is_dynamo_compiling": False,
-    "torch.fx._symbolic_trace.is_fx_tracing": False,
-    "torch.cuda.is_available": False,
-    "typing.TYPE_CHECKING": False,
-}
-
-
-#: Types of devices that are neither a GPU's, the host's, nor torchax's.
-_OTHER_DEVICES = frozenset({"hpu", "mlu", "mps", "npu", "xpu"})
+#: What else is taken where a tensor is.
+_NUMBERS = frozenset({"builtins.int", "builtins.float", "builtins.str", "builtins.bool"})
+_LISTS = frozenset({"builtins.list", "builtins.tuple", "typing.List", "typing.Tuple", "typing.Sequence"})
 
 _NOWHERE: frozenset[int] = frozenset()
 
@@ -208,6 +195,10 @@ class Expressions:
             if local is env:
                 local = dict(env)
             self.narrow(value, local, truth=isinstance(node.op, ast.And))
+        last = kinds[-1]
+        flags = all(kind != NONE and isinstance(kind, Static) for kind in kinds[:-1])
+        if flags and isinstance(node.op, ast.And) and isinstance(last, Tensor) and last.is_bool:
+            return last  # of flags that are set, which is what the condition is there for
         return joined(tuple(kinds))
 
     def _unary(self, node: ast.UnaryOp, env: Environment) -> Kind:
@@ -311,7 +302,8 @@ class Expressions:
             one = bool(origins) and all(isinstance(part, Static) for part in parts)
             slices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             one = one and not any(isinstance(part, ast.Slice) or _keeps(part) for part in slices)
-            return Tensor(base.dtype, scalar=one, origins=origins, certain=base.certain)
+            masked = isinstance(index, Tensor) and index.is_mask  # nothing else takes one
+            return Tensor(base.dtype, scalar=one, origins=origins, certain=base.certain or masked)
         if isinstance(base, Several):
             if isinstance(index, Static) and isinstance(index.value, int) and base.items is not None:
                 number = int(index.value)
@@ -321,7 +313,7 @@ class Expressions:
             return DATA if isinstance(index, Data) else STATIC
         if isinstance(base, Data | Array):
             return base
-        if isinstance(index, Unknown) and self.traced and self._compared(node.slice):
+        if isinstance(index, Unknown) and self.traced and (_of_itself(node) or self._compared(node.slice)):
             # Only arrays compare to what chooses elements.
             index = self.kinds[id(node.slice)] = Tensor("bool")
         if isinstance(index, Tensor) and index.is_mask:
@@ -370,10 +362,10 @@ class Expressions:
         if not self.traced:
             return None
         if isinstance(test, ast.Compare):
-            return _of_other_device(test)
+            return of_other_device(test)
         found = self.module.names.lookup(test.id, self.scope) if isinstance(test, ast.Name) else None
         if found is not None and len(found[1]) == 1 and isinstance(found[1][0].value, ast.Compare):
-            return _of_other_device(found[1][0].value)
+            return of_other_device(found[1][0].value)
         target = test.func if isinstance(test, ast.Call) else test
         qualified = self.module.names.qualified(target, self.scope)
         return SETTLED.get(qualified) if qualified is not None else None
@@ -423,14 +415,12 @@ class Expressions:
             wanted = classes[0].elts if isinstance(classes[0], ast.Tuple) else [classes[0]]
             qualified = {self.module.names.qualified(item, self.scope) for item in wanted}
             tensor = qualified == {"torch.Tensor"}
-            if truth and qualified <= {"builtins.int", "builtins.float", "builtins.str", "builtins.bool"}:
+            if truth and qualified <= _NUMBERS:
                 env[name] = STATIC
-            elif (
-                truth
-                and qualified <= {"builtins.list", "builtins.tuple"}
-                and not isinstance(env.get(name), Several)
-            ):
+            elif truth and qualified <= _LISTS and not isinstance(env.get(name), Several):
                 env[name] = Several(UNKNOWN)
+            elif not truth and qualified <= _NUMBERS | _LISTS and isinstance(env.get(name), Tensor):
+                tensor = truth = True
         else:
             return
         known = env.get(name)
@@ -467,25 +457,11 @@ class Expressions:
     }
 
 
-def _of_other_device(test: ast.Compare) -> bool | None:
-    """The value of a comparison of a device's type with one that torchax never has; None for any other."""
-    match test:
-        case (
-            ast.Compare(
-                left=ast.Attribute(attr="type"),
-                ops=[ast.Eq() | ast.NotEq() as op],
-                comparators=[ast.Constant(value=str(name))],
-            )
-            | ast.Compare(
-                left=ast.Constant(value=str(name)),
-                ops=[ast.Eq() | ast.NotEq() | ast.In() | ast.NotIn() as op],
-                comparators=[ast.Attribute(attr="type")],
-            )
-        ) if name in _OTHER_DEVICES:
-            return isinstance(op, ast.NotEq | ast.NotIn)
-    return None
-
-
 def _keeps(index: ast.expr) -> bool:
     """Whether an index takes no dimension away: `None` and `...`."""
     return isinstance(index, ast.Constant) and index.value in (None, ...)
+
+
+def _of_itself(node: ast.Subscript) -> bool:
+    """Whether an index compares what is indexed: `x[x != 0]`."""
+    return isinstance(node.slice, ast.Compare) and ast.dump(node.slice.left) == ast.dump(node.value)

@@ -16,7 +16,6 @@ from tpulint.knowledge.tracing import (
     FILING,
     GRADIENT_ENTRIES,
     LIBRARIES,
-    OF_MODULES,
     TRACE_ENTRIES,
     WRAPPERS,
 )
@@ -24,13 +23,9 @@ from tpulint.model.annotations import aliases, qualified_text
 from tpulint.model.device_flow import Edge
 from tpulint.model.made import Made
 from tpulint.model.names import Names
-from tpulint.model.references import (
-    attributes_by_class,
-    held_functions,
-    method_around,
-    references,
-)
-from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind, parameters
+from tpulint.model.references import attributes_by_class, held_functions, method_around, references
+from tpulint.model.scopes import FunctionNode, Index, Scope, ScopeKind
+from tpulint.model.signatures import first_annotation, infers, is_offered, makes_on_device, takes_module
 from tpulint.model.takers import Taker
 
 
@@ -46,9 +41,10 @@ class FunctionFacts(NamedTuple):
     """A function: where it is, what it calls, and its return annotation with qualified names.
 
     `places` says that it puts something on a device that is not the host's, `offered` that it is public,
-    `takes` is the annotation of its first parameter, `infers` says that it is decorated to keep no gradients,
-    as those are with which inference begins, `takes_module` that it uses a parameter as a module, `files`
-    that it makes pictures or files.
+    `takes` is the annotation of its first parameter that is more than a number, `infers` says that it is
+    decorated to keep no gradients, as those are with which inference begins, `takes_module` that it uses a
+    parameter as a module, `files` that it makes pictures or files, `makes` that it takes a device and
+    else but sizes.
     """
 
     qualname: str
@@ -63,6 +59,7 @@ class FunctionFacts(NamedTuple):
     infers: bool
     takes_module: bool = False
     files: bool = False
+    makes: bool = False
 
 
 class ClassFacts(NamedTuple):
@@ -103,7 +100,8 @@ class ModuleFacts(NamedTuple):
     run time, `backward` that it calls `loss.backward()`, `takers` are its functions that call `backward` on
     what they are given, `savers` those that save it. `entries` are the classes of which it puts instances
     into dictionaries, each time that it does, `groups` are the process groups that it starts: whether each
-    serves the host.
+    serves the host. `tables` gives for its names that stand for a dictionary, list or tuple references to the
+    functions in it.
     """
 
     name: str
@@ -127,6 +125,7 @@ class ModuleFacts(NamedTuple):
     savers: tuple[Taker, ...] = ()
     entries: tuple[str, ...] = ()
     groups: tuple[bool, ...] = ()
+    tables: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
 
 
 class _Summary:
@@ -148,6 +147,7 @@ class _Summary:
     def summarise(self) -> ModuleFacts:
         self._calls()
         self._methods_at_hand()
+        self._taken_from_tables()
         self._returned()
         self._decorators()
         classes = {scope.qualname: self._class(scope) for scope in self.index.classes}
@@ -186,6 +186,7 @@ class _Summary:
             aliases(self.index, self.names),
             backward=self._calls_backward(),
             entries=tuple(self._entries()),
+            tables=dict(self._tables()),
         )
 
     def _placing(self, imports: set[str]) -> set[int]:
@@ -273,6 +274,26 @@ class _Summary:
                 if f"self:{attribute}" not in called and any(isinstance(b.node, FunctionNode) for b in bound):
                     calls[CallFact(f"self:{attribute}", node.lineno, node.col_offset + 1)] = None
 
+    def _taken_from_tables(self) -> None:
+        """A function taken from a table of a module, `LOSSES[name]`, is taken to be called."""
+        for node, scope in self.index.nodes[ast.Subscript]:
+            assert isinstance(node, ast.Subscript)
+            if node.value.__class__ is ast.Name and node.value.id.isupper():
+                for reference in references(node.value, scope, self.names):
+                    place = CallFact(reference, node.lineno, node.col_offset + 1)
+                    self.calls[id(scope.function or self.index.module)][place] = None
+
+    def _tables(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        module = self.index.module
+        for name, bindings in module.bindings.items():
+            if (
+                bindings[0].value.__class__ in (ast.Dict, ast.List, ast.Tuple)
+                and bindings[0].value is not None
+            ):
+                held = held_functions(bindings[0].value, module, self.names)
+                if held:
+                    yield name, held
+
     def _returned(self) -> None:
         """A nested function that is returned is taken to be called."""
         for scope in self.index.functions:
@@ -357,44 +378,13 @@ class _Summary:
             tuple(self.calls[id(scope)]),
             returns,
             places,
-            self._offered(scope, returns),
-            self._takes(scope),
-            self._infers(scope),
-            self._takes_module(scope),
+            is_offered(scope, returns),
+            first_annotation(scope, self.names),
+            infers(scope, self.names),
+            takes_module(scope),
             id(scope) in self._filing,
+            makes_on_device(scope),
         )
-
-    def _offered(self, scope: Scope, returns: str) -> bool:
-        node, outer = scope.node, scope.parent
-        if isinstance(node, ast.Lambda) or outer is None or returns == "None":
-            return False
-        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if outer.kind not in (ScopeKind.MODULE, ScopeKind.CLASS):
-            return False
-        return not node.name.startswith("_") or node.name == "__call__"
-
-    def _takes(self, scope: Scope) -> str:
-        """The annotation of a function's first parameter."""
-        node, outer = scope.node, scope.parent
-        assert isinstance(node, FunctionNode)
-        given = [argument for argument in parameters(node) if argument.arg not in ("self", "cls")]
-        if not given or given[0].annotation is None or outer is None:
-            return ""
-        return qualified_text(given[0].annotation, outer, self.names)
-
-    def _infers(self, scope: Scope) -> bool:
-        node, outer = scope.node, scope.parent
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or outer is None:
-            return False
-        decorators = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)
-        return any(
-            self.names.qualified(d, outer) in ("torch.no_grad", "torch.inference_mode") for d in decorators
-        )
-
-    def _takes_module(self, scope: Scope) -> bool:
-        assert isinstance(scope.node, FunctionNode)
-        given = (argument.arg for argument in parameters(scope.node) if argument.arg not in ("self", "cls"))
-        return any(not OF_MODULES.isdisjoint(scope.evidence.get(name, ())) for name in given)
 
     @cached_property
     def _filing(self) -> set[int]:

@@ -13,6 +13,7 @@ from tpulint.model.calls import call_kind
 from tpulint.model.expressions import Environment, Expressions
 from tpulint.model.kinds import NONE, UNKNOWN, Device, Kind, Several, Tensor, element_of, join, made_on_host
 from tpulint.model.parameters import parameter_kinds
+from tpulint.model.references import is_none_by_default
 from tpulint.model.scopes import FunctionNode, Scope
 
 if TYPE_CHECKING:
@@ -205,7 +206,23 @@ class Flow(Expressions):
         self.narrow(node.test, other, truth=False)
         end_then = self._block(node.body, then) if truth is not False else None
         end_other = self._block(node.orelse, other) if truth is not True else None
-        return merged([end_then, end_other])
+        made = end_then.get(self._left_out(node.test), UNKNOWN) if end_then is not None else UNKNOWN
+        end = merged([end_then, end_other])
+        if end is not None and isinstance(made, Tensor) and made.certain:
+            name = self._left_out(node.test)
+            known = end[name]
+            end[name] = replace(known, certain=True) if isinstance(known, Tensor) else known
+        return end
+
+    def _left_out(self, test: ast.expr) -> str:
+        """The parameter that a condition asks whether the call left it out; "" for any other condition.
+
+        What it then becomes, it is for all calls that do so.
+        """
+        match test:
+            case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+                return name if is_none_by_default(name, self.scope) else ""
+        return ""
 
     def _loop(
         self,

@@ -44,7 +44,7 @@ class Tensor(Kind):
     `scalar` says that it is proven to have no dimensions.
     `origins` are the offsets of the calls that made it on the host, none where it was not made there or
     nobody knows.
-    `certain` is false where the value may also be something else, such as a Python number.
+    `certain` is false where the value may also be something else, such as a Python number or a list.
     `root` is the name of the variable from which it was computed element by element, so that a mask
     made by comparing `x` is known to have the shape of `x`.
     """
@@ -154,7 +154,7 @@ def join(one: Kind, other: Kind) -> Kind:
             )
         if other == NONE:
             return replace(one, root="")
-        if isinstance(other, Static | Data):
+        if isinstance(other, Static | Data | Several):
             return replace(one, certain=False, root="", scalar=False)
         return UNKNOWN
     if isinstance(other, Tensor):
@@ -195,6 +195,18 @@ def made_on_host(kind: Kind, dtype: str = "") -> frozenset[int]:
         parts = kind.items if kind.items is not None else (kind.element,)
         return frozenset().union(*(made_on_host(part, dtype) for part in parts))
     return frozenset()
+
+
+def placed_as(kind: Kind, other: Kind) -> Kind:
+    """A kind, with its tensors where those of another one are."""
+    if isinstance(kind, Tensor) and isinstance(other, Tensor):
+        return replace(kind, origins=other.origins)
+    if isinstance(kind, Several) and isinstance(other, Several):
+        items = kind.items
+        if items is not None and other.items is not None and len(items) == len(other.items):
+            items = tuple(map(placed_as, items, other.items))
+        return Several(placed_as(kind.element, other.element), items)
+    return kind
 
 
 def element_of(kind: Kind) -> Kind:

@@ -25,6 +25,7 @@ from tpulint.model.kinds import (
     Tensor,
     joined,
     made_on_host,
+    placed_as,
 )
 from tpulint.model.names import Names, dotted
 from tpulint.model.parameters import annotated_kind, parameter_kinds
@@ -386,9 +387,7 @@ class Module:
         if declared == UNKNOWN:
             unsure = Tensor(certain=False) if facts.qualname.endswith(".forward") else UNKNOWN
             return found if found != UNKNOWN else unsure
-        if isinstance(declared, Tensor) and isinstance(found, Tensor):
-            return replace(declared, origins=found.origins)
-        return declared
+        return placed_as(declared, found)
 
     def _declared_kind(self, annotation: str) -> Kind:
         declared = self.project.annotation(annotation)

@@ -275,6 +275,12 @@ class ProjectFacts:
             found = self.method(cls, last) or (self.method(cls, "forward") if last == "apply" else None)
             if found is not None:
                 yield found
+            return
+        module = self.split(name)
+        for reference in module[0].tables.get(module[1], ()) if module is not None else ():
+            held = self.resolve(reference.partition(":")[2])
+            if self.function(held) is not None:
+                yield held
 
     def _path(self, cls: str, path: list[str], *, virtual: bool = False) -> Iterator[str]:
         head, rest = path[0], path[1:]

@@ -142,10 +142,13 @@ def _infers(project: ProjectFacts, facts: FunctionFacts) -> bool:
 
 
 def _is_interface(project: ProjectFacts, name: str, facts: FunctionFacts) -> bool:
-    """Whether a function takes tensors first, or is a method of what is made of them, such as boxes."""
-    if facts.infers:
+    """Whether a function takes tensors first, or makes them of sizes on a device that its callers name.
+
+    So does a method of what is made of tensors, such as boxes.
+    """
+    if _infers(project, facts):
         return False
-    if project.is_of_tensors(facts.takes):
+    if project.is_of_tensors(facts.takes) or (facts.makes and project.is_of_tensors(facts.returns)):
         return True
     cls = name.rpartition(".")[0]
     made = project.method(cls, "__init__") if facts.owner is not None else None

@@ -110,6 +110,12 @@ def default_of(parameter: str, scope: Scope) -> ast.expr | None:
     return next((default for name, default in pairs if name == parameter), None)
 
 
+def is_none_by_default(parameter: str, scope: Scope) -> bool:
+    """Whether a function's parameter is None where a call leaves it out."""
+    default = default_of(parameter, scope)
+    return isinstance(default, ast.Constant) and default.value is None
+
+
 def defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr | None]]:
     """The parameters that may have a default, each with its own."""
     by_place = reversed([*arguments.posonlyargs, *arguments.args])

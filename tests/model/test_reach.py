@@ -306,6 +306,8 @@ def test_tables_of_functions_are_followed_across_files() -> None:
             class Net(torch.nn.Module):
                 @property
                 def loss(self): return LOSSES[self.name]
+                @loss.setter
+                def loss(self, name): self.name = name
                 def forward(self, x): return self.loss(x)
         """,
     }

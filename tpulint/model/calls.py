@@ -194,8 +194,6 @@ def _method_call(
     keywords: dict[str | None, Kind],
 ) -> Kind:
     if isinstance(base, Tensor):
-        if not base.certain and (name in TENSOR_ONLY or (name in ("any", "all") and self.traced)):
-            base = replace(base, certain=True)
         if name == "cpu":
             return replace(base, origins=_made_at(self, node))
         if name in READS:

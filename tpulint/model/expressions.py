@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 #: Kinds of the names, and of attributes of names (`self.x`), at one point of the flow.
 Environment = dict[str, Kind]
 
-#: What else is taken where a tensor is.
+#: Plain values, which are taken where a tensor of one element is.
 _NUMBERS = frozenset({"builtins.int", "builtins.float", "builtins.str", "builtins.bool"})
-_LISTS = frozenset({"builtins.list", "builtins.tuple", "typing.List", "typing.Tuple", "typing.Sequence"})
+_LISTS = frozenset({"builtins.list", "builtins.tuple"})
 
 _NOWHERE: frozenset[int] = frozenset()
 
@@ -250,7 +250,10 @@ class Expressions:
     ) -> Kind:
         local = dict(env)
         for generator in node.generators:
-            self._bind(generator.target, element_of(self.kind(generator.iter, local)), local)
+            element = element_of(self.kind(generator.iter, local))
+            if isinstance(element, Tensor) and _looks_up(node, generator):
+                element = STATIC  # the keys of a dictionary
+            self._bind(generator.target, element, local)
             for test in generator.ifs:
                 self.kind(test, local)
                 self.narrow(test, local, truth=True)
@@ -302,8 +305,7 @@ class Expressions:
             one = bool(origins) and all(isinstance(part, Static) for part in parts)
             slices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             one = one and not any(isinstance(part, ast.Slice) or _keeps(part) for part in slices)
-            masked = isinstance(index, Tensor) and index.is_mask  # nothing else takes one
-            return Tensor(base.dtype, scalar=one, origins=origins, certain=base.certain or masked)
+            return Tensor(base.dtype, scalar=one, origins=origins, certain=base.certain)
         if isinstance(base, Several):
             if isinstance(index, Static) and isinstance(index.value, int) and base.items is not None:
                 number = int(index.value)
@@ -419,7 +421,7 @@ class Expressions:
                 env[name] = STATIC
             elif truth and qualified <= _LISTS and not isinstance(env.get(name), Several):
                 env[name] = Several(UNKNOWN)
-            elif not truth and qualified <= _NUMBERS | _LISTS and isinstance(env.get(name), Tensor):
+            elif not truth and _is_left(env.get(name), qualified):
                 tensor = truth = True
         else:
             return
@@ -465,3 +467,16 @@ def _keeps(index: ast.expr) -> bool:
 def _of_itself(node: ast.Subscript) -> bool:
     """Whether an index compares what is indexed: `x[x != 0]`."""
     return isinstance(node.slice, ast.Compare) and ast.dump(node.slice.left) == ast.dump(node.value)
+
+
+def _is_left(kind: Kind | None, classes: set[str | None]) -> bool:
+    """Whether a number, or a list of them, or else a tensor is a tensor, being of none of some classes."""
+    if isinstance(kind, Several):
+        return classes <= _LISTS and isinstance(kind.element, Tensor) and not kind.element.certain
+    return classes <= _NUMBERS and isinstance(kind, Tensor)
+
+
+def _looks_up(node: ast.expr, generator: ast.comprehension) -> bool:
+    """Whether a comprehension looks up what it iterates over in just that: `d[k] for k in d`."""
+    looked_up = f"{ast.unparse(generator.iter)}[{ast.unparse(generator.target)}]"
+    return any(isinstance(part, ast.Subscript) and ast.unparse(part) == looked_up for part in ast.walk(node))

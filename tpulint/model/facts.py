@@ -165,10 +165,14 @@ class _Summary:
             if binding.target is not None
         }
         placing = self._placing(imports)
-        functions = {
-            scope.qualname: self._function(scope, places=id(scope) in placing)
-            for scope in self.index.functions
-        }
+        functions: dict[str, FunctionFacts] = {}
+        for scope in self.index.functions:
+            drawn = self._function(scope, places=id(scope) in placing)
+            former = functions.get(scope.qualname)  # as of a property that is set, too, or of two branches
+            if former is not None:
+                kept = former if _sets(scope.node) else drawn
+                drawn = kept._replace(calls=(*former.calls, *drawn.calls))
+            functions[scope.qualname] = drawn
         return ModuleFacts(
             self.name,
             self.path,
@@ -440,6 +444,12 @@ class _Summary:
             node.lineno,
             node.col_offset + 1,
         )
+
+
+def _sets(node: ast.AST) -> bool:
+    """Whether a function is what a property does when it is set or deleted."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    return any(isinstance(one, ast.Attribute) and one.attr in ("setter", "deleter") for one in decorators)
 
 
 def _unsubscripted(node: ast.expr) -> ast.expr:

@@ -44,7 +44,7 @@ class Tensor(Kind):
     `scalar` says that it is proven to have no dimensions.
     `origins` are the offsets of the calls that made it on the host, none where it was not made there or
     nobody knows.
-    `certain` is false where the value may also be something else, such as a Python number or a list.
+    `certain` is false where the value may also be something else, such as a Python number.
     `root` is the name of the variable from which it was computed element by element, so that a mask
     made by comparing `x` is known to have the shape of `x`.
     """
@@ -154,9 +154,13 @@ def join(one: Kind, other: Kind) -> Kind:
             )
         if other == NONE:
             return replace(one, root="")
-        if isinstance(other, Static | Data | Several):
-            return replace(one, certain=False, root="", scalar=False)
-        return UNKNOWN
+        unsure = replace(one, certain=False, root="", scalar=False)
+        if isinstance(other, Static | Data):
+            return unsure
+        numbers = isinstance(other, Several) and isinstance(other.element, Static)
+        return (
+            Several(unsure) if numbers else UNKNOWN
+        )  # a tensor or a list of numbers, whose items are either
     if isinstance(other, Tensor):
         return join(other, one)
     if isinstance(one, Static) and isinstance(other, Static):
@@ -214,7 +218,7 @@ def element_of(kind: Kind) -> Kind:
     if isinstance(kind, Several):
         return kind.element
     if isinstance(kind, Tensor):
-        return replace(kind, scalar=False, root="")
+        return replace(kind, scalar=False, certain=True, root="")  # nobody iterates over a number
     if isinstance(kind, Static):
         return STATIC
     if isinstance(kind, Data):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpulint.model.references import method_around
+from tpulint.model.references import method_around, positional, references
 from tpulint.model.scopes import FunctionNode, Scope
 
 if TYPE_CHECKING:
@@ -128,6 +128,36 @@ class Readers:
 
     def _stands_in(self, block: list[ast.stmt], node: ast.AST) -> bool:
         return any(outer is statement for outer in self.module.ancestors(node) for statement in block)
+
+
+def handed_by_hooks(module: Module) -> dict[int, set[str]]:
+    """The functions of a file that are hooks of modules, by identity, with their names for what they get."""
+    found: dict[int, set[str]] = {}
+    for registers in ("register_forward_hook", "register_forward_pre_hook"):
+        for call, place in module.index.calls.get(registers, ()):
+            assert isinstance(call, ast.Call)
+            method = method_around(place)
+            owner = f"{module.name}.{method.owner.qualname}" if method is not None and method.owner else None
+            for reference in references(call.args[0], place, module.names) if call.args else ():
+                for name in module.project.callees(reference, owner):
+                    hook = module.functions.get(name)
+                    if hook is not None:
+                        found[id(hook)] = _derived(hook, positional(hook)[1:])
+    return found
+
+
+def _derived(function: Scope, parameters: list[str]) -> set[str]:
+    """Parameters, with the variables that are made of them."""
+    names = set(parameters)
+    for name, bindings in function.bindings.items():
+        if any(binding.value is not None and mentions(binding.value, names) for binding in bindings):
+            names.add(name)
+    return names
+
+
+def mentions(node: ast.expr, names: set[str]) -> bool:
+    """Whether an expression mentions one of some names."""
+    return any(isinstance(inner, ast.Name) and inner.id in names for inner in ast.walk(node))
 
 
 def _leaves(statement: ast.stmt) -> bool:

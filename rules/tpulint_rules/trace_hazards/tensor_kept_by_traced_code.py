@@ -7,6 +7,7 @@ Flags, in `forward` and what it calls, a tensor that outlives the call:
 - `self.cos = emb.cos()` where another call may read what this one kept, where code that is not traced reads
   the attribute, or where nothing in the file does, so that it is there for others;
 - `self.cache[n] = t` and `CACHE[n] = t` in a dictionary that lasts;
+- what a hook of a module (`register_forward_hook`) puts into an attribute;
 - functions under `functools.lru_cache`, `functools.cache` and `functools.cached_property` that give tensors.
 
 An attribute that each call sets before it reads it is left alone, and so are buffers (see TPU613).
@@ -49,7 +50,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Finding
 from tpulint.model.kinds import UNKNOWN, Instance, Tensor
-from tpulint.model.readers import Reader, Readers
+from tpulint.model.readers import Reader, Readers, handed_by_hooks, mentions
 from tpulint.model.scopes import Scope, ScopeKind
 from tpulint.rule import Context, Rule
 
@@ -64,6 +65,7 @@ _CACHED = "`{}` hands out a tensor of an earlier trace: a tracer, which raises `
 def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
     project = ctx.module.project
     readers = Readers(ctx.module)
+    hooks = handed_by_hooks(ctx.module)
     for (cls, attribute), assigned in ctx.module.assignments.items():
         if not project.is_module_class(cls) or project.is_tensor_attribute(cls, attribute):
             continue  # what becomes of a buffer is told by TPU613
@@ -72,10 +74,13 @@ def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
             if scope.name == "__init__" or not at.module.outlasts_trace(at.scope):
                 continue
             arms = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
-            if not any(at.kind(arm).holds_tracer for arm in arms):
-                continue
             statement = at.statement(value)
-            reader = readers.of(attribute, statement, scope)
+            if at.kind(value) == UNKNOWN and mentions(value, hooks.get(id(scope.function), set())):
+                reader: Reader | None = Reader()
+            elif any(at.kind(arm).holds_tracer for arm in arms):
+                reader = readers.of(attribute, statement, scope)
+            else:
+                continue
             if reader is not None:
                 yield at.finding(statement, _KEPT.format(f"self.{attribute}", _told(reader)))
 

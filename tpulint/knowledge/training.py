@@ -2,6 +2,9 @@
 
 from tpulint.finding import Companion
 
+#: Methods of modules that take a hook, which each call then runs.
+HOOKS = ("register_forward_hook", "register_forward_pre_hook")
+
 #: Methods of modules that compute nothing from inputs.
 MODULE_UPKEEP = frozenset(
     {
@@ -36,7 +39,8 @@ MODULE_UPKEEP = frozenset(
             "size",
             "device",
         ),
-        *("register_forward_hook", "register_forward_pre_hook", "add_module", "share_memory", "compile"),
+        *HOOKS,
+        *("add_module", "share_memory", "compile"),
         *(
             "save_pretrained",
             "from_pretrained",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from tpulint.knowledge.training import HOOKS
 from tpulint.model.references import method_around, positional, references
 from tpulint.model.scopes import FunctionNode, Scope
 
@@ -133,7 +134,7 @@ class Readers:
 def handed_by_hooks(module: Module) -> dict[int, set[str]]:
     """The functions of a file that are hooks of modules, by identity, with their names for what they get."""
     found: dict[int, set[str]] = {}
-    for registers in ("register_forward_hook", "register_forward_pre_hook"):
+    for registers in HOOKS:
         for call, place in module.index.calls.get(registers, ()):
             assert isinstance(call, ast.Call)
             method = method_around(place)

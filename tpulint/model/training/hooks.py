@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tpulint.knowledge.training import HOOKS
 from tpulint.model.kinds import Instance
 from tpulint.model.references import method_around
 from tpulint.model.scopes import Scope
@@ -15,14 +16,12 @@ from tpulint.model.training.learned import own_function
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
-_REGISTERS = ("register_forward_hook", "register_forward_pre_hook")
-
 
 def filled(module: Module, scope: Scope) -> frozenset[str]:
     """The places, read in a function, that calls of modules may fill through hooks."""
     found: set[str] = set()
     classes: set[str] = set()
-    for name in _REGISTERS:
+    for name in HOOKS:
         for call, at in module.index.calls.get(name, ()):
             if isinstance(call, ast.Call) and call.args:
                 method = method_around(at)

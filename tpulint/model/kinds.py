@@ -202,9 +202,9 @@ def made_on_host(kind: Kind, dtype: str = "") -> frozenset[int]:
 
 
 def placed_as(kind: Kind, other: Kind) -> Kind:
-    """A kind, with its tensors where those of another one are."""
+    """A kind, with its tensors where those of another one are, and without dimensions if they are."""
     if isinstance(kind, Tensor) and isinstance(other, Tensor):
-        return replace(kind, origins=other.origins)
+        return replace(kind, origins=other.origins, scalar=kind.scalar or other.scalar)
     if isinstance(kind, Several) and isinstance(other, Several):
         items = kind.items
         if items is not None and other.items is not None and len(items) == len(other.items):

@@ -72,6 +72,11 @@ SPAWNED = ("fn", "args", "nprocs")
 #: Functions that lay a mesh over processes, one for each device.
 MESHES = frozenset({"torch.distributed.device_mesh.init_device_mesh", "torch.distributed.init_device_mesh"})
 
+#: Functions that look up the backend of a device.
+DEFAULT_BACKEND = frozenset(
+    f"torch.distributed.{part}get_default_backend_for_device" for part in ("", "distributed_c10d.")
+)
+
 #: Samplers that give each process its share, and ask the process group which that is.
 SAMPLERS = frozenset(
     {"torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler"}

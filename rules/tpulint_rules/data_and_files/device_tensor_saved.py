@@ -84,6 +84,10 @@ def _holds(
             return True
         case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
             return any(_holds(wanted, keyword.value, ctx, depth) for keyword in keywords)
+        case ast.Call(args=[made]) if depth and ctx.qualified_name(value.func) == "dataclasses.asdict":
+            calls = [one for one in (made, *ctx.assigned_values(made)) if isinstance(one, ast.Call)]
+            items = [item for one in calls for item in (*one.args, *(k.value for k in one.keywords))]
+            return any(_holds(wanted, item, ctx, depth - 1) for item in items)
         case ast.Dict(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
             return any(_holds(wanted, item, ctx, depth) for item in values)
         case ast.Name() if depth and ctx.is_parameter(value):

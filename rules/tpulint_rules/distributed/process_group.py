@@ -5,7 +5,8 @@
 Flags `torch.distributed.init_process_group` (but not with the backend `"gloo"`, which serves the host's
 tensors), `init_device_mesh`, `DistributedSampler` without a rank, and collectives and queries such as
 `all_reduce`, `barrier` and `get_rank`.
-Flagged, too, is `torch.multiprocessing.spawn` of a process for each device, or in a file that starts a group.
+Flagged, too, are `get_default_backend_for_device`, and `torch.multiprocessing.spawn` of a process for each
+device, or in a file that starts a group.
 What is done only where there are several processes, going by the condition around it, is left alone: a
 program on TPU is one process.
 So is what is done within a group that is handed on, and a query in a program that starts no group.
@@ -18,6 +19,7 @@ RegisterPrivateUse1HooksInterface first`, as do `barrier()` and `init_device_mes
 Collectives raise `AssertionError: torchax Tensors can only do math within the torchax environment`, although
 they are within it, and those of objects `OperatorNotFound: Operator with name aten::set_.source_Storage has
 no lowering`.
+`get_default_backend_for_device` raises `ValueError: Default backend not registered for device : jax`.
 Without a process group the rest raises `ValueError: Default process group has not been initialized`.
 
 JAX needs none of it on one host: one process drives all its chips, and a tensor may lie on many of them.
@@ -40,6 +42,7 @@ Unsafe: it holds for one process that drives all devices, in which a sum over pr
 itself.
 `get_rank()` becomes `jax.process_index()` and `get_world_size()` `jax.process_count()`, which count hosts.
 What only starts, ends or communicates is removed; what `spawn` starts is called once, as rank 0.
+The default backend becomes `"gloo"`, that of the host.
 `all_gather(parts, x)` becomes `parts[:] = [x.clone()]`.
 On several hosts call `jax.distributed.initialize()` first, before anything else of JAX.
 
@@ -59,6 +62,7 @@ from collections.abc import Iterator
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.distributed import (
     COLLECTIVES,
+    DEFAULT_BACKEND,
     MESHES,
     NO_GROUP,
     SAMPLERS,
@@ -129,6 +133,18 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         title = "take the share of this process from JAX"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, "`DistributedSampler` raises where there is no process group", fix)
+
+
+@rule.on(ast.Call, named={"get_default_backend_for_device"})
+def default_backend(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) not in DEFAULT_BACKEND or ctx.only_with_cuda(call):
+        return
+    given = call.args[0] if len(call.args) == 1 else None
+    if not ctx.serves_device or (isinstance(given, ast.Constant) and given.value == "cpu"):
+        return
+    edit = ctx.replace(call, '"gloo"')
+    fix = ctx.fix("use that of the host", edit, applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, "torchax's device has no default backend, and this raises `ValueError`", fix)
 
 
 @rule.on(ast.Call, named={"spawn"})

@@ -52,13 +52,17 @@ def manual_seed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _seeds_device(ctx: Context) -> bool:
     """Whether the function seeds anything else: the environment, CUDA, or a generator."""
     first, last = ctx.function_body[0], ctx.function_body[-1]
-    return any(
-        isinstance(call.func, ast.Attribute)
-        and first.lineno <= call.lineno <= (last.end_lineno or last.lineno)
-        and ctx.qualified_name(call.func) not in _SEEDS
+    return any(first.lineno <= row <= (last.end_lineno or last.lineno) for row in ctx.once(_other_seeds))
+
+
+def _other_seeds(ctx: Context) -> list[int]:
+    """The rows in which a file seeds anything but torch on the host."""
+    return [
+        call.lineno
         for name in _OTHERS
-        for call, _ in ctx.calls(name)
-    )
+        for call, at in ctx.calls(name)
+        if isinstance(call.func, ast.Attribute) and at.qualified_name(call.func) not in _SEEDS
+    ]
 
 
 def _seeded(statement: ast.stmt, seed: ast.expr, ctx: Context) -> Fix | None:

@@ -10,16 +10,16 @@ from typing import Protocol, TypeVar
 
 from tpulint.arguments import Arguments, arguments, in_order
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Location, Related, Span
-from tpulint.model.at_hand import names_at_hand
-from tpulint.model.blocks import only_asks, without_item
-from tpulint.model.guards import CUDA, PROCESSES, caught, only_with, optional
-from tpulint.model.imports import first_import, insertions, missing_imports, respelled
-from tpulint.model.kinds import Instance, Kind
 from tpulint.model.module import Module
-from tpulint.model.pending import pending
-from tpulint.model.project import TracePath
-from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, parameters
-from tpulint.model.uses import data_dependent_size
+from tpulint.model.names.at_hand import names_at_hand
+from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
+from tpulint.model.project.project import TracePath
+from tpulint.model.syntax.blocks import only_asks, without_item
+from tpulint.model.syntax.imports import first_import, insertions, missing_imports, respelled
+from tpulint.model.tracing.guards import CUDA, PROCESSES, caught, only_with, optional
+from tpulint.model.values.kinds import Instance, Kind
+from tpulint.model.values.pending import pending
+from tpulint.model.values.uses import data_dependent_size
 
 _T = TypeVar("_T")
 

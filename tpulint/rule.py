@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from tpulint.context import Context, is_name
 from tpulint.finding import Applicability, Finding
-from tpulint.model.uses import SIZED_FACTORIES
+from tpulint.model.values.uses import SIZED_FACTORIES
 
 __all__ = ["DOCS", "SIZED_FACTORIES", "Context", "Handler", "Rule", "is_name"]
 

@@ -51,7 +51,7 @@ ENVIRONMENT = ("compilation-cache", "mesh", "quiet")
 """What the setting `environment` may ask for; the page of `missing-torchax-environment` says what it does."""
 
 CERTAINTIES = ("jit", "forward", "interface")
-"""What counts as traced, surest first, each with those before it; see `tpulint.model.project.Certainty`."""
+"""What counts as traced, surest first, each with those before it; see `Certainty` of the model."""
 
 
 class SettingsError(Exception):

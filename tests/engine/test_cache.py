@@ -12,7 +12,7 @@ from tpulint.engine.desk import Desk
 from tpulint.engine.run import analyse, as_units
 from tpulint.finding import FileError, Finding
 from tpulint.fixture import cases
-from tpulint.model.reach import link
+from tpulint.model.tracing.reach import link
 from tpulint.settings import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 from tpulint.engine.run import as_units
 from tpulint.model.belief import line_belief, scope_of, subjects
 from tpulint.model.module import Module
-from tpulint.model.reach import link
+from tpulint.model.tracing.reach import link
 from tpulint.source import Source
 
 ROOT = Path(__file__).parents[2]

@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 
 from tpulint.engine.run import as_units
-from tpulint.model.kinds import Array, Data, Device, Instance, Kind, Several, Static, Tensor
 from tpulint.model.module import Module
-from tpulint.model.reach import link
+from tpulint.model.tracing.reach import link
+from tpulint.model.values.kinds import Array, Data, Device, Instance, Kind, Several, Static, Tensor
 from tpulint.source import Source
 
 #: What is known to be wrong; a row that is right now belongs into one of the other files.

@@ -8,7 +8,7 @@ import pytest
 
 from tpulint.engine.run import as_units
 from tpulint.model.module import Module
-from tpulint.model.reach import link
+from tpulint.model.tracing.reach import link
 from tpulint.source import Source
 
 

@@ -32,8 +32,8 @@ from libcst.metadata import (
 )
 
 from tpulint.engine.run import as_units
-from tpulint.model import scopes
 from tpulint.model.module import Module
+from tpulint.model.names import scopes
 from tpulint.source import Source
 
 ROOT = Path(__file__).parents[2]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tpulint.engine.run import as_units
-from tpulint.model.kinds import Kind
 from tpulint.model.module import Module
-from tpulint.model.reach import link
+from tpulint.model.tracing.reach import link
+from tpulint.model.values.kinds import Kind
 from tpulint.source import Source
 
 #: Functions that tell each other what they know, in circles and through what they keep.

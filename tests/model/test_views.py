@@ -8,8 +8,8 @@ import pytest
 
 from tpulint.engine.run import as_units
 from tpulint.model.module import Module
-from tpulint.model.reach import link
-from tpulint.model.views import lost_write
+from tpulint.model.tracing.reach import link
+from tpulint.model.values.views import lost_write
 from tpulint.source import Source
 
 HEAD = "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        z = x * 2\n"

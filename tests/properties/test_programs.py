@@ -18,7 +18,7 @@ from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.desk import Unit
 from tpulint.engine.fix import FixResult, fix_units
 from tpulint.engine.run import Analysis, analyse_units, as_units
-from tpulint.model.undefined import undefined_names
+from tpulint.model.syntax.undefined import undefined_names
 from tpulint.settings import Settings
 from tpulint.source import Source
 

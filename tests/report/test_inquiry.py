@@ -9,7 +9,8 @@ import pytest
 from tpulint.engine.inquiry import Inquiry, Said, Silence
 from tpulint.finding import Finding, Location
 from tpulint.model.belief import Belief, LineBelief
-from tpulint.model.kinds import (
+from tpulint.model.project.project import Certainty, Step, TracePath
+from tpulint.model.values.kinds import (
     ARRAY,
     DATA,
     NONE,
@@ -24,7 +25,6 @@ from tpulint.model.kinds import (
     Static,
     Tensor,
 )
-from tpulint.model.project import Certainty, Step, TracePath
 from tpulint.report.inquiry import kind_words, render
 from tpulint.report.paint import Paint
 

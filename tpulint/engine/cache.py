@@ -51,9 +51,9 @@ _TRUSTED = frozenset(
     {
         "tpulint.engine.desk",
         "tpulint.finding",
-        "tpulint.model.facts",
+        "tpulint.model.project.facts",
         "tpulint.model.module",
-        "tpulint.model.takers",
+        "tpulint.model.project.takers",
     }
 )
 

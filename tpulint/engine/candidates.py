@@ -8,7 +8,8 @@ from functools import cache
 from typing import NamedTuple
 
 from tpulint.model.module import Module
-from tpulint.model.scopes import Index, Place, Scope
+from tpulint.model.names.index import Index, Place
+from tpulint.model.names.scopes import Scope
 from tpulint.registry import rules
 from tpulint.rule import Handler, Rule
 

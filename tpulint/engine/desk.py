@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 from tpulint.engine.candidates import candidates, concerned
 from tpulint.finding import FileError, Finding, Span
-from tpulint.model.facts import ModuleFacts
+from tpulint.model.devices.two_way import apart, two_way
 from tpulint.model.module import Module, Place
-from tpulint.model.project import ProjectFacts
-from tpulint.model.scopes import Scope
-from tpulint.model.two_way import apart, two_way
+from tpulint.model.names.scopes import Scope
+from tpulint.model.project.facts import ModuleFacts
+from tpulint.model.project.project import ProjectFacts
 from tpulint.registry import SYNTAX_ERROR
 from tpulint.rule import Context, Handler, Rule
 from tpulint.source import Source, SourceError

@@ -20,8 +20,8 @@ from tpulint.engine.desk import RECURSION_LIMIT, Unit
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, Companion, FileError, Finding, Fix
 from tpulint.fixes import apply
-from tpulint.model.imports import orphaned_imports, split_imports
-from tpulint.model.undefined import undefined_names
+from tpulint.model.syntax.imports import orphaned_imports, split_imports
+from tpulint.model.syntax.undefined import undefined_names
 from tpulint.settings import Settings
 from tpulint.source import Source, SourceError
 

@@ -13,9 +13,9 @@ from tpulint.engine.cache import Cache, FileCache, key, tool_digest
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
 from tpulint.engine.places import places
 from tpulint.finding import FileError, Finding
-from tpulint.model.project import Certainty, ProjectFacts
-from tpulint.model.reach import link
-from tpulint.model.visibility import visible_digests
+from tpulint.model.project.project import Certainty, ProjectFacts
+from tpulint.model.project.visibility import visible_digests
+from tpulint.model.tracing.reach import link
 from tpulint.settings import Settings
 
 if TYPE_CHECKING:

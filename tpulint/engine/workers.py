@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
 from tpulint.finding import FileError
-from tpulint.model.facts import ModuleFacts
-from tpulint.model.project import ProjectFacts
+from tpulint.model.project.facts import ModuleFacts
+from tpulint.model.project.project import ProjectFacts
 from tpulint.registry import rules
 
 Question = Literal["summarise", "judge"]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tpulint.finding import Location
-from tpulint.model.kinds import UNKNOWN, Instance, Kind, Several, Tensor
 from tpulint.model.module import Module
-from tpulint.model.project import TracePath
-from tpulint.model.scopes import FunctionNode, Scope, parameters
+from tpulint.model.names.scopes import FunctionNode, Scope, parameters
+from tpulint.model.project.project import TracePath
+from tpulint.model.values.kinds import UNKNOWN, Instance, Kind, Several, Tensor
 from tpulint.source import decorators, first_row
 
 #: Expressions that are worth a word.

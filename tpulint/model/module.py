@@ -8,12 +8,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tpulint.model.across import Walks, callers, returned_in_file
-from tpulint.model.device_edges import device_edges, reads_text
-from tpulint.model.facts import ModuleFacts, summarise
-from tpulint.model.flow import Flow
-from tpulint.model.groups import groups
-from tpulint.model.kinds import (
+from tpulint.model.devices.edges import device_edges, reads_text
+from tpulint.model.names.index import index
+from tpulint.model.names.qualified import Names, dotted
+from tpulint.model.names.references import attributes_by_class, positional
+from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
+from tpulint.model.processes.groups import groups
+from tpulint.model.project.facts import ModuleFacts, summarise
+from tpulint.model.project.project import Certainty, ProjectFacts, TracePath
+from tpulint.model.project.savers import savers
+from tpulint.model.syntax.parents import Parents
+from tpulint.model.training.losses import takers
+from tpulint.model.training.steps import Steps
+from tpulint.model.values.across import Walks, callers, returned_in_file
+from tpulint.model.values.flow import Flow
+from tpulint.model.values.kinds import (
     NONE,
     STATIC,
     TENSOR,
@@ -27,15 +36,7 @@ from tpulint.model.kinds import (
     made_on_host,
     placed_as,
 )
-from tpulint.model.names import Names, dotted
-from tpulint.model.parameters import annotated_kind, parameter_kinds
-from tpulint.model.parents import Parents
-from tpulint.model.project import Certainty, ProjectFacts, TracePath
-from tpulint.model.references import attributes_by_class, positional
-from tpulint.model.savers import savers
-from tpulint.model.scopes import FunctionNode, Scope, ScopeKind, index, parameters
-from tpulint.model.training.losses import takers
-from tpulint.model.training.steps import Steps
+from tpulint.model.values.parameters import annotated_kind, parameter_kinds
 from tpulint.source import Source
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 
 from tpulint.engine.inquiry import Inquiry, Said, Silence
 from tpulint.model.belief import Belief, LineBelief
-from tpulint.model.kinds import Array, Data, Device, Instance, Kind, Several, Static, Tensor
-from tpulint.model.project import Certainty
+from tpulint.model.project.project import Certainty
+from tpulint.model.values.kinds import Array, Data, Device, Instance, Kind, Several, Static, Tensor
 from tpulint.report.excerpt import excerpt
 from tpulint.report.paint import Paint
 from tpulint.report.paths import shown

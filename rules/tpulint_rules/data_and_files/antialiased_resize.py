@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
-from tpulint.model.kinds import UNKNOWN, Several, Static, Tensor
+from tpulint.model.values.kinds import UNKNOWN, Several, Static, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU702", "antialiased resize", module=__name__, fix=Applicability.SAFE)

@@ -32,9 +32,9 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.model.device_edges import is_cuda_string
-from tpulint.model.devices import holds_literal_device, is_formatted_cuda
-from tpulint.model.kinds import Device, Static
+from tpulint.model.devices.doors import holds_literal_device, is_formatted_cuda
+from tpulint.model.devices.edges import is_cuda_string
+from tpulint.model.values.kinds import Device, Static
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU704", "checkpoint loaded onto a device", module=__name__, fix=Applicability.UNSAFE)

@@ -30,8 +30,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.devices import is_device_choice
-from tpulint.model.kinds import Device, Static, Tensor, Unknown
+from tpulint.model.devices.doors import is_device_choice
+from tpulint.model.values.kinds import Device, Static, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU706", "deep copy of tensors", module=__name__, fix=Applicability.SAFE)

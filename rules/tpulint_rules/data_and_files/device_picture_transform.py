@@ -51,8 +51,8 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.pictures import CHAINS, CLASSES, FUNCTIONS, Effect, Transform
-from tpulint.model.kinds import Tensor
-from tpulint.model.project import Certainty
+from tpulint.model.project.project import Certainty
+from tpulint.model.values.kinds import Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU709", "transform of torchvision on a device tensor", module=__name__, fix=Applicability.SAFE)

@@ -34,8 +34,8 @@ from collections.abc import Callable, Iterator
 
 from tpulint.finding import Applicability, Companion, Finding, Fix
 from tpulint.knowledge.files import SAVE
-from tpulint.model.kinds import Instance, Kind, Unknown
-from tpulint.model.savers import saved_elsewhere
+from tpulint.model.project.savers import saved_elsewhere
+from tpulint.model.values.kinds import Instance, Kind, Unknown
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule(

@@ -22,7 +22,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.model.kinds import Several, Tensor, Unknown
+from tpulint.model.values.kinds import Several, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule(

@@ -47,7 +47,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.model.kinds import Static
+from tpulint.model.values.kinds import Static
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU707", "data loader with worker processes", module=__name__, fix=Applicability.UNSAFE)

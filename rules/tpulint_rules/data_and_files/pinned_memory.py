@@ -26,8 +26,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Span
-from tpulint.model.devices import is_served_flag
-from tpulint.model.kinds import Tensor
+from tpulint.model.devices.doors import is_served_flag
+from tpulint.model.values.kinds import Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU703", "pinned host memory", module=__name__, fix=Applicability.SAFE)

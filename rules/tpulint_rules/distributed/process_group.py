@@ -70,8 +70,8 @@ from tpulint.knowledge.distributed import (
     Collective,
     collective,
 )
-from tpulint.model.groups import backend, is_start, serves_host
-from tpulint.model.spawned import spawned
+from tpulint.model.processes.groups import backend, is_start, serves_host
+from tpulint.model.processes.spawned import spawned
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU801", "process group, or communication within one", module=__name__, fix=Applicability.UNSAFE)

@@ -72,7 +72,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.kinds import Instance, Tensor
+from tpulint.model.values.kinds import Instance, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU804", "compilation by torch itself", module=__name__, fix=Applicability.UNSAFE)

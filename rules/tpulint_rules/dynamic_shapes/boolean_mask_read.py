@@ -52,9 +52,9 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.kinds import Static, Tensor, Unknown
-from tpulint.model.masked import Lifted, lifted
-from tpulint.model.uses import length_around, serves_as_tensor
+from tpulint.model.values.kinds import Static, Tensor, Unknown
+from tpulint.model.values.masked import Lifted, lifted
+from tpulint.model.values.uses import length_around, serves_as_tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU401", "read by a boolean mask in traced code", module=__name__, fix=Applicability.SAFE)

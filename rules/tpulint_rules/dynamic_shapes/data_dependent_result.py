@@ -51,8 +51,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
-from tpulint.model.kinds import Static, Tensor, Unknown
-from tpulint.model.uses import length_around, loads, serves_as_tensor
+from tpulint.model.values.kinds import Static, Tensor, Unknown
+from tpulint.model.values.uses import length_around, loads, serves_as_tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule(

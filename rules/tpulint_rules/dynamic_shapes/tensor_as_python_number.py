@@ -42,7 +42,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.numbers import NUMBERS
-from tpulint.model.kinds import Instance, Several, Static, Tensor
+from tpulint.model.values.kinds import Instance, Several, Static, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule(

@@ -42,9 +42,9 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
-from tpulint.model.device_edges import given_device
-from tpulint.model.imports import end_of_imports
-from tpulint.model.two_way import guarded_import
+from tpulint.model.devices.edges import given_device
+from tpulint.model.devices.two_way import guarded_import
+from tpulint.model.syntax.imports import end_of_imports
 from tpulint.rule import Context, Rule
 
 rule = Rule(

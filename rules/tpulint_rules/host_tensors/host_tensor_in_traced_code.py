@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tensors import FACTORIES, NO_DEVICE_KEYWORD
-from tpulint.model.kinds import Tensor
+from tpulint.model.values.kinds import Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU501", "tensor made on the host in traced code", module=__name__, fix=Applicability.SAFE)

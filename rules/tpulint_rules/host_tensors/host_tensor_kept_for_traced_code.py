@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.tensors import FACTORIES
-from tpulint.model.kinds import Instance
+from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU502", "host tensor kept for traced code", module=__name__, fix=Applicability.UNSAFE)

@@ -41,7 +41,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.model.kinds import Static, Tensor
+from tpulint.model.values.kinds import Static, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU633", "operator that torchax computes wrongly", module=__name__, fix=Applicability.SAFE)

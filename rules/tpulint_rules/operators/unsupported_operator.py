@@ -72,7 +72,7 @@ from collections.abc import Callable, Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.operators import FAILS_ON_TPU, RAISES, RAISES_UNDER_JIT
-from tpulint.model.kinds import Array, Data, Kind, Several, Static, Tensor
+from tpulint.model.values.kinds import Array, Data, Kind, Several, Static, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU631", "operator that torchax lacks or cannot trace", module=__name__, fix=Applicability.SAFE)

@@ -34,8 +34,7 @@ from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.distributed import WRAPPERS
 from tpulint.knowledge.gpu_kernels import EXTENSIONS, KERNEL_LANGUAGES
 from tpulint.knowledge.tracing import is_device_word
-from tpulint.model.device_edges import is_cuda_string
-from tpulint.model.devices import (
+from tpulint.model.devices.doors import (
     assigned_device,
     holds_device,
     is_formatted_cuda,
@@ -43,7 +42,8 @@ from tpulint.model.devices import (
     jax_form,
     made_on_import,
 )
-from tpulint.model.kinds import Tensor, Unknown
+from tpulint.model.devices.edges import is_cuda_string
+from tpulint.model.values.kinds import Tensor, Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule(

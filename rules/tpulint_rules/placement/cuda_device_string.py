@@ -32,8 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding
-from tpulint.model.device_edges import is_cuda_string
-from tpulint.model.devices import (
+from tpulint.model.devices.doors import (
     becomes_device,
     is_device_choice,
     is_formatted_cuda,
@@ -41,7 +40,8 @@ from tpulint.model.devices import (
     starts_cuda,
     takes_device,
 )
-from tpulint.model.kinds import Unknown
+from tpulint.model.devices.edges import is_cuda_string
+from tpulint.model.values.kinds import Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Applicability.SAFE)

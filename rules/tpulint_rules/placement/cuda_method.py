@@ -28,7 +28,7 @@ from dataclasses import replace
 
 from tpulint.arguments import in_order
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.kinds import Instance, Tensor, Unknown
+from tpulint.model.values.kinds import Instance, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU101", "`.cuda()` call on a tensor or module", module=__name__, fix=Applicability.SAFE)

@@ -28,8 +28,8 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES
-from tpulint.model.devices import holds_literal_device, jax_form
-from tpulint.model.kinds import Device
+from tpulint.model.devices.doors import holds_literal_device, jax_form
+from tpulint.model.values.kinds import Device
 from tpulint.rule import Context, Rule
 
 rule = Rule(

@@ -26,11 +26,11 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.tracing import is_device_word
-from tpulint.model.device_edges import places
-from tpulint.model.device_flow import TEXT, UNKNOWN
-from tpulint.model.devices import becomes_device
-from tpulint.model.names import dotted
-from tpulint.model.scopes import FunctionNode
+from tpulint.model.devices.doors import becomes_device
+from tpulint.model.devices.edges import places
+from tpulint.model.devices.flow import TEXT, UNKNOWN
+from tpulint.model.names.qualified import dotted
+from tpulint.model.names.scopes import FunctionNode
 from tpulint.rule import Context, Rule, is_name
 
 #: What people call an object that holds what was read.

@@ -23,8 +23,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.model.devices import holds_literal_device, is_formatted_cuda
-from tpulint.model.kinds import Device
+from tpulint.model.devices.doors import holds_literal_device, is_formatted_cuda
+from tpulint.model.values.kinds import Device
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU106", "random generator of a device", module=__name__, fix=Applicability.UNSAFE)

@@ -29,8 +29,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.model.devices import takes_device
-from tpulint.model.kinds import Instance, Tensor
+from tpulint.model.devices.doors import takes_device
+from tpulint.model.values.kinds import Instance, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU108", "device given by its number", module=__name__, fix=Applicability.SAFE)

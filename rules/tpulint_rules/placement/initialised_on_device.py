@@ -26,9 +26,9 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.model.devices import takes_device
-from tpulint.model.pending import statements
+from tpulint.model.devices.doors import takes_device
 from tpulint.model.training.learned import own_function
+from tpulint.model.values.pending import statements
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU109", "module initialised on the device", module=__name__, fix=Applicability.UNSAFE)

@@ -78,11 +78,11 @@ from collections.abc import Iterator
 from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.knowledge.training import GRADIENTS, RECORDED, TRAINING
-from tpulint.model.kinds import Tensor, Unknown
-from tpulint.model.scopes import Scope
+from tpulint.model.names.scopes import Scope
 from tpulint.model.training.collected import Filling
 from tpulint.model.training.learned import is_differentiated, is_marked
 from tpulint.model.training.steps import Step
+from tpulint.model.values.kinds import Tensor, Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU611", "gradients by `backward()` on torchax", module=__name__, fix=Applicability.UNSAFE)

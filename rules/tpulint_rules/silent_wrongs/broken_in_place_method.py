@@ -38,8 +38,8 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.views import LOST_ON_SLICES, NO_LOWERING, WITHOUT_EFFECT
-from tpulint.model.kinds import Tensor, Unknown
-from tpulint.model.views import Copied, is_shared, is_slice, read_after
+from tpulint.model.values.kinds import Tensor, Unknown
+from tpulint.model.values.views import Copied, is_shared, is_slice, read_after
 from tpulint.rule import Context, Rule
 
 rule = Rule(

@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Finding
-from tpulint.model.project import Certainty
+from tpulint.model.project.project import Certainty
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU619", "random numbers of Python or NumPy in traced code", module=__name__, fix=None)

@@ -33,8 +33,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Finding
-from tpulint.model.kinds import Instance
-from tpulint.model.scopes import FunctionNode, Scope
+from tpulint.model.names.scopes import FunctionNode, Scope
+from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU616", "jitted function that calls a module from around it", module=__name__, fix=None)

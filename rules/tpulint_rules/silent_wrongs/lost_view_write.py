@@ -33,8 +33,8 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.views import SHAPELESS, WHOLE, WRITES
-from tpulint.model.kinds import Static
-from tpulint.model.views import Copied, lost_write, value_of
+from tpulint.model.values.kinds import Static
+from tpulint.model.values.views import Copied, lost_write, value_of
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU601", "write through a view that torchax copies", module=__name__, fix=Applicability.SAFE)

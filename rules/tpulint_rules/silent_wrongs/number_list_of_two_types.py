@@ -24,7 +24,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.devices import may_be_made_on_device
+from tpulint.model.devices.doors import may_be_made_on_device
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU615", "list of numbers of two types", module=__name__, fix=Applicability.SAFE)

@@ -33,8 +33,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.kinds import Device, Several, Static, Tensor
-from tpulint.model.views import is_slice
+from tpulint.model.values.kinds import Device, Several, Static, Tensor
+from tpulint.model.values.views import is_slice
 from tpulint.rule import Context, Rule
 
 rule = Rule(

@@ -55,8 +55,8 @@ from collections.abc import Iterator
 
 from tpulint.finding import Finding
 from tpulint.knowledge.torch_api import METHODS
-from tpulint.model.kinds import Instance
-from tpulint.model.scopes import ScopeKind
+from tpulint.model.names.scopes import ScopeKind
+from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU613", "state that traced code writes", module=__name__, fix=None)

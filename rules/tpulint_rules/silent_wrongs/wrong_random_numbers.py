@@ -58,7 +58,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
-from tpulint.model.kinds import Device, Instance, Tensor
+from tpulint.model.values.kinds import Device, Instance, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU614", "random numbers that torchax draws wrongly", module=__name__, fix=Applicability.SAFE)

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.knowledge.waiting import WAIT_FOR_ALL, WAITS
-from tpulint.model.scopes import Scope
+from tpulint.model.names.scopes import Scope
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU202", "time taken with CUDA events", module=__name__, fix=Applicability.UNSAFE)

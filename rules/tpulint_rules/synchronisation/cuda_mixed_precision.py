@@ -33,7 +33,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.kinds import Device
+from tpulint.model.values.kinds import Device
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU206", "automatic mixed precision of CUDA", module=__name__, fix=Applicability.UNSAFE)

@@ -54,8 +54,8 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.knowledge.cuda_api import CALLED, CudaCall, Effect, cuda_call
-from tpulint.model.devices import becomes_device, takes_device
-from tpulint.model.spawned import is_number_of_processes
+from tpulint.model.devices.doors import becomes_device, takes_device
+from tpulint.model.processes.spawned import is_number_of_processes
 from tpulint.rule import Context, Rule
 
 rule = Rule(

@@ -34,7 +34,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.kinds import Instance
+from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU203", "CUDA stream or graph", module=__name__, fix=Applicability.UNSAFE)

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.waiting import WAIT_FOR_ALL
-from tpulint.model.devices import is_guarded_synchronize
+from tpulint.model.devices.doors import is_guarded_synchronize
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU201", "`torch.cuda.synchronize()` call", module=__name__, fix=Applicability.UNSAFE)

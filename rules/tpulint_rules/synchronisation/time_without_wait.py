@@ -28,8 +28,8 @@ from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tensors import FACTORIES, READS
 from tpulint.knowledge.tracing import TRACE_ENTRIES
 from tpulint.knowledge.waiting import WAIT_FOR_ALL
-from tpulint.model.kinds import Tensor, Unknown
-from tpulint.model.pending import statements
+from tpulint.model.values.kinds import Tensor, Unknown
+from tpulint.model.values.pending import statements
 from tpulint.rule import Context, Rule
 
 rule = Rule(

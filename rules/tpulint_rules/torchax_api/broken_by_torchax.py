@@ -103,11 +103,11 @@ from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.knowledge.training import FUNCTIONS
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS, ZERO
-from tpulint.model.arrays import dtype_of_array
-from tpulint.model.devices import may_be_made_on_device
-from tpulint.model.kinds import Static, Tensor, Unknown
-from tpulint.model.names import dotted
-from tpulint.model.project import Certainty
+from tpulint.model.devices.doors import may_be_made_on_device
+from tpulint.model.names.qualified import dotted
+from tpulint.model.project.project import Certainty
+from tpulint.model.values.arrays import dtype_of_array
+from tpulint.model.values.kinds import Static, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule(

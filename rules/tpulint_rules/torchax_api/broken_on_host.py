@@ -45,8 +45,8 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.training import TRAINING
-from tpulint.model.kinds import Several, Static, Tensor
-from tpulint.model.names import dotted
+from tpulint.model.names.qualified import dotted
+from tpulint.model.values.kinds import Several, Static, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU904", "operation that torchax breaks on the host", module=__name__, fix=Applicability.SAFE)

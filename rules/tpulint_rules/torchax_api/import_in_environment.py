@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Finding
-from tpulint.model.kinds import Instance
+from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU903", "import of torchvision within the torchax environment", module=__name__, fix=None)

@@ -88,7 +88,7 @@ from tpulint.knowledge.outdated_api import (
     Outdated,
     outdated,
 )
-from tpulint.model.kinds import Instance
+from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule(

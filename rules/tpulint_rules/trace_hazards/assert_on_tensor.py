@@ -25,7 +25,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.model.uses import concretized
+from tpulint.model.values.uses import concretized
 from tpulint.rule import Context, Rule
 
 rule = Rule(

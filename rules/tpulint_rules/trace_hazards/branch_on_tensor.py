@@ -31,8 +31,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.kinds import Tensor
-from tpulint.model.uses import concretized
+from tpulint.model.values.kinds import Tensor
+from tpulint.model.values.uses import concretized
 from tpulint.rule import Context, Rule
 
 rule = Rule(

@@ -36,7 +36,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.tensors import NUMPY_OF_VALUES
-from tpulint.model.kinds import Device, Kind, Static, Tensor, Unknown
+from tpulint.model.values.kinds import Device, Kind, Static, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule(

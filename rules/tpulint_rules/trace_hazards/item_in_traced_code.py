@@ -32,8 +32,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.kinds import Several, Tensor, Unknown
-from tpulint.model.uses import converts_dtypes, serves_as_tensor
+from tpulint.model.values.kinds import Several, Tensor, Unknown
+from tpulint.model.values.uses import converts_dtypes, serves_as_tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU301", "`.item()` or `.tolist()` in traced code", module=__name__, fix=Applicability.UNSAFE)

@@ -34,9 +34,9 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.jitted import Jitted, jitted_by
-from tpulint.model.kinds import Device, Tensor
-from tpulint.model.scopes import FunctionNode, Scope, parameters
+from tpulint.model.names.scopes import FunctionNode, Scope, parameters
+from tpulint.model.tracing.jitted import Jitted, jitted_by
+from tpulint.model.values.kinds import Device, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule(

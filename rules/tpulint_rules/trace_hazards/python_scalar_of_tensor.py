@@ -31,8 +31,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.kinds import Kind, Several, Tensor
-from tpulint.model.uses import converts_dtypes, serves_as_tensor
+from tpulint.model.values.kinds import Kind, Several, Tensor
+from tpulint.model.values.uses import converts_dtypes, serves_as_tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule(

@@ -24,8 +24,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Finding, Span
-from tpulint.model.pending import statements
-from tpulint.model.uses import concretized
+from tpulint.model.values.pending import statements
+from tpulint.model.values.uses import concretized
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU307", "broad `except` around what fails while tracing", module=__name__, fix=None)

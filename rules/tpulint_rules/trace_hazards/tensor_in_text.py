@@ -35,7 +35,7 @@ import string
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.kinds import Tensor
+from tpulint.model.values.kinds import Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU306", "tensor printed in traced code, or formatted", module=__name__, fix=Applicability.SAFE)

@@ -49,9 +49,9 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Finding
-from tpulint.model.kinds import UNKNOWN, Instance, Tensor
-from tpulint.model.readers import Reader, Readers, handed_by_hooks, mentions
-from tpulint.model.scopes import Scope, ScopeKind
+from tpulint.model.names.scopes import Scope, ScopeKind
+from tpulint.model.values.kinds import UNKNOWN, Instance, Tensor
+from tpulint.model.values.readers import Reader, Readers, handed_by_hooks, mentions
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU309", "tensor that traced code keeps beyond the call", module=__name__, fix=None)

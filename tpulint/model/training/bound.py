@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
-from tpulint.model.scopes import FunctionNode, Scope, parameters
+from tpulint.model.names.scopes import FunctionNode, Scope, parameters
 from tpulint.model.training.effects import effects
 
 #: What may leave out some of its parts.

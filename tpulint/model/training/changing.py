@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tpulint.model.references import method_around
-from tpulint.model.scopes import Scope, ScopeKind
+from tpulint.model.names.references import method_around
+from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.training.effects import effects, place
 from tpulint.model.training.learned import own_function
 

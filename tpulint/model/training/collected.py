@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import READS
-from tpulint.model.names import dotted
-from tpulint.model.scopes import Scope
+from tpulint.model.names.qualified import dotted
+from tpulint.model.names.scopes import Scope
 from tpulint.model.training.effects import effects
 from tpulint.model.training.regions import is_without_gradient
 

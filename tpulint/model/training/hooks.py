@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.training import HOOKS
-from tpulint.model.kinds import Instance
-from tpulint.model.references import method_around
-from tpulint.model.scopes import Scope
+from tpulint.model.names.references import method_around
+from tpulint.model.names.scopes import Scope
 from tpulint.model.training.effects import effects, root
 from tpulint.model.training.learned import own_function
+from tpulint.model.values.kinds import Instance
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.knowledge.training import DIFFERENTIABLE, MODULE_UPKEEP
-from tpulint.model.kinds import Instance
-from tpulint.model.names import dotted
-from tpulint.model.references import method_around
-from tpulint.model.scopes import Scope, ScopeKind
+from tpulint.model.names.qualified import dotted
+from tpulint.model.names.references import method_around
+from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.training.effects import effects
+from tpulint.model.values.kinds import Instance
 from tpulint.source import decorators
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpulint.model.kinds import Instance, Unknown
-from tpulint.model.names import dotted
-from tpulint.model.references import method_around, positional
-from tpulint.model.scopes import Scope
-from tpulint.model.takers import Taker
+from tpulint.model.names.qualified import dotted
+from tpulint.model.names.references import method_around, positional
+from tpulint.model.names.scopes import Scope
+from tpulint.model.project.takers import Taker
 from tpulint.model.training.effects import effects, place
+from tpulint.model.values.kinds import Instance, Unknown
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import READS
-from tpulint.model.pending import statements as statements_of
-from tpulint.model.references import method_around
-from tpulint.model.scopes import FunctionNode, Scope, ScopeKind
+from tpulint.model.names.references import method_around
+from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.training.bound import surely_written
 from tpulint.model.training.effects import Effects, effects, is_unconditional, place
 from tpulint.model.training.hooks import filled
 from tpulint.model.training.learned import infers, makes_leaf
 from tpulint.model.training.losses import is_plain
+from tpulint.model.values.pending import statements as statements_of
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module

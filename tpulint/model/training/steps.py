@@ -10,8 +10,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tpulint.finding import Span
-from tpulint.model.references import method_around
-from tpulint.model.scopes import Scope
+from tpulint.model.names.references import method_around
+from tpulint.model.names.scopes import Scope
 from tpulint.model.training.bound import binders, surely_read, surely_written
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, fillings, is_filled_by_jax

@@ -1,0 +1,192 @@
+"""Places where torch takes a device, and the names whose values end up in one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from tpulint.model.devices.edges import CUDA, is_cuda_string, places, targets
+from tpulint.model.devices.flow import ASKED, GIVEN, LITERAL, SINK, UNKNOWN
+from tpulint.model.names.scopes import Scope
+from tpulint.model.values.kinds import Device, Instance, Tensor, Unknown
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+_INDEXED = re.compile(r"cuda:(%[dis]|\{\d?\})?\Z")
+_DEVICE = re.compile(r"(cuda|cpu|mps|xpu|npu)(:\d+)?\Z")
+_TAKES_DEVICE_FIRST = frozenset({"torch.device", "torch.set_default_device"})
+
+
+def starts_cuda(text: str) -> bool:
+    """Whether a text names a CUDA device, or lacks but the index, such as `"cuda:"`."""
+    return CUDA.match(text) is not None or _INDEXED.match(text) is not None
+
+
+def _lacks_index(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant(value=str() as text):
+            return _INDEXED.match(text) is not None and not is_cuda_string(node)
+    return False
+
+
+def is_formatted_cuda(node: ast.AST) -> bool:
+    """Whether a node puts a CUDA device's name together, as `f"cuda:{rank}"` and `"cuda:%d" % rank` do."""
+    match node:
+        case ast.JoinedStr(values=[text]):
+            return is_cuda_string(text)
+        case ast.JoinedStr(values=[text, ast.FormattedValue()]):
+            return _lacks_index(text)
+        case (
+            ast.BinOp(left=text, op=ast.Add() | ast.Mod())
+            | ast.Call(func=ast.Attribute(value=text, attr="format"))
+        ):
+            return _lacks_index(text)
+    return False
+
+
+def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -> bool:
+    """Whether an argument of a call stands where torch takes a device."""
+    first = bool(call.args) and call.args[0] is slot
+    keyword = next((keyword.arg for keyword in call.keywords if keyword.value is slot), None)
+    qualified = module.names.qualified(call.func, scope)
+    if qualified in _TAKES_DEVICE_FIRST:
+        return first or keyword in ("type", "device")
+    if qualified is not None:
+        # A scaler for `jax` is enabled, and fails then; one for `cuda` disables itself.
+        scaler = qualified.endswith(".GradScaler")
+        return keyword == "device" and qualified.startswith("torch.") and not scaler
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    receiver = module.kind(call.func.value, scope)
+    owned = isinstance(receiver, Tensor) or (
+        isinstance(receiver, Instance)
+        and (receiver.cls.startswith("torch.nn.") or module.project.is_module_class(receiver.cls))
+    )
+    if call.func.attr == "to":
+        return (first or keyword == "device") and (owned or isinstance(receiver, Unknown))
+    return (
+        keyword == "device" and isinstance(receiver, Tensor | Unknown) and call.func.attr.startswith("new_")
+    )
+
+
+def becomes_device(module: Module, node: ast.expr, scope: Scope, *, doors: bool = False) -> bool:
+    """Whether the value of an expression is handed on to where torch takes a device, in any file.
+
+    `doors` says that it may stand in such a place itself.
+    """
+    found = targets(module, node, scope)
+    return any(module.project.is_device(target) or (doors and target == SINK) for target in found)
+
+
+def made_on_import(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression is part of a `torch.device(...)` that runs with the import of its file.
+
+    That is when torchax, without which there is no `torch.device("jax")`, may not be imported yet.
+    """
+    inner: ast.AST | None = node
+    while isinstance(inner, ast.expr) and scope.function is None:
+        if isinstance(inner, ast.Call) and module.names.qualified(inner.func, scope) == "torch.device":
+            return True
+        inner = module.parent(inner)
+    return False
+
+
+def holds_device(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression is a device, or a name that is given to torch as one somewhere."""
+    if isinstance(module.kind(node, scope), Device):
+        return True
+    return any(module.project.is_device(place) for place in places(module, node, scope))
+
+
+def holds_literal_device(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression is given to torch as a device somewhere, and a literal may stand behind it."""
+    project = module.project
+    return any(
+        project.is_device(place) and LITERAL in project.device_origins(place)
+        for place in places(module, node, scope)
+    )
+
+
+def is_served_flag(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether all that stands behind a flag is true of torchax as well, or chosen by the user."""
+    origins = {origin for place in places(module, node, scope) for origin in _origins(module, place)}
+    return GIVEN in origins and not origins & {ASKED, UNKNOWN}
+
+
+def _origins(module: Module, place: str) -> frozenset[str]:
+    return module.project.device_origins(place)
+
+
+def asks_for_cuda(module: Module, test: ast.expr, scope: Scope) -> bool:
+    """Whether a condition is `torch.cuda.is_available()` or the comparison of a device with `"cuda"`."""
+    if isinstance(test, ast.Call):
+        return module.names.qualified(test.func, scope) == "torch.cuda.is_available"
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.In):
+        return is_cuda_string(test.left) or is_cuda_string(test.comparators[0])
+    return isinstance(test, ast.Attribute) and test.attr == "is_cuda"
+
+
+def jax_form(module: Module, node: ast.expr, scope: Scope) -> str | None:
+    """The text of the torchax device in the form of a device expression; None for any other expression."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DEVICE.match(node.value):
+        single = module.source.text[module.source.span(node).start] == "'"
+        return "'jax'" if single else '"jax"'
+    if is_formatted_cuda(node):
+        return '"jax"'
+    if (
+        isinstance(node, ast.Call)
+        and node.args
+        and module.names.qualified(node.func, scope) == "torch.device"
+    ):
+        inner = jax_form(module, node.args[0], scope)
+        return f"{ast.unparse(node.func)}({inner})" if inner is not None else None
+    if isinstance(node, ast.IfExp):
+        body = jax_form(module, node.body, scope)
+        return body if jax_form(module, node.orelse, scope) is not None else None
+    return None
+
+
+def assigned_device(module: Module, body: list[ast.stmt], scope: Scope) -> tuple[str, str] | None:
+    """The name and the torchax device, if a block does nothing but assign a device to one name."""
+    if len(body) != 1 or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
+        return None
+    target = body[0].targets[0]
+    device = jax_form(module, body[0].value, scope)
+    if device is None or not isinstance(target, ast.Name | ast.Attribute):
+        return None
+    return ast.unparse(target), device
+
+
+def is_device_choice(module: Module, node: ast.AST, scope: Scope) -> bool:
+    """Whether a conditional does nothing but choose between CUDA and another device by availability."""
+    if isinstance(node, ast.IfExp):
+        test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+        return asks_for_cuda(module, test, scope) and jax_form(module, node, scope) is not None
+    if isinstance(node, ast.If):
+        chosen = assigned_device(module, node.body, scope)
+        other = assigned_device(module, node.orelse, scope) if node.orelse else chosen
+        return asks_for_cuda(module, node.test, scope) and chosen is not None and other is not None
+    return False
+
+
+def is_guarded_synchronize(module: Module, node: ast.AST, scope: Scope) -> bool:
+    """Whether a statement does nothing but `torch.cuda.synchronize()` where there is CUDA."""
+    return (
+        isinstance(node, ast.If)
+        and not node.orelse
+        and len(node.body) == 1
+        and asks_for_cuda(module, node.test, scope)
+        and isinstance(node.body[0], ast.Expr)
+        and isinstance(node.body[0].value, ast.Call)
+        and module.names.qualified(node.body[0].value.func, scope) == "torch.cuda.synchronize"
+    )
+
+
+def may_be_made_on_device(module: Module, call: ast.Call, scope: Scope) -> bool:
+    """Whether a factory is told a device that is not known to be the host's."""
+    device = next((item.value for item in call.keywords if item.arg == "device"), None)
+    if isinstance(device, ast.Constant):
+        return isinstance(device.value, str) and not device.value.startswith("cpu")
+    return device is not None and module.kind(device, scope) != Device("cpu")

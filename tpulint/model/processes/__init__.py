@@ -1,0 +1,1 @@
+"""What a program does in several processes."""

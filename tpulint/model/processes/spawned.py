@@ -1,0 +1,39 @@
+"""Functions that are started in several processes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tpulint.knowledge.distributed import SPAWN, SPAWNED
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+    from tpulint.model.names.scopes import Scope
+
+
+def spawned(module: Module, call: ast.Call, scope: Scope) -> dict[str, ast.expr] | None:
+    """What a call starts in several processes, with which arguments, in how many; None for other calls."""
+    if module.names.qualified(call.func, scope) not in SPAWN:
+        return None
+    given = dict(zip(SPAWNED, call.args, strict=False))
+    return given | {word.arg: word.value for word in call.keywords if word.arg in SPAWNED}
+
+
+def is_number_of_processes(module: Module, call: ast.Call, scope: Scope) -> bool:
+    """Whether a call says, by itself or through the name that it is given, how many processes are started."""
+    statement = module.parent(call)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = {ast.unparse(target) for target in targets}
+    return any(
+        number is call or (scope.function is place.function and ast.unparse(number) in names)
+        for number, place in _numbers(module)
+    )
+
+
+def _numbers(module: Module) -> Iterator[tuple[ast.expr, Scope]]:
+    for call, place in module.index.calls.get("spawn", ()):
+        given = spawned(module, call, place) if isinstance(call, ast.Call) else None
+        if given is not None and "nprocs" in given:
+            yield given["nprocs"], place

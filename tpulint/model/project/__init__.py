@@ -1,0 +1,1 @@
+"""What files tell each other, and the project that they make together."""

@@ -1,0 +1,468 @@
+"""Facts: what one module tells the others, small enough to send between processes and to store.
+
+`summarise` draws them from a module's index; `tracing.reach.link` puts all modules' facts together.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from tpulint.knowledge.tracing import (
+    DEVICE_STRING,
+    ENVIRONMENT_ENTRIES,
+    FILING,
+    GRADIENT_ENTRIES,
+    LIBRARIES,
+    TRACE_ENTRIES,
+    WRAPPERS,
+)
+from tpulint.model.devices.flow import Edge
+from tpulint.model.names.annotations import aliases, qualified_text
+from tpulint.model.names.index import Index
+from tpulint.model.names.qualified import Names
+from tpulint.model.names.references import attributes_by_class, held_functions, method_around, references
+from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
+from tpulint.model.project.made import Made
+from tpulint.model.project.signatures import (
+    first_annotation,
+    infers,
+    is_offered,
+    makes_on_device,
+    takes_module,
+)
+from tpulint.model.project.takers import Taker
+
+
+class CallFact(NamedTuple):
+    """A call or a mention of a function: what, and where it stands (row and column from 1)."""
+
+    callee: str
+    row: int
+    column: int
+
+
+class FunctionFacts(NamedTuple):
+    """A function: where it is, what it calls, and its return annotation with qualified names.
+
+    `places` says that it puts something on a device that is not the host's, `offered` that it is public,
+    `takes` is the annotation of its first parameter that is more than a number, `infers` says that it is
+    decorated to keep no gradients, as those are with which inference begins, `takes_module` that it uses a
+    parameter as a module, `files` that it makes pictures or files, `makes` that it takes a device and
+    else but sizes.
+    """
+
+    qualname: str
+    owner: str | None
+    row: int
+    column: int
+    calls: tuple[CallFact, ...]
+    returns: str
+    places: bool
+    offered: bool
+    takes: str
+    infers: bool
+    takes_module: bool = False
+    files: bool = False
+    makes: bool = False
+
+
+class ClassFacts(NamedTuple):
+    """A class: its bases, its methods, and what its attributes hold.
+
+    `modules` gives for an attribute the classes that are instantiated for it (the elements, for a
+    `ModuleList` or `Sequential`), `functions` references to the functions that it holds; `tensors` names
+    parameters and buffers.
+    """
+
+    qualname: str
+    bases: tuple[str, ...]
+    methods: tuple[str, ...]
+    modules: dict[str, tuple[str, ...]]
+    functions: dict[str, tuple[str, ...]]
+    tensors: tuple[str, ...]
+    row: int
+    column: int
+
+
+class Root(NamedTuple):
+    """A place where tracing begins: the function that is traced, by which means, and where."""
+
+    callee: str
+    label: str
+    owner: str | None
+    row: int
+    column: int
+
+
+class ModuleFacts(NamedTuple):
+    """All that the project needs to know of one module.
+
+    `places` says that its top level, `placed_anywhere` that any of its code puts something on a device that
+    is not the host's, `enters` that it enters the torchax environment, `trains` that it computes gradients.
+    `starts` are the calls of its own code, outside of functions, `aliases` its names that stand for
+    annotations, `handed` is what it hands on of devices, `configured` says that it reads configurations at
+    run time, `backward` that it calls `loss.backward()`, `takers` are its functions that call `backward` on
+    what they are given, `savers` those that save it. `entries` are the classes of which it puts instances
+    into dictionaries, each time that it does, `groups` are the process groups that it starts: whether each
+    serves the host. `tables` gives for its names that stand for a dictionary, list or tuple references to the
+    functions in it.
+    """
+
+    name: str
+    path: str
+    exports: dict[str, str]
+    stars: tuple[str, ...]
+    functions: dict[str, FunctionFacts]
+    classes: dict[str, ClassFacts]
+    roots: tuple[Root, ...]
+    imports: tuple[str, ...]
+    places: bool
+    placed_anywhere: bool
+    enters: bool
+    trains: bool
+    starts: tuple[CallFact, ...]
+    aliases: dict[str, str]
+    handed: tuple[Edge, ...] = ()
+    configured: bool = False
+    backward: bool = False
+    takers: tuple[Taker, ...] = ()
+    savers: tuple[Taker, ...] = ()
+    entries: tuple[str, ...] = ()
+    groups: tuple[bool, ...] = ()
+    tables: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
+
+
+class _Summary:
+    """Collects one module's facts."""
+
+    def __init__(self, name: str, path: str, index: Index, names: Names) -> None:
+        self.name = name
+        self.path = path
+        self.index = index
+        self.names = names
+        self.calls: dict[int, dict[CallFact, None]] = {
+            id(scope): {} for scope in (index.module, *index.functions)
+        }
+        self.roots: list[Root] = []
+        self.tensors: dict[str, set[str]] = {}
+        self.attributes = attributes_by_class(index)
+        self.made = Made(names, {f"{name}.{scope.qualname}" for scope in index.classes})
+
+    def summarise(self) -> ModuleFacts:
+        self._calls()
+        self._methods_at_hand()
+        self._taken_from_tables()
+        self._returned()
+        self._decorators()
+        classes = {scope.qualname: self._class(scope) for scope in self.index.classes}
+        exports: dict[str, str] = {}
+        module = self.index.module
+        for name in module.bindings:
+            target = self.names.qualified(ast.Name(name, ast.Load()), module)
+            if target is not None:
+                exports[name] = target
+        imports = {
+            binding.target
+            for scope in (module, *self.index.functions)
+            for bindings in scope.bindings.values()
+            for binding in bindings
+            if binding.target is not None
+        }
+        placing = self._placing(imports)
+        functions: dict[str, FunctionFacts] = {}
+        for scope in self.index.functions:
+            drawn = self._function(scope, places=id(scope) in placing)
+            former = functions.get(scope.qualname)  # as of a property that is set, too, or of two branches
+            if former is not None:
+                kept = former if _sets(scope.node) else drawn
+                drawn = kept._replace(calls=(*former.calls, *drawn.calls))
+            functions[scope.qualname] = drawn
+        return ModuleFacts(
+            self.name,
+            self.path,
+            exports,
+            tuple(module.stars),
+            functions,
+            classes,
+            tuple(self.roots),
+            tuple(sorted(imports | set(module.stars))),
+            id(module) in placing,
+            bool(placing),
+            self._enters(),
+            self._trains(),
+            tuple(self.calls[id(module)]),
+            aliases(self.index, self.names),
+            backward=self._calls_backward(),
+            entries=tuple(self._entries()),
+            tables=dict(self._tables()),
+        )
+
+    def _placing(self, imports: set[str]) -> set[int]:
+        """Functions, and the module, that name a device which is not the host's, by identity."""
+        if not any(name.partition(".")[0] == "torch" for name in imports):
+            return set()
+        named = [
+            scope
+            for text, places in self.index.texts.items()
+            if DEVICE_STRING.match(text)
+            for _, scope in places
+        ]
+        called = [
+            scope for name in ("cuda", "current_accelerator") for _, scope in self.index.calls.get(name, ())
+        ]
+        return {id(scope.function or self.index.module) for scope in (*named, *called)}
+
+    def _enters(self) -> bool:
+        entries = [
+            node
+            for name in ("enable_globally", "default_env", "Environment")
+            for node, scope in self.index.calls.get(name, ())
+            if isinstance(node, ast.Call) and self.names.qualified(node.func, scope) in ENVIRONMENT_ENTRIES
+        ]
+        if not entries:
+            return False
+        # `torchax.default_env().prng_key` asks the environment, and does not enter it.
+        attributes = (node for places in self.index.taken.values() for node, _ in places)
+        asked = {id(node.value) for node in attributes if isinstance(node, ast.Attribute)}
+        return any(id(node) not in asked for node in entries)
+
+    def _calls_backward(self) -> bool:
+        calls = (node for node, _ in self.index.calls.get("backward", ()) if isinstance(node, ast.Call))
+        return any(isinstance(call.func, ast.Attribute) and not call.args for call in calls)
+
+    def _trains(self) -> bool:
+        zeroed = (scope.function for _, scope in self.index.calls.get("zero_grad", ()))
+        if any(function is None or function.name != "zero_grad" for function in zeroed):
+            return True  # in a function of that name an optimizer hands it on to another one
+        return any(
+            self.names.qualified(node.func, scope) in GRADIENT_ENTRIES
+            for name in ("jax_value_and_grad", "make_train_step")
+            for node, scope in self.index.calls.get(name, ())
+            if isinstance(node, ast.Call)
+        )
+
+    def _calls(self) -> None:
+        for node, scope in self.index.nodes[ast.Call]:
+            assert isinstance(node, ast.Call)
+            entry = self.names.qualified(node.func, scope)
+            if entry in TRACE_ENTRIES and node.args:
+                self._root(node.args[0], TRACE_ENTRIES[entry], scope, node)
+            function = scope.function or self.index.module
+            if node.func.__class__ is ast.Attribute and node.func.attr == "register_buffer":
+                self._buffer(node, function)
+            head = entry.partition(".")[0] if entry is not None else ""
+            calls = self.calls[id(function)]
+            if head not in LIBRARIES or head == self.name.partition(".")[0]:
+                for reference in references(node.func, scope, self.names):
+                    calls[CallFact(reference, node.lineno, node.col_offset + 1)] = None
+            if entry in ("builtins.isinstance", "builtins.issubclass"):
+                continue
+            for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+                if argument.__class__ is ast.Attribute or argument.__class__ is ast.Name:
+                    self._mention(argument, scope, calls)
+                elif isinstance(argument, ast.Lambda) and head in ("torch", "jax", "torchax"):
+                    name = f"{scope.qualname}.<lambda:{argument.lineno}:{argument.col_offset}>"
+                    calls[CallFact(f"name:{self.name}.{name}", argument.lineno, argument.col_offset + 1)] = (
+                        None
+                    )
+
+    def _methods_at_hand(self) -> None:
+        """Methods taken from `self` without a call: properties, and what tables and variables hold."""
+        for scope in self.index.functions:
+            method = method_around(scope)
+            owner = method.owner if method is not None else None
+            if owner is None:
+                continue
+            calls = self.calls[id(scope)]
+            called = {call.callee for call in calls}
+            node = scope.node
+            assert isinstance(node, FunctionNode)
+            for attribute in sorted(scope.evidence.get("self", ())):
+                bound = owner.bindings.get(attribute, ())
+                if f"self:{attribute}" not in called and any(isinstance(b.node, FunctionNode) for b in bound):
+                    calls[CallFact(f"self:{attribute}", node.lineno, node.col_offset + 1)] = None
+
+    def _taken_from_tables(self) -> None:
+        """A function taken from a table of a module, `LOSSES[name]`, is taken to be called."""
+        for node, scope in self.index.nodes[ast.Subscript]:
+            assert isinstance(node, ast.Subscript)
+            if node.value.__class__ is ast.Name and node.value.id.isupper():
+                for reference in references(node.value, scope, self.names):
+                    place = CallFact(reference, node.lineno, node.col_offset + 1)
+                    self.calls[id(scope.function or self.index.module)][place] = None
+
+    def _tables(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        module = self.index.module
+        for name, bindings in module.bindings.items():
+            if (
+                bindings[0].value.__class__ in (ast.Dict, ast.List, ast.Tuple)
+                and bindings[0].value is not None
+            ):
+                held = held_functions(bindings[0].value, module, self.names)
+                if held:
+                    yield name, held
+
+    def _returned(self) -> None:
+        """A nested function that is returned is taken to be called."""
+        for scope in self.index.functions:
+            outer = scope.parent
+            if outer is None or outer.kind is not ScopeKind.FUNCTION or isinstance(scope.node, ast.Lambda):
+                continue
+            body = getattr(outer.node, "body", None)
+            for node in body if isinstance(body, list) else ():
+                if isinstance(node, ast.Return) and getattr(node.value, "id", None) == scope.name:
+                    callee = f"name:{self.name}.{scope.qualname}"
+                    self.calls[id(outer)][CallFact(callee, node.lineno, node.col_offset + 1)] = None
+
+    def _mention(self, node: ast.expr, scope: Scope, calls: dict[CallFact, None]) -> None:
+        """A function handed to another one is taken to be called by it."""
+        if isinstance(node, ast.Name):
+            found = self.names.lookup(node.id, scope)
+            if found is None or not any(isinstance(binding.node, FunctionNode) for binding in found[1]):
+                return
+        elif not (
+            isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+        ):
+            return
+        for reference in references(node, scope, self.names):
+            calls[CallFact(reference, node.lineno, node.col_offset + 1)] = None
+
+    def _root(self, node: ast.expr, label: str, scope: Scope, place: ast.expr) -> None:
+        while isinstance(node, ast.Call) and node.args and self.names.qualified(node.func, scope) in WRAPPERS:
+            node = node.args[0]
+        if isinstance(node, ast.Lambda):
+            name = f"<lambda:{node.lineno}:{node.col_offset}>"
+            inside = scope.kind is not ScopeKind.MODULE
+            found: tuple[str, ...] = (f"name:{self.name}.{scope.qualname + '.' if inside else ''}{name}",)
+        else:
+            found = references(node, scope, self.names)
+        method = method_around(scope)
+        owner = method.owner.qualname if method is not None and method.owner is not None else None
+        self.roots.extend(Root(ref, label, owner, place.lineno, place.col_offset + 1) for ref in found)
+
+    def _decorators(self) -> None:
+        for scope in self.index.functions:
+            node = scope.node
+            if isinstance(node, ast.Lambda):
+                continue
+            assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and scope.parent is not None
+            for decorator in node.decorator_list:
+                inner: ast.expr = decorator
+                for reference in references(decorator, scope.parent, self.names):
+                    if reference.startswith(f"name:{self.name.partition('.')[0]}."):
+                        place = CallFact(reference, decorator.lineno, decorator.col_offset + 1)
+                        self.calls[id(scope)][place] = None
+                if isinstance(inner, ast.Call):
+                    partial = self.names.qualified(inner.func, scope.parent) == "functools.partial"
+                    inner = inner.args[0] if partial and inner.args else inner.func
+                label = TRACE_ENTRIES.get(self.names.qualified(inner, scope.parent) or "")
+                if label is not None:
+                    owner = scope.owner.qualname if scope.owner is not None else None
+                    callee = f"name:{self.name}.{scope.qualname}"
+                    self.roots.append(Root(callee, label, owner, decorator.lineno, decorator.col_offset + 1))
+
+    def _buffer(self, node: ast.Call, function: Scope) -> None:
+        method = method_around(function)
+        if (
+            method is not None
+            and method.owner is not None
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            self.tensors.setdefault(method.owner.qualname, set()).add(str(node.args[0].value))
+
+    def _function(self, scope: Scope, *, places: bool) -> FunctionFacts:
+        node = scope.node
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        owner = scope.owner.qualname if scope.owner is not None else None
+        returns = ""
+        if not isinstance(node, ast.Lambda) and node.returns is not None and scope.parent is not None:
+            returns = qualified_text(node.returns, scope.parent, self.names)
+        return FunctionFacts(
+            scope.qualname,
+            owner,
+            node.lineno,
+            node.col_offset + 1,
+            tuple(self.calls[id(scope)]),
+            returns,
+            places,
+            is_offered(scope, returns),
+            first_annotation(scope, self.names),
+            infers(scope, self.names),
+            takes_module(scope),
+            id(scope) in self._filing,
+            makes_on_device(scope),
+        )
+
+    @cached_property
+    def _filing(self) -> set[int]:
+        """Functions that make pictures or files, or hold others that do, by identity."""
+        found: set[int] = set()
+        for name in {name.rpartition(".")[2] for name in FILING}:
+            for node, place in self.index.calls.get(name, ()):
+                scope = place.function
+                if isinstance(node, ast.Call) and self.names.qualified(node.func, place) in FILING:
+                    while scope is not None:
+                        found.add(id(scope))
+                        scope = scope.parent.function if scope.parent is not None else None
+        return found
+
+    def _entries(self) -> Iterator[str]:
+        for node, scope in self.index.entries:
+            made = self.names.qualified(node.func, scope) if isinstance(node, ast.Call) else None
+            if made is not None and self.made.is_class(made):
+                yield made
+
+    def _class(self, scope: Scope) -> ClassFacts:
+        node = scope.node
+        assert isinstance(node, ast.ClassDef) and scope.parent is not None
+        bases = tuple(
+            base
+            for expression in node.bases
+            if (base := self.names.qualified(_unsubscripted(expression), scope.parent)) is not None
+        )
+        modules: dict[str, dict[str, None]] = {}
+        functions: dict[str, dict[str, None]] = {}
+        tensors = self.tensors.get(scope.qualname, set())
+        for attribute, value, place in self.attributes.get(scope.qualname, ()):
+            held = held_functions(value, place, self.names)
+            if held:
+                functions.setdefault(attribute, {}).update(dict.fromkeys(held))
+            for made in self.made.for_value(value, place):
+                if made in ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"):
+                    tensors.add(attribute)
+                else:
+                    modules.setdefault(attribute, {})[made] = None
+        methods = sorted(
+            name
+            for name, bound in scope.bindings.items()
+            if any(isinstance(b.node, FunctionNode) for b in bound)
+        )
+        return ClassFacts(
+            scope.qualname,
+            bases,
+            tuple(methods),
+            {name: tuple(made) for name, made in modules.items()},
+            {name: tuple(held) for name, held in functions.items()},
+            tuple(sorted(tensors)),
+            node.lineno,
+            node.col_offset + 1,
+        )
+
+
+def _sets(node: ast.AST) -> bool:
+    """Whether a function is what a property does when it is set or deleted."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    return any(isinstance(one, ast.Attribute) and one.attr in ("setter", "deleter") for one in decorators)
+
+
+def _unsubscripted(node: ast.expr) -> ast.expr:
+    return node.value if isinstance(node, ast.Subscript) else node
+
+
+def summarise(name: str, path: str, index: Index, names: Names) -> ModuleFacts:
+    """The facts of one module."""
+    return _Summary(name, path, index, names).summarise()

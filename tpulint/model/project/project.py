@@ -1,0 +1,486 @@
+"""The project as a whole: re-exports resolved, classes linearised, calls and attributes looked up."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import enum
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from tpulint.knowledge.tracing import MODULE_BASES
+from tpulint.knowledge.training import DIFFERENTIABLE
+from tpulint.model.devices.flow import DeviceFlow
+from tpulint.model.names.annotations import expanded, is_of_tensors
+from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
+from tpulint.model.project.takers import Taker
+
+_DEPTH = 12
+
+
+class Certainty(enum.IntEnum):
+    """How sure it is that code is traced, surest first.
+
+    `JIT`: the project jits the root by name. `FORWARD`: the root is the `forward` of a module that nobody in
+    the project jits. `INTERFACE`: the root is a function of a package that takes tensors and is for others
+    to call, jitted or not.
+    """
+
+    JIT = 0
+    FORWARD = 1
+    INTERFACE = 2
+
+
+class Step(NamedTuple):
+    """How tracing gets to a function: from which caller (None for a root), by which place."""
+
+    caller: str | None
+    label: str
+    path: str
+    row: int
+    column: int
+    certainty: Certainty
+
+
+class TracePath(NamedTuple):
+    """The chain from a trace root to a function."""
+
+    steps: tuple[Step, ...]
+    certainty: Certainty
+
+
+class ProjectFacts:
+    """What all modules together say; made by `link`, read by all that judges one file."""
+
+    def __init__(self, modules: Iterable[ModuleFacts]) -> None:
+        first: dict[str, ModuleFacts] = {}
+        for module in modules:
+            first.setdefault(module.name, module)
+        self.modules: Mapping[str, ModuleFacts] = first
+        #: For each module those of the project that it imports.
+        self.imports: dict[str, set[str]] = {
+            name: {found[0] for target in facts.imports if (found := self.home(target)) is not None}
+            for name, facts in self.modules.items()
+        }
+        self.reach: dict[str, Step] = {}
+        #: Whether fixes leave CUDA what it has.
+        self.keeps_gpu = False
+        #: What else is set up where a program enters torchax; see `Settings.environment`.
+        self.environment: tuple[str, ...] = ()
+        self._functions: dict[str, FunctionFacts | None] = {}
+        self._classes: dict[str, ClassFacts | None] = {}
+        self._resolved: dict[str, str] = {}
+        self._mro: dict[str, tuple[str, ...]] = {}
+        self._heirs: dict[str, list[str]] = {}
+        self._on_host: set[str] = set()
+        self._annotations: dict[str, ast.expr | None] = {}
+        for name, facts in self._all_classes():
+            for base in facts.bases:
+                self._heirs.setdefault(self.resolve(base), []).append(name)
+
+    def apart(self, modules: Mapping[str, ModuleFacts]) -> ProjectFacts:
+        """The same project with its modules' facts at another place.
+
+        What concerns all modules at once is answered already, so that it takes none of them.
+        """
+        for name, member in vars(ProjectFacts).items():
+            if isinstance(member, cached_property):
+                getattr(self, name)
+        other = copy.copy(self)
+        vars(other).update(modules=modules, _functions={}, _classes={})
+        return other
+
+    @cached_property
+    def takers(self) -> tuple[Taker, ...]:
+        """The functions that call `backward` on what they are given."""
+        return tuple(taker for facts in self.modules.values() for taker in facts.takers)
+
+    @cached_property
+    def savers(self) -> tuple[Taker, ...]:
+        """The functions that save what they are given."""
+        return tuple(saver for facts in self.modules.values() for saver in facts.savers)
+
+    @cached_property
+    def _devices(self) -> DeviceFlow:
+        """How devices are handed on, in all modules together."""
+        edges = (edge for facts in self.modules.values() for edge in facts.handed)
+        return DeviceFlow((self._place(target), self._place(source)) for target, source in edges)
+
+    def _place(self, place: str) -> str:
+        return f"G {self.resolve(place[2:])}" if place.startswith("G ") else place
+
+    def is_device(self, place: str) -> bool:
+        """Whether what is handed to a place of the device flow ends where torch takes a device."""
+        return self._devices.is_device(self._place(place))
+
+    def device_origins(self, place: str) -> frozenset[str]:
+        """All that may stand at the beginning of what a place of the device flow holds."""
+        return self._devices.origins(self._place(place))
+
+    def _all_classes(self) -> Iterator[tuple[str, ClassFacts]]:
+        for module in self.modules.values():
+            for qualname, facts in module.classes.items():
+                yield f"{module.name}.{qualname}", facts
+
+    def home(self, name: str) -> tuple[str, str] | None:
+        """The name of the project's module that a qualified name lies in, and the rest of the name."""
+        head, modules = name, self.modules
+        while head:
+            if head in modules:
+                return head, name[len(head) + 1 :]
+            head = head.rpartition(".")[0]
+        return None
+
+    def split(self, name: str) -> tuple[ModuleFacts, str] | None:
+        """The project's module that a qualified name lies in, and the rest of the name."""
+        found = self.home(name)
+        return (self.modules[found[0]], found[1]) if found is not None else None
+
+    def resolve(self, name: str) -> str:
+        """The name of the definition behind a name, re-exports followed; itself where it has none."""
+        known = self._resolved.get(name)
+        if known is None:
+            self._resolved[name] = name  # a cycle of re-exports ends here
+            known = self._resolved[name] = self._follow(name, 0, set())
+        return known
+
+    def _follow(self, name: str, depth: int, seen: set[str]) -> str:
+        found = self.split(name)
+        if found is None or not found[1] or name in seen or depth > _DEPTH:
+            return name
+        seen.add(name)
+        module, rest = found
+        if rest in module.functions or rest in module.classes:
+            return f"{module.name}.{rest}"
+        head, _, tail = rest.partition(".")
+        target = module.exports.get(head)
+        if target is not None and target != f"{module.name}.{head}":
+            return self._follow(f"{target}.{tail}" if tail else target, depth + 1, seen)
+        for star in module.stars:
+            if star not in self.modules:
+                continue  # a name in what is not at hand would be looked for in the packages around it
+            through = self._follow(f"{star}.{rest}", depth + 1, seen)
+            if self.function(through) is not None or self.class_(through) is not None:
+                return through
+        return name
+
+    def function(self, name: str) -> FunctionFacts | None:
+        """The function with this resolved name."""
+        if name not in self._functions:
+            found = self.split(name)
+            self._functions[name] = found[0].functions.get(found[1]) if found is not None else None
+        return self._functions[name]
+
+    def annotation(self, text: str) -> ast.expr | None:
+        """A qualified annotation, with what its names stand for in their places; None for none."""
+        if text not in self._annotations:
+            self._annotations[text] = expanded(text, self._alias) if text else None
+        return self._annotations[text]
+
+    def _alias(self, name: str) -> str | None:
+        found = self.split(self.resolve(name))
+        return found[0].aliases.get(found[1]) if found is not None else None
+
+    def is_of_tensors(self, annotation: str) -> bool:
+        """Whether a qualified annotation is that of a tensor or several, and of nothing else."""
+        found = self.annotation(annotation)
+        return found is not None and is_of_tensors(found)
+
+    def class_(self, name: str) -> ClassFacts | None:
+        """The class with this resolved name."""
+        if name not in self._classes:
+            found = self.split(name)
+            self._classes[name] = found[0].classes.get(found[1]) if found is not None else None
+        return self._classes[name]
+
+    def mro(self, name: str) -> tuple[str, ...]:
+        """A class and its ancestors, nearest first, those from outside the project at their places."""
+        if name not in self._mro:
+            self._mro[name] = (name,)
+            order: dict[str, None] = {name: None}
+            facts = self.class_(name)
+            for base in facts.bases if facts is not None else ():
+                order.update(dict.fromkeys(self.mro(self.resolve(base))))
+            self._mro[name] = tuple(order)
+        return self._mro[name]
+
+    def is_module_class(self, name: str) -> bool:
+        """Whether a class is a `torch.nn.Module`."""
+        return any(
+            base in MODULE_BASES
+            or base.startswith("torch.nn.modules.")
+            or (base.startswith("torch.nn.") and base[9:10].isupper())
+            for base in self.mro(self.resolve(name))
+        )
+
+    def method(self, cls: str, name: str) -> str | None:
+        """The function that implements a method of a class."""
+        for ancestor in self.mro(cls):
+            facts = self.class_(ancestor)
+            if facts is not None and name in facts.methods:
+                return f"{ancestor}.{name}"
+        return None
+
+    def attribute_classes(self, cls: str, name: str) -> tuple[str, ...]:
+        """Classes that are instantiated for an attribute."""
+        for ancestor in self.mro(cls):
+            facts = self.class_(ancestor)
+            if facts is not None and name in facts.modules:
+                return tuple(self.resolve(made) for made in facts.modules[name])
+        return ()
+
+    def _held(self, cls: str, name: str) -> tuple[str, ...]:
+        """References to the functions that an attribute holds."""
+        for ancestor in self.mro(cls):
+            facts = self.class_(ancestor)
+            if facts is not None and name in facts.functions:
+                return facts.functions[name]
+        return ()
+
+    def is_tensor_attribute(self, cls: str, name: str) -> bool:
+        """Whether an attribute is a parameter or a buffer."""
+        return any(
+            facts is not None and name in facts.tensors
+            for facts in map(self.class_, self.mro(self.resolve(cls)))
+        )
+
+    def callees(self, reference: str, owner: str | None) -> Iterator[str]:
+        """The project's functions that a reference may mean, for a method of class `owner`."""
+        form, _, rest = reference.partition(":")
+        if form == "name":
+            yield from self._called(self.resolve(rest))
+        elif form == "new":
+            cls, _, path = rest.partition(":")
+            resolved = self.resolve(cls)
+            if self.class_(resolved) is not None:
+                yield from self._path(resolved, path.split("."))
+        elif owner is not None and form == "self":
+            yield from self._path(owner, rest.split("."), virtual=True)
+        elif owner is not None and form == "super":
+            for base in self.mro(owner)[1:]:
+                facts = self.class_(base)
+                if facts is not None and rest in facts.methods:
+                    yield f"{base}.{rest}"
+                    return
+
+    def _called(self, name: str) -> Iterator[str]:
+        if self.function(name) is not None:
+            yield name
+            return
+        cls, last = (name, "__init__") if self.class_(name) is not None else name.rpartition(".")[::2]
+        if self.class_(cls) is not None:
+            # `Function.apply` of an own autograd function runs its `forward`
+            found = self.method(cls, last) or (self.method(cls, "forward") if last == "apply" else None)
+            if found is not None:
+                yield found
+            return
+        module = self.split(name)
+        for reference in module[0].tables.get(module[1], ()) if module is not None else ():
+            held = self.resolve(reference.partition(":")[2])
+            if self.function(held) is not None:
+                yield held
+
+    def _path(self, cls: str, path: list[str], *, virtual: bool = False) -> Iterator[str]:
+        head, rest = path[0], path[1:]
+        if not rest:
+            wanted = "forward" if head == "__call__" and self.is_module_class(cls) else head
+            found = self.method(cls, wanted)
+            if found is not None:
+                yield found
+            if virtual:
+                for heir in self.heirs(cls):
+                    facts = self.class_(heir)
+                    if facts is not None and wanted in facts.methods:
+                        yield f"{heir}.{wanted}"
+            if found is not None:
+                return
+        for reference in self._held(cls, head) if not rest or rest == ["__call__"] else ():
+            yield from self.callees(reference, cls)
+        for made in self.attribute_classes(cls, head):
+            if self.class_(made) is not None:
+                yield from self._path(made, rest or ["__call__"])
+
+    def heirs(self, cls: str) -> Iterator[str]:
+        """All classes below a class."""
+        seen: set[str] = set()
+        waiting = [*self._heirs.get(cls, ())]
+        while waiting:
+            heir = waiting.pop()
+            if heir not in seen:
+                seen.add(heir)
+                yield heir
+                waiting.extend(self._heirs.get(heir, ()))
+
+    def program(self, module: str) -> Iterator[ModuleFacts]:
+        """A module and all of the project that it imports, directly or not."""
+        return (self.modules[name] for name in sorted(_closure([module], self.imports)))
+
+    def places(self, module: str) -> bool:
+        """Whether a program that starts in a module puts something on a device, as far as calls show."""
+        entry = self.modules[module]
+        if entry.placed_anywhere or module in self._placing:
+            return True
+        called = [callee for call in entry.starts for callee in self.callees(call.callee, None)]
+        return self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called])
+
+    @cached_property
+    def _placing(self) -> set[str]:
+        """Modules that put something on a device as they are imported, and all that import them."""
+        return self.users(
+            name for name, facts in self.modules.items() if facts.places or self._devices.takes_literal(name)
+        )
+
+    def put_on_device(self, functions: Iterable[str]) -> bool:
+        """Whether one of some functions puts something on a device, or calls what does."""
+        waiting = [name for name in functions if name not in self._on_host]
+        seen = set(waiting)
+        while waiting:
+            name = waiting.pop()
+            facts, found = self.function(name), self.home(name)
+            if facts is None or found is None:
+                continue
+            if facts.places or self._devices.takes_literal(name):
+                return True
+            owner = f"{found[0]}.{facts.owner}" if facts.owner is not None else None
+            called = {callee for call in facts.calls for callee in self.callees(call.callee, owner)}
+            called -= seen | self._on_host
+            seen |= called
+            waiting.extend(called)
+        self._on_host |= seen
+        return False
+
+    def package(self, module: str) -> str:
+        """The dotted name of the package that others import a module from; "" for a script.
+
+        A folder without an `__init__.py` is one, too, where some import says so.
+        """
+        facts = self.modules[module]
+        package, _, stem = module.partition("#")[0].rpartition(".")
+        if facts.path.endswith("__init__.py"):
+            return module.partition("#")[0]
+        folder = os.path.basename(os.path.dirname(facts.path))
+        return package or (folder if f"{folder}.{stem}" in self._imported_heads else "")
+
+    @cached_property
+    def imported(self) -> frozenset[str]:
+        """The names that are imported anywhere in the project."""
+        return frozenset(target for facts in self.modules.values() for target in facts.imports)
+
+    @cached_property
+    def _imported_heads(self) -> set[str]:
+        """The first two parts of all names that are imported."""
+        return {".".join(target.split(".", 2)[:2]) for target in self.imported}
+
+    def users(self, modules: Iterable[str]) -> set[str]:
+        """Modules and all that import them, directly or not."""
+        return _closure(modules, self.importing)
+
+    @cached_property
+    def importing(self) -> dict[str, set[str]]:
+        """For each module those of the project that import it."""
+        found: dict[str, set[str]] = {name: set() for name in self.modules}
+        for name, imports in self.imports.items():
+            for used in imports:
+                found[used].add(name)
+        return found
+
+    def serves_device(self, module: str) -> bool:
+        """Whether a program that a module belongs to puts something on a device, or enters torchax."""
+        return self.is_served(module) or self.places(module)
+
+    def is_served(self, module: str) -> bool:
+        """Whether a module, or one that imports it, directly or not, names a device or enters torchax."""
+        return module in self._served
+
+    @cached_property
+    def _served(self) -> set[str]:
+        naming = {name for name, facts in self.modules.items() if facts.enters or facts.placed_anywhere}
+        return _closure(naming, self.imports) | self._with_scripts(naming)
+
+    def is_trained(self, module: str) -> bool:
+        """Whether a module computes gradients with torch alone, or a script that does so imports it.
+
+        A package alone is no program: that it can train, too, says nothing of all that it offers.
+        """
+        return module in self._trained
+
+    @cached_property
+    def _trained(self) -> set[str]:
+        training = {name for name, facts in self.modules.items() if facts.trains}
+        return self._with_scripts(training - self._importers(DIFFERENTIABLE))
+
+    def is_grouped(self, module: str) -> bool:
+        """Whether a program that a module belongs to starts a process group, and none for the host."""
+        return module in self._grouped
+
+    @cached_property
+    def _grouped(self) -> set[str]:
+        started = {name for name, facts in self.modules.items() if facts.groups}
+        on_host = {name for name in started if any(self.modules[name].groups)}
+        return self._with_scripts(started) - self._with_scripts(on_host)
+
+    def calls_backward(self, module: str) -> bool:
+        """Whether a module calls `loss.backward()`, or a script that does so imports it."""
+        return module in self._by_backward
+
+    @cached_property
+    def _by_backward(self) -> set[str]:
+        return self._with_scripts({name for name, facts in self.modules.items() if facts.backward})
+
+    def is_differentiated(self, module: str) -> bool:
+        """Whether a module lets JAX compute its gradients, or a script that does so imports it."""
+        return module in self._differentiated
+
+    @cached_property
+    def _differentiated(self) -> set[str]:
+        return self._with_scripts(self._importers(DIFFERENTIABLE))
+
+    def is_configured(self, module: str) -> bool:
+        """Whether a module reads configurations at run time, or a script that does so imports it."""
+        return module in self._configured
+
+    @cached_property
+    def _configured(self) -> set[str]:
+        return self._with_scripts({name for name, facts in self.modules.items() if facts.configured})
+
+    def _importers(self, name: str) -> set[str]:
+        return {
+            module
+            for module, facts in self.modules.items()
+            if any(target == name or target.endswith(f".{name}") for target in facts.imports)
+        }
+
+    def _with_scripts(self, modules: set[str]) -> set[str]:
+        """Modules with all of the programs that they are a part of."""
+        scripts = {
+            user
+            for user in self.users(modules)
+            if "." not in user and not self.modules[user].path.endswith("__init__.py")
+        }
+        return modules | _closure(scripts, self.imports)
+
+    def trace_path(self, function: str) -> TracePath | None:
+        """The chain by which tracing reaches a function, from the root on; None where it does not."""
+        steps: list[Step] = []
+        current: str | None = function
+        while current is not None:
+            step = self.reach.get(current)
+            if step is None or len(steps) > len(self.reach):
+                return None
+            steps.append(step)
+            current = step.caller
+        steps.reverse()
+        return TracePath(tuple(steps), steps[0].certainty) if steps else None
+
+
+def _closure(names: Iterable[str], related: Mapping[str, set[str]]) -> set[str]:
+    """Names with all that they are related to, directly or not."""
+    found = set(names)
+    waiting = list(found)
+    while waiting:
+        fresh = related[waiting.pop()] - found
+        found |= fresh
+        waiting.extend(fresh)
+    return found

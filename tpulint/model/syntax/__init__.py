@@ -1,0 +1,1 @@
+"""What the tree alone tells: parents, blocks, imports, comments."""

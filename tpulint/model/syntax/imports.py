@@ -1,0 +1,240 @@
+"""Where an import statement goes, and which imports have lost their use."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tpulint.model.names.scopes import Scope
+from tpulint.model.tracing.guards import optional
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+ImportNode = ast.Import | ast.ImportFrom
+
+
+def missing_imports(module: Module, statements: tuple[str, ...], scope: Scope) -> list[str] | None:
+    """Those of some import statements, one name each, whose name is not yet bound to what they import.
+
+    None where one of the names means something else already.
+    """
+    missing = []
+    for text in statements:
+        node = ast.parse(text).body[0]
+        assert isinstance(node, ImportNode)
+        alias = node.names[0]
+        name = alias.asname or alias.name.partition(".")[0]
+        target = (
+            f"{node.module}.{alias.name}"
+            if isinstance(node, ast.ImportFrom)
+            else alias.name
+            if alias.asname
+            else name
+        )
+        if module.names.lookup(name, scope) is None:
+            missing.append(text)
+        elif module.names.qualified(ast.Name(name, ast.Load()), scope) != target:
+            return None
+    return missing
+
+
+def insertions(module: Module, statements: list[str]) -> dict[int, str]:
+    """Text to insert at offsets, so that each import stands where isort would put it among the others."""
+    lines: dict[int, list[str]] = {}
+    alone: set[int] = set()
+    for text in sorted(statements, key=_order):
+        offset, new_block = _place(module, text)
+        lines.setdefault(offset, []).append(text)
+        if new_block:
+            alone.add(offset)
+    newline = module.source.newline
+    result = {}
+    for offset, texts in lines.items():
+        texts.sort(key=lambda text: not _is_standard(text))
+        standard = sum(map(_is_standard, texts)) if offset in alone else 0
+        written = [f"{text}{newline}" for text in texts]
+        body = "".join([*written[:standard], *([newline] if standard else []), *written[standard:]])
+        result[offset] = body if _at_line_start(module, offset) else newline + body
+    return result
+
+
+def first_import(module: Module, package: str) -> ImportNode | None:
+    """The first import of a package, or of something in it, without which the file is not imported itself.
+
+    One inside a function is how optional packages are imported.
+    """
+    found = [
+        node
+        for kind in (ast.Import, ast.ImportFrom)
+        for node, scope in module.index.nodes[kind]
+        if isinstance(node, ImportNode)
+        and package in _heads(node)
+        and scope.function is None
+        and not optional(module, node, scope)
+    ]
+    return min(found, key=lambda node: node.lineno, default=None)
+
+
+def respelled(statement: ast.ImportFrom, alias: ast.alias, target: str, indent: str, newline: str) -> str:
+    """An import statement in which one of its names comes from elsewhere, under the name it had."""
+    module, _, name = target.rpartition(".")
+    local = alias.asname or alias.name
+    moved = f"from {module} import {name}" + (f" as {local}" if local != name else "")
+    if not module:
+        moved = f"import {name}" + (f" as {local}" if local != name else "")
+    rest = [other for other in statement.names if other is not alias]
+    if not rest:
+        return moved
+    kept = ast.unparse(ast.ImportFrom(statement.module, rest, statement.level))
+    return f"{kept}{newline}{indent}{moved}"
+
+
+def _order(text: str) -> tuple[bool, str]:
+    return text.startswith("from"), text.split()[1].lower()
+
+
+def _is_standard(text: str) -> bool:
+    return text.split()[1].partition(".")[0] in sys.stdlib_module_names
+
+
+def _place(module: Module, text: str) -> tuple[int, bool]:
+    standard = _is_standard(text)
+    run = _run(module, standard=standard)
+    if not run:
+        first = next(
+            (s for s in module.source.tree.body if isinstance(s, ImportNode) and not _is_future(s)), None
+        )
+        if standard and first is not None:
+            return module.source.line_starts[first.lineno - 1], True
+        return end_of_imports(module), False
+    before = [node for node in run if _order(ast.unparse(node)) < _order(text)]
+    if before:
+        return _next_line(module, before[-1]), False
+    return module.source.line_starts[run[0].lineno - 1], False
+
+
+def _run(module: Module, *, standard: bool) -> list[ImportNode]:
+    """The run of adjacent top-level imports that has the standard library's, or torch's, in it."""
+    run: list[ImportNode] = []
+    found = False
+    for statement in [*module.source.tree.body, None]:
+        joined = isinstance(statement, ImportNode) and (
+            not run or statement.lineno == (run[-1].end_lineno or 0) + 1
+        )
+        if not joined:
+            if found:
+                return run
+            run = []
+        if isinstance(statement, ImportNode) and not _is_future(statement):
+            run.append(statement)
+            found = found or any(
+                (head in sys.stdlib_module_names) if standard else head == "torch"
+                for head in _heads(statement)
+            )
+    return []
+
+
+def _heads(node: ImportNode) -> Iterator[str]:
+    if isinstance(node, ast.ImportFrom):
+        if not node.level:
+            yield (node.module or "").partition(".")[0]
+    else:
+        yield from (alias.name.partition(".")[0] for alias in node.names)
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def _next_line(module: Module, statement: ast.stmt) -> int:
+    source = module.source
+    row = statement.end_lineno or statement.lineno
+    return source.line_starts[row] if row < len(source.line_starts) else len(source.text)
+
+
+def _at_line_start(module: Module, offset: int) -> bool:
+    return offset == 0 or module.source.text[offset - 1] in "\r\n"
+
+
+def end_of_imports(module: Module) -> int:
+    """Offset of the line below the docstring and the imports at the top of the file."""
+    source = module.source
+    anchor: ast.stmt | None = None
+    for statement in source.tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            break
+        docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if isinstance(statement, ImportNode) or (docstring and anchor is None):
+            anchor = statement
+    if anchor is not None:
+        return _next_line(module, anchor)
+    return source.line_starts[source.tree.body[0].lineno - 1] if source.tree.body else len(source.text)
+
+
+def split_imports(before: str, after: str) -> list[tuple[int, int, str]]:
+    """Adjacent imports from one module that `before` lacks: the first row, the last, and one for all."""
+    known = set(before.splitlines())
+    lines = after.splitlines()
+    runs: list[list[ast.ImportFrom]] = []
+    for node in ast.parse(after).body:
+        if not isinstance(node, ast.ImportFrom) or node.lineno != node.end_lineno:
+            continue
+        if lines[node.lineno - 1] in known or ast.unparse(node) != lines[node.lineno - 1]:
+            continue
+        last = runs[-1][-1] if runs else None
+        joins = last is not None and last.lineno + 1 == node.lineno
+        if joins and last is not None and (last.module, last.level) == (node.module, node.level):
+            runs[-1].append(node)
+        else:
+            runs.append([node])
+    found = []
+    for run in (run for run in runs if len(run) > 1):
+        names = sorted((alias for node in run for alias in node.names), key=lambda alias: alias.name)
+        joined = ast.ImportFrom(run[0].module, names, run[0].level)
+        found.append((run[0].lineno, run[-1].lineno, ast.unparse(joined)))
+    return found
+
+
+def orphaned_imports(before: str, after: str) -> list[tuple[int, str | None]]:
+    """Top-level imports of `after` whose names `before` used and `after` does not.
+
+    Each is given as the row of the statement with the text that it shrinks to, None where it goes
+    altogether. Statements over several lines, and files that list `__all__`, are left alone.
+    """
+    if "__all__" in after:
+        return []
+    used_before, tree = _used_names(ast.parse(before)), ast.parse(after)
+    used_after = _used_names(tree)
+    found: list[tuple[int, str | None]] = []
+    for statement in tree.body:
+        if not isinstance(statement, ImportNode) or statement.lineno != statement.end_lineno:
+            continue
+        kept = [alias for alias in statement.names if not _is_orphan(alias, used_before, used_after)]
+        if len(kept) != len(statement.names):
+            statement.names = kept
+            found.append((statement.lineno, ast.unparse(statement) if kept else None))
+    return found
+
+
+def _is_orphan(alias: ast.alias, before: set[str], after: set[str]) -> bool:
+    if alias.asname is None and "." in alias.name:
+        return False  # `import a.b` binds `a`, which the file may have from elsewhere too
+    name = alias.asname or alias.name
+    return name in before and name not in after
+
+
+def _used_names(tree: ast.Module) -> set[str]:
+    used = {
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200:
+            used.update(part for part in _words(node.value))  # annotations as text
+    return used
+
+
+def _words(text: str) -> list[str]:
+    return "".join(c if c.isalnum() or c == "_" else " " for c in text).split()

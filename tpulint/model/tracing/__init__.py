@@ -1,0 +1,1 @@
+"""What is traced: how tracing gets to a function, and what keeps it away."""

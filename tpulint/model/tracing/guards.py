@@ -1,0 +1,187 @@
+"""Places that are reached only where there is something, such as CUDA, which a TPU host does not have."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpulint.model.devices.doors import is_served_flag
+from tpulint.model.names.scopes import FunctionNode, Scope
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a condition may ask for: the words by which it is known, and the number that means none of it."""
+
+    words: tuple[str, ...]
+    none: int
+
+
+CUDA = Wanted(("cuda", "cudnn", "nvidia", "rocm"), 0)
+PROCESSES = Wanted(("dist", "ddp", "fsdp", "initialized", "nproc", "num_process", "parallel", "world"), 1)
+
+_LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
+_BROAD = frozenset(
+    {
+        "builtins.Exception",
+        "builtins.BaseException",
+        "builtins.RuntimeError",
+        "builtins.AssertionError",
+        "builtins.AttributeError",
+    }
+)
+_NOT_IMPORTED = frozenset({"builtins.ImportError", "builtins.ModuleNotFoundError"})
+
+
+def only_with(wanted: Wanted, module: Module, node: ast.AST, scope: Scope) -> bool:
+    """Whether a condition around a node, or one before it that leaves, asks for something."""
+    inner = node
+    for outer in module.ancestors(node):
+        if isinstance(outer, ast.If | ast.IfExp | ast.While):
+            if _holds(outer.body, inner) and asks(wanted, module, outer.test, scope, truth=True):
+                return True
+            if _holds(outer.orelse, inner) and asks(wanted, module, outer.test, scope, truth=False):
+                return True
+        elif isinstance(outer, ast.BoolOp):
+            before = outer.values[: outer.values.index(inner)] if inner in outer.values else []
+            truth = isinstance(outer.op, ast.And)
+            if any(asks(wanted, module, value, scope, truth=truth) for value in before):
+                return True
+        if isinstance(inner, ast.stmt) and any(
+            _leaves_without(wanted, module, before, scope) for before in module.before(inner)
+        ):
+            return True
+        if isinstance(outer, FunctionNode):
+            return False
+        inner = outer
+    return False
+
+
+def caught(module: Module, node: ast.AST, scope: Scope) -> bool:
+    """Whether what a node raises is caught right there, by a handler of broad or matching exceptions."""
+    inner = node
+    for outer in module.ancestors(node):
+        if isinstance(outer, ast.Try | ast.TryStar) and _holds(outer.body, inner):
+            for handler in outer.handlers:
+                types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+                names = (module.names.qualified(item, scope) if item else None for item in types)
+                if handler.type is None or any(name in _BROAD for name in names):
+                    return True
+        if isinstance(outer, FunctionNode):
+            return False
+        inner = outer
+    return False
+
+
+def optional(module: Module, statement: ast.stmt, scope: Scope) -> bool:
+    """Whether an import may fail, or may not be come to at all, and the code goes on without it."""
+    inner: ast.AST = statement
+    for outer in module.ancestors(statement):
+        if isinstance(outer, ast.ExceptHandler):
+            return True  # it is itself what the code goes on with
+        if isinstance(outer, ast.Try | ast.TryStar) and _holds(outer.body, inner):
+            if any(_goes_on(module, handler, scope) for handler in outer.handlers):
+                return True
+        elif isinstance(outer, ast.If) and not _is_main(outer.test):
+            return True
+        if isinstance(inner, ast.stmt) and any(_leaves_for_want(before) for before in module.before(inner)):
+            return True
+        inner = outer
+    return False
+
+
+def _is_main(test: ast.expr) -> bool:
+    """Whether a condition is `__name__ == "__main__"`."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Name)
+        and test.left.id == "__name__"
+        and isinstance(test.comparators[0], ast.Constant)
+        and test.comparators[0].value == "__main__"
+    )
+
+
+def _goes_on(module: Module, handler: ast.ExceptHandler, scope: Scope) -> bool:
+    """Whether a handler takes a failed import and does not raise in its turn."""
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = [module.names.qualified(item, scope) if item else None for item in types]
+    taken = handler.type is None or any(name in _BROAD or name in _NOT_IMPORTED for name in names)
+    return taken and not isinstance(handler.body[-1], ast.Raise)
+
+
+def _leaves_for_want(statement: ast.stmt) -> bool:
+    """Whether a statement leaves the block where something is not available, going by its words."""
+    if not isinstance(statement, ast.If) or not isinstance(statement.body[-1], _LEAVES):
+        return False
+    words = (
+        part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
+        for part in ast.walk(statement.test)
+    )
+    return any("available" in word.lower() or "installed" in word.lower() for word in words)
+
+
+def asks(
+    wanted: Wanted, module: Module, test: ast.expr, scope: Scope, *, truth: bool, depth: int = 2
+) -> bool:
+    """Whether a condition that comes out so means that there is what is wanted.
+
+    Its words decide: this only ever keeps a rule silent.
+    """
+    match test:
+        case ast.UnaryOp(op=ast.Not()):
+            return asks(wanted, module, test.operand, scope, truth=not truth, depth=depth)
+        case ast.BoolOp():
+            parts = (asks(wanted, module, value, scope, truth=truth, depth=depth) for value in test.values)
+            return any(parts) if isinstance(test.op, ast.And) == truth else all(parts)
+        case ast.Compare(ops=[ast.NotEq() | ast.NotIn() | ast.Is() | ast.Lt() | ast.LtE()]):
+            return not truth and _names(wanted, module, test, scope)
+        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=number)]) if number == wanted.none:
+            return not truth and _names(wanted, module, test, scope)
+        case ast.Name(id=name) if depth:
+            if truth and _names(wanted, module, test, scope):
+                return True
+            found = module.names.lookup(name, scope)
+            values = [binding.value for binding in found[1]] if found is not None else []
+            return bool(values) and all(
+                value is not None and asks(wanted, module, value, scope, truth=truth, depth=depth - 1)
+                for value in values
+            )
+        case _:
+            return truth and _names(wanted, module, test, scope)
+
+
+def _names(wanted: Wanted, module: Module, node: ast.expr, scope: Scope) -> bool:
+    for part in ast.walk(node):
+        text = (
+            part.id
+            if isinstance(part, ast.Name)
+            else part.attr
+            if isinstance(part, ast.Attribute)
+            else part.value
+            if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            else ""
+        ).lower()
+        if any(word in text for word in wanted.words):
+            flag = part if wanted is CUDA and isinstance(part, ast.Name | ast.Attribute) else None
+            if flag is None or not is_served_flag(module, flag, scope):
+                return True
+    return False
+
+
+def _leaves_without(wanted: Wanted, module: Module, statement: ast.stmt, scope: Scope) -> bool:
+    """Whether a statement leaves the block unless there is what is wanted."""
+    if isinstance(statement, ast.Assert):
+        return asks(wanted, module, statement.test, scope, truth=True)
+    return (
+        isinstance(statement, ast.If)
+        and isinstance(statement.body[-1], _LEAVES)
+        and asks(wanted, module, statement.test, scope, truth=False)
+    )
+
+
+def _holds(block: list[ast.stmt] | ast.expr, node: ast.AST) -> bool:
+    return any(item is node for item in block) if isinstance(block, list) else block is node

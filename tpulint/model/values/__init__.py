@@ -1,0 +1,1 @@
+"""What values are: kinds, and how they flow through expressions, statements and calls."""

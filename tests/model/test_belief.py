@@ -14,7 +14,7 @@ from tpulint.model.tracing.reach import link
 from tpulint.source import Source
 
 ROOT = Path(__file__).parents[2]
-OWN = sorted((ROOT / "tpulint" / "model").glob("[a-z]*.py"))
+OWN = sorted((ROOT / "tpulint" / "model").rglob("[a-z]*.py"))
 
 
 def entered(path: str, data: bytes) -> Module:

@@ -41,6 +41,7 @@ _TEXT_FORMATS = ("full", "concise")
 
 def main() -> NoReturn:
     """The `tpulint` command."""
+    gc.set_threshold(100_000)  # modules, which are most of what a short run makes, are no garbage
     code = run(sys.argv[1:])
     gc.freeze()  # the process ends: to look for cycles in all that it holds would be in vain
     sys.exit(code)

@@ -90,6 +90,24 @@ _PARTS = {
 _LEAVES = frozenset({int, str, type(None), bool, float, bytes, complex, type(Ellipsis)})
 
 
+def within(top: ast.AST) -> list[ast.AST]:
+    """A node and all nodes within it, in the order of `ast.walk`, which takes twice as long.
+
+    Nodes that only say how another one is meant, such as `ast.Load` and `ast.Add`, are left out.
+    """
+    found = [top]
+    for node in found:
+        held = node.__dict__
+        for name in _PARTS[node.__class__]:
+            value = held.get(name)
+            kind = value.__class__
+            if kind is list:
+                found += [item for item in value if item.__class__ not in _LEAVES]
+            elif kind not in _LEAVES:
+                found.append(value)
+    return found
+
+
 class _Walk:
     """The walk itself; lives for one file."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from tpulint.model.names.index import within
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.references import default_of
 from tpulint.model.names.scopes import FunctionNode, Scope
@@ -30,7 +31,7 @@ class Made:
 
     def _within(self, value: ast.expr, scope: Scope) -> list[str]:
         found: list[str] = []
-        for node in ast.walk(value):
+        for node in within(value):
             if not isinstance(node, ast.Call):
                 continue
             made = self._names.qualified(node.func, scope) or self._default(node.func, scope)

@@ -94,6 +94,8 @@ def handed_losses(module: Module) -> Iterator[Handed]:
     """The calls of a file that hand a loss to a taker of the project."""
     for taker in module.project.takers:
         last = taker.function.rpartition(".")[2]
+        if last == _CALLED and taker.parameter not in module.source.text:
+            continue  # the argument is called like the parameter, at least
         calls = module.index.nodes[ast.Call] if last == _CALLED else module.index.calls.get(last, ())
         for call, scope in calls:
             assert isinstance(call, ast.Call)
@@ -109,7 +111,7 @@ def _given(call: ast.Call, taker: Taker) -> ast.expr | None:
 
 def _is_call_of(module: Module, call: ast.Call, scope: Scope, taker: Taker, loss: ast.expr) -> bool:
     owner, _, last = taker.function.rpartition(".")
-    # Any call may be one of an object that is called: the argument is called like the parameter, at least.
+    # Any call may be one of an object that is called.
     if last == _CALLED and taker.parameter not in (dotted(loss) or ""):
         return False
     qualified = module.names.qualified(call.func, scope)

@@ -15,6 +15,7 @@ from tpulint.knowledge.tensors import (
     TENSOR_TYPES,
 )
 from tpulint.model.names.annotations import qualified_text
+from tpulint.model.names.index import within
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import defaults
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
@@ -133,7 +134,7 @@ def _is_input(module: Module, scope: Scope, number: int, name: str, by_default: 
 
 def _is_size_or_container(function: ast.AST, name: str) -> bool:
     """Whether a function unpacks a name, looks into it by a text, or bounds a slice by it."""
-    for node in ast.walk(function):
+    for node in within(function):
         match node:
             case ast.Assign(targets=[ast.Tuple()], value=ast.Name(id=found)) if found == name:
                 return True

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpulint.knowledge.views import COPIED, COPIED_ATTRIBUTES, MAY_COPY, REORDERS, WRITES
+from tpulint.model.names.index import within
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.values.kinds import Several, Static
 
@@ -256,8 +257,9 @@ def after(outer: ast.AST, inner: ast.AST) -> list[ast.stmt]:
 
 def _bindings(node: ast.AST) -> Iterator[ast.Name]:
     """Where names are bound anew; `name += 1` changes a tensor that keeps its name."""
-    augmented = {id(inner.target) for inner in ast.walk(node) if isinstance(inner, ast.AugAssign)}
-    for inner in ast.walk(node):
+    nodes = within(node)
+    augmented = {id(inner.target) for inner in nodes if isinstance(inner, ast.AugAssign)}
+    for inner in nodes:
         if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load) and id(inner) not in augmented:
             yield inner
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.names.scopes import Binding, FunctionNode, Scope, ScopeKind, parameters
@@ -99,7 +100,7 @@ def within(top: ast.AST) -> list[ast.AST]:
     for node in found:
         held = node.__dict__
         for name in _PARTS[node.__class__]:
-            value = held.get(name)
+            value: Any = held.get(name)
             kind = value.__class__
             if kind is list:
                 found += [item for item in value if item.__class__ not in _LEAVES]

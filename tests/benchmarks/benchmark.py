@@ -2,7 +2,8 @@
 
 `make benchmark`, or `make benchmark BENCHMARK=--quick` to leave out TorchFix and Fixit, which take minutes.
 `make benchmark BENCHMARK=--growth` shows how the cost of `check` grows with the size of a project.
-Every program gets the same tree and says nothing; ratios are to one process that parses the same files.
+Every program gets the same tree and says nothing; ratios are to one process that parses the same files, and
+runs before each run of a program.
 """
 
 from __future__ import annotations
@@ -174,27 +175,36 @@ def programs(tree: Path, *, quick: bool) -> list[Program]:
     return listed
 
 
-def measured(program: Program) -> tuple[Run, float]:
-    """The median of a program's runs, and the most megabytes that it held with all its processes."""
-    runs = []
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of a program: medians of its runs, of the ratios of each to a yardstick that ran just before,
+    and the most megabytes that it held with all its processes.
+    """
+
+    run: Run
+    wall_ratio: float
+    cpu_ratio: float
+    memory: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.run.wall:8.2f} {self.wall_ratio:7.2f} {self.run.cpu:8.2f} "
+            f"{self.cpu_ratio:7.2f} {self.run.largest:11.0f} {self.memory:8.0f}"
+        )
+
+
+def measured(program: Program, yardstick: Sequence[str]) -> Measured:
+    """Run a program several times, each time behind the yardstick, as a shared machine slows both."""
+    rows = []
     for _ in range(program.repeats):
+        beside = execute(yardstick)
         program.before()
-        runs.append(execute(program.command))
-    run = Run(*(statistics.median(column) for column in zip(*map(_row, runs), strict=True)))
+        run = execute(program.command)
+        rows.append((run.wall, run.cpu, run.largest, run.wall / beside.wall, run.cpu / beside.cpu))
+    wall, cpu, largest, *ratios = (statistics.median(column) for column in zip(*rows, strict=True))
     program.before()
-    return run, together(program.command) if program.repeats > 1 else float("nan")
-
-
-def _row(run: Run) -> tuple[float, float, float]:
-    return (run.wall, run.cpu, run.largest)
-
-
-def figures(run: Run, yardstick: Run, memory: float) -> str:
-    """A row of the table, less its name."""
-    return (
-        f"{run.wall:8.2f} {run.wall / yardstick.wall:7.2f} {run.cpu:8.2f} "
-        f"{run.cpu / yardstick.cpu:7.2f} {run.largest:11.0f} {memory:8.0f}"
-    )
+    memory = together(program.command) if program.repeats > 1 else float("nan")
+    return Measured(Run(wall, cpu, largest), *ratios, memory)
 
 
 FIGURES = f"{'wall s':>8} {'ratio':>7} {'CPU s':>8} {'ratio':>7} {'largest MB':>11} {'all MB':>8}"
@@ -207,11 +217,9 @@ def compare(requirement: str, *, quick: bool) -> None:
     print(f"{requirement}: {len(files)} files, {_lines(files)} lines; {_machine()}; ", end="")
     print(f"{', '.join(PEERS.values())}\n")
     print(f"{'':28} {FIGURES}")
-    yardstick: Run | None = None
-    for program in programs(tree, quick=quick):
-        run, memory = measured(program)
-        yardstick = yardstick or run
-        print(f"{program.name:28} {figures(run, yardstick, memory)}", flush=True)
+    listed = programs(tree, quick=quick)
+    for program in listed:
+        print(f"{program.name:28} {measured(program, listed[0].command)}", flush=True)
 
 
 def growth(requirement: str) -> None:
@@ -223,11 +231,9 @@ def growth(requirement: str) -> None:
     for share in SHARES:
         chosen = files[::share]
         names = [str(path) for path in chosen]
-        yardstick, _ = measured(Program("ast.parse", [sys.executable, "-c", PARSE, *names], repeats=1))
-        run, memory = measured(Program("check", [*CHECK, "--no-cache", *names], repeats=3))
-        lines = _lines(chosen)
-        row = f"{len(chosen):7} {lines:9} {figures(run, yardstick, memory)} {lines / run.wall:9.0f}"
-        print(row, flush=True)
+        check = Program("check", [*CHECK, "--no-cache", *names], repeats=3)
+        found, lines = measured(check, [sys.executable, "-c", PARSE, *names]), _lines(chosen)
+        print(f"{len(chosen):7} {lines:9} {found} {lines / found.run.wall:9.0f}", flush=True)
 
 
 def _lines(files: Sequence[Path]) -> int:

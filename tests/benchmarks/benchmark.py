@@ -201,10 +201,10 @@ def measured(program: Program, yardstick: Sequence[str]) -> Measured:
         program.before()
         run = execute(program.command)
         rows.append((run.wall, run.cpu, run.largest, run.wall / beside.wall, run.cpu / beside.cpu))
-    wall, cpu, largest, *ratios = (statistics.median(column) for column in zip(*rows, strict=True))
+    wall, cpu, largest, by_wall, by_cpu = (statistics.median(column) for column in zip(*rows, strict=True))
     program.before()
     memory = together(program.command) if program.repeats > 1 else float("nan")
-    return Measured(Run(wall, cpu, largest), *ratios, memory)
+    return Measured(Run(wall, cpu, largest), by_wall, by_cpu, memory)
 
 
 FIGURES = f"{'wall s':>8} {'ratio':>7} {'CPU s':>8} {'ratio':>7} {'largest MB':>11} {'all MB':>8}"

@@ -169,12 +169,11 @@ class Source:
 
 def first_row(node: ast.expr | ast.stmt) -> int:
     """The row of the first decorator, or else of the node, which begins behind them."""
-    above: list[ast.expr] | None = node.__dict__.get("decorator_list")
+    above = decorators(node)
     return min(node.lineno, above[0].lineno) if above else node.lineno
 
 
 def decorators(node: ast.AST) -> list[ast.expr]:
     """The decorators of a function or class; none of anything else."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return node.decorator_list
-    return []
+    found: list[ast.expr] = node.__dict__.get("decorator_list", [])
+    return found

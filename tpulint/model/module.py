@@ -11,7 +11,7 @@ from typing import Any
 from tpulint.model.devices.edges import device_edges, reads_text
 from tpulint.model.names.index import index
 from tpulint.model.names.qualified import Names, dotted
-from tpulint.model.names.references import attributes_by_class, positional
+from tpulint.model.names.references import attributes_by_class, by_name, positional
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 from tpulint.model.processes.groups import groups
 from tpulint.model.project.facts import ModuleFacts, summarise
@@ -420,8 +420,7 @@ class Module:
             )
             of_self = isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self"
             if named or of_self:
-                arguments = dict(zip(names, call.args, strict=False))
-                arguments |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+                arguments = by_name(call, names)
                 if parameter in arguments:
                     yield arguments[parameter], place
 

@@ -33,6 +33,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
+from tpulint.model.names.references import by_name
 from tpulint.model.values.kinds import UNKNOWN, Several, Static, Tensor
 from tpulint.rule import Context, Rule
 
@@ -53,11 +54,11 @@ _METHODS = {"bilinear": "linear", "BILINEAR": "linear", "bicubic": "cubic", "BIC
 def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _TORCHVISION:
-        given = _arguments(call, _TORCHVISION_PARAMETERS)
+        given = by_name(call, _TORCHVISION_PARAMETERS)
         method = _method(given.get("interpolation"), "linear", ctx)
         antialiased = not _is_constant(given.get("antialias"), value=False)
     elif name == _INTERPOLATE:
-        given = _arguments(call, _INTERPOLATE_PARAMETERS)
+        given = by_name(call, _INTERPOLATE_PARAMETERS)
         method = _method(given.get("mode"), None, ctx)
         antialiased = _is_constant(given.get("antialias"), value=True)
     else:
@@ -81,11 +82,6 @@ def _is_other(picture: ast.expr | None, ctx: Context) -> bool:
     if not isinstance(picture, ast.Name) or ctx.kind(picture).is_tensor:
         return False
     return not (ctx.scope.function or ctx.scope).evidence.get(picture.id, set()) <= TENSOR_ATTRIBUTES
-
-
-def _arguments(call: ast.Call, parameters: tuple[str, ...]) -> dict[str, ast.expr]:
-    given = dict(zip(parameters, call.args, strict=False))
-    return given | {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
 
 
 def _is_constant(node: ast.expr | None, *, value: object) -> bool:

@@ -41,6 +41,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
+from tpulint.model.names.references import by_name
 from tpulint.model.values.kinds import Static, Tensor
 from tpulint.rule import Context, Rule
 
@@ -69,7 +70,7 @@ _STFT = ("input", "n_fft", "hop_length", "win_length", "window")
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _POOLS))
 def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
-    given = _given(call, _POOLS.get(name, ()))
+    given = by_name(call, _POOLS.get(name, ()))
     if not _is(given.get("ceil_mode"), value=True) or _is(given.get("count_include_pad"), value=False):
         return
     if not _is_computed(name, given.get("input"), ctx):
@@ -87,7 +88,7 @@ def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _LOOKUPS))
 def looked_up(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
-    given = _given(call, _LOOKUPS.get(name, ()))
+    given = by_name(call, _LOOKUPS.get(name, ()))
     longest = given.get("max_norm")
     if isinstance(longest, ast.Constant) and longest.value and _is_computed(name, given.get("input"), ctx):
         yield ctx.finding(call, f"`{name}` leaves rows longer than `max_norm` as they are on torchax")
@@ -102,11 +103,12 @@ def lost(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"stft"})
 def windowed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name, parameters = ctx.qualified_name(call.func), _STFT
-    given = _given(call, parameters)
+    name = ctx.qualified_name(call.func)
     if name is None and isinstance(call.func, ast.Attribute):
-        given = _given(call, _STFT[1:]) | {"input": call.func.value}
-    elif name != "torch.stft":
+        given = by_name(call, _STFT[1:]) | {"input": call.func.value}
+    elif name == "torch.stft":
+        given = by_name(call, _STFT)
+    else:
         return
     size, width = _number(given.get("n_fft"), ctx), _number(given.get("win_length"), ctx)
     if not size or not width or width >= size or not _is_computed("torch.stft", given.get("input"), ctx):
@@ -120,11 +122,6 @@ def windowed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         fix = ctx.fix("widen the window", *edits, *imports) if imports is not None else None
     message = "`stft` puts a window that is shorter than `n_fft` in another place on torchax"
     yield ctx.finding(call, message, fix)
-
-
-def _given(call: ast.Call, parameters: tuple[str, ...]) -> dict[str, ast.expr]:
-    by_name = {word.arg: word.value for word in call.keywords if word.arg is not None}
-    return dict(zip(parameters, call.args, strict=False)) | by_name
 
 
 def _is(node: ast.expr | None, *, value: object) -> bool:

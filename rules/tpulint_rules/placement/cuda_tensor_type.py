@@ -77,14 +77,13 @@ def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
         case ast.Call(func=func, args=[ast.List() as values]) if func is node:
             code = f'torch.tensor({ctx.text(values)}, dtype={dtype}, device="jax")'
             return ctx.fix("make it with `torch.tensor`", ctx.replace(call, code), *imports)
-    match ctx.parent(call):
-        case ast.keyword(arg="out") as word if ctx.qualified_name(
-            getattr(ctx.parent(word), "func", word)
-        ) == ("torch.arange"):
-            span = ctx.span(call)
-            edit = ctx.edit(Span(span.start - len("out="), span.end), f'dtype={dtype}, device="jax"')
-            if ctx.module.source.text[edit.span.start : span.start] == "out=":
-                return ctx.fix("make it on the device", edit, *imports)
+    word = ctx.parent(call)
+    maker = ctx.parent(word) if isinstance(word, ast.keyword) and word.arg == "out" else None
+    if isinstance(maker, ast.Call) and ctx.qualified_name(maker.func) == "torch.arange":
+        span = ctx.span(call)
+        edit = ctx.edit(Span(span.start - len("out="), span.end), f'dtype={dtype}, device="jax"')
+        if ctx.module.source.text[edit.span.start : span.start] == "out=":
+            return ctx.fix("make it on the device", edit, *imports)
     return None
 
 

@@ -58,6 +58,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
+from tpulint.model.names.references import by_name
 from tpulint.model.values.kinds import Device, Instance, Tensor
 from tpulint.rule import Context, Rule
 
@@ -119,8 +120,7 @@ def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def normal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.normal" or any(word.arg is None for word in call.keywords):
         return
-    given = dict(zip(_OF_NORMAL, call.args, strict=False))
-    given |= {word.arg: word.value for word in call.keywords if word.arg is not None}
+    given = by_name(call, _OF_NORMAL)
     if any(isinstance(value, ast.Starred) for value in call.args) or "mean" not in given:
         return
     mean, std = given["mean"], given.get("std")

@@ -9,7 +9,7 @@ new:pkg.module.Class:method   a path from an instance of the class
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tpulint.knowledge.tracing import WRAPPERS
 from tpulint.model.names.index import Index
@@ -131,6 +131,12 @@ def positional(function: Scope) -> list[str]:
         return []
     names = [argument.arg for argument in (*function.node.args.posonlyargs, *function.node.args.args)]
     return names[1:] if function.owner is not None and names[:1] in (["self"], ["cls"]) else names
+
+
+def by_name(call: ast.Call, parameters: Sequence[str]) -> dict[str, ast.expr]:
+    """A call's arguments by the names of the parameters; mappings that it unpacks are left out."""
+    given = dict(zip(parameters, call.args, strict=False))
+    return given | {word.arg: word.value for word in call.keywords if word.arg is not None}
 
 
 def _annotated_class(parameter: str, scope: Scope, names: Names) -> str | None:

@@ -35,6 +35,8 @@ from tpulint.model.project.signatures import (
 )
 from tpulint.model.project.takers import Taker
 
+_TABLES = (ast.Dict, ast.List, ast.Tuple)
+
 
 class CallFact(NamedTuple):
     """A call or a mention of a function: what, and where it stands (row and column from 1)."""
@@ -297,13 +299,10 @@ class _Summary:
     def _tables(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         module = self.index.module
         for name, bindings in module.bindings.items():
-            if (
-                bindings[0].value.__class__ in (ast.Dict, ast.List, ast.Tuple)
-                and bindings[0].value is not None
-            ):
-                held = held_functions(bindings[0].value, module, self.names)
-                if held:
-                    yield name, held
+            table = bindings[0].value
+            held = held_functions(table, module, self.names) if isinstance(table, _TABLES) else ()
+            if held:
+                yield name, held
 
     def _returned(self) -> None:
         """A nested function that is returned is taken to be called."""

@@ -6,12 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tpulint.knowledge.training import HOOKS
-from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.effects import effects, root
 from tpulint.model.training.learned import own_function
 from tpulint.model.values.kinds import Instance
+from tpulint.model.values.readers import registered_hooks
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -21,14 +20,11 @@ def filled(module: Module, scope: Scope) -> frozenset[str]:
     """The places, read in a function, that calls of modules may fill through hooks."""
     found: set[str] = set()
     classes: set[str] = set()
-    for name in HOOKS:
-        for call, at in module.index.calls.get(name, ()):
-            if isinstance(call, ast.Call) and call.args:
-                method = method_around(at)
-                if _is_of_self(call.args[0]) and method is not None and method.owner is not None:
-                    classes.add(f"{module.name}.{method.owner.qualname}")
-                for body in _bodies(module, call.args[0], at):
-                    found |= _changed(body)
+    for hook, at, owner in registered_hooks(module):
+        if _is_of_self(hook) and owner is not None:
+            classes.add(owner)
+        for body in _bodies(module, hook, at):
+            found |= _changed(body)
     function = scope.function
     if classes and function is not None:
         for read in ast.walk(function.node):

@@ -176,14 +176,13 @@ def _in_block(
     for statement, one in zip(block, found, strict=True) if hooked else ():
         if learned.within(statement, scope):
             one.changes |= hooked
-    core = _core(learned, block, found, wanted, scope, hooked, reads_out=False)
-    if not all(_only_scales(block[i]) for i in core) and not isinstance(
-        _sorted_out(block, found, core), tuple
-    ):
-        core = _core(learned, block, found, wanted, scope, hooked, reads_out=True)
-    if all(_only_scales(block[i]) for i in core):
-        return None
-    sorted_out = _sorted_out(block, found, core)
+    for reads_out in (False, True):
+        core = _core(learned, block, found, wanted, scope, hooked, reads_out=reads_out)
+        if all(_only_scales(block[i]) for i in core):
+            return None
+        sorted_out = _sorted_out(block, found, core)
+        if not isinstance(sorted_out, Obstacle):
+            break
     while isinstance(sorted_out, Obstacle) and _only_computes(sorted_out.node):
         core = sorted({*core, next(i for i, s in enumerate(block) if s is sorted_out.node)})
         sorted_out = _sorted_out(block, found, core)

@@ -216,10 +216,10 @@ class Flow(Expressions):
         self.narrow(node.test, other, truth=False)
         end_then = self._block(node.body, then) if truth is not False else None
         end_other = self._block(node.orelse, other) if truth is not True else None
-        made = end_then.get(self._left_out(node.test), UNKNOWN) if end_then is not None else UNKNOWN
+        name = self._left_out(node.test)
+        made = end_then.get(name, UNKNOWN) if end_then is not None else UNKNOWN
         end = merged([end_then, end_other])
         if end is not None and isinstance(made, Tensor) and made.certain:
-            name = self._left_out(node.test)
             known = end[name]
             end[name] = replace(known, certain=True) if isinstance(known, Tensor) else known
         return end

@@ -158,9 +158,7 @@ def join(one: Kind, other: Kind) -> Kind:
         if isinstance(other, Static | Data):
             return unsure
         numbers = isinstance(other, Several) and isinstance(other.element, Static)
-        return (
-            Several(unsure) if numbers else UNKNOWN
-        )  # a tensor or a list of numbers, whose items are either
+        return Several(unsure) if numbers else UNKNOWN  # the items of a tensor, or of a list of numbers
     if isinstance(other, Tensor):
         return join(other, one)
     if isinstance(one, Static) and isinstance(other, Static):

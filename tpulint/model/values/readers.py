@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpulint.knowledge.training import HOOKS
@@ -134,17 +135,23 @@ class Readers:
 def handed_by_hooks(module: Module) -> dict[int, set[str]]:
     """The functions of a file that are hooks of modules, by identity, with their names for what they get."""
     found: dict[int, set[str]] = {}
+    for registered, place, owner in registered_hooks(module):
+        for reference in references(registered, place, module.names):
+            for name in module.project.callees(reference, owner):
+                hook = module.functions.get(name)
+                if hook is not None:
+                    found[id(hook)] = _derived(hook, positional(hook)[1:])
+    return found
+
+
+def registered_hooks(module: Module) -> Iterator[tuple[ast.expr, Scope, str | None]]:
+    """The hooks that a file registers with modules, each with its scope and the class that does so."""
     for registers in HOOKS:
         for call, place in module.index.calls.get(registers, ()):
-            assert isinstance(call, ast.Call)
-            method = method_around(place)
-            owner = f"{module.name}.{method.owner.qualname}" if method is not None and method.owner else None
-            for reference in references(call.args[0], place, module.names) if call.args else ():
-                for name in module.project.callees(reference, owner):
-                    hook = module.functions.get(name)
-                    if hook is not None:
-                        found[id(hook)] = _derived(hook, positional(hook)[1:])
-    return found
+            if isinstance(call, ast.Call) and call.args:
+                method = method_around(place)
+                owner = method.owner if method is not None else None
+                yield call.args[0], place, f"{module.name}.{owner.qualname}" if owner is not None else None
 
 
 def _derived(function: Scope, parameters: list[str]) -> set[str]:

@@ -14,7 +14,7 @@ from tpulint.model.values.kinds import Device, Instance, Tensor, Unknown
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
-_INDEXED = re.compile(r"cuda:(%[dis]|\{\d?\})?\Z")
+_INDEXED = re.compile(r"cuda:(%[dis]|\{\d?(:d)?\})?\Z")
 _DEVICE = re.compile(r"(cuda|cpu|mps|xpu|npu)(:\d+)?\Z")
 _TAKES_DEVICE_FIRST = frozenset({"torch.device", "torch.set_default_device"})
 

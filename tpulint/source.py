@@ -95,6 +95,24 @@ class Source:
         return match.group() if match else "\n"
 
     @cached_property
+    def indent(self) -> str:
+        """What this file's first block is indented by, or four blanks."""
+        for node in ast.walk(self.tree):
+            body = getattr(node, "body", None)
+            if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
+                outer, inner = (
+                    line[: -len(line.lstrip())] for line in map(self.line, (node.lineno, first_row(body[0])))
+                )
+                if inner.startswith(outer):
+                    return inner.removeprefix(outer)
+        return "    "
+
+    def margin(self, statement: ast.stmt) -> str:
+        """The blanks in front of a statement's line."""
+        line = self.line(statement.lineno)
+        return line[: len(line) - len(line.lstrip())]
+
+    @cached_property
     def _ascii(self) -> bool:
         return self.text.isascii()
 

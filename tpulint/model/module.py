@@ -103,7 +103,7 @@ class Module:
     def enter(self, project: ProjectFacts) -> None:
         """Judge this module from now on with what the whole project says."""
         self.project = project
-        self.names.enter(project.resolve)
+        self.names.enter(project.resolve, project.is_defined)
         self._forget()
         self._attributes.clear()
         self._on_host.clear()

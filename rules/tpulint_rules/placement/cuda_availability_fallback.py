@@ -31,6 +31,7 @@ import re
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.knowledge.cuda_api import SWITCHES, cuda_call
 from tpulint.knowledge.distributed import WRAPPERS
 from tpulint.knowledge.gpu_kernels import EXTENSIONS, KERNEL_LANGUAGES
 from tpulint.knowledge.tracing import is_device_word
@@ -238,6 +239,8 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
     inside = [part for root in guarded for part in ast.walk(root)]
     reached = [*inside, *(part for root in otherwise for part in ast.walk(root))]
     names = [ctx.qualified_name(part) or "" for part in reached if isinstance(part, ast.Attribute | ast.Name)]
+    if any(_puts_on_cuda(part, ctx) for part in inside):  # what goes with it is mended, too
+        names = [name for name in names if name not in SWITCHES and not _has_substitute(name)]
     if any(_is_for_cuda(name, ctx) for name in names):
         return True
     if any(isinstance(part, ast.Call) and _KERNEL.search(ast.unparse(part.func)) for part in reached):
@@ -255,6 +258,19 @@ def _is_for_cuda(name: str, ctx: Context) -> bool:
     function = project.function(project.resolve(name)) if name else None
     called = [call.callee.removeprefix("name:") for call in function.calls] if function is not None else []
     return any(_is_of_kernels(one, ctx) for one in (name, *called))
+
+
+def _puts_on_cuda(node: ast.AST, ctx: Context) -> bool:
+    """Whether a node names a CUDA device, or is the method `.cuda` or a flag of that name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "cuda" and ctx.qualified_name(node) is None
+    return is_cuda_string(node)
+
+
+def _has_substitute(name: str) -> bool:
+    """Whether something takes the place of a function of `torch.cuda`, or it can go."""
+    known = cuda_call(name)
+    return known is not None and (known[1].removable or bool(known[1].instead))
 
 
 def _is_of_kernels(name: str, ctx: Context) -> bool:

@@ -218,8 +218,8 @@ def _recomputes(function: Scope, ctx: Context) -> bool:
 
 def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:
     """The functions that compute the outputs: the one that calls, or those of the file that call that one."""
-    outputs = call.args[0] if call.args else next(k.value for k in call.keywords if k.arg == "outputs")
-    read = [node for node in ast.walk(outputs) if isinstance(node, ast.Name)]
+    outputs = call.args[:1] or [keyword.value for keyword in call.keywords if keyword.arg == "outputs"]
+    read = [node for one in outputs for node in ast.walk(one) if isinstance(node, ast.Name)]
     if any(binding.value is not None for n in read for binding in function.bindings.get(n.id, ())):
         return [function]
     callers = (at.scope.function for _, at in ctx.calls(function.name))
@@ -259,7 +259,16 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
         return not kind.is_host
     # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch.
     trains = any(ctx.module.index.calls.get(name) for name in ("zero_grad", "requires_grad_"))
-    return isinstance(kind, Unknown) and not call.args and trains and ctx.imports("import torch") == ()
+    return isinstance(kind, Unknown) and not call.args and trains and _has_torch(ctx)
+
+
+def _has_torch(ctx: Context) -> bool:
+    """Whether the file imports torch, or all names of a module of the project that does."""
+    project = ctx.module.project
+    facts = project.modules[ctx.module.name]
+    starred = (project.split(star) for star in facts.stars)
+    visible = [facts, *(found[0] for found in starred if found is not None)]
+    return any(target.partition(".")[0] == "torch" for one in visible for target in one.imports)
 
 
 def _is_on_host(call: ast.Call, ctx: Context) -> bool:

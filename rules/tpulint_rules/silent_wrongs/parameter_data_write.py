@@ -126,5 +126,8 @@ def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx
         indent = source.text[source.line_starts[statement.lineno - 1] : start]
         if imports is None or indent.strip():
             return None
-        edits += [ctx.insert(start, f"with torch.no_grad():{source.newline}{indent}    "), *imports]
+        edits += [
+            ctx.insert(start, f"with torch.no_grad():{source.newline}{indent}{source.indent}"),
+            *imports,
+        ]
     return ctx.fix("write to the parameter itself, within `torch.no_grad()`", *edits)

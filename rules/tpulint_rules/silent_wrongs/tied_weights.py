@@ -68,6 +68,7 @@ def tied(target: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
     """The class with an `_apply` behind its last statement, the same for each of its ties."""
+    step = ctx.module.source.indent
     found = [node for node in ast.walk(owner) if isinstance(node, ast.Assign) and _is_tie(node)]
     found.sort(key=lambda node: node.lineno)
     ties = list(dict.fromkeys((ctx.text(node.targets[0]), ctx.text(node.value)) for node in found))
@@ -76,14 +77,14 @@ def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
     after = [
         line
         for name, (one, other) in zip(names, ties, strict=True)
-        for line in (f"if {name}:", f"    {one} = {other}")
+        for line in (f"if {name}:", f"{step}{one} = {other}")
     ]
     source, last = ctx.module.source, owner.body[-1]
     margin = source.text[source.line_starts[last.lineno - 1] : ctx.span(last).start]
     first = last.decorator_list[0] if isinstance(last, ast.FunctionDef) and last.decorator_list else last
     indent = margin if not margin.strip() else " " * first.col_offset
     lines = ["", "def _apply(self, *args, **kwargs):"]
-    lines += [f"    {line}" for line in (*before, "super()._apply(*args, **kwargs)", *after, "return self")]
+    lines += [f"{step}{line}" for line in (*before, "super()._apply(*args, **kwargs)", *after, "return self")]
     text = "".join(f"{source.newline}{indent}{line}" if line else source.newline for line in lines)
     end = source.text.find(source.newline, ctx.span(last).end)  # behind a comment
     edit = ctx.insert(end if end >= 0 else len(source.text), text)

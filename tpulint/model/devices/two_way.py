@@ -127,17 +127,17 @@ def guarded_import(module: Module, statements: str) -> Edit:
     if guard is not None:
         row = guard.end_lineno or guard.lineno
         end = source.line_starts[row] if row < len(source.line_starts) else len(source.text)
-        return _edit(module, Span(end, end), "".join(f"    {line}{newline}" for line in lines))
+        return _edit(module, Span(end, end), "".join(f"{source.indent}{line}{newline}" for line in lines))
     end = end_of_imports(module)
-    body = newline.join([f"if not {ASKED}:", *(f"    {line}" for line in lines)])
+    body = newline.join([f"if not {ASKED}:", *(f"{source.indent}{line}" for line in lines)])
     return _edit(module, Span(end, end), f"{newline}{body}{newline}")
 
 
 def _joins_guard(module: Module, edit: Edit) -> bool:
     guard = _guard(module)
-    return (
-        guard is not None and edit.location.row == (guard.end_lineno or 0) + 1 and edit.content[:4] == "    "
-    )
+    if guard is None or edit.location.row != (guard.end_lineno or 0) + 1:
+        return False
+    return edit.content.startswith(module.source.indent)
 
 
 def _guard(module: Module) -> ast.If | None:
@@ -192,7 +192,7 @@ def _added(module: Module, edit: Edit) -> list[Edit] | None:
     if not edit.content.startswith(("\n", "\r")) and before.strip():
         return None
     at_start = not edit.content.startswith(("\n", "\r")) and before
-    body = source.newline.join(f"    {line}" if line.strip() else line for line in lines)
+    body = source.newline.join(f"{source.indent}{line}" if line.strip() else line for line in lines)
     if at_start:
         body = f"{before}{body}"
     guarded = f"{'' if at_start else indent}if not {ASKED}:{source.newline}{body}"
@@ -238,17 +238,17 @@ def _split(module: Module, statement: ast.stmt, edits: list[Edit]) -> Edit:
         first, last = max(edit.span.start - span.start, 0), min(edit.span.end, span.end) - span.start
         new = new[:first] + edit.content + new[last:]
     new = new.strip()
-    newline = source.newline
-    code = f"if {ASKED}:{newline}{indent}    {_deeper(old, newline)}"
+    newline, step = source.newline, source.indent
+    code = f"if {ASKED}:{newline}{indent}{step}{_deeper(old, newline, step)}"
     if isinstance(statement, ast.If) and ast.unparse(statement.test) == ASKED:
         code = source.text[span.start : source.span(statement.body[-1]).end]
     if new and new != "pass":
-        code += f"{newline}{indent}else:{newline}{indent}    {_deeper(new, newline)}"
+        code += f"{newline}{indent}else:{newline}{indent}{step}{_deeper(new, newline, step)}"
     return _edit(module, span, code)
 
 
-def _deeper(code: str, newline: str) -> str:
-    return f"{newline}    ".join(code.splitlines())
+def _deeper(code: str, newline: str, step: str) -> str:
+    return f"{newline}{step}".join(code.splitlines())
 
 
 def _edit(module: Module, span: Span, content: str) -> Edit:

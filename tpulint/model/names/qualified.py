@@ -24,11 +24,12 @@ class Names:
         self.module = module
         self._memo: dict[tuple[int, str], str | None] = {}
         self._followed: Callable[[str], str] = str
+        self._defined: Callable[[str], bool] = bool
 
-    def enter(self, followed: Callable[[str], str]) -> None:
+    def enter(self, followed: Callable[[str], str], defined: Callable[[str], bool]) -> None:
         """Follow what star imports bring from now on: `torch` of `from utils import *` is torch itself."""
         if self.index.module.stars:
-            self._followed = followed
+            self._followed, self._defined = followed, defined
             self._memo.clear()
 
     def qualified(self, node: ast.AST, scope: Scope, depth: int = 0) -> str | None:
@@ -66,10 +67,7 @@ class Names:
     def _resolve(self, name: str, scope: Scope, depth: int) -> str | None:
         found = self.lookup(name, scope)
         if found is None:
-            stars = self.index.module.stars
-            if name in _BUILTINS:
-                return f"builtins.{name}"
-            return self._followed(f"{stars[0]}.{name}") if len(stars) == 1 else None
+            return f"builtins.{name}" if name in _BUILTINS else self._starred(name)
         owner, bindings = found
         targets: dict[str, None] = {}
         imports = 0
@@ -92,6 +90,19 @@ class Names:
                 return None
         if len(targets) == 1 or (targets and imports):
             return next(iter(targets))
+        return None
+
+    def _starred(self, name: str) -> str | None:
+        """What a star import brings under a name: of several the last one that is seen to have it."""
+        stars = self.index.module.stars
+        if name == "torch" and stars:
+            return name  # which is seen before the files of the project are put together, too
+        if len(stars) == 1:
+            return self._followed(f"{stars[0]}.{name}")
+        for known in (f"{star}.{name}" for star in reversed(stars)):
+            target = self._followed(known)
+            if target != known or self._defined(target):
+                return target
         return None
 
 

@@ -173,6 +173,10 @@ class ProjectFacts:
             self._functions[name] = found[0].functions.get(found[1]) if found is not None else None
         return self._functions[name]
 
+    def is_defined(self, name: str) -> bool:
+        """Whether a resolved name is that of a function or class of the project."""
+        return self.function(name) is not None or self.class_(name) is not None
+
     def annotation(self, text: str) -> ast.expr | None:
         """A qualified annotation, with what its names stand for in their places; None for none."""
         if text not in self._annotations:

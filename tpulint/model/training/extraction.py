@@ -36,7 +36,7 @@ def extraction(
     parameters: Mapping[str, str],
     results: Mapping[str, str],
     *,
-    is_method: bool,
+    method: ast.stmt | None,
 ) -> Extraction | None:
     """Write a region as a function.
 
@@ -47,7 +47,7 @@ def extraction(
         decorator: what is written above it, without `@`.
         parameters: the function's parameters, by the places whose values they get.
         results: the names in the function of what it returns, by the places that get them.
-        is_method: whether it is a method, whose first parameter is `self`.
+        method: the method beside which it becomes one, its first parameter being `self`, if it does.
 
     Returns:
         None where the layout does not allow it, such as two statements on one line.
@@ -56,11 +56,12 @@ def extraction(
     if not lines.are_plain:
         return None
     renamed = {**parameters, **results}
-    outer = "    " if is_method else ""
-    inner = f"{outer}    "
+    outer = module.source.margin(method) if method is not None else ""
+    step = module.source.indent
+    inner = outer + step
     newline = module.source.newline
     body = [lines.moved(statement, inner, renamed) for statement in region.statements]
-    head = _call(f"def {name}", list(parameters.values()), outer, ":")
+    head = _call(f"def {name}", list(parameters.values()), outer, step, ":")
     returned = ", ".join(results.values())
     definition = newline.join(
         [
@@ -70,19 +71,19 @@ def extraction(
             f"{inner}return {returned}",
         ]
     )
-    arguments = list(parameters)[is_method:]
-    callee = f"{'self.' if is_method else ''}{name}"
-    call = _call(f"{', '.join(results)} = {callee}", arguments, lines.indent, "")
+    arguments = list(parameters)[method is not None :]
+    callee = f"{'self.' if method is not None else ''}{name}"
+    call = _call(f"{', '.join(results)} = {callee}", arguments, lines.indent, step, "")
     ahead = [line for statement in region.ahead for line in lines.kept(statement)]
     behind = [line for statement in region.behind for line in lines.kept(statement)]
     return Extraction(f"{definition}{newline}", newline.join([*ahead, *call, *behind]), lines.span)
 
 
-def _call(head: str, arguments: list[str], indent: str, tail: str) -> list[str]:
+def _call(head: str, arguments: list[str], indent: str, step: str, tail: str) -> list[str]:
     line = f"{indent}{head}({', '.join(arguments)}){tail}"
     if len(line) <= _WIDTH:
         return [line]
-    return [f"{indent}{head}(", *(f"{indent}    {argument}," for argument in arguments), f"{indent}){tail}"]
+    return [f"{indent}{head}(", *(f"{indent}{step}{argument}," for argument in arguments), f"{indent}){tail}"]
 
 
 class _Lines:
@@ -99,8 +100,7 @@ class _Lines:
             self._starts[id(statement)] = row
             row = (statement.end_lineno or statement.lineno) + 1
         self.span = Span(source.line_starts[self._first - 1], _end(source, last.end_lineno or last.lineno))
-        line = source.line(first.lineno)
-        self.indent = line[: len(line) - len(line.lstrip())]
+        self.indent = source.margin(first)
 
     @property
     def are_plain(self) -> bool:

@@ -172,7 +172,7 @@ class Step:
         kept = {p for p in found.inputs if p.startswith("self.") and p not in changing} - set(found.outputs)
         reads_self = bool(kept) or "self" in found.inputs
         method = method_around(scope)
-        is_method = reads_self and method is not None
+        around = method.node if reads_self and method is not None else None
         parameters = {"self": "self"} if reads_self else {}
         parameters |= {
             name: name.removeprefix("self.") for name in found.inputs if name not in kept and name != "self"
@@ -188,13 +188,13 @@ class Step:
         like = f"compute_{next(losses, next(iter(results.values())))}"
         name = next(one for one in _alike(like) if one not in taken and self._steps.claim(one, self))
         taken.add(name)
-        made = extraction(module, found, name, decorator, parameters, results, is_method=is_method)
+        assert around is None or isinstance(around, ast.stmt)
+        made = extraction(module, found, name, decorator, parameters, results, method=around)
         if made is None:
             return None
-        around = method.node if is_method and method is not None else self._top_level(found.statements[0])
         newline = module.source.newline
-        apart = 1 if is_method else 2
-        above = self._above(around)
+        apart = 2 if around is None else 1
+        above = self._above(around or self._top_level(found.statements[0]))
         lead, gap = newline * max(0, apart - self._blank(above)), newline * apart
         call, bindings = made.call, []
         for line, start, indent in self._unbound(found, scope):
@@ -216,10 +216,9 @@ class Step:
         body = self._module.source.tree.body
         return next(s for s in body if s.lineno <= node.lineno <= (s.end_lineno or s.lineno))
 
-    def _above(self, statement: ast.AST) -> int:
+    def _above(self, statement: ast.stmt) -> int:
         """The offset of the line above which a definition goes: over decorators and comments."""
         source = self._module.source
-        assert isinstance(statement, ast.stmt)
         row = first_row(statement)
         while row > 1 and source.line(row - 1).lstrip().startswith("#"):
             row -= 1

@@ -19,6 +19,7 @@ import click
 
 from tpulint import __version__
 from tpulint.finding import FileError, Finding
+from tpulint.frames import roomy
 from tpulint.invocation import Given, UsageError, asked_for, place_asked_for
 from tpulint.settings import CERTAINTIES, SettingsError
 
@@ -47,6 +48,7 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
+@roomy
 def run(arguments: Sequence[str]) -> int:
     """The exit code for a command line; no exception leaves it."""
     for stream in (sys.stdout, sys.stderr):

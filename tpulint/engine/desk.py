@@ -64,6 +64,7 @@ class Desk:
     def __init__(self) -> None:
         self._kept: dict[str, Module] = {}
         self._kept_bytes = 0
+        self._judged: list[ast.Module] = []
         sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
         warnings.simplefilter("ignore", SyntaxWarning)  # of the code under analysis
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -89,6 +90,8 @@ class Desk:
     def judge(self, unit: Unit, project: ProjectFacts) -> Verdict:
         """Run all rules over a file that parses."""
         module = self._kept.pop(unit.path, None)
+        if module is not None:
+            self._judged.append(module.source.tree)  # whose room is taken anyway, and freeing takes time
         try:
             if module is None or module.source.encode(module.source.text) != unit.data:
                 module = parsed(unit)

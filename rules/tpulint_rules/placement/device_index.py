@@ -42,13 +42,15 @@ _NUMBERS = frozenset({"builtins.int", "torch.distributed.get_rank"})
 def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
         return
+    places = [*call.args[:1], *_given(call)]
+    ranked = [place for place in places if _is_local_rank(place, ctx)]
+    if not ranked and not any(_is_literal(place) or _is_number(place, ctx) for place in places):
+        return
     receiver = ctx.kind(call.func.value)
     if isinstance(receiver, Tensor) and not receiver.is_host:
-        yield from _numbered(call, [*call.args[:1], *_given(call)], ctx, receiver.certain)
+        yield from _numbered(call, places, ctx, receiver.certain)
         return
-    for place in (*call.args[:1], *_given(call)):
-        if _is_local_rank(place, ctx):
-            yield _named(place, ctx, Applicability.UNSAFE)
+    yield from (_named(place, ctx, Applicability.UNSAFE) for place in ranked)
 
 
 @rule.on(ast.Call, passing={"device"})
@@ -64,7 +66,7 @@ def _given(call: ast.Call) -> list[ast.expr]:
 
 def _numbered(call: ast.Call, places: list[ast.expr], ctx: Context, known: bool) -> Iterator[Finding]:
     for place in places:
-        literal = isinstance(place, ast.Constant) and type(place.value) is int
+        literal = _is_literal(place)
         if not (literal or _is_number(place, ctx)) or not takes_device(ctx.module, call, place, ctx.scope):
             continue
         yield _named(place, ctx, Applicability.SAFE if literal and known else Applicability.UNSAFE)
@@ -77,8 +79,14 @@ def _named(place: ast.expr, ctx: Context, applicability: Applicability) -> Findi
     return ctx.finding(place, f"`{ctx.text(place)}` is the number of a GPU, which torchax does not know", fix)
 
 
+def _is_literal(place: ast.expr) -> bool:
+    return isinstance(place, ast.Constant) and type(place.value) is int
+
+
 def _is_local_rank(place: ast.expr, ctx: Context) -> bool:
     """Whether an expression is what a launcher says of the process's GPU, and nothing else."""
+    if "LOCAL_RANK" not in ctx.module.index.texts:
+        return False
     values = [place]
     if isinstance(place, ast.Name):
         values = ctx.assigned_values(place)

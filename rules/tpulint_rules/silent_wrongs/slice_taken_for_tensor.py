@@ -59,7 +59,7 @@ def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     if ctx.trace_path is None and not ctx.serves_device:
         return
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if not any(_is_many(part, ctx) for part in parts) or not is_slice(ctx.module, node.value, ctx.scope):
+    if not is_slice(ctx.module, node.value, ctx.scope) or not any(_is_many(part, ctx) for part in parts):
         return
     message = f"`{ctx.text(node.value)}` is a slice, which torchax cannot index with a tensor"
     if isinstance(node.ctx, ast.Load):

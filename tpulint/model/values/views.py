@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tpulint.knowledge.views import COPIED, COPIED_ATTRIBUTES, MAY_COPY, REORDERS, WRITES
 from tpulint.model.names.index import within
-from tpulint.model.names.scopes import FunctionNode, Scope
+from tpulint.model.names.scopes import FunctionNode, Scope, parameters
 from tpulint.model.values.kinds import Several, Static
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 _DEPTH = 8
+#: Methods that return the slice that they are called on.
+_KEEP_SLICES = WRITES | {"contiguous"}
 _METADATA = frozenset({"shape", "dtype", "device", "ndim", "size", "dim", "numel", "stride", "is_cuda"})
 _TAKE_METADATA = frozenset(
     {"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "view_as", "expand_as"}
@@ -87,15 +89,37 @@ def is_slice(module: Module, node: ast.expr, scope: Scope) -> bool:
     for _ in range(_DEPTH):
         if isinstance(node, ast.Subscript):
             return module.kind(node.value, scope).is_traced and is_basic(module, node.slice, scope)
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in WRITES | {"contiguous"}:
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _KEEP_SLICES:
             assert isinstance(node.func, ast.Attribute)
             node = node.func.value
             continue
-        value = value_of(module, node) if isinstance(node, ast.Name) else None
+        if not isinstance(node, ast.Name) or not _may_be_slice(module, node, scope):
+            return False
+        value = value_of(module, node)
         if value is None:
             return False
         node = value
     return False
+
+
+def _may_be_slice(module: Module, name: ast.Name, scope: Scope) -> bool:
+    """A quick look: whether something is bound to a name that is a slice, or may be one."""
+    found = module.names.lookup(name.id, scope)
+    owner, bindings = found if found is not None else (scope, [])
+    if any(binding.target is not None or binding.node is not None for binding in bindings):
+        return False  # a module, function or class, as in annotations
+    unknown = sum(binding.value is None for binding in bindings)
+    if unknown > (isinstance(owner.node, FunctionNode) and _is_parameter(name.id, owner.node)):
+        return True
+    return any(
+        isinstance(value, ast.Subscript | ast.Name)
+        or (isinstance(value, ast.Call) and getattr(value.func, "attr", "") in _KEEP_SLICES)
+        for value in (binding.value for binding in bindings)
+    )
+
+
+def _is_parameter(name: str, node: FunctionNode) -> bool:
+    return any(argument.arg == name for argument in parameters(node))
 
 
 def is_basic(module: Module, index: ast.expr, scope: Scope) -> bool:

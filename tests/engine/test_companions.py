@@ -45,6 +45,8 @@ def test_a_package_has_one_in_its_topmost_folder_and_a_script_one_beside_it(tmp_
         "pkg/torchax_derivatives.py",
         "pkg/torchax_items.py",
         "pkg/torchax_varying.py",
+        "pkg/torchax_tracing.py",
+        "pkg/torchax_calls.py",
         "pkg/torchax_training.py",
         "torchax_dispatch.py",
         "torchax_functions.py",
@@ -52,6 +54,8 @@ def test_a_package_has_one_in_its_topmost_folder_and_a_script_one_beside_it(tmp_
         "torchax_derivatives.py",
         "torchax_items.py",
         "torchax_varying.py",
+        "torchax_tracing.py",
+        "torchax_calls.py",
         "torchax_training.py",
     ]
     assert "from pkg.torchax_training import" in after["pkg/inner/step.py"]
@@ -69,6 +73,8 @@ def test_those_that_keep_cuda_lie_in_the_same_place(tmp_path: Path) -> None:
         "pkg/torchax_derivatives.py",
         "pkg/torchax_items.py",
         "pkg/torchax_varying.py",
+        "pkg/torchax_tracing.py",
+        "pkg/torchax_calls.py",
         "pkg/torchax_training_by_jax.py",
         "pkg/torchax_training.py",
     ]
@@ -88,5 +94,7 @@ def test_what_is_there_already_stays(tmp_path: Path) -> None:
         "torchax_derivatives.py",
         "torchax_items.py",
         "torchax_varying.py",
+        "torchax_tracing.py",
+        "torchax_calls.py",
         "train.py",
     ]

@@ -70,9 +70,11 @@ _DERIVATIVES = Companion("torchax_derivatives.py", "tpulint_rules:companions/tor
 _ATTRIBUTES = Companion("torchax_attributes.py", "tpulint_rules:companions/torchax_attributes.py")
 _ITEMS = Companion("torchax_items.py", "tpulint_rules:companions/torchax_items.py")
 _VARYING = Companion("torchax_varying.py", "tpulint_rules:companions/torchax_varying.py")
+_TRACING = Companion("torchax_tracing.py", "tpulint_rules:companions/torchax_tracing.py")
+_CALLS = Companion("torchax_calls.py", "tpulint_rules:companions/torchax_calls.py")
 TRAINING = Companion(
     "torchax_training.py",
     "tpulint_rules:companions/torchax_training.py",
-    (_DISPATCH, FUNCTIONS, _ATTRIBUTES, _DERIVATIVES, _ITEMS, _VARYING),
+    (_DISPATCH, FUNCTIONS, _ATTRIBUTES, _DERIVATIVES, _ITEMS, _VARYING, _TRACING, _CALLS),
 )
 GRADIENTS = Companion("torchax_gradients.py", "tpulint_rules:companions/torchax_gradients.py")

@@ -25,16 +25,21 @@ _INTERNAL = frozenset(vars(torch.nn.Module()))
 _CHANGED_OF_TORCH = frozenset({"p", "momentum"})
 #: Values that decide for what a function was traced.
 _PLAIN = (bool, int, float, str, type(None))
+#: What most tuples that modules hold consist of.
+_NUMBERS = {bool, int, float}
 _KINDS = (Tensor, View)
 _MISSING = object()
 
 
 class Attribute:
-    """An attribute of an object, among those that the object itself holds."""
+    """An attribute of an object, among those that the object itself holds.
 
-    def __init__(self, owner, name):
+    `apart` are the ids of parameters and buffers, which a function is given in another way.
+    """
+
+    def __init__(self, owner, name, apart=frozenset()):
         self.held, self.name, self.kind = vars(owner), name, type(owner).__name__
-        self.key = (id(owner), name)
+        self.key, self.apart = (id(owner), name), apart
         self.is_container = isinstance(owner, Container)
 
     def get(self):
@@ -48,6 +53,15 @@ class Attribute:
         else:
             self.held[self.name] = value
 
+    def tensors(self, value):
+        """The tensors of a value of the attribute."""
+        return [tensor for tensor in _tensors(value) if id(tensor) not in self.apart]
+
+    def leaves(self):
+        """The leaves of its value, which of them are tensors, and its shape."""
+        leaves, shape = pytree.tree_flatten(self.get())
+        return leaves, [isinstance(x, _KINDS) and id(x) not in self.apart for x in leaves], shape
+
     def __str__(self):
         return f"`{self.name}` of `{self.kind}`"
 
@@ -57,7 +71,7 @@ class Guard:
 
     def __init__(self, attribute, value):
         self.attribute, self.value, self.content = attribute, value, _content(value)
-        self.elements = list(map(_element, _tensors(value)))
+        self.elements = list(map(_element, attribute.tensors(value)))
 
     def holds(self):
         value = self.attribute.get()
@@ -65,21 +79,27 @@ class Guard:
             return isinstance(value, _PLAIN) and type(value) is type(self.value) and value == self.value
         if self.content is not None and not _same(_content(value), self.content):
             return False
-        return not self.elements or _same(list(map(_element, _tensors(value))), self.elements)
+        return not self.elements or _same(list(map(_element, self.attribute.tensors(value))), self.elements)
+
+    def is_traced(self):
+        """Whether it holds for tensors that JAX differentiates."""
+        return any(isinstance(element, jax.core.Tracer) for element in self.elements)
 
     def has_tensors(self):
-        return bool(_tensors(self.value) or _tensors(self.attribute.get()))
+        return bool(self.attribute.tensors(self.value) or self.attribute.tensors(self.attribute.get()))
 
 
 class Watch:
     """Notes, as a context, what is read and written of some objects' attributes, and puts back what was there.
 
-    `given` are attributes whose tensors are inputs, with the values to begin with.
+    `given` are attributes whose tensors are inputs, with the values to begin with, and `apart` the ids of
+    parameters and buffers.
+    What is read is noted where the function `is_traced`: one that runs reads it at each call.
     """
 
-    def __init__(self, objects, given=()):
+    def __init__(self, objects, given=(), apart=frozenset(), *, is_traced=True):
         self.objects = {id(one): one for one in objects}
-        self.given = given
+        self.given, self.apart, self.is_traced = given, apart, is_traced
         self.guards, self.written = {}, []
 
     def __enter__(self):
@@ -96,12 +116,20 @@ class Watch:
             for name, value in held.items()
             if isinstance(value, (list, dict)) and name not in _INTERNAL
         }
-        self.elements = {}  # of tensors that are read, to tell those that are written in place
-        self.inputs = {id(tensor): tensor.jax() for _, value in self.given for tensor in _tensors(value)}
+        self.elements = {}  # of tensors that may be written in place
+        self.inputs = {
+            id(tensor): tensor.jax() for attribute, value in self.given for tensor in attribute.tensors(value)
+        }
+        self.classes = []
+        if not self.is_traced:
+            for held in self.before.values():
+                for name, value in held.items():
+                    if name not in _INTERNAL:
+                        self._note_elements(_tensors(value))
+            return self
         for one in self.objects.values():
             if isinstance(one, Container) and _tensors(one.content):
                 self.guards[id(one), "content"] = Guard(Attribute(one, "content"), one.content)
-        self.classes = []
         others = {type(one) for one in self.objects.values() if not isinstance(one, torch.nn.Module)}
         for cls in [torch.nn.Module, *others]:
             if "__getattribute__" not in vars(cls):
@@ -139,10 +167,13 @@ class Watch:
             return
         value = held.get(name, _MISSING)
         if value is _MISSING or isinstance(value, (*_PLAIN, list, dict)) or _tensors(value):
-            self.guards[key] = Guard(Attribute(one, name), value)
-            for tensor in _tensors(value):
-                if isinstance(tensor, Tensor):
-                    self.elements.setdefault(id(tensor), (tensor, tensor.jax()))
+            self.guards[key] = guard = Guard(Attribute(one, name, self.apart), value)
+            self._note_elements(guard.attribute.tensors(value))
+
+    def _note_elements(self, tensors):
+        for tensor in tensors:
+            if isinstance(tensor, Tensor) and id(tensor) not in self.apart:
+                self.elements.setdefault(id(tensor), (tensor, tensor.jax()))
 
     def __exit__(self, *_):
         for cls in self.classes:
@@ -175,31 +206,43 @@ class Watch:
             _refill(before, content)
         attribute.set(self.originals.get(attribute.key, before))
 
+    def left(self):
+        """The tensors that were left in attributes."""
+        return [leaf for _, leaves, _ in self.written for leaf in leaves if self._is_traced(leaf)]
+
     def results(self):
-        """The tensors that were written, as JAX has them."""
-        left = [_element(leaf) for _, leaves, _ in self.written for leaf in leaves if _is_traced(leaf)]
-        return left + [value for _, value in self.put]
+        """What was left and what was written in place, as JAX has it."""
+        return [*map(_element, self.left()), *(value for _, value in self.put)]
 
     def plan(self):
         """What puts values of the results where the function put its own."""
         written = [
             (
                 attribute,
-                [None if _is_traced(leaf) else leaf for leaf in leaves],
-                list(map(_is_traced, leaves)),
+                [None if self._is_traced(leaf) else leaf for leaf in leaves],
+                list(map(self._is_traced, leaves)),
                 shape,
             )
             for attribute, leaves, shape in self.written
         ]
         return written, [tensor for tensor, _ in self.put]
 
+    def _is_traced(self, leaf):
+        is_tensor = isinstance(leaf, _KINDS) and id(leaf) not in self.apart
+        return is_tensor and isinstance(_element(leaf), jax.core.Tracer)
+
 
 def leave(plan, values, guards):
-    """Put what a function computed into the attributes that it wrote to; guards of containers hold from then on."""
+    """Put what a function computed into the attributes that it wrote to, as tensors, which are returned.
+
+    Guards of containers hold from then on.
+    """
     written, tensors = plan
-    values = iter(values)
+    values, made = iter(values), []
     for attribute, leaves, traced, shape in written:
-        leaves = [functions.tensor(next(values)) if new else leaf for leaf, new in zip(leaves, traced)]
+        made += [functions.tensor(next(values)) for new in traced if new]
+        news = iter(made[len(made) - sum(traced) :])
+        leaves = [next(news) if new else leaf for leaf, new in zip(leaves, traced)]
         value = pytree.tree_unflatten(leaves, shape) if shape is not None else _MISSING
         held = attribute.get()
         if type(held) is type(value) and isinstance(value, (list, dict)):
@@ -211,14 +254,20 @@ def leave(plan, values, guards):
     for guard in guards:
         if guard.attribute.is_container:
             guard.__init__(guard.attribute, guard.value)
+    return made
 
 
 def objects(modules, leaves):
     """The modules and the objects of the program's own that are handed to a function, with what those hold."""
     own = [leaf for leaf in leaves if _is_own(leaf)]
-    held = [one for leaf in own for one in vars(leaf).values() if _is_own(one)]
+    held = [one for holder in (*modules, *own) for one in vars(holder).values() if _is_own(one)]
     hooks = [hook for module in modules for hook in hooks_of(module)]
     return [*modules, *own, *held, *filled_by(hooks)]
+
+
+def kept(objects):
+    """What objects hold in attributes of their own."""
+    return [value for one in objects for name, value in vars(one).items() if name not in _INTERNAL]
 
 
 class Container:
@@ -266,7 +315,7 @@ def with_containers(hooks, args, kwargs):
 
 def without_containers(args, kwargs):
     """Arguments as the function wants them."""
-    return [_meant(value) for value in args], {name: _meant(value) for name, value in kwargs.items()}
+    return tuple(_meant(value) for value in args), {name: _meant(value) for name, value in kwargs.items()}
 
 
 def _meant(value):
@@ -281,15 +330,15 @@ def _is_own(one):
 
 def values(attributes):
     """The tensors of attributes that are inputs, as JAX has them."""
-    return [_element(tensor) for attribute in attributes for tensor in _tensors(attribute.get())]
+    return [_element(tensor) for attribute in attributes for tensor in attribute.tensors(attribute.get())]
 
 
 def shapes(attributes):
     """What a function is traced for of attributes whose tensors are inputs."""
     found = []
     for attribute in attributes:
-        leaves, shape = pytree.tree_flatten(attribute.get())
-        found.append((shape, [(x.shape, x.dtype) if isinstance(x, _KINDS) else id(x) for x in leaves]))
+        leaves, given, shape = attribute.leaves()
+        found.append((shape, [(x.shape, x.dtype) if new else id(x) for x, new in zip(leaves, given)]))
     return found
 
 
@@ -297,25 +346,23 @@ def filled(attributes, values):
     """Attributes with values in which the tensors are others."""
     values = iter(values)
     for attribute in attributes:
-        leaves, shape = pytree.tree_flatten(attribute.get())
-        leaves = [functions.tensor(next(values)) if isinstance(x, _KINDS) else x for x in leaves]
+        leaves, given, shape = attribute.leaves()
+        leaves = [functions.tensor(next(values)) if new else x for x, new in zip(leaves, given)]
         yield attribute, pytree.tree_unflatten(leaves, shape)
 
 
 def _tensors(value):
     if isinstance(value, _KINDS):
         return [value]
-    if not isinstance(value, (list, tuple, dict)):
+    if not isinstance(value, (list, tuple, dict)) or (
+        isinstance(value, tuple) and all(type(item) in _NUMBERS for item in value)
+    ):
         return []
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, _KINDS)]
 
 
 def _element(tensor):
     return functions.on_torchax(tensor).jax()
-
-
-def _is_traced(leaf):
-    return isinstance(leaf, _KINDS) and isinstance(_element(leaf), jax.core.Tracer)
 
 
 def _content(value):

@@ -167,7 +167,7 @@ def _takes_out(operation):
 def _given(value, unwrap):
     """An argument as an implementation takes it: JAX's own array, or torchax's tensor around it."""
     kind = type(value)
-    if kind is Tensor:
+    if kind is Tensor or kind is _Data:
         return value._elem if unwrap else value
     if kind is View and unwrap:
         return value.jax()
@@ -232,7 +232,8 @@ class _Data(Tensor):
 
     @property
     def _elem(self):
-        return jax.lax.stop_gradient(self._of._elem)
+        value = self._of._elem
+        return jax.lax.stop_gradient(value) if isinstance(value, jax.core.Tracer) else value
 
     @_elem.setter
     def _elem(self, value):

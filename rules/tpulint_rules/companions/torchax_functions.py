@@ -71,7 +71,7 @@ class NoGradStops(TorchFunctionMode):
         if not torch.is_grad_enabled():
             given = {id(leaf) for leaf in pytree.tree_leaves((args, kwargs))}
             for leaf in pytree.tree_leaves(result):
-                if isinstance(leaf, Tensor) and id(leaf) not in given:
+                if isinstance(leaf, Tensor) and id(leaf) not in given and _is_traced(leaf):
                     leaf.apply_jax_(jax.lax.stop_gradient)
         return result
 

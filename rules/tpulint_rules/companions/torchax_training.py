@@ -29,21 +29,16 @@ from torchax.tensor import Tensor
 _FOLDER = "." if __package__ else ""
 functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
 attributes = importlib.import_module(f"{_FOLDER}torchax_attributes", __package__)
-varying = importlib.import_module(f"{_FOLDER}torchax_varying", __package__)
+tracing = importlib.import_module(f"{_FOLDER}torchax_tracing", __package__)
+calls = importlib.import_module(f"{_FOLDER}torchax_calls", __package__)
 for _name in ("torchax_dispatch", "torchax_derivatives", "torchax_items"):
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
         importlib.import_module(f"{_FOLDER}{_name}", __package__)
 
-#: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
-MOST_VERSIONS = 16
-#: The same for attributes that it reads.
-MOST_STATES = 8
-#: The same for optimizers that are compiled anew for each learning rate.
+#: Optimizers that are compiled anew for each learning rate are so for no more than these.
 MOST_RATES = 4
 #: Taken for a rate of zero, as warm-ups begin with: torch divides by the rate if that is a tensor.
 NEARLY_NOTHING = 1e-30
-#: Stands for a tensor that each call gives.
-_GIVEN = object()
 #: What tells that a computation needs the value of a tensor, and that an optimizer does.
 _NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError)
 _NOT_TRACEABLE = (*_NEEDS_VALUE, TypeError)
@@ -73,8 +68,7 @@ class differentiable:
     def __init__(self, function, *, compiled=True):
         functools.update_wrapper(self, function)
         self.function = function
-        self.versions, self.plain, self.states = {}, set(), {}
-        self.varying = varying.Varying()
+        self.known, self.plain, self.apart = tracing.Known(), set(), calls.Apart()
         self.is_compiled = compiled
 
     def __get__(self, instance, owner=None):
@@ -87,46 +81,46 @@ class differentiable:
         if hooks:
             args, kwargs = attributes.with_containers(hooks, args, kwargs)
             leaves, tree = pytree.tree_flatten((args, kwargs))
-        parameters = _unique(tensor for module in modules for tensor in module._parameters.values())
+        parameters = tracing.unique(tensor for module in modules for tensor in module._parameters.values())
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         if not _computes_on_torchax(parameters + tensors):
             args, kwargs = attributes.without_containers(args, kwargs)
             return self.function(*args, **kwargs)
         places = []
         if self.is_compiled:
-            leaves, places = self.varying.taken(leaves, tree)
+            leaves, places = self.known.varying.taken(leaves, tree)
             tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         given = [functions.on_torchax(tensor) for tensor in parameters + tensors]
         with torch._C.DisableTorchFunction():
             with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
         plain = (
             tree,
-            tuple(None if isinstance(leaf, torch.Tensor) else _identity(leaf) for leaf in leaves),
+            tuple(None if isinstance(leaf, torch.Tensor) else tracing.identity(leaf) for leaf in leaves),
             tuple(id(tensor) for tensor in parameters),
             tuple(with_gradient),
             tuple(module.training for module in modules),
             tuple(map(id, hooks)),
+            tracing.modes(),
         )
         if any(isinstance(leaf, (Iterator, torch.utils.data.DataLoader)) for leaf in leaves):
             self.is_compiled = False  # what they give is another each time
         self.plain.add(plain)
-        if self.is_compiled and len(self.plain) > MOST_VERSIONS:
-            self._stop_compiling(f"it was called with {MOST_VERSIONS} combinations of plain values")
-        known = self.versions.setdefault((plain, *((one.shape, one.dtype) for one in tensors)), [])
-        version = self._fitting(known)
+        if self.is_compiled and len(self.plain) > tracing.MOST_VERSIONS:
+            self._stop_compiling(f"it was called with {tracing.MOST_VERSIONS} combinations of plain values")
+        key = (plain, *((one.shape, one.dtype) for one in tensors))
+        version = self._fitting(key)
         if version is None:
-            states = list(self.states.values())
-            version = _Version(self.function, leaves, tree, modules, parameters, with_gradient, states)
-            version.places = places
-            known.append(version)
-        before = functions.states_of_host() if self.is_compiled and version.outputs is None else None
+            version = _Version(self, leaves, tree, modules, parameters, with_gradient)
+            version.in_place_of = places
+            self.known.add(key, version)
+        before = functions.states_of_host() if self.is_compiled and version.is_new else None
         try:
             result = version(given, self.is_compiled)
         except Exception as error:
             if before is not None:
                 functions.draw_again(before)  # what tracing drew in vain
-            if places and version.outputs is None:  # it may need them as they are
-                self.varying.is_on = False
+            if places and version.is_new:  # it may need them as they are
+                self.known.varying.is_on = False
                 return self(*args, **kwargs)
             if not self.is_compiled or not isinstance(error, _NEEDS_VALUE):
                 raise
@@ -136,48 +130,40 @@ class differentiable:
             self._stop_compiling("it draws random numbers on the host, which tracing would draw but once")
         return result
 
-    def _fitting(self, known):
-        """The version that was traced with the attributes as they are."""
-        found = next((one for one in known if not self.is_compiled or not any(one.differing())), None)
-        if found is None and known:
-            differing = list(known[-1].differing())
-            self.states.update(
-                {guard.attribute.key: guard.attribute for guard in differing if guard.has_tensors()}
-            )
-            if len(known) > MOST_STATES:
-                self._stop_compiling(f"it reads {differing[0].attribute}, which keeps changing")
-                return known[-1]
-        return found
+    def _fitting(self, key):
+        if self.is_compiled:
+            try:
+                return self.known.fitting(key)
+            except tracing.TooManyStates as error:
+                self._stop_compiling(error)
+        elif len(self.known.traces) > tracing.MOST_VERSIONS:
+            self.known.traces.clear()
+        return next(iter(self.known.traces.get(key, ())), None)
 
     def _stop_compiling(self, why):
         self.is_compiled = False
         warnings.warn(f"`{self.__name__}` runs without being compiled: {why}", stacklevel=3)
 
 
-class _Version:
-    """A function with its plain arguments, modules and their modes; what remains to be given are tensors."""
+class _Version(tracing.Trace):
+    """A function as it is called with some arguments, whose gradients JAX takes."""
 
-    def __init__(self, function, leaves, tree, modules, parameters, with_gradient, states):
-        # Of tensors only the places: a version must not keep the batch alive that it was made with.
-        self.leaves = [_GIVEN if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        self.function, self.tree = function, tree
-        self.modules, self.parameters, self.with_gradient = modules, parameters, with_gradient
-        self.objects = attributes.objects(modules, leaves)
-        self.states, self.shapes, self.guards = states, attributes.shapes(states), []
-        self.places, self.outputs = [], None
+    def __init__(self, owner, leaves, tree, modules, parameters, with_gradient):
+        tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        places = {place: k for k, place in enumerate(tensors)}
+        objects, states = attributes.objects(modules, leaves), owner.known.states.values()
+        super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
+        self.with_gradient, self.apart = with_gradient, owner.apart
+        self.is_new = True
         self.reached = None  # which of those with gradients the outputs' gradients come to
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(_pulled, static_argnums=2)
 
     def __call__(self, given, is_compiled):
-        run = (self.forward, self.backward) if is_compiled else (self._forward, _pulled)
-        return self._result(_Node.apply(self, run, *self._linked(given)))
-
-    def differing(self):
-        """Attributes that are not as they were when this was traced."""
-        if self.states and attributes.shapes(self.states) != self.shapes:
-            yield from (attributes.Guard(attribute, None) for attribute in self.states)
-        yield from (guard for guard in self.guards if not guard.holds())
+        if is_compiled:
+            return self._result(_Node.apply(self, (self.forward, self.backward), *self._linked(given)))
+        with self.apart.compiled(self.modules, self.objects):
+            return self._result(_Node.apply(self, (self._forward_of_values, _pulled), *self._linked(given)))
 
     def _linked(self, given):
         """What is given, without the graphs behind inputs that no gradient comes to, such as earlier steps."""
@@ -189,74 +175,38 @@ class _Version:
 
     def compute(self, forward, given):
         """Outputs and pullback; buffers, parameters that it changes, and the random state are written back."""
-        environment = torchax.default_env()
-        buffers = _buffers(self.modules)
+        buffers = tracing.buffers_of(self.modules).values()
         values = [tensor.jax() for tensor in given]
-        outputs, pullback, (rest, written, random, left) = forward(
+        outputs, pullback, (rest, *changes) = forward(
             [value for value, wanted in zip(values, self.with_gradient) if wanted],
             [value for value, wanted in zip(values, self.with_gradient) if not wanted],
-            [buffer.jax() for buffer in buffers.values()],
-            environment.prng_key,
+            [buffer.jax() for buffer in buffers],
+            torchax.default_env().prng_key,
             attributes.values(self.states),
         )
-        attributes.leave(self.left, left, self.guards)
-        changed = [self.parameters[i] for i in self.changed]
-        for tensor, value in zip([*buffers.values(), *changed], written):
-            functions.put(tensor, value)
-        environment.prng_key = random
+        self.is_new = False
+        self.leave(given, buffers, *changes)
         if self.reached is None and any(self.with_gradient[len(self.parameters) :]):
             self.reached = _reached(pullback, outputs)
         return outputs, rest, pullback
 
-    def _forward(self, learned, fixed, buffers, random, states):
-        def function(learned):
-            outputs, aside = self._trace(iter(learned), iter(fixed), buffers, random, states)
-            return outputs, aside
+    def _forward(self, learned, *others, is_traced=True):
+        return jax.vjp(lambda learned: self._traced(learned, *others, is_traced), learned, has_aux=True)
 
-        return jax.vjp(function, learned, has_aux=True)
+    def _forward_of_values(self, *given):
+        return self._forward(*given, is_traced=False)
 
-    def _trace(self, learned, fixed, buffers, random, states):
+    def _traced(self, learned, fixed, buffers, random, states, is_traced):
+        learned, fixed = iter(learned), iter(fixed)
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
-        count = len(self.parameters)
-        inputs = iter([functions.tensor(value) for value in values[count:]])
-        leaves = [next(inputs) if leaf is _GIVEN else leaf for leaf in self.leaves]
-        args, kwargs = attributes.without_containers(*pytree.tree_unflatten(leaves, self.tree))
-        environment = torchax.default_env()
-        named, host = _buffers(self.modules), functions.states_of_host()
-        with contextlib.ExitStack() as stack:
-            for tensor, value in zip([*self.parameters, *named.values()], [*values[:count], *buffers]):
-                stack.callback(functions.put, tensor, tensor.jax())
-                functions.put(tensor, value)
-            stack.enter_context(functions.entered())
-            stack.enter_context(environment.override_property(prng=random))
-            stack.enter_context(torch.enable_grad())
-            stack.enter_context(functions.NoGradStops())
-            watch = attributes.Watch(self.objects, list(attributes.filled(self.states, states)))
-            stack.enter_context(watch)
-            result = self.function(*args, **kwargs)
-            stand_ins = [leaves[i] for i in self.places]
-            written = []
-            for (module, name), buffer in named.items():
-                written.append(module._buffers[name].jax())
-                module._buffers[name] = buffer
-            now = [parameter.jax() for parameter in self.parameters]
-            self.changed = [i for i, value in enumerate(values[:count]) if now[i] is not value]
-            written += [now[i] for i in self.changed]
-            random = environment.prng_key
-        self.drew_on_host = functions.states_of_host() != host
-        self.guards, self.left = list(watch.guards.values()), watch.plan()
-        outputs, self.shape = pytree.tree_flatten(result)
-        varying.check(stand_ins, outputs, watch.written)
-        self.outputs = outputs
-        tensors = [
-            functions.on_torchax(leaf).jax() for leaf in self.outputs if isinstance(leaf, torch.Tensor)
-        ]
+        tensors, *changes = self.run(values, buffers, random, states, is_traced=is_traced)
         self.is_float = [jax.numpy.issubdtype(value.dtype, jax.numpy.inexact) for value in tensors]
-        self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.outputs]
-        self.outputs = [None if is_tensor else leaf for leaf, is_tensor in zip(self.outputs, self.is_tensor)]
         floats = [value for value, is_float in zip(tensors, self.is_float) if is_float]
         rest = [value for value, is_float in zip(tensors, self.is_float) if not is_float]
-        return floats, (rest, written, random, watch.results())
+        return floats, (rest, *changes)
+
+    def around(self):
+        return functions.entered(), torch.enable_grad(), calls.Calls()
 
     def _result(self, tensors):
         tensors = iter(tensors)
@@ -346,7 +296,7 @@ def compiled(optimizer):
         if closure is not None or hooks or not _computes_on_torchax(parameters):
             return plain(closure)
         is_first = any(p not in self.state for p in parameters)
-        while ways and len(versions) <= (MOST_RATES if ways[0] else MOST_VERSIONS):
+        while ways and len(versions) <= (MOST_RATES if ways[0] else tracing.MOST_VERSIONS):
             try:
                 return _compiled_step(self, plain, parameters, versions, rates_are_plain=ways[0])
             except Exception as error:
@@ -369,7 +319,9 @@ def _compiled_step(optimizer, plain, parameters, versions, *, rates_are_plain):
     groups = optimizer.param_groups
     rates = [group["lr"] for group in groups]
     others = tuple(
-        tuple((name, _identity(value)) for name, value in group.items() if name not in ("params", "lr"))
+        tuple(
+            (name, tracing.identity(value)) for name, value in group.items() if name not in ("params", "lr")
+        )
         for group in groups
     )
     key = (tuple(id(p) for p in parameters), others, tuple(rates) if rates_are_plain else None)
@@ -420,25 +372,6 @@ def _traced_step(optimizer, plain, parameters, rates_are_plain, values, gradient
 
 def _tensors_of(entry):
     return {name: functions.on_torchax(v).jax() for name, v in entry.items() if isinstance(v, torch.Tensor)}
-
-
-def _identity(leaf):
-    return leaf if isinstance(leaf, (bool, int, float, str, type(None), torch.dtype)) else id(leaf)
-
-
-def _unique(tensors):
-    return list({id(tensor): tensor for tensor in tensors if tensor is not None}.values())
-
-
-def _buffers(modules):
-    """The buffers by the module that holds them and their name; one that is held twice is there once."""
-    named, seen = {}, set()
-    for module in modules:
-        for name, buffer in module._buffers.items():
-            if isinstance(buffer, Tensor) and id(buffer) not in seen:
-                seen.add(id(buffer))
-                named[module, name] = buffer
-    return named
 
 
 def _computes_on_torchax(tensors):

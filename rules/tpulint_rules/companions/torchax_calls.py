@@ -1,0 +1,365 @@
+"""The calls of a function that cannot be compiled as a whole, each compiled by itself.
+
+Where a function needs the value of a tensor, or draws random numbers on the host, its own lines run one by one.
+A module that it calls is compiled nevertheless; where that cannot be, those within it are, and else the
+functions of torch, of which JAX differentiates a compiled one in a fraction of the time.
+A call leaves behind what it would leave else: in parameters, buffers and attributes, in its arguments, and in
+the memory that its results share with those.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from collections import Counter
+from typing import NamedTuple
+
+import jax
+import jax.extend.core
+import torch
+import torchax
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils import _pytree as pytree
+from torchax.tensor import Tensor
+from torchax.view import View
+
+_FOLDER = "." if __package__ else ""
+functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
+attributes = importlib.import_module(f"{_FOLDER}torchax_attributes", __package__)
+tracing = importlib.import_module(f"{_FOLDER}torchax_tracing", __package__)
+
+#: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
+_PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
+
+#: Functions that compute nothing, or nothing but a host's value.
+_NOT_COMPUTING = {
+    "__get__",
+    "__set__",
+    "__delete__",
+    "__repr__",
+    "__str__",
+    "__format__",
+    "__len__",
+    "__hash__",
+}
+_NOT_COMPUTING |= {
+    "__bool__",
+    "__int__",
+    "__float__",
+    "__index__",
+    "item",
+    "tolist",
+    "numpy",
+    "cpu",
+    "to",
+    "size",
+}
+_NOT_COMPUTING |= {"dim", "numel", "backward", "requires_grad_", "retain_grad", "detach", "data_ptr", "type"}
+
+#: A function of torch is compiled for no more combinations of shapes and plain values than these.
+MOST_KINDS = 256
+
+_call = torch.nn.Module.__call__
+_running = None
+_functions = {}
+
+
+class Apart:
+    """What is compiled of the modules that one function calls."""
+
+    def __init__(self):
+        self.programs, self.objects = {}, ()
+
+    @contextlib.contextmanager
+    def compiled(self, modules, objects):
+        """Run it where they are called; `objects` are those whose attributes may be read and written."""
+        for module in modules:
+            if id(module) not in self.programs:
+                self.programs[id(module)] = _Program(functools.partial(_call, module), module)
+        self.objects = objects
+        with _while_running(self):
+            yield
+
+
+@contextlib.contextmanager
+def _while_running(apart):
+    global _running
+    before, _running = _running, apart
+    try:
+        yield
+    finally:
+        _running = before
+
+
+def _called(module, *args, **kwargs):
+    """`Module.__call__`."""
+    program = _running.programs.get(id(module)) if _running is not None else None
+    if program is None or any(hasattr(mode, "record") for mode in _get_current_function_mode_stack()):
+        return _call(module, *args, **kwargs)
+    return program(args, kwargs)
+
+
+torch.nn.Module.__call__ = _called
+
+
+class Calls(functions.NoGradStops):
+    """Lets `torch.no_grad()` mean to JAX what it means to torch, and compiles what torch computes."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if _running is None or func.__name__ in _NOT_COMPUTING or not _is_differentiated(args):
+            return super().__torch_function__(func, types, args, kwargs)
+        program = _functions.get(func)
+        if program is None:
+            program = _functions[func] = _Program(func)
+        return program(args, kwargs, functools.partial(super().__torch_function__, func, types))
+
+
+def _is_differentiated(args):
+    """Whether there is a tensor among arguments that JAX differentiates."""
+    for arg in args:
+        tensor = _root(arg)[0]
+        if type(tensor) is Tensor:
+            if isinstance(tensor._elem, jax.core.Tracer):
+                return True
+        elif isinstance(arg, (list, tuple)) and _is_differentiated(arg):
+            return True
+    return False
+
+
+class _CannotBeApart(Exception):
+    """A call does what only running it does."""
+
+
+class _Program:
+    """A function of tensors, or a module, and what it was compiled to."""
+
+    def __init__(self, function, module=None):
+        self.function, self.module = function, module
+        # A module without parameters may be made for one call, as `nn.MSELoss()(output, target)` does.
+        self.is_lasting = module is None or any(True for _ in module.parameters())
+        self.most = MOST_KINDS if module is None else tracing.MOST_VERSIONS
+        self.known, self.refused = tracing.Known(), set()
+
+    def __call__(self, args, kwargs, plain=None):
+        leaves, tree = pytree.tree_flatten((args, kwargs))
+        plain = plain or (lambda args, kwargs: self.function(*args, **kwargs))
+        if not self.is_lasting or not all(isinstance(leaf, (Tensor, View, *_PLAIN)) for leaf in leaves):
+            self.is_lasting = True
+            return plain(args, kwargs)
+        leaves, in_place_of = self.known.varying.taken(leaves, tree)
+        call = _Call(self.module, leaves, tree)
+        if call.key is None or call.key in self.refused:
+            return plain(args, kwargs)
+        if call.key not in self.known.traces and len(self.known.traces) >= self.most:
+            with _while_running(None):  # its arguments grow, and so do those of what is within it
+                return plain(args, kwargs)
+        try:
+            compiled = self.known.fitting(call.key) or self._compiled(call, in_place_of)
+            results = compiled.compute(call)
+        except Exception:  # what is the function's own it raises once more
+            if in_place_of:
+                self.known.varying.is_on = False
+            else:
+                self.refused.add(call.key)
+            return self(args, kwargs, plain)
+        return compiled.finish(call, results)
+
+    def _compiled(self, call, in_place_of):
+        states = functions.states_of_host()
+        try:
+            compiled = _Compiled(self, call, in_place_of)
+            kept = compiled.trace(call)
+            if kept:
+                self.known.states.update(kept)
+                compiled = _Compiled(self, call, in_place_of)
+                compiled.trace(call)
+        except Exception:
+            functions.draw_again(states)
+            raise
+        self.known.add(call.key, compiled)
+        return compiled
+
+
+class _Call:
+    """What a function is called with, and how its modules are; `key` is None where it cannot be compiled."""
+
+    def __init__(self, module, leaves, tree):
+        self.leaves, self.tree = leaves, tree
+        self.modules = list(module.modules()) if module is not None else []
+        self.parameters = tracing.unique(p for one in self.modules for p in one._parameters.values())
+        self.buffers = tracing.buffers_of(self.modules)
+        self.inputs = tracing.unique(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
+        held = [
+            *self.parameters,
+            *(b for one in self.modules for b in one._buffers.values() if b is not None),
+        ]
+        is_there = bool(self.inputs) and all(isinstance(tensor, Tensor) for tensor in held)
+        # `torch.func.functional_call` puts others there.
+        is_there = is_there and all(isinstance(p, torch.nn.Parameter) for p in self.parameters)
+        self.key = self._key({id(tensor) for tensor in held}) if is_there else None
+
+    def _key(self, held):
+        numbers = {id(tensor): i for i, tensor in enumerate(self.inputs)}
+        self.places = {i: numbers[id(leaf)] for i, leaf in enumerate(self.leaves) if id(leaf) in numbers}
+        self.given = [tensor.jax() for tensor in (*self.parameters, *self.inputs)]
+        #: Whether what is written to one of the arguments may be written to something else, too.
+        self.shares = any(isinstance(tensor, View) or id(tensor) in held for tensor in self.inputs)
+        with torch._C.DisableTorchFunction():
+            wanted = tuple(p.requires_grad for p in self.parameters)
+        return (
+            self.tree,
+            tuple(self.places.get(i, leaf) for i, leaf in enumerate(self.leaves)),
+            tuple(map(type, self.leaves)),
+            tuple(map(id, (*self.parameters, *self.buffers.values()))),
+            wanted,
+            tuple(one.training for one in self.modules),
+            tuple(id(hook) for one in self.modules for hook in attributes.hooks_of(one)),
+            tuple(map(jax.typeof, self.given)),
+            self.shares,
+            tracing.modes(),
+        )
+
+
+class _Origin(NamedTuple):
+    """Where a tensor of a result comes from, and by which views it is seen."""
+
+    source: str
+    index: int
+    views: tuple = ()
+
+    def tensor(self, sources):
+        tensor = sources[self.source][self.index]
+        for view in self.views:
+            tensor = View(tensor, view, torchax.default_env())
+        return tensor
+
+
+class _Compiled(tracing.Trace):
+    """A function as it is called with some arguments."""
+
+    def __init__(self, program, call, in_place_of):
+        super().__init__(
+            program.function,
+            call.leaves,
+            call.tree,
+            call.places,
+            call.modules,
+            call.parameters,
+            _running.objects if call.modules else (),
+            program.known.states.values(),
+        )
+        self.in_place_of, self.shares, self.buffers = in_place_of, call.shares, call.buffers
+        self.held = [*call.parameters, *call.buffers.values()]
+
+    def trace(self, call):
+        """Compile it, unless attributes have to be inputs, which hold what JAX differentiates: they are returned."""
+        program, shape = jax.make_jaxpr(self._run, return_shape=True)(*self._given(call))
+        kept = {guard.attribute.key: guard.attribute for guard in self.guards if guard.is_traced()}
+        if not kept and any(isinstance(value, jax.core.Tracer) for value in program.consts):
+            raise _CannotBeApart
+        self.structure = jax.tree.structure(shape)
+        self.program = jax.jit(jax.extend.core.jaxpr_as_fun(program))
+        return kept
+
+    def _given(self, call):
+        buffers = [buffer.jax() for buffer in call.buffers.values()]
+        return call.given, buffers, torchax.default_env().prng_key, attributes.values(self.states)
+
+    def _run(self, *given):
+        with _while_running(None):
+            tensors, *changes = self.run(*given)
+        if self.drew_on_host:
+            raise _CannotBeApart
+        if not torch.is_grad_enabled():
+            tensors = list(map(jax.lax.stop_gradient, tensors))
+        return tensors, *changes
+
+    def compute(self, call):
+        """All that a call changes and gives."""
+        return jax.tree.unflatten(self.structure, self.program(*jax.tree.leaves(self._given(call))))
+
+    def finish(self, call, results):
+        """Leave what a call changes where it belongs, and put together what it gives."""
+        tensors, *changes = results
+        left = self.leave([*call.parameters, *call.inputs], call.buffers.values(), *changes)
+        new = list(map(functions.tensor, tensors))
+        sources = {"new": new, "input": call.inputs, "held": self.held, "left": left}
+        leaves = [
+            plain if origin is None else origin.tensor(sources)
+            for plain, origin in zip(self.outputs, self.origins)
+        ]
+        return pytree.tree_unflatten(leaves, self.shape)
+
+    def taken(self, result, inputs, arguments):
+        """The tensors of a result that the call makes; where each comes from is noted."""
+        leaves, self.shape = pytree.tree_flatten(result)
+        kept = attributes.kept(self.objects)
+        if (
+            not all(type(leaf) in (Tensor, View) or isinstance(leaf, _PLAIN) for leaf in leaves)
+            or not _containers(result).isdisjoint(_containers((arguments, kept)))
+            or self._are_changed(inputs, arguments)
+        ):
+            raise _CannotBeApart
+        known = {id(tensor): _Origin("held", i) for i, tensor in enumerate(self.held)}
+        for i, (module, name) in enumerate(self.buffers, len(self.parameters)):
+            known[id(module._buffers[name])] = _Origin("held", i)
+        known.update({id(tensor): _Origin("input", i) for i, tensor in enumerate(inputs)})
+        roots = [_root(leaf)[0] for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        shared = Counter(map(id, roots))
+        shared.update(id(leaf) for leaf in pytree.tree_leaves(kept))
+        self.new, self.outputs, self.origins = [], [], []
+        for leaf in leaves:
+            is_tensor = isinstance(leaf, torch.Tensor)
+            self.outputs.append(None if is_tensor else leaf)
+            self.origins.append(self._origin(leaf, known, shared) if is_tensor else None)
+        return [functions.on_torchax(tensor).jax() for tensor in self.new]
+
+    def _are_changed(self, inputs, arguments):
+        """Whether the lists and dictionaries among the arguments are not as they were."""
+        leaves, tree = pytree.tree_flatten(arguments)
+        before = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
+        return tree != self.tree or any(now is not then for now, then in zip(leaves, before))
+
+    def _origin(self, leaf, known, shared):
+        root, views = _root(leaf)
+        if id(root) not in known and shared[id(root)] == 1:
+            root, views = leaf, ()  # nothing else shows what it shows
+        if id(root) not in known:
+            known[id(root)] = _Origin("new", len(self.new))
+            self.new.append(root)
+        return known[id(root)]._replace(views=views)
+
+    def settle(self, watch):
+        is_written = any(i >= len(self.parameters) for i in self.changed)
+        if (self.shares and is_written) or not (self.modules or self.new or is_written):
+            raise _CannotBeApart
+        left = {id(tensor): i for i, tensor in enumerate(watch.left())}
+        self.origins = [
+            origin._replace(source="left", index=left[id(self.new[origin.index])])
+            if origin and origin.source == "new" and id(self.new[origin.index]) in left
+            else origin
+            for origin in self.origins
+        ]
+        self.new = []
+
+
+def _root(tensor):
+    """The tensor that a view shows, or the tensor itself, and the views on the way from it."""
+    views = []
+    while isinstance(tensor, View):
+        views.insert(0, tensor.view_info)
+        tensor = tensor.parent
+    return tensor, tuple(views)
+
+
+def _containers(value):
+    """The ids of the lists and dictionaries in a value."""
+    if isinstance(value, (list, tuple)):
+        items = value
+    elif isinstance(value, dict):
+        items = value.values()
+    else:
+        return set()
+    return set().union(() if isinstance(value, tuple) else {id(value)}, *map(_containers, items))

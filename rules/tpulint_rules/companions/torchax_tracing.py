@@ -1,0 +1,157 @@
+"""A function of tensors that uses modules, as JAX traces it.
+
+What it is given are the parameters and buffers of the modules, its tensors, the random state, and attributes
+that keep changing; what it gives are its results, and what it left in parameters, buffers and attributes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+
+import torch
+import torchax
+from torch.utils import _pytree as pytree
+from torchax.tensor import Tensor
+
+_FOLDER = "." if __package__ else ""
+functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
+attributes = importlib.import_module(f"{_FOLDER}torchax_attributes", __package__)
+varying = importlib.import_module(f"{_FOLDER}torchax_varying", __package__)
+
+#: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
+MOST_VERSIONS = 16
+#: The same for attributes that it reads.
+MOST_STATES = 8
+
+
+class TooManyStates(Exception):
+    """An attribute that a function reads keeps changing."""
+
+
+class Known:
+    """One function, as it was traced for each combination of what it was called with."""
+
+    def __init__(self):
+        self.traces, self.states = {}, {}
+        self.varying = varying.Varying()
+
+    def fitting(self, key):
+        """What was traced with the attributes as they are, or None; of those that differ tensors become inputs."""
+        known = self.traces.get(key, ())
+        found = next((one for one in known if not any(one.differing())), None)
+        if found is None and known:
+            differing = list(known[-1].differing())
+            self.states.update({g.attribute.key: g.attribute for g in differing if g.has_tensors()})
+            if len(known) > MOST_STATES:
+                raise TooManyStates(f"it reads {differing[0].attribute}, which keeps changing")
+        return found
+
+    def add(self, key, trace):
+        """Keep a trace."""
+        self.traces.setdefault(key, []).append(trace)
+
+
+class Trace:
+    """A function with its plain arguments, modules and their modes; what remains to be given are tensors.
+
+    `places` says which of the tensors stands where among the leaves of the arguments.
+    """
+
+    def __init__(self, function, leaves, tree, places, modules, parameters, objects, states):
+        # Of tensors only the places: a trace must not keep the batch alive that it was made with.
+        self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.function, self.tree, self.places = function, tree, places
+        self.modules, self.parameters, self.objects = modules, parameters, objects
+        self.states, self.shapes, self.guards = list(states), attributes.shapes(states), []
+        self.in_place_of = []  # leaves that stand for plain numbers
+
+    def differing(self):
+        """Attributes that are not as they were when this was traced."""
+        if self.states and attributes.shapes(self.states) != self.shapes:
+            yield from (attributes.Guard(attribute, None) for attribute in self.states)
+        yield from (guard for guard in self.guards if not guard.holds())
+
+    def around(self):
+        """The contexts in which the function runs."""
+        return ()
+
+    def run(self, values, buffers, random, states, *, is_traced=True):
+        """Call the function with other tensors; all that is changed by that is put back, and returned."""
+        count = len(self.parameters)
+        inputs = [functions.tensor(value) for value in values[count:]]
+        leaves = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
+        arguments = attributes.without_containers(*pytree.tree_unflatten(leaves, self.tree))
+        environment = torchax.default_env()
+        named, host = buffers_of(self.modules), functions.states_of_host()
+        held = {id(tensor) for tensor in (*self.parameters, *named.values())}
+        with contextlib.ExitStack() as stack:
+            for tensor, value in zip([*self.parameters, *named.values()], [*values[:count], *buffers]):
+                stack.callback(functions.put, tensor, tensor.jax())
+                functions.put(tensor, value)
+            for (module, name), buffer in named.items():
+                stack.callback(module._buffers.__setitem__, name, buffer)
+            for context in self.around():
+                stack.enter_context(context)
+            stack.enter_context(environment.override_property(prng=random))
+            given = list(attributes.filled(self.states, states))
+            watch = attributes.Watch(self.objects, given, held, is_traced=is_traced)
+            stack.enter_context(watch)
+            result = self.function(*arguments[0], **arguments[1])
+            tensors = self.taken(result, inputs, arguments)
+            written = [module._buffers[name].jax() for module, name in named]
+            now = [tensor.jax() for tensor in (*self.parameters, *inputs)]
+            self.changed = [i for i, value in enumerate(values) if now[i] is not value]
+            written += [now[i] for i in self.changed]
+            random = environment.prng_key
+        self.drew_on_host = functions.states_of_host() != host
+        self.guards = list(watch.guards.values())
+        self.left = watch.plan()
+        varying.check([leaves[i] for i in self.in_place_of], pytree.tree_leaves(result), watch.written)
+        self.settle(watch)
+        return tensors, written, random, watch.results()
+
+    def settle(self, watch):
+        """Called with what is known of the attributes once the function has run."""
+
+    def taken(self, result, _inputs, _arguments):
+        """The tensors of a result, as JAX has them."""
+        self.outputs, self.shape = pytree.tree_flatten(result)
+        self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.outputs]
+        tensors = [leaf for leaf, is_tensor in zip(self.outputs, self.is_tensor) if is_tensor]
+        self.outputs = [None if is_tensor else leaf for leaf, is_tensor in zip(self.outputs, self.is_tensor)]
+        return [functions.on_torchax(tensor).jax() for tensor in tensors]
+
+    def leave(self, tensors, buffers, written, random, left):
+        """Put what a call changed where it belongs."""
+        made = attributes.leave(self.left, left, self.guards)
+        for tensor, value in zip([*buffers, *(tensors[i] for i in self.changed)], written):
+            functions.put(tensor, value)
+        torchax.default_env().prng_key = random
+        return made
+
+
+def identity(leaf):
+    """What tells a plain argument from another."""
+    return leaf if isinstance(leaf, (bool, int, float, str, type(None), torch.dtype)) else id(leaf)
+
+
+def unique(tensors):
+    """Tensors, each once."""
+    return list({id(tensor): tensor for tensor in tensors if tensor is not None}.values())
+
+
+def buffers_of(modules):
+    """The buffers by the module that holds them and their name; one that is held twice is there once."""
+    named, seen = {}, set()
+    for module in modules:
+        for name, buffer in module._buffers.items():
+            if isinstance(buffer, Tensor) and id(buffer) not in seen:
+                seen.add(id(buffer))
+                named[module, name] = buffer
+    return named
+
+
+def modes():
+    """What else decides how a function computes."""
+    return torch.is_grad_enabled(), torchax.default_env().param.autocast_dtype

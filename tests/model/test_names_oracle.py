@@ -161,6 +161,8 @@ class Theirs:
         if not isinstance(head, cst.Name) or head in seen:
             return {None}
         binders = self.scopes[head][head.value]
+        if not binders and self.stars and head.value == "torch":
+            return {f"torch{tail}"}  # whatever file it comes from
         if not binders:
             return {f"{self.stars[0]}.{head.value}{tail}"} if len(self.stars) == 1 else {None}
         if all(isinstance(binder, BuiltinAssignment) for binder in binders):

@@ -169,8 +169,7 @@ class Flow(Expressions):
             if attribute in RESHAPES_IN_PLACE and isinstance(known, Tensor):
                 env[name] = replace(known, root=f"{name}@{node.lineno}:{node.col_offset}")
             elif attribute == "append" and isinstance(known, Several) and node.args:
-                element = self.kind(node.args[0], env)
-                env[name] = Several(element if known.items == () else join(known.element, element))
+                env[name] = _with_item(known, self.kind(node.args[0], env))
 
     def _assign(self, target: ast.expr, value: Kind, env: Environment) -> None:
         match target:
@@ -192,6 +191,8 @@ class Flow(Expressions):
                 base = self.kind(target.value, env)
                 index = self.kind(target.slice, env)
                 parts = index.items if isinstance(index, Several) and index.items is not None else (index,)
+                if isinstance(base, Several) and isinstance(target.value, ast.Name):
+                    env[target.value.id] = _with_item(base, value)
                 if not self._write(target, base, (*parts, value)):
                     self.meet(base, index)
                     self.meet(base, value)
@@ -300,6 +301,11 @@ def merged(ends: list[Environment | None]) -> Environment | None:
             if known is not kind:
                 result[name] = kind if known is None else join(known, kind)
     return result
+
+
+def _with_item(known: Several, value: Kind) -> Several:
+    """A list or dictionary into which one more value is put."""
+    return Several(value if known.items == () else join(known.element, value))
 
 
 def _unpacked(kind: Kind, number: int) -> Kind:

@@ -8,6 +8,8 @@ it imports, where no module of the program calls `torchax.enable_globally()` or 
 The entry point is `if __name__ == "__main__":`, in a module that others import only where that block itself
 puts something on a device; or, in a script that no other module imports, the first
 statement at the top level that puts something on a device or calls a function that does.
+Where there is neither, as in a program that its package's `entry_points` start, it is the function that
+parses the command line and leads there.
 
 ## Why it matters on TPU
 
@@ -17,7 +19,8 @@ environment` outside of it.
 
 ## Fix safety
 
-Unsafe: `import torchax` and `torchax.enable_globally()` are put behind the imports.
+Unsafe: `import torchax` and `torchax.enable_globally()` are put behind the imports, or, in a module that
+others import, the latter into its `if __name__ == "__main__":`.
 They must come after `import torchvision`, whose import fails inside the environment.
 Importing torchax changes some of torch at once: `torch.compile`, `DataParallel` and
 `DataLoader(pin_memory=True)` stop working.
@@ -75,8 +78,9 @@ def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         return
     if any(facts.enters for facts in project.program(ctx.module.name)):
         return
+    block = next((node for node in tree.body if isinstance(node, ast.If) and node.test is entry), None)
     message = 'the program never enters the torchax environment, without which `.to("jax")` raises'
-    yield ctx.finding(entry, message, _enable(ctx))
+    yield ctx.finding(entry, message, _enable(block if ctx.is_imported else None, ctx))
 
 
 def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
@@ -87,6 +91,13 @@ def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
             named = isinstance(left, ast.Name) and left.id == "__name__"
             if named and isinstance(right, ast.Constant) and right.value == "__main__":
                 return node.test if not ctx.is_imported or _places(node.body, ctx) else None
+    if ctx.module.project.importing[ctx.module.name]:
+        return None
+    return _first_move(ctx) or _parsed(ctx)
+
+
+def _first_move(ctx: Context) -> ast.Call | None:
+    """The first call at the top level of a script that puts something on a device."""
     if ctx.is_imported:
         return None
     index = ctx.module.index
@@ -95,6 +106,19 @@ def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
     kept = ctx.module.project.keeps_gpu  # code for CUDA alone is then not reported
     order = {id(call): (kept and ctx.only_with_cuda(call), call.lineno, call.col_offset) for call in moves}
     return min(moves, key=lambda call: order[id(call)], default=None)
+
+
+def _parsed(ctx: Context) -> ast.Call | None:
+    """The call by which a function that nobody calls, being a whole program, parses its command line."""
+    for call, at in ctx.calls("parse_args"):
+        function = at.scope.function
+        if call.args or function is None:
+            continue
+        if any(isinstance(other.func, ast.Name) for other, _ in ctx.calls(function.name)):
+            continue
+        if ctx.module.project.put_on_device([f"{ctx.module.name}.{function.qualname}"]):
+            return call
+    return None
 
 
 def _places(block: list[ast.stmt], ctx: Context) -> bool:
@@ -124,12 +148,15 @@ def _moves(call: ast.Call, ctx: Context) -> bool:
     if qualified == "torch.device":
         around = ctx.parent(call)
         return isinstance(around, ast.Attribute) and around.attr == "__enter__"
-    if qualified is not None and ctx.module.project.put_on_device([ctx.module.project.resolve(qualified)]):
-        return True
+    if qualified is not None:
+        made = ctx.module.project.callees(f"name:{qualified}", None)
+        if ctx.module.project.put_on_device([ctx.module.project.resolve(qualified), *made]):
+            return True
     return any(True for _ in given_device(ctx.module, call, ctx.scope))
 
 
-def _enable(ctx: Context) -> Fix | None:
+def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
+    """Enter torchax behind the imports, or in a block alone."""
     title = "enter it with `torchax.enable_globally()`"
     if ctx.module.project.keeps_gpu:
         edits = _where_no_cuda(ctx)
@@ -140,8 +167,13 @@ def _enable(ctx: Context) -> Fix | None:
     if imports is None:
         return None
     newline = ctx.module.source.newline
-    lines = newline.join([*_asked_for(ctx, _LINES), "torchax.enable_globally()", *_spread(ctx)])
-    call = ctx.insert(end_of_imports(ctx.module), f"{newline}{lines}{newline}")
+    lines = [*_asked_for(ctx, _LINES), "torchax.enable_globally()", *_spread(ctx)]
+    if block is not None:
+        first = block.body[0]
+        gap = f"{newline}{ctx.module.source.margin(first)}"
+        call = ctx.insert(ctx.span(first).start, "".join(f"{line}{gap}" for line in lines))
+        return ctx.fix(title, *imports, call, applicability=Applicability.UNSAFE, companion=_mesh(ctx))
+    call = ctx.insert(end_of_imports(ctx.module), newline.join(["", *lines, ""]))
     together = [edit for edit in imports if edit.span == call.span]
     for edit in together:
         call = ctx.insert(call.span.start, edit.content + call.content)

@@ -24,7 +24,7 @@ class Names:
         self.module = module
         self._memo: dict[tuple[int, str], str | None] = {}
         self._followed: Callable[[str], str] = str
-        self._defined: Callable[[str], bool] = bool
+        self._defined: Callable[[str], bool] = str.isspace  # no name is
 
     def enter(self, followed: Callable[[str], str], defined: Callable[[str], bool]) -> None:
         """Follow what star imports bring from now on: `torch` of `from utils import *` is torch itself."""

@@ -204,7 +204,7 @@ class _Summary:
 
     def _placing(self, imports: set[str]) -> set[int]:
         """Functions, and the module, that name a device which is not the host's, by identity."""
-        if not any(name.partition(".")[0] == "torch" for name in imports):
+        if not self.index.module.stars and not any(name.partition(".")[0] == "torch" for name in imports):
             return set()
         named = [
             scope
@@ -215,6 +215,9 @@ class _Summary:
         called = [
             scope for name in ("cuda", "current_accelerator") for _, scope in self.index.calls.get(name, ())
         ]
+        # `if x.is_cuda: mask = mask.cuda()` follows what is on a device already
+        following = {id(scope.function) for _, scope in self.index.taken.get("is_cuda", ())}
+        called = [scope for scope in called if scope.function is None or id(scope.function) not in following]
         return {id(scope.function or self.index.module) for scope in (*named, *called)}
 
     def _enters(self) -> bool:

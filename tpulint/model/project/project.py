@@ -15,6 +15,7 @@ from tpulint.knowledge.training import DIFFERENTIABLE
 from tpulint.model.devices.flow import DeviceFlow
 from tpulint.model.names.annotations import expanded, is_of_tensors
 from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
+from tpulint.model.project.folders import names_by_folder
 from tpulint.model.project.takers import Taker
 
 _DEPTH = 12
@@ -59,6 +60,7 @@ class ProjectFacts:
         for module in modules:
             first.setdefault(module.name, module)
         self.modules: Mapping[str, ModuleFacts] = first
+        self._by_folder = names_by_folder((name, facts.path) for name, facts in first.items())
         #: For each module those of the project that it imports.
         self.imports: dict[str, set[str]] = {
             name: {found[0] for target in facts.imports if (found := self.home(target)) is not None}
@@ -130,6 +132,8 @@ class ProjectFacts:
         while head:
             if head in modules:
                 return head, name[len(head) + 1 :]
+            if head in self._by_folder:
+                return self.home(self._by_folder[head] + name[len(head) :])
             head = head.rpartition(".")[0]
         return None
 

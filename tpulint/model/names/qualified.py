@@ -11,6 +11,8 @@ from tpulint.model.names.scopes import Binding, Scope, ScopeKind
 
 _BUILTINS = frozenset(dir(builtins))
 _DEPTH = 8
+#: No qualified name: none has been looked for.
+_UNKNOWN = "?"
 
 
 class Names:
@@ -43,7 +45,7 @@ class Names:
             node = node.value
         if node.__class__ is not ast.Name:
             return None
-        base = self._name(node.id, scope, depth)
+        base = self.plain(node.id, scope, depth)
         return f"{base}{tail}" if base is not None and tail else base
 
     def lookup(self, name: str, scope: Scope) -> tuple[Scope, list[Binding]] | None:
@@ -57,12 +59,14 @@ class Names:
             current = current.parent
         return None
 
-    def _name(self, name: str, scope: Scope, depth: int) -> str | None:
+    def plain(self, name: str, scope: Scope, depth: int = 0) -> str | None:
+        """The qualified name of a plain name."""
         memo, key = self._memo, (id(scope), name)
-        if key not in memo:
+        found = memo.get(key, _UNKNOWN)
+        if found is _UNKNOWN:
             memo[key] = None  # a name that is defined by itself has no qualified name
-            memo[key] = self._resolve(name, scope, depth)
-        return memo[key]
+            found = memo[key] = self._resolve(name, scope, depth)
+        return found
 
     def _resolve(self, name: str, scope: Scope, depth: int) -> str | None:
         found = self.lookup(name, scope)

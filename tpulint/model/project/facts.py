@@ -148,6 +148,7 @@ class _Summary:
         self.calls: dict[int, dict[CallFact, None]] = {
             id(scope): {} for scope in (index.module, *index.functions)
         }
+        self.defined = {scope.name for scope in index.functions}
         self.roots: list[Root] = []
         self.tensors: dict[str, set[str]] = {}
         self.attributes = attributes_by_class(index)
@@ -163,7 +164,7 @@ class _Summary:
         exports: dict[str, str] = {}
         module = self.index.module
         for name in module.bindings:
-            target = self.names.qualified(ast.Name(name, ast.Load()), module)
+            target = self.names.plain(name, module)
             if target is not None:
                 exports[name] = target
         imports = {
@@ -250,6 +251,7 @@ class _Summary:
         )
 
     def _calls(self) -> None:
+        own = self.name.partition(".")[0]
         for node, scope in self.index.nodes[ast.Call]:
             assert isinstance(node, ast.Call)
             entry = self.names.qualified(node.func, scope)
@@ -260,19 +262,15 @@ class _Summary:
                 self._buffer(node, function)
             head = entry.partition(".")[0] if entry is not None else ""
             calls = self.calls[id(function)]
-            if head not in LIBRARIES or head == self.name.partition(".")[0]:
+            if head not in LIBRARIES or head == own:
                 for reference in references(node.func, scope, self.names):
                     calls[CallFact(reference, node.lineno, node.col_offset + 1)] = None
             if entry in ("builtins.isinstance", "builtins.issubclass"):
                 continue
-            for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-                if argument.__class__ is ast.Attribute or argument.__class__ is ast.Name:
-                    self._mention(argument, scope, calls)
-                elif isinstance(argument, ast.Lambda) and head in ("torch", "jax", "torchax"):
-                    name = f"{scope.qualname}.<lambda:{argument.lineno}:{argument.col_offset}>"
-                    calls[CallFact(f"name:{self.name}.{name}", argument.lineno, argument.col_offset + 1)] = (
-                        None
-                    )
+            for argument in node.args:
+                self._mention(argument, scope, calls, head)
+            for keyword in node.keywords:
+                self._mention(keyword.value, scope, calls, head)
 
     def _methods_at_hand(self) -> None:
         """Methods taken from `self` without a call: properties, and what tables and variables hold."""
@@ -319,14 +317,21 @@ class _Summary:
                     callee = f"name:{self.name}.{scope.qualname}"
                     self.calls[id(outer)][CallFact(callee, node.lineno, node.col_offset + 1)] = None
 
-    def _mention(self, node: ast.expr, scope: Scope, calls: dict[CallFact, None]) -> None:
-        """A function handed to another one is taken to be called by it."""
-        if isinstance(node, ast.Name):
+    def _mention(self, node: ast.expr, scope: Scope, calls: dict[CallFact, None], head: str) -> None:
+        """A function handed to another one, which is of package `head`, is taken to be called by it."""
+        if node.__class__ is ast.Name:
+            if node.id not in self.defined:
+                return
             found = self.names.lookup(node.id, scope)
             if found is None or not any(isinstance(binding.node, FunctionNode) for binding in found[1]):
                 return
+        elif node.__class__ is ast.Lambda:
+            if head in ("torch", "jax", "torchax"):
+                name = f"{scope.qualname}.<lambda:{node.lineno}:{node.col_offset}>"
+                calls[CallFact(f"name:{self.name}.{name}", node.lineno, node.col_offset + 1)] = None
+            return
         elif not (
-            isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+            node.__class__ is ast.Attribute and node.value.__class__ is ast.Name and node.value.id == "self"
         ):
             return
         for reference in references(node, scope, self.names):

@@ -14,6 +14,7 @@ from tpulint.knowledge.tracing import MODULE_BASES
 from tpulint.knowledge.training import DIFFERENTIABLE
 from tpulint.model.devices.flow import DeviceFlow
 from tpulint.model.names.annotations import expanded, is_of_tensors
+from tpulint.model.project.callees import Callees
 from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
 from tpulint.model.project.folders import names_by_folder
 from tpulint.model.project.takers import Taker
@@ -73,6 +74,7 @@ class ProjectFacts:
         self.environment: tuple[str, ...] = ()
         self._functions: dict[str, FunctionFacts | None] = {}
         self._classes: dict[str, ClassFacts | None] = {}
+        self._callees = Callees(self)
         self._resolved: dict[str, str] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
         self._heirs: dict[str, list[str]] = {}
@@ -91,7 +93,7 @@ class ProjectFacts:
             if isinstance(member, cached_property):
                 getattr(self, name)
         other = copy.copy(self)
-        vars(other).update(modules=modules, _functions={}, _classes={})
+        vars(other).update(modules=modules, _functions={}, _classes={}, _callees=Callees(other))
         return other
 
     @cached_property
@@ -239,14 +241,6 @@ class ProjectFacts:
                 return tuple(self.resolve(made) for made in facts.modules[name])
         return ()
 
-    def _held(self, cls: str, name: str) -> tuple[str, ...]:
-        """References to the functions that an attribute holds."""
-        for ancestor in self.mro(cls):
-            facts = self.class_(ancestor)
-            if facts is not None and name in facts.functions:
-                return facts.functions[name]
-        return ()
-
     def is_tensor_attribute(self, cls: str, name: str) -> bool:
         """Whether an attribute is a parameter or a buffer."""
         return any(
@@ -254,61 +248,9 @@ class ProjectFacts:
             for facts in map(self.class_, self.mro(self.resolve(cls)))
         )
 
-    def callees(self, reference: str, owner: str | None) -> Iterator[str]:
+    def callees(self, reference: str, owner: str | None) -> Iterable[str]:
         """The project's functions that a reference may mean, for a method of class `owner`."""
-        form, _, rest = reference.partition(":")
-        if form == "name":
-            yield from self._called(self.resolve(rest))
-        elif form == "new":
-            cls, _, path = rest.partition(":")
-            resolved = self.resolve(cls)
-            if self.class_(resolved) is not None:
-                yield from self._path(resolved, path.split("."))
-        elif owner is not None and form == "self":
-            yield from self._path(owner, rest.split("."), virtual=True)
-        elif owner is not None and form == "super":
-            for base in self.mro(owner)[1:]:
-                facts = self.class_(base)
-                if facts is not None and rest in facts.methods:
-                    yield f"{base}.{rest}"
-                    return
-
-    def _called(self, name: str) -> Iterator[str]:
-        if self.function(name) is not None:
-            yield name
-            return
-        cls, last = (name, "__init__") if self.class_(name) is not None else name.rpartition(".")[::2]
-        if self.class_(cls) is not None:
-            # `Function.apply` of an own autograd function runs its `forward`
-            found = self.method(cls, last) or (self.method(cls, "forward") if last == "apply" else None)
-            if found is not None:
-                yield found
-            return
-        module = self.split(name)
-        for reference in module[0].tables.get(module[1], ()) if module is not None else ():
-            held = self.resolve(reference.partition(":")[2])
-            if self.function(held) is not None:
-                yield held
-
-    def _path(self, cls: str, path: list[str], *, virtual: bool = False) -> Iterator[str]:
-        head, rest = path[0], path[1:]
-        if not rest:
-            wanted = "forward" if head == "__call__" and self.is_module_class(cls) else head
-            found = self.method(cls, wanted)
-            if found is not None:
-                yield found
-            if virtual:
-                for heir in self.heirs(cls):
-                    facts = self.class_(heir)
-                    if facts is not None and wanted in facts.methods:
-                        yield f"{heir}.{wanted}"
-            if found is not None:
-                return
-        for reference in self._held(cls, head) if not rest or rest == ["__call__"] else ():
-            yield from self.callees(reference, cls)
-        for made in self.attribute_classes(cls, head):
-            if self.class_(made) is not None:
-                yield from self._path(made, rest or ["__call__"])
+        return self._callees.of(reference, owner)
 
     def heirs(self, cls: str) -> Iterator[str]:
         """All classes below a class."""

@@ -50,13 +50,14 @@ class _Walk:
                 reach[name] = step
                 waiting.append(name)
         while waiting:
-            for callee, step in self._calls(waiting.popleft()):
-                if callee not in reach:
-                    reach[callee] = step
-                    waiting.append(callee)
+            for callee, step in self._newly_called(waiting.popleft()):
+                reach[callee] = step
+                waiting.append(callee)
 
-    def _calls(self, name: str) -> Iterator[tuple[str, Step]]:
+    def _newly_called(self, name: str) -> Iterator[tuple[str, Step]]:
         for callee, path, row, column in _called_by(self.project, name):
+            if callee in self.project.reach:
+                continue
             cls, _, last = callee.rpartition(".")
             if last in ("__init__", "__post_init__") and self.project.is_module_class(cls):
                 continue  # layers are made before anything is traced

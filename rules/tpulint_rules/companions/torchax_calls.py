@@ -60,6 +60,9 @@ _NOT_COMPUTING |= {"dim", "numel", "backward", "requires_grad_", "retain_grad", 
 #: A function of torch is compiled for no more combinations of shapes and plain values than these.
 MOST_KINDS = 256
 
+#: Within `jax.vjp` JAX takes its slow path even for what it does not differentiate.
+_evaluating = getattr(jax.core, "eval_context", contextlib.nullcontext)
+
 _call = torch.nn.Module.__call__
 _running = None
 _functions = {}
@@ -108,24 +111,28 @@ class Calls(functions.NoGradStops):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if _running is None or func.__name__ in _NOT_COMPUTING or not _is_differentiated(args):
-            return super().__torch_function__(func, types, args, kwargs)
+        plain = functools.partial(super().__torch_function__, func, types)
+        if _running is None:
+            return plain(args, kwargs)
+        if not _is_traced((args, kwargs)):
+            with _evaluating():
+                return plain(args, kwargs)
+        if func.__name__ in _NOT_COMPUTING:
+            return plain(args, kwargs)
         program = _functions.get(func)
         if program is None:
             program = _functions[func] = _Program(func)
-        return program(args, kwargs, functools.partial(super().__torch_function__, func, types))
+        return program(args, kwargs, plain)
 
 
-def _is_differentiated(args):
+def _is_traced(value):
     """Whether there is a tensor among arguments that JAX differentiates."""
-    for arg in args:
-        tensor = _root(arg)[0]
-        if type(tensor) is Tensor:
-            if isinstance(tensor._elem, jax.core.Tracer):
-                return True
-        elif isinstance(arg, (list, tuple)) and _is_differentiated(arg):
-            return True
-    return False
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_traced, value))
+    if isinstance(value, dict):
+        return any(map(_is_traced, value.values()))
+    value = _root(value)[0]
+    return isinstance(value, Tensor) and isinstance(getattr(value, "_of", value)._elem, jax.core.Tracer)
 
 
 class _CannotBeApart(Exception):

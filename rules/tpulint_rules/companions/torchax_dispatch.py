@@ -57,6 +57,9 @@ _OVER_LISTS = {
 }
 #: Draws for which torchax forgets what they are given.
 _NORMAL = {_aten.normal.Tensor_Tensor, _aten.normal.Tensor_float, _aten.normal.float_Tensor}
+#: For more combinations of plain arguments than these, an operation that is made of others is not compiled.
+MOST_DECOMPOSITIONS = 16
+_decompositions = {}
 #: Whose operations torchax implements.
 _NAMESPACES = {"aten", "_c10d_functional", "torchvision", "xla"}
 
@@ -112,11 +115,64 @@ def _computed(mode, func, types, args=(), kwargs=None):
     if operation.needs_env:
         options["env"] = environment
     environment.enabled = False  # as torchax itself leaves it
+    if not unwrap and not operation.needs_env:
+        return _decomposed(mode, func, operation.func, args, options)
     with jax.named_scope(func.name()), contextlib.nullcontext() if unwrap else mode:
         result = operation.func(*args, **options)
     if not unwrap:
         return result
     return Tensor(result, environment) if isinstance(result, jax.Array) else environment.j2t_iso(result)
+
+
+def _decomposed(mode, func, function, args, options):
+    """An operation that is made of others, compiled where that is all that it does."""
+    leaves, tree = pytree.tree_flatten((args, options))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    values = [tensor.jax() for tensor in tensors]
+    plain = tuple(None if isinstance(leaf, torch.Tensor) else (type(leaf), leaf) for leaf in leaves)
+    known = _decompositions.setdefault(func, {})
+    made = known.get((tree, plain))
+    if made is None and len(known) < MOST_DECOMPOSITIONS:
+        made = known[tree, plain] = _Decomposition(mode, function, leaves, tree)
+    if made is None or made.failed or any(isinstance(value, jax.core.Tracer) for value in values):
+        with mode:
+            return function(*args, **options)
+    try:
+        return made(values)
+    except Exception:
+        made.failed = True
+        return _decomposed(mode, func, function, args, options)
+
+
+class _Decomposition:
+    """What an operation is made of, for some plain arguments."""
+
+    def __init__(self, mode, function, leaves, tree):
+        self.mode, self.function, self.tree = mode, function, tree
+        self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.failed, self.compiled = False, jax.jit(self._compute)
+
+    def __call__(self, values):
+        results = self.compiled(values)
+        tensors = [value if value is None else Tensor(value, self.mode.env) for value in results]
+        return pytree.tree_unflatten(tensors, self.shape)
+
+    def _compute(self, values):
+        environment = self.mode.env
+        leaves, given = list(self.leaves), [Tensor(value, environment) for value in values]
+        for place, tensor in zip(self.places, given):
+            leaves[place] = tensor
+        args, options = pytree.tree_unflatten(leaves, self.tree)
+        drawn = environment.prng_key
+        with self.mode:
+            result = self.function(*args, **options)
+        results, self.shape = pytree.tree_flatten(result)
+        is_written = any(tensor.jax() is not value for tensor, value in zip(given, values))
+        if is_written or environment.prng_key is not drawn or {id(r) for r in results} & set(map(id, given)):
+            environment.prng_key = drawn
+            raise TypeError("it does more than compute")
+        return [result if result is None else result.jax() for result in results]
 
 
 def _drawn(mean, std=1.0):
@@ -228,12 +284,16 @@ class _Data(Tensor):
         return Tensor.__new__(cls, tensor.jax(), tensor._env)
 
     def __init__(self, tensor):
-        self._of, self._env = tensor, tensor._env
+        self._of, self._env, self._stopped = tensor, tensor._env, (None, None)
 
     @property
     def _elem(self):
         value = self._of._elem
-        return jax.lax.stop_gradient(value) if isinstance(value, jax.core.Tracer) else value
+        if not isinstance(value, jax.core.Tracer):
+            return value
+        if self._stopped[0] is not value:
+            self._stopped = value, jax.lax.stop_gradient(value)
+        return self._stopped[1]
 
     @_elem.setter
     def _elem(self, value):

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import inspect
 import itertools
+import operator
 import random
 import sys
 import types
@@ -64,10 +65,21 @@ sys.meta_path.insert(0, _Once())
 
 
 class NoGradStops(TorchFunctionMode):
-    """Lets `torch.no_grad()` mean to JAX what it means to torch."""
+    """Lets `torch.no_grad()` mean to JAX what it means to torch.
+
+    What the function is given is on the device, and so goes there what of the host is joined to it.
+    """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
+        try:
+            result = func(*args, **(kwargs or {}))
+        except AssertionError:
+            leaves, tree = pytree.tree_flatten((args, kwargs or {}))
+            moved = [on_torchax(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            if all(map(operator.is_, moved, leaves)):
+                raise
+            args, kwargs = pytree.tree_unflatten(moved, tree)
+            result = func(*args, **kwargs)
         if not torch.is_grad_enabled():
             given = {id(leaf) for leaf in pytree.tree_leaves((args, kwargs))}
             for leaf in pytree.tree_leaves(result):

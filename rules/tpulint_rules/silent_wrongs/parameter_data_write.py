@@ -28,8 +28,9 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.model.syntax.loops import calls_looped_over
 from tpulint.model.training.regions import is_without_gradient
-from tpulint.rule import Context, Rule, is_name
+from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU618",
@@ -37,6 +38,8 @@ rule = Rule(
     module=__name__,
     fix=Applicability.SAFE,
 )
+
+_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 
 @rule.on(ast.Call, named=lambda name: name.endswith("_") and not name.startswith("_"))
@@ -61,7 +64,7 @@ def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             return
         case _:
             return
-    if not _is_own(ctx) and _loops_over(name, {"parameters", "named_parameters"}, ctx):
+    if not _is_own(ctx) and calls_looped_over(name, ctx.ancestors(name), _PARAMETERS):
         lost = "raises on torchax" if way == "data" else "does not reach the parameter on torchax"
         message = f"`{call.func.attr}` on `{name.id}.{way}` {lost}"  # type: ignore[attr-defined]
         yield ctx.finding(call, message, _without_gradient(target, name, statement, ctx))
@@ -83,24 +86,14 @@ def _is_own(ctx: Context) -> bool:
     return ctx.module.project.is_module_class(f"{ctx.module.name}.{outer.qualname}")
 
 
-def _loops_over(name: ast.Name, methods: set[str], ctx: Context) -> list[ast.Call]:
-    """The calls of these methods among what a loop goes over that binds the name."""
-    for outer in ctx.ancestors(name):
-        if isinstance(outer, ast.For) and any(is_name(node, name.id) for node in ast.walk(outer.target)):
-            return list(_calls(outer.iter, methods))
-    return []
-
-
-def _calls(root: ast.AST, methods: set[str]) -> Iterator[ast.Call]:
-    for node in ast.walk(root):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
-            yield node
-
-
 def _states(target: ast.expr, name: ast.Name, ctx: Context) -> Iterator[ast.Call]:
     """The calls of `state_dict()` that gave what is written to."""
     if isinstance(target, ast.Name):
-        yield from (call for call in _loops_over(name, {"state_dict"}, ctx) if not _arguments(call))
+        yield from (
+            call
+            for call in calls_looped_over(name, ctx.ancestors(name), frozenset({"state_dict"}))
+            if not _arguments(call)
+        )
         return
     match ctx.assigned_values(name):
         case [ast.Call(func=ast.Attribute(attr="state_dict")) as call] if not _arguments(call):

@@ -49,7 +49,7 @@ class Steps:
         self.guessed = Learned(module, generous=True)
         self.changing = Changing(module)
         self._found: dict[int, Step] = {}
-        self._claimed: dict[str, Step] = {}
+        self._claimed: dict[str, tuple[ast.stmt, ...]] = {}
 
     def of(self, loss: ast.expr, scope: Scope) -> Step:
         """The computation of the loss on which `backward` is called at a place."""
@@ -77,9 +77,9 @@ class Steps:
             if isinstance(node, ast.stmt)
         )
 
-    def claim(self, name: str, step: Step) -> bool:
-        """Whether a step may give a function this name, which no other step of the file then gives."""
-        return name not in self.names and self._claimed.setdefault(name, step) is step
+    def claim(self, name: str, region: Region) -> bool:
+        """Whether the function for a region may have this name, which that of no other region then has."""
+        return name not in self.names and self._claimed.setdefault(name, region.span) == region.span
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -186,7 +186,7 @@ class Step:
         decorator = "differentiable" if why is None else f"differentiable(compiled=False)  # {why}"
         losses = (results[name] for name in effects([self._loss]).reads if name in results)
         like = f"compute_{next(losses, next(iter(results.values())))}"
-        name = next(one for one in _alike(like) if one not in taken and self._steps.claim(one, self))
+        name = next(one for one in _alike(like) if one not in taken and self._steps.claim(one, found))
         taken.add(name)
         assert around is None or isinstance(around, ast.stmt)
         made = extraction(module, found, name, decorator, parameters, results, method=around)

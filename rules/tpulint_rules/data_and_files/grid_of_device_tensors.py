@@ -46,6 +46,11 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if isinstance(pictures, ast.Subscript) and any(map(_is_copied, ctx.assigned_values(pictures))):
         return  # `images[k] = images[k].cpu()`, in this function or in one that calls it
+    if isinstance(pictures, ast.Call) and any(map(_is_copied, pictures.args)):
+        return  # what is computed on the host from a copy
+    grids = [ctx.qualified_name(v.func) for v in ctx.assigned_values(pictures) if isinstance(v, ast.Call)]
+    if isinstance(pictures, ast.Name) and grids and _FUNCTIONS.issuperset(grids):
+        return  # it is on the host, or reported where it is made
     if isinstance(pictures, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
         return
     message = f"`{name.rpartition('.')[2]}` raises for device tensors"

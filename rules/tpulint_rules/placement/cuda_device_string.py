@@ -94,7 +94,10 @@ def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     if is_formatted_cuda(node):
         applicability = Applicability.UNSAFE
     message = MESSAGE.format(ctx.text(node))
-    if _reaches_cuda_call(outer, ctx) or imports is None:
+    for_cuda = _reaches_cuda_call(outer, ctx)
+    if for_cuda and ctx.only_with_cuda(node):
+        return
+    if for_cuda or imports is None:
         yield ctx.finding(node, message)
         return
     title = 'name the torchax device, `"jax"`'

@@ -19,8 +19,10 @@ from torchax.view import View
 
 functions = importlib.import_module(f"{'.' if __package__ else ''}torchax_functions", __package__)
 
+#: Where a module holds what is compiled of it.
+EVALUATED = "_torchax_evaluated"
 #: What a module holds as such.
-_INTERNAL = frozenset(vars(torch.nn.Module()))
+_INTERNAL = frozenset(vars(torch.nn.Module())) | {EVALUATED}
 #: Attributes of torch's own modules that programs change.
 _CHANGED_OF_TORCH = frozenset({"p", "momentum"})
 #: Values that decide for what a function was traced.
@@ -260,7 +262,7 @@ def leave(plan, values, guards):
 def objects(modules, leaves):
     """The modules and the objects of the program's own that are handed to a function, with what those hold."""
     own = [leaf for leaf in leaves if _is_own(leaf)]
-    held = [one for holder in (*modules, *own) for one in vars(holder).values() if _is_own(one)]
+    held = [one for one in kept([*modules, *own]) if _is_own(one)]
     hooks = [hook for module in modules for hook in hooks_of(module)]
     return [*modules, *own, *held, *filled_by(hooks)]
 

@@ -3,6 +3,8 @@
 Where a function needs the value of a tensor, or draws random numbers on the host, its own lines run one by one.
 A module that it calls is compiled nevertheless; where that cannot be, those within it are, and else the
 functions of torch, of which JAX differentiates a compiled one in a fraction of the time.
+Modules that are evaluated, called without gradients, are compiled where that pays: once their calls with the
+same shapes have taken as long as compiling may.
 A call leaves behind what it would leave else: in parameters, buffers and attributes, in its arguments, and in
 the memory that its results share with those.
 """
@@ -12,6 +14,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import io
+import time
 from collections import Counter
 from typing import NamedTuple
 
@@ -33,60 +37,53 @@ tracing = importlib.import_module(f"{_FOLDER}torchax_tracing", __package__)
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
 
 #: Functions that compute nothing, or nothing but a host's value.
-_NOT_COMPUTING = {
-    "__get__",
-    "__set__",
-    "__delete__",
-    "__repr__",
-    "__str__",
-    "__format__",
-    "__len__",
-    "__hash__",
-}
-_NOT_COMPUTING |= {
-    "__bool__",
-    "__int__",
-    "__float__",
-    "__index__",
-    "item",
-    "tolist",
-    "numpy",
-    "cpu",
-    "to",
-    "size",
-}
-_NOT_COMPUTING |= {"dim", "numel", "backward", "requires_grad_", "retain_grad", "detach", "data_ptr", "type"}
+_NOT_COMPUTING = frozenset(
+    "__get__ __set__ __delete__ __repr__ __str__ __format__ __len__ __hash__ __bool__ __int__ __float__ __index__ "
+    "item tolist numpy cpu to type size dim numel data_ptr backward requires_grad_ retain_grad detach".split()
+)
 
 #: A function of torch is compiled for no more combinations of shapes and plain values than these.
 MOST_KINDS = 256
 
+#: Seconds that the calls of a module may take before it is compiled, if it is evaluated.
+PATIENCE = 1.0
+#: A module that is evaluated is traced no more often than this for attributes that it reads.
+MOST_STATES = 2
 #: Within `jax.vjp` JAX takes its slow path even for what it does not differentiate.
 _evaluating = getattr(jax.core, "eval_context", contextlib.nullcontext)
 
 _call = torch.nn.Module.__call__
-_running = None
 _functions = {}
 
 
 class Apart:
-    """What is compiled of the modules that one function calls."""
+    """What is compiled of some modules; one that `hesitates` compiles what its calls took long for."""
 
-    def __init__(self):
-        self.programs, self.objects = {}, ()
+    def __init__(self, *, hesitates=False):
+        self.programs, self.objects, self.hesitates = {}, (), hesitates
+
+    def __reduce__(self):
+        return bool, ()  # copies and files of a module that has one do without
 
     @contextlib.contextmanager
     def compiled(self, modules, objects):
         """Run it where they are called; `objects` are those whose attributes may be read and written."""
         for module in modules:
             if id(module) not in self.programs:
-                self.programs[id(module)] = _Program(functools.partial(_call, module), module)
+                function = functools.partial(_call, module)
+                self.programs[id(module)] = _Program(function, module, hesitates=self.hesitates)
         self.objects = objects
-        with _while_running(self):
+        with running(self):
             yield
 
 
+#: What is compiled of the modules that are called; none of them while JAX traces.
+_running = _OUTSIDE = Apart()
+
+
 @contextlib.contextmanager
-def _while_running(apart):
+def running(apart):
+    """What is compiled of modules that are called within; None is for what JAX traces."""
     global _running
     before, _running = _running, apart
     try:
@@ -97,10 +94,20 @@ def _while_running(apart):
 
 def _called(module, *args, **kwargs):
     """`Module.__call__`."""
-    program = _running.programs.get(id(module)) if _running is not None else None
-    if program is None or any(hasattr(mode, "record") for mode in _get_current_function_mode_stack()):
+    if _running is None or any(hasattr(mode, "record") for mode in _get_current_function_mode_stack()):
         return _call(module, *args, **kwargs)
-    return program(args, kwargs)
+    program = _running.programs.get(id(module))
+    if program is not None:
+        return program(args, kwargs)
+    if _running is not _OUTSIDE or torch.is_grad_enabled():
+        return _call(module, *args, **kwargs)
+    modules = list(module.modules())
+    if any(map(attributes.hooks_of, modules)):  # they may fill what no module among these holds
+        return _call(module, *args, **kwargs)
+    apart = vars(module).get(attributes.EVALUATED) or Apart(hesitates=True)
+    vars(module)[attributes.EVALUATED] = apart
+    with apart.compiled(modules, attributes.objects(modules, ())):
+        return _called(module, *args, **kwargs)
 
 
 torch.nn.Module.__call__ = _called
@@ -112,7 +119,7 @@ class Calls(functions.NoGradStops):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         plain = functools.partial(super().__torch_function__, func, types)
-        if _running is None:
+        if _running is None or _running is _OUTSIDE:
             return plain(args, kwargs)
         if not _is_traced((args, kwargs)):
             with _evaluating():
@@ -139,15 +146,23 @@ class _CannotBeApart(Exception):
     """A call does what only running it does."""
 
 
+class _Silent(io.TextIOBase):
+    """Refuses what is printed, which a compiled call would print but once."""
+
+    def write(self, _text):
+        raise _CannotBeApart
+
+
 class _Program:
     """A function of tensors, or a module, and what it was compiled to."""
 
-    def __init__(self, function, module=None):
-        self.function, self.module = function, module
+    def __init__(self, function, module=None, *, hesitates=False):
+        self.function, self.module, self.hesitates = function, module, hesitates
         # A module without parameters may be made for one call, as `nn.MSELoss()(output, target)` does.
         self.is_lasting = module is None or any(True for _ in module.parameters())
         self.most = MOST_KINDS if module is None else tracing.MOST_VERSIONS
-        self.known, self.refused = tracing.Known(), set()
+        self.known = tracing.Known(MOST_STATES) if hesitates else tracing.Known()
+        self.seconds, self.refused = {}, set()
 
     def __call__(self, args, kwargs, plain=None):
         leaves, tree = pytree.tree_flatten((args, kwargs))
@@ -159,9 +174,13 @@ class _Program:
         call = _Call(self.module, leaves, tree)
         if call.key is None or call.key in self.refused:
             return plain(args, kwargs)
-        if call.key not in self.known.traces and len(self.known.traces) >= self.most:
-            with _while_running(None):  # its arguments grow, and so do those of what is within it
-                return plain(args, kwargs)
+        if call.key not in self.known.traces and self._waits(call):
+            began = time.perf_counter()
+            with running(None):
+                result = plain(args, kwargs)
+            if call.key in self.seconds:
+                self.seconds[call.key] += time.perf_counter() - began
+            return result
         try:
             compiled = self.known.fitting(call.key) or self._compiled(call, in_place_of)
             results = compiled.compute(call)
@@ -172,6 +191,15 @@ class _Program:
                 self.refused.add(call.key)
             return self(args, kwargs, plain)
         return compiled.finish(call, results)
+
+    def _waits(self, call):
+        """Whether a call that is not known yet should not be compiled."""
+        if len(self.seconds) < self.most:
+            self.seconds.setdefault(call.key, 0.0)
+        if call.key not in self.seconds:
+            return True  # its arguments grow, and so do those of what is within it
+        is_traced = any(isinstance(value, jax.core.Tracer) for value in call.given)
+        return self.hesitates and (is_traced or self.seconds[call.key] < PATIENCE)
 
     def _compiled(self, call, in_place_of):
         states = functions.states_of_host()
@@ -275,7 +303,7 @@ class _Compiled(tracing.Trace):
         return call.given, buffers, torchax.default_env().prng_key, attributes.values(self.states)
 
     def _run(self, *given):
-        with _while_running(None):
+        with running(None), contextlib.redirect_stdout(_Silent()):
             tensors, *changes = self.run(*given)
         if self.drew_on_host:
             raise _CannotBeApart
@@ -285,7 +313,10 @@ class _Compiled(tracing.Trace):
 
     def compute(self, call):
         """All that a call changes and gives."""
-        return jax.tree.unflatten(self.structure, self.program(*jax.tree.leaves(self._given(call))))
+        given = jax.tree.leaves(self._given(call))
+        is_traced = any(isinstance(value, jax.core.Tracer) for value in given)
+        with contextlib.nullcontext() if is_traced else _evaluating():
+            return jax.tree.unflatten(self.structure, self.program(*given))
 
     def finish(self, call, results):
         """Leave what a call changes where it belongs, and put together what it gives."""

@@ -32,8 +32,8 @@ class TooManyStates(Exception):
 class Known:
     """One function, as it was traced for each combination of what it was called with."""
 
-    def __init__(self):
-        self.traces, self.states = {}, {}
+    def __init__(self, most_states=MOST_STATES):
+        self.traces, self.states, self.most_states = {}, {}, most_states
         self.varying = varying.Varying()
 
     def fitting(self, key):
@@ -43,7 +43,7 @@ class Known:
         if found is None and known:
             differing = list(known[-1].differing())
             self.states.update({g.attribute.key: g.attribute for g in differing if g.has_tensors()})
-            if len(known) > MOST_STATES:
+            if len(known) > self.most_states:
                 raise TooManyStates(f"it reads {differing[0].attribute}, which keeps changing")
         return found
 

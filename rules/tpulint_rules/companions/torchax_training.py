@@ -161,7 +161,8 @@ class _Version(tracing.Trace):
 
     def __call__(self, given, is_compiled):
         if is_compiled:
-            return self._result(_Node.apply(self, (self.forward, self.backward), *self._linked(given)))
+            with calls.running(None):
+                return self._result(_Node.apply(self, (self.forward, self.backward), *self._linked(given)))
         with self.apart.compiled(self.modules, self.objects):
             return self._result(_Node.apply(self, (self._forward_of_values, _pulled), *self._linked(given)))
 

@@ -142,7 +142,7 @@ class differentiable:
 
     def _stop_compiling(self, why):
         self.is_compiled = False
-        warnings.warn(f"`{self.__name__}` runs without being compiled: {why}", stacklevel=3)
+        warnings.warn(f"`{self.__name__}` is compiled call by call, not as a whole: {why}", stacklevel=3)
 
 
 class _Version(tracing.Trace):

@@ -497,31 +497,3 @@ def test_names_that_stand_for_annotations_are_followed_through_modules() -> None
     assert chain(facts, "pkg.ops.spread") == ["spread"]
     assert chain(facts, "pkg.ops.name") is None
     assert chain(facts, "pkg.ops.tie") is None
-
-
-def test_methods_of_what_is_made_of_tensors_are_for_others_to_jit() -> None:
-    files = {
-        "pkg/__init__.py": "",
-        "pkg/boxes.py": """
-            import torch
-            class Boxes:
-                def __init__(self, data: torch.Tensor): self.data = data
-                def to_mask(self, height: int): return self._masked(height)
-                def _masked(self, height): return self.data
-                def __len__(self): return 3
-            class VideoBoxes(Boxes):
-                def frames(self, count: int): return self.data
-            class _Private:
-                def __init__(self, data: torch.Tensor): self.data = data
-                def area(self, k: int): return self.data
-            class Named:
-                def __init__(self, name: str): self.name = name
-                def show(self, k: int): return self.name
-        """,
-    }
-    facts = project(files)
-    assert chain(facts, "pkg.boxes.Boxes.to_mask") == ["Boxes.to_mask"]
-    assert chain(facts, "pkg.boxes.Boxes._masked") == ["Boxes.to_mask", "Boxes._masked"]
-    assert chain(facts, "pkg.boxes.VideoBoxes.frames") == ["VideoBoxes.frames"]
-    for name in ("Boxes.__len__", "_Private.area", "Named.show"):
-        assert chain(facts, f"pkg.boxes.{name}") is None

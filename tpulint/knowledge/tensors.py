@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpulint.knowledge.torch_api import ATTRIBUTES, METHODS
+from tpulint.knowledge.torch_api import ATTRIBUTES, FUNCTIONS, METHODS
 
 
 def _names(text: str) -> frozenset[str]:
@@ -90,6 +90,26 @@ TENSOR_ONLY = (frozenset(METHODS) | frozenset(ATTRIBUTES)) - _SHARED
 TENSOR_LIKELY = TENSOR_ONLY | _names(
     "max min sum mean any all abs clamp std var norm exp log sqrt clone detach round real imag numpy"
     " tolist item size dim stride add long bool int indices is_cuda"
+)
+
+#: Attributes of tensors that arrays of NumPy, tables of pandas or distributions have as well.
+_OF_OTHER_DATA = _names(
+    "T mT H argmax argmin argsort clip conj cumprod cumsum diagonal dot flatten itemsize nbytes ndim nonzero"
+    " prod put ravel repeat reshape shape squeeze swapaxes take trace transpose view abs corr cov cummax"
+    " cummin diff div divide eq ge gt le lt ne isin median mode mul multiply pow quantile sub subtract"
+    " unique where expand variance std var resize tile"
+)
+#: Attributes that, among all that programs compute with, only tensors have.
+PROVE_TENSOR = TENSOR_ONLY - _OF_OTHER_DATA
+#: Functions of `torch`, by name without it, that compute with numbers as well as with tensors.
+_TAKE_NUMBERS = _names("pow float_power remainder fmod where add sub mul div true_divide bitwise_and clamp")
+#: Functions of `torch` and of `torch.nn.functional`, by name without it, whose first argument is a tensor.
+TAKE_TENSOR = frozenset(
+    name
+    for name, word in FUNCTIONS.items()
+    if word.startswith("tensor")
+    and (name in METHODS or name.startswith("nn.functional."))
+    and name not in FACTORIES | _TAKE_NUMBERS
 )
 
 #: All attributes that a tensor has.

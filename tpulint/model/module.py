@@ -11,7 +11,7 @@ from typing import Any
 from tpulint.model.devices.edges import device_edges, reads_text
 from tpulint.model.names.index import index
 from tpulint.model.names.qualified import Names, dotted
-from tpulint.model.names.references import attributes_by_class, by_name, positional
+from tpulint.model.names.references import attributes_by_class, by_name, is_put_back, positional
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 from tpulint.model.processes.groups import groups
 from tpulint.model.project.facts import ModuleFacts, summarise
@@ -278,8 +278,8 @@ class Module:
         for ancestor in self.project.mro(cls):
             found = self.assignments.get((ancestor, attribute))
             if found is not None:
-                moves = [place for value, place in found if _moves(value, attribute)]
-                made = [(value, place) for value, place in found if not _moves(value, attribute)]
+                moves = [place for value, place in found if is_put_back(value, attribute)]
+                made = [(value, place) for value, place in found if not is_put_back(value, attribute)]
                 kind = joined(tuple(self._assigned(value, place) for value, place in made))
                 if moves and isinstance(kind, Tensor):
                     stays = kind.origins if all(map(self._comes_late, moves)) else frozenset()
@@ -479,17 +479,3 @@ class Module:
     @cached_property
     def _parents(self) -> Parents:
         return Parents(self.source.tree)
-
-
-def _moves(value: ast.expr, attribute: str) -> bool:
-    """Whether `self.<attribute>` is put back elsewhere, or with another dtype: `self.x = self.x.to(...)`."""
-    match value:
-        case ast.Call(
-            func=ast.Attribute(
-                value=ast.Attribute(value=ast.Name(id="self"), attr=name),
-                attr="to" | "cuda" | "cpu" | "float",
-            )
-        ):
-            return name == attribute
-        case _:
-            return False

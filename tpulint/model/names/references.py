@@ -198,3 +198,17 @@ def method_around(scope: Scope) -> Scope | None:
             return current
         current = current.parent
     return None
+
+
+def is_put_back(value: ast.expr, attribute: str) -> bool:
+    """Whether `self.<attribute>` is put back elsewhere, or with another dtype: `self.x = self.x.to(...)`."""
+    match value:
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id="self"), attr=name),
+                attr="to" | "type_as" | "cuda" | "cpu" | "float",
+            )
+        ):
+            return name == attribute
+        case _:
+            return False

@@ -27,7 +27,7 @@ from tpulint.model.names.references import attributes_by_class, held_functions, 
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.made import Made
 from tpulint.model.project.signatures import (
-    first_annotation,
+    first_taken,
     infers,
     is_offered,
     makes_on_device,
@@ -50,10 +50,10 @@ class FunctionFacts(NamedTuple):
     """A function: where it is, what it calls, and its return annotation with qualified names.
 
     `places` says that it puts something on a device that is not the host's, `offered` that it is public,
-    `takes` is the annotation of its first parameter that is more than a number, `infers` says that it is
-    decorated to keep no gradients, as those are with which inference begins, `takes_module` that it uses a
-    parameter as a module, `files` that it makes pictures or files, `makes` that it takes a device and
-    else but sizes.
+    `takes` is the annotation of its first parameter that is more than a number, or what its use proves,
+    `infers` says that it is decorated to keep no gradients, as those are with which inference begins,
+    `takes_module` that it uses a parameter as a module, `files` that it makes pictures or files, `makes` that
+    it takes a device and else but sizes.
     """
 
     qualname: str
@@ -397,7 +397,7 @@ class _Summary:
             returns,
             places,
             is_offered(scope, returns),
-            first_annotation(scope, self.names),
+            first_taken(scope, self.names),
             infers(scope, self.names),
             takes_module(scope),
             id(scope) in self._filing,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 
+from tpulint.knowledge.tensors import CONSTRUCTORS
 from tpulint.model.names.index import within
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.references import default_of
 from tpulint.model.names.scopes import FunctionNode, Scope
+
+#: Types whose instances are plain tensors, made by calls as by those of `torch.zeros`.
+_TENSORS = frozenset(f"torch.{name}" for name in CONSTRUCTORS)
 
 
 class Made:
@@ -19,7 +23,7 @@ class Made:
 
     def is_class(self, name: str) -> bool:
         """Whether a qualified name is a class's: of this file, or by the convention of a capital letter."""
-        return name in self._own or name.rpartition(".")[2][:1].isupper()
+        return name in self._own or (name.rpartition(".")[2][:1].isupper() and name not in _TENSORS)
 
     def for_value(self, value: ast.expr, scope: Scope) -> list[str]:
         """Classes that are instantiated for a value, or for the variable that it is."""

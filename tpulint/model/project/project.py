@@ -168,8 +168,8 @@ class ProjectFacts:
             if star not in self.modules:
                 continue  # a name in what is not at hand would be looked for in the packages around it
             through = self._follow(f"{star}.{rest}", depth + 1, seen)
-            if self.function(through) is not None or self.class_(through) is not None:
-                return through
+            if self.is_defined(through) or self.home(through) is None:
+                return through  # what the project defines, or what the file with the name imports
         return name
 
     def function(self, name: str) -> FunctionFacts | None:

@@ -7,6 +7,7 @@ import re
 
 from tpulint.knowledge.tracing import OF_MODULES, is_device_word
 from tpulint.model.names.annotations import qualified_text
+from tpulint.model.names.evidence import is_surely_tensor
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 
@@ -34,12 +35,16 @@ def is_offered(scope: Scope, returns: str) -> bool:
     return not node.name.startswith("_") or node.name == "__call__"
 
 
-def first_annotation(scope: Scope, names: Names) -> str:
-    """The annotation of a function's first parameter that is more than a plain number; "" for none."""
+def first_taken(scope: Scope, names: Names) -> str:
+    """The annotation of a function's first parameter that is more than a plain number; "" for none.
+
+    The first parameter of a public function that bears none is a tensor where its use says so.
+    """
     outer = scope.parent
     for argument in _given(scope) if outer is not None else ():
         if argument.annotation is None or outer is None:
-            return ""
+            public = outer is not None and outer.kind is ScopeKind.MODULE and not scope.name.startswith("_")
+            return "torch.Tensor" if public and is_surely_tensor(scope, argument.arg, names) else ""
         text = qualified_text(argument.annotation, outer, names)
         if text not in _NUMBERS:
             return text

@@ -10,15 +10,15 @@ from tpulint.knowledge.tensors import (
     JAXTYPING_DTYPES,
     STATIC_TYPES,
     TENSOR_ATTRIBUTES,
-    TENSOR_LIKELY,
     TENSOR_TYPE_DTYPES,
     TENSOR_TYPES,
 )
 from tpulint.model.names.annotations import qualified_text
+from tpulint.model.names.evidence import attributes_of, is_operand, used_as_tensor
 from tpulint.model.names.index import within
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import defaults
-from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
+from tpulint.model.names.scopes import FunctionNode, Scope, parameters
 from tpulint.model.syntax.comments import commented
 from tpulint.model.values.across import handed_kind, stepped_through, steps_through
 from tpulint.model.values.kinds import (
@@ -44,8 +44,8 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
     """The kinds of a function's parameters by name.
 
     An annotation decides; without one, a default that is a Python constant does; without either, a
-    parameter of traced code is a tensor if the function takes tensor-only attributes of it, or what the
-    file's calls hand to it.
+    parameter of traced code is a tensor if the function takes tensor-only attributes of it or hands it to
+    operations of torch, or what the file's calls hand to it.
     """
     node = scope.node
     assert isinstance(node, FunctionNode)
@@ -67,18 +67,21 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
             kinds[name] = _default_kind(by_default[name])
         if traced and isinstance(kinds.get(name), Static | Tensor):
             kinds[name] = _as_handed(module, scope, name, kinds[name])
-        unknown = kinds.get(name, UNKNOWN) == UNKNOWN and argument is not node.args.kwarg
-        if (
-            unknown
-            and traced
-            and (used_as_tensor(scope, name) or _is_input(module, scope, number, name, by_default))
-        ):
-            counted = len(module.index.numbered.get(name, ())) > 1 and _is_counted_out(scope.node, name)
-            kinds[name] = Several(TENSOR) if counted else Tensor(root=name)
-        elif unknown and traced:
-            handed = handed_kind(module, scope, name)
-            kinds[name] = replace(handed, root=name) if isinstance(handed, Tensor) else handed
+        if traced and kinds.get(name, UNKNOWN) == UNKNOWN and argument is not node.args.kwarg:
+            is_input = _is_input(module, scope, number, name, by_default)
+            kinds[name] = _used_kind(module, scope, name, is_input=is_input)
     return kinds
+
+
+def _used_kind(module: Module, scope: Scope, name: str, *, is_input: bool) -> Kind:
+    """What the use of a parameter tells, in its function and in the file's calls of that."""
+    if is_input or used_as_tensor(scope, name):
+        counted = len(module.index.numbered.get(name, ())) > 1 and _is_counted_out(scope.node, name)
+        return Several(TENSOR) if counted else Tensor(root=name)
+    handed = handed_kind(module, scope, name)
+    if isinstance(handed, Tensor):
+        return replace(handed, root=name)
+    return Tensor(root=name) if handed == UNKNOWN and is_operand(scope, name, module.names) else handed
 
 
 def _as_handed(module: Module, scope: Scope, name: str, declared: Kind) -> Kind:
@@ -109,21 +112,11 @@ def _default_kind(node: ast.expr) -> Kind:
     return UNKNOWN
 
 
-def used_as_tensor(scope: Scope, name: str) -> bool:
-    """Whether a function takes attributes of a name that, among what models handle, only tensors have."""
-    return not TENSOR_LIKELY.isdisjoint(_evidence(scope, name))
-
-
-def _evidence(scope: Scope, name: str) -> set[str]:
-    scopes = [scope, *(child for child in scope.children if child.kind is ScopeKind.COMPREHENSION)]
-    return {attribute for s in scopes for attribute in s.evidence.get(name, ())}
-
-
 def _is_input(module: Module, scope: Scope, number: int, name: str, by_default: dict[str, ast.expr]) -> bool:
     """Whether a parameter is the first of a `forward`, and nothing says that it is a container or a size."""
     if number != 1 or scope.name != "forward" or scope.owner is None or name in by_default:
         return False
-    if not _evidence(scope, name) <= TENSOR_ATTRIBUTES or _is_size_or_container(scope.node, name):
+    if not attributes_of(scope, name) <= TENSOR_ATTRIBUTES or _is_size_or_container(scope.node, name):
         return False
     return not any(
         place.function is scope and not _mentioned_by_shape(call, name)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpulint.knowledge.training import HOOKS
-from tpulint.model.names.references import method_around, positional, references
+from tpulint.model.names.references import is_put_back, method_around, positional, references
 from tpulint.model.names.scopes import FunctionNode, Scope
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Readers:
         if self._is_set_before(attribute, statement, scope):
             return None
         own = reads.traced.get(id(scope.function), [])
-        if any(node.lineno < statement.lineno for node in own):
+        if any(node.lineno < statement.lineno for node in own) or _reads_itself(statement, attribute):
             return Reader(later=True)
         elsewhere = len(reads.traced) > bool(own)
         passed_by = self._may_be_passed_by(attribute, statement, None if elsewhere else own, scope)
@@ -61,11 +61,15 @@ class Readers:
         if method is None or method.owner is None or function is None:
             return False
         cls = f"{self.module.name}.{method.owner.qualname}"
-        return any(
-            place.function is function
-            and value.lineno < statement.lineno
-            and self.module.parent(self.module.statement(value)) is function.node
+        setting = {
+            id(self.module.statement(value))
             for value, place in self.module.assignments.get((cls, attribute), ())
+            if place.function is function
+        }
+        around = [outer for outer in self.module.ancestors(statement) if isinstance(outer, ast.stmt)]
+        inside = around[: next(n for n, outer in enumerate(around) if outer is function.node)]
+        return any(
+            id(earlier) in setting for one in (statement, *inside) for earlier in self.module.before(one)
         )
 
     def _of(self, attribute: str) -> _Reads:
@@ -166,6 +170,11 @@ def _derived(function: Scope, parameters: list[str]) -> set[str]:
 def mentions(node: ast.expr, names: set[str]) -> bool:
     """Whether an expression mentions one of some names."""
     return any(isinstance(inner, ast.Name) and inner.id in names for inner in ast.walk(node))
+
+
+def _reads_itself(statement: ast.stmt, attribute: str) -> bool:
+    """Whether a statement takes what an attribute holds and puts it back: `self.x = self.x.to(x.device)`."""
+    return isinstance(statement, ast.Assign) and is_put_back(statement.value, attribute)
 
 
 def _leaves(statement: ast.stmt) -> bool:

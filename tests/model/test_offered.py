@@ -1,0 +1,112 @@
+"""Which functions of a package are for others to jit, as nobody in it calls them on the host."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from tpulint.engine.run import as_units, linked
+from tpulint.model.project.project import ProjectFacts
+from tpulint.settings import Settings
+
+HEAD = "import numpy as np\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
+
+
+def package(
+    folder: Path, files: dict[str, str], bare: Mapping[str, str] = MappingProxyType({})
+) -> ProjectFacts:
+    """A package `pkg`, on disk since its `__init__.py` is looked for there; `bare` files get no imports."""
+    root = folder / "pkg"
+    root.mkdir()
+    texts = {"__init__": "", **bare, **{name: HEAD + textwrap.dedent(text) for name, text in files.items()}}
+    for name, text in texts.items():
+        (root / f"{name}.py").write_text(text)
+    units = as_units({str(root / f"{name}.py"): text.encode() for name, text in texts.items()})
+    return linked(units, Settings(), jobs=1)
+
+
+def is_traced(project: ProjectFacts, name: str) -> bool:
+    return project.trace_path(f"pkg.{name}") is not None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x.unsqueeze(0)",
+        "return torch.mean(x, dim=0)",
+        "return F.softmax(x, dim=-1)",
+        "x = x.double()\n    return torch.sort(x)[0]",
+    ],
+)
+def test_a_parameter_without_annotation_is_a_tensor_where_its_use_says_so(tmp_path: Path, body: str) -> None:
+    assert is_traced(package(tmp_path, {"ops": f"def op(x, k=3):\n    {body}\n"}), "ops.op")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x + 1",
+        "return x.reshape(-1)",  # of an array, too
+        "return x.unsqueeze(0), x.name",
+        "x = torch.tensor(x)\n    return x.unsqueeze(0)",
+        "x = torch.Tensor(x).long()\n    return F.pad(x, (1, 0))",
+        "x = load(x)\n    return x.unsqueeze(0)",
+        "return x.permute(1, 0) if torch.is_tensor(x) else np.transpose(x)",
+        "return torch.add(x, 1)",  # of a number, too
+    ],
+)
+def test_a_parameter_without_annotation_may_be_anything_else(tmp_path: Path, body: str) -> None:
+    assert not is_traced(package(tmp_path, {"ops": f"def op(x, k=3):\n    {body}\n"}), "ops.op")
+
+
+def test_use_proves_nothing_of_private_functions_methods_and_those_that_the_host_calls(
+    tmp_path: Path,
+) -> None:
+    ops = """
+        def _private(x): return x.unsqueeze(0)
+        def called(x): return x.unsqueeze(0)
+        class Reader:
+            def read(self, x): return x.unsqueeze(0)
+        def main(): called(load())
+    """
+    project = package(tmp_path, {"ops": ops})
+    for name in ("_private", "called", "Reader.read"):
+        assert not is_traced(project, f"ops.{name}")
+
+
+def test_a_module_is_known_whose_base_comes_through_a_star_import(tmp_path: Path) -> None:
+    net = "class Net(nn.Module):\n    def forward(self, x): return x\n"
+    bare = {
+        "inputs": "",
+        "everything": "from .layers import *\nfrom .inputs import *\n",
+        "net": f"from .everything import *\n{net}",
+    }
+    project = package(tmp_path, {"layers": ""}, bare)
+    assert is_traced(project, "net.Net.forward")
+
+
+def test_methods_of_what_is_made_of_tensors_are_for_others_to_jit(tmp_path: Path) -> None:
+    boxes = """
+        class Boxes:
+            def __init__(self, data: torch.Tensor): self.data = data
+            def to_mask(self, height: int): return self._masked(height)
+            def _masked(self, height): return self.data
+            def __len__(self): return 3
+        class VideoBoxes(Boxes):
+            def frames(self, count: int): return self.data
+        class _Private:
+            def __init__(self, data: torch.Tensor): self.data = data
+            def area(self, k: int): return self.data
+        class Named:
+            def __init__(self, name: str): self.name = name
+            def show(self, k: int): return self.name
+    """
+    project = package(tmp_path, {"boxes": boxes})
+    for name in ("Boxes.to_mask", "Boxes._masked", "VideoBoxes.frames"):
+        assert is_traced(project, f"boxes.{name}")
+    for name in ("Boxes.__len__", "_Private.area", "Named.show"):
+        assert not is_traced(project, f"boxes.{name}")

@@ -83,7 +83,7 @@ def test_a_module_is_known_whose_base_comes_through_a_star_import(tmp_path: Path
     bare = {
         "inputs": "",
         "everything": "from .layers import *\nfrom .inputs import *\n",
-        "net": f"from .everything import *\n{net}",
+        "net": f"from .everything import *\nfrom .inputs import *\n{net}",
     }
     project = package(tmp_path, {"layers": ""}, bare)
     assert is_traced(project, "net.Net.forward")

@@ -6,6 +6,7 @@ Flags, in `forward` and what it calls, a tensor that outlives the call:
 
 - `self.cos = emb.cos()` where another call may read what this one kept, where code that is not traced reads
   the attribute, or where nothing in the file does, so that it is there for others;
+- `self.mean = self.mean.to(x.device)`, which is to move a plain tensor once and keeps a tracer instead;
 - `self.cache[n] = t` and `CACHE[n] = t` in a dictionary that lasts;
 - what a hook of a module (`register_forward_hook`) puts into an attribute;
 - functions under `functools.lru_cache`, `functools.cache` and `functools.cached_property` that give tensors.
@@ -26,6 +27,8 @@ The first call works, and without jit all of it does.
 
 ## Without a fix
 
+Make a tensor that a module needs on its device a buffer (`self.register_buffer("mean", mean)`), which
+`module.to("jax")` moves.
 Compute tables once, in `__init__`, for the longest input that there will be, and take a slice of them.
 
 ```python

@@ -22,7 +22,7 @@ from tpulint.knowledge.tracing import (
 from tpulint.model.devices.flow import Edge
 from tpulint.model.names.annotations import aliases, qualified_text
 from tpulint.model.names.index import Index
-from tpulint.model.names.qualified import Names
+from tpulint.model.names.qualified import Names, dotted
 from tpulint.model.names.references import attributes_by_class, held_functions, method_around, references
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.made import Made
@@ -423,14 +423,21 @@ class _Summary:
             if made is not None and self.made.is_class(made):
                 yield made
 
+    def _bases(self, node: ast.ClassDef, scope: Scope) -> Iterator[str]:
+        """The names of a class's bases; one that several star imports may bring goes by all of them."""
+        for expression in map(_unsubscripted, node.bases):
+            base = self.names.qualified(expression, scope)
+            if base is not None:
+                yield base
+            elif len(self.index.module.stars) > 1:
+                text = dotted(expression)
+                if text is not None and self.names.lookup(text.partition(".")[0], scope) is None:
+                    yield from (f"{star}.{text}" for star in self.index.module.stars)
+
     def _class(self, scope: Scope) -> ClassFacts:
         node = scope.node
         assert isinstance(node, ast.ClassDef) and scope.parent is not None
-        bases = tuple(
-            base
-            for expression in node.bases
-            if (base := self.names.qualified(_unsubscripted(expression), scope.parent)) is not None
-        )
+        bases = tuple(self._bases(node, scope.parent))
         modules: dict[str, dict[str, None]] = {}
         functions: dict[str, dict[str, None]] = {}
         tensors = self.tensors.get(scope.qualname, set())

@@ -35,6 +35,8 @@ def _copied(x, y, *args, **kwargs):
         return x.copy_(_on_host(y))
     if y.shape != x.shape:
         y = torch.broadcast_to(y.to("jax"), x.shape)
+    if isinstance(y, View):
+        y = y.torch()
     return _copy(x, y, *args, **kwargs, env=torchax.default_env())
 
 

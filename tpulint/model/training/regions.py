@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from tpulint.model.training.effects import Effects, effects, is_unconditional, p
 from tpulint.model.training.hooks import filled
 from tpulint.model.training.learned import infers, makes_leaf
 from tpulint.model.training.losses import is_plain
+from tpulint.model.training.passing import gives_none_on, is_number, passes_on
 from tpulint.model.values.pending import statements as statements_of
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 #: What takes values to the host, where they are no part of the computation.
 _READS = READS | {"cpu", "backward", "step"}
-#: What gives no gradient on.
-_APART = READS | {"detach"}
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -78,7 +77,7 @@ def region(
 
 
 def carriers(
-    module: Module, learned: Learned, user: Region, taken: Container[int], scope: Scope
+    module: Module, learned: Learned, user: Region, taken: Set[int], scope: Scope
 ) -> Iterator[tuple[Region, Scope]]:
     """Regions of one statement each that give what another region takes in, where that bears gradients.
 
@@ -100,7 +99,7 @@ def carriers(
         for statement in statements_of(body) if wanted and isinstance(body, list) else ():
             if not isinstance(statement, ast.Assign | ast.AnnAssign) or id(statement) in taken:
                 continue
-            if _reads_out(statement.value) or infers(module, statement.value, function):
+            if gives_none_on(statement.value) or infers(module, statement.value, function):
                 continue
             if function is places[0] and not loops <= _loops(module, statement):
                 continue
@@ -115,11 +114,15 @@ def carriers(
                 found = _in_block(module, learned, [statement], given, function)
                 if isinstance(found, Region):
                     yield found, function
-
-
-def _reads_out(value: ast.expr | None) -> bool:
-    """Whether a value is what something reads out of a tensor, which bears no gradient."""
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _APART
+                elif found is not None or function is not places[0] or _only_scales(statement):
+                    continue
+                elif not learned.is_settled(statement, function) and passes_on(
+                    learned, body, statement, function
+                ):
+                    inputs = tuple(dict.fromkeys(_inputs(module, [statement], function)))
+                    passed = Region((statement,), (), (), inputs, tuple(given))
+                    yield passed, function
+                    yield from carriers(module, learned, passed, {*taken, id(statement)}, function)
 
 
 def _loops(module: Module, statement: ast.stmt) -> set[int]:
@@ -280,25 +283,13 @@ def _bearing(learned: Learned, block: list[ast.stmt], through: set[str], scope: 
                 through = set[str]().union(*(_bearing(learned, way, through, scope) for way in ways))
             case ast.With():
                 through = _bearing(learned, statement.body, through, scope)
-            case ast.Assign() | ast.AnnAssign() if _is_number(statement.value):
+            case ast.Assign() | ast.AnnAssign() if is_number(statement.value):
                 through -= set(found.writes)
             case _ if not through.isdisjoint(found.reads) or learned.within(statement, scope):
                 through |= found.touched
             case ast.Assign() | ast.AnnAssign():
                 through -= set(found.writes)
     return through
-
-
-def _is_number(value: ast.expr | None) -> bool:
-    """Whether a value is what something reads out of a tensor: numbers."""
-    while isinstance(value, ast.Call | ast.Attribute | ast.Subscript):
-        if isinstance(value, ast.Call):
-            value = value.func
-        elif isinstance(value, ast.Attribute) and value.attr in READS:
-            return True
-        else:
-            value = value.value
-    return False
 
 
 def _sorted_out(

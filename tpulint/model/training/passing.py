@@ -1,0 +1,55 @@
+"""What passes gradients on from the output of modules: statements that compute on with it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from tpulint.knowledge.tensors import READS
+from tpulint.model.names.scopes import Scope
+from tpulint.model.training.effects import effects
+from tpulint.model.values.pending import statements
+
+if TYPE_CHECKING:
+    from tpulint.model.training.learned import Learned
+
+#: What gives no gradient on.
+_APART = READS | {"detach"}
+
+
+def passes_on(learned: Learned, body: list[ast.stmt], statement: ast.stmt, scope: Scope) -> bool:
+    """Whether a statement computes on with what modules gave before it, as a spectrogram of an output is."""
+    bearing = set[str]()
+    for one in statements(body):
+        if one.lineno >= statement.lineno:
+            break
+        if isinstance(one, ast.Assign):
+            found = effects([one])
+            if gives_none_on(one.value) or is_number(one.value):
+                bearing -= set(found.writes)
+            elif (
+                learned.within(one, scope)
+                or learned.is_settled(one, scope)
+                or not bearing.isdisjoint(found.reads)
+            ):
+                bearing |= set(found.writes)
+            else:
+                bearing -= set(found.writes)
+    return not bearing.isdisjoint(effects([statement]).reads)
+
+
+def gives_none_on(value: ast.expr | None) -> bool:
+    """Whether a value is what something reads out of a tensor, or detaches: it bears no gradient."""
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _APART
+
+
+def is_number(value: ast.expr | None) -> bool:
+    """Whether a value is what something reads out of a tensor: numbers."""
+    while isinstance(value, ast.Call | ast.Attribute | ast.Subscript):
+        if isinstance(value, ast.Call):
+            value = value.func
+        elif isinstance(value, ast.Attribute) and value.attr in READS:
+            return True
+        else:
+            value = value.value
+    return False

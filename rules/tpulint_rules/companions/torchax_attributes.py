@@ -156,18 +156,18 @@ class Watch:
         key = (id(one), name)
         if id(one) not in self.objects or name in _INTERNAL or key in self.guards:
             return
-        held = object.__getattribute__(one, "__dict__")
-        if held.get(name, _MISSING) is not self.before[id(one)].get(name, _MISSING):
+        held = object.__getattribute__(one, "__dict__")  # of some dictionaries, they themselves
+        if dict.get(held, name, _MISSING) is not self.before[id(one)].get(name, _MISSING):
             return  # it was written before
         if name not in held and not isinstance(value, _PLAIN) and value is not _MISSING:
             return  # a method, or what the class holds
         if name not in held and any(
-            name in held.get(part, ()) for part in ("_parameters", "_buffers", "_modules")
+            name in dict.get(held, part, ()) for part in ("_parameters", "_buffers", "_modules")
         ):
             return
         if type(one).__module__.startswith("torch.nn.") and name not in _CHANGED_OF_TORCH:
             return
-        value = held.get(name, _MISSING)
+        value = dict.get(held, name, _MISSING)
         if value is _MISSING or isinstance(value, (*_PLAIN, list, dict)) or _tensors(value):
             self.guards[key] = guard = Guard(Attribute(one, name, self.apart), value)
             self._note_elements(guard.attribute.tensors(value))

@@ -24,7 +24,7 @@ from tpulint.source import Source, SourceError
 
 #: Source text, in bytes, whose parsed form a process keeps between summarising and judging.
 #: A parsed file takes some 35 times its text (measured on timm: 194 MB for 5.5 MB of text).
-RETAIN_BYTES = 2_100_000
+RETAIN_BYTES = 2_000_000
 #: Enough for sums of some thousand terms; deeper expressions are reported as such.
 RECURSION_LIMIT = 12_000
 

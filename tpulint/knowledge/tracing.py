@@ -6,6 +6,9 @@ import re
 #: Strings that name an accelerator's device.
 DEVICE_STRING = re.compile(r"(cuda(:\d+)?|jax)\Z")
 
+#: A text that names a device once its index is put in.
+UNFINISHED_DEVICE = re.compile(r"cuda:(%[dis]|\{\d?(:d)?\})?\Z")
+
 _DEVICE_WORD = re.compile("dev|cuda|gpu|accel|pin_mem", re.IGNORECASE)
 
 #: Functions that give the torchax environment.

@@ -32,8 +32,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.model.devices.doors import holds_literal_device, is_formatted_cuda
-from tpulint.model.devices.edges import is_cuda_string
+from tpulint.model.devices.doors import holds_literal_device
+from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.values.kinds import Device, Static
 from tpulint.rule import Context, Rule
 

@@ -38,12 +38,11 @@ from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.devices.doors import (
     assigned_device,
     holds_device,
-    is_formatted_cuda,
     is_guarded_synchronize,
     jax_form,
     made_on_import,
 )
-from tpulint.model.devices.edges import is_cuda_string
+from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.values.kinds import Tensor, Unknown
 from tpulint.rule import Context, Rule
 

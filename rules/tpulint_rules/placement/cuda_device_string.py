@@ -35,12 +35,10 @@ from tpulint.finding import Applicability, Edit, Finding
 from tpulint.model.devices.doors import (
     becomes_device,
     is_device_choice,
-    is_formatted_cuda,
     made_on_import,
-    starts_cuda,
     takes_device,
 )
-from tpulint.model.devices.edges import is_cuda_string
+from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda, starts_cuda
 from tpulint.model.values.kinds import Unknown
 from tpulint.rule import Context, Rule
 

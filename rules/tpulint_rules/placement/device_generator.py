@@ -23,7 +23,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.model.devices.doors import holds_literal_device, is_formatted_cuda
+from tpulint.model.devices.doors import holds_literal_device
+from tpulint.model.devices.literals import is_formatted_cuda
 from tpulint.model.values.kinds import Device
 from tpulint.rule import Context, Rule
 

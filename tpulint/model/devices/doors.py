@@ -6,44 +6,17 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from tpulint.model.devices.edges import CUDA, is_cuda_string, places, targets
+from tpulint.model.devices.edges import places, targets
 from tpulint.model.devices.flow import ASKED, GIVEN, LITERAL, SINK, UNKNOWN
+from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.names.scopes import Scope
 from tpulint.model.values.kinds import Device, Instance, Tensor, Unknown
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
-_INDEXED = re.compile(r"cuda:(%[dis]|\{\d?(:d)?\})?\Z")
 _DEVICE = re.compile(r"(cuda|cpu|mps|xpu|npu)(:\d+)?\Z")
 _TAKES_DEVICE_FIRST = frozenset({"torch.device", "torch.set_default_device"})
-
-
-def starts_cuda(text: str) -> bool:
-    """Whether a text names a CUDA device, or lacks but the index, such as `"cuda:"`."""
-    return CUDA.match(text) is not None or _INDEXED.match(text) is not None
-
-
-def _lacks_index(node: ast.AST) -> bool:
-    match node:
-        case ast.Constant(value=str() as text):
-            return _INDEXED.match(text) is not None and not is_cuda_string(node)
-    return False
-
-
-def is_formatted_cuda(node: ast.AST) -> bool:
-    """Whether a node puts a CUDA device's name together, as `f"cuda:{rank}"` and `"cuda:%d" % rank` do."""
-    match node:
-        case ast.JoinedStr(values=[text]):
-            return is_cuda_string(text)
-        case ast.JoinedStr(values=[text, ast.FormattedValue()]):
-            return _lacks_index(text)
-        case (
-            ast.BinOp(left=text, op=ast.Add() | ast.Mod())
-            | ast.Call(func=ast.Attribute(value=text, attr="format"))
-        ):
-            return _lacks_index(text)
-    return False
 
 
 def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -> bool:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from tpulint.knowledge.configuration import DEFAULT_GIVEN_TO, TEXT_READERS
 from tpulint.knowledge.tracing import DEVICE_STRING, is_device_word
 from tpulint.model.devices.flow import ASKED, GIVEN, LITERAL, OFF, SINK, TEXT, UNKNOWN, Edge
+from tpulint.model.devices.literals import CUDA, is_formatted_cuda
 from tpulint.model.names.references import default_of, defaults, positional
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
-CUDA = re.compile(r"cuda(:\d+)?\Z")
 _ASKING = ("torch.cuda.is_available", "torch.cuda.device_count")
 #: What torch calls functions and methods that are given a device by position.
 _DOORS = ("to", "device", "set_default_device")
@@ -157,13 +157,6 @@ class _Edges:
             self.found.add((f"K {_last(node.func)} **", UNKNOWN))
 
 
-def is_cuda_string(node: ast.AST) -> bool:
-    """Whether a node is a literal such as `"cuda"` or `"cuda:0"`."""
-    return (
-        isinstance(node, ast.Constant) and isinstance(node.value, str) and CUDA.match(node.value) is not None
-    )
-
-
 def given_device(module: Module, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
     """The arguments of a call that torch may take as a device, going by names alone."""
     last = _last(call.func)
@@ -186,6 +179,8 @@ def given_device(module: Module, call: ast.Call, scope: Scope) -> Iterator[ast.e
 def places(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
     """Where the value of an expression may come from."""
     match node:
+        case ast.JoinedStr() | ast.BinOp() | ast.Call() if is_formatted_cuda(node):
+            yield LITERAL
         case ast.Constant(value=str() as text):
             if DEVICE_STRING.match(text):
                 yield LITERAL

@@ -17,6 +17,7 @@ from tpulint.knowledge.tracing import (
     GRADIENT_ENTRIES,
     LIBRARIES,
     TRACE_ENTRIES,
+    UNFINISHED_DEVICE,
     WRAPPERS,
 )
 from tpulint.model.devices.flow import Edge
@@ -210,7 +211,7 @@ class _Summary:
         named = [
             scope
             for text, places in self.index.texts.items()
-            if DEVICE_STRING.match(text)
+            if DEVICE_STRING.match(text) or UNFINISHED_DEVICE.match(text)
             for _, scope in places
         ]
         called = [

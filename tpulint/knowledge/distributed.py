@@ -100,4 +100,4 @@ SHARDED_IN_PLACE = frozenset(
 )
 
 #: What only a wrapper has, so that a module without one cannot stand in for it.
-WRAPPER_ONLY = frozenset({"no_sync", "join", "register_comm_hook", "summon_full_params", "clip_grad_norm_"})
+WRAPPER_ONLY = frozenset({"join", "register_comm_hook", "summon_full_params", "clip_grad_norm_"})

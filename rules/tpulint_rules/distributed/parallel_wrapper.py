@@ -32,12 +32,13 @@ Both were run on eight devices of the CPU, and give what one device gives.
 
 Unsafe: the wrapper is taken away, and `.module` behind the name that it was given, so that the program runs
 on one device until its tensors are laid out as above.
+`no_sync()` of it becomes `contextlib.nullcontext()`: there is nothing to put off, since XLA adds up the
+gradients within the step.
 Code elsewhere that asks the model for `.module` is not seen; checkpoints lose the prefix `module.`.
 
 ## Without a fix
 
-Where the file uses what only a wrapper has, such as `no_sync()`, the wrapper is to be taken out by hand:
-there is nothing to put off, since XLA adds up the gradients within the step.
+Where the file uses what else only a wrapper has, such as `join()`, the wrapper is to be taken out by hand.
 """
 
 from __future__ import annotations
@@ -88,6 +89,15 @@ def _unwrapped(call: ast.Call, ctx: Context) -> Fix | None:
         if not ctx.stands(node):
             return None
         edits.append(ctx.edit(Span(ctx.span(node.value).end, ctx.span(node).end), ""))
+    waiting = [ctx.parent(node) for node in ctx.taken(target, ("no_sync",))]
+    if waiting:
+        imports = ctx.imports("import contextlib")
+        if imports is None or not all(isinstance(outer, ast.Call) and not outer.args for outer in waiting):
+            return None
+        edits += imports
+        edits += [
+            ctx.replace(outer, "contextlib.nullcontext()") for outer in waiting if isinstance(outer, ast.Call)
+        ]
     same = statement.value is call and ctx.text(model) == text
     edits.append(ctx.delete(statement) if same else ctx.replace(call, ctx.text(model)))
     return ctx.fix("take the module itself", *edits, applicability=Applicability.UNSAFE)

@@ -107,6 +107,10 @@ class Source:
                     return inner.removeprefix(outer)
         return "    "
 
+    def ahead_of(self, statement: ast.stmt) -> str:
+        """What stands before a statement on its row: blanks, unless it shares the row with other code."""
+        return self.text[self.line_starts[statement.lineno - 1] : self.span(statement).start]
+
     def margin(self, statement: ast.stmt) -> str:
         """The blanks in front of a statement's line."""
         line = self.line(statement.lineno)

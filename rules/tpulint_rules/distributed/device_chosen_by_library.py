@@ -39,6 +39,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Finding
+from tpulint.model.names.references import by_name
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU805", "library that chooses the device itself", module=__name__, fix=None)
@@ -83,5 +84,5 @@ def _is_elsewhere(call: ast.Call, ctx: Context) -> bool:
 
 def _constant(call: ast.Call, name: str) -> object:
     """The constant that a call gives for a keyword; None for none."""
-    given = (word.value for word in call.keywords if word.arg == name)
-    return next((value.value for value in given if isinstance(value, ast.Constant)), None)
+    given = by_name(call, ()).get(name)
+    return given.value if isinstance(given, ast.Constant) else None

@@ -163,7 +163,7 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     """The loss gets a name first; what computes it is moved in the next round."""
     statement, source = ctx.statement(loss), ctx.module.source
     start = ctx.span(statement).start
-    indent = source.text[source.line_starts[statement.lineno - 1] : start]
+    indent = source.ahead_of(statement)
     if not isinstance(statement, ast.Expr) or indent.strip() or not isinstance(statement.value, ast.Call):
         return "the loss has no name"
     name = step.fresh(like)

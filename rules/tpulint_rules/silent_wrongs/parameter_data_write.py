@@ -116,7 +116,7 @@ def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx
     if not is_without_gradient(ctx.module, statement, ctx.scope):
         imports = ctx.imports("import torch")
         source, start = ctx.module.source, ctx.span(statement).start
-        indent = source.text[source.line_starts[statement.lineno - 1] : start]
+        indent = source.ahead_of(statement)
         if imports is None or indent.strip():
             return None
         edits += [

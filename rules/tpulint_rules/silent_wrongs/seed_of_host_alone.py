@@ -67,7 +67,7 @@ def _other_seeds(ctx: Context) -> list[int]:
 
 def _seeded(statement: ast.stmt, seed: ast.expr, ctx: Context) -> Fix | None:
     imports, span, source = ctx.imports("import torchax"), ctx.span(statement), ctx.module.source
-    before = source.text[source.line_starts[statement.lineno - 1] : span.start]
+    before = source.ahead_of(statement)
     if imports is None or before.strip() or any(isinstance(node, ast.Call) for node in ast.walk(seed)):
         return None
     text = f"{source.newline}{before}torchax.default_env().manual_seed({ctx.text(seed)})"

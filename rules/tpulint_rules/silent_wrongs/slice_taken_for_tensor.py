@@ -137,7 +137,7 @@ def _by_copy(node: ast.Subscript, ctx: Context) -> Fix | None:
     if not isinstance(inner, ast.Subscript) or not isinstance(statement, ast.Assign | ast.AugAssign):
         return None
     source, start = ctx.module.source, ctx.span(statement).start
-    indent = source.text[source.line_starts[statement.lineno - 1] : start]
+    indent = source.ahead_of(statement)
     name = next(one for one in _NAMES if ctx.module.names.lookup(one, ctx.scope) is None)
     if targets != [node] or indent.strip():
         return None

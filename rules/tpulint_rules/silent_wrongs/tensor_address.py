@@ -51,12 +51,11 @@ def address(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if ctx.only_with_cuda(call):
         return
-    compared = _compared(outer)
-    if compared is not None and call is not compared[0]:
-        return  # told with the other one
-    place = outer if compared is not None and isinstance(outer, ast.Compare) else call
     message = f"`{ctx.text(call)}` is 0 on torchax, as it is for every tensor"
-    yield ctx.finding(place, message, _identity(compared, outer, ctx) if compared is not None else _ids(ctx))
+    if not isinstance(outer, ast.Compare) or not _compares(outer):
+        yield ctx.finding(call, message, _ids(ctx))
+    elif call is outer.left:  # the other one is told with it
+        yield ctx.finding(outer, message, _identity(outer, ctx))
 
 
 def _is_taken(call: ast.Call, ctx: Context) -> bool:
@@ -87,17 +86,17 @@ def _tensor(node: ast.AST) -> ast.expr | None:
     return held.value if isinstance(held, ast.Attribute) and held.attr == "data" else held
 
 
-def _compared(outer: ast.AST | None) -> tuple[ast.expr, ast.expr] | None:
-    """The two addresses that a comparison is of."""
+def _compares(outer: ast.AST | None) -> bool:
+    """Whether a node asks whether two addresses are the same."""
     match outer:
         case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
-            return (left, right) if _tensor(left) is not None and _tensor(right) is not None else None
-    return None
+            return _tensor(left) is not None and _tensor(right) is not None
+    return False
 
 
-def _identity(compared: tuple[ast.expr, ast.expr], outer: ast.AST | None, ctx: Context) -> Fix | None:
-    left, right = map(_tensor, compared)
-    if not (isinstance(left, _NAMED) and isinstance(right, _NAMED) and isinstance(outer, ast.Compare)):
+def _identity(outer: ast.Compare, ctx: Context) -> Fix | None:
+    left, right = _tensor(outer.left), _tensor(outer.comparators[0])
+    if not (isinstance(left, _NAMED) and isinstance(right, _NAMED)):
         return None
     word = "is" if isinstance(outer.ops[0], ast.Eq) else "is not"
     edit = ctx.replace(outer, f"{ctx.text(left)} {word} {ctx.text(right)}")
@@ -108,7 +107,7 @@ def _ids(ctx: Context) -> Fix | None:
     """`id` for all addresses that a function puts into collections, which are then of one sort."""
     edits = []
     for call, at in ctx.once(_by_function)[ctx.scope.function]:
-        if _compared(ctx.parent(call)) is not None:
+        if _compares(ctx.parent(call)):
             continue
         tensor = _tensor(call)
         if not isinstance(tensor, _NAMED) or not _is_taken(call, at) or not _is_kept(call, ctx):

@@ -80,7 +80,7 @@ def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
         for line in (f"if {name}:", f"{step}{one} = {other}")
     ]
     source, last = ctx.module.source, owner.body[-1]
-    margin = source.text[source.line_starts[last.lineno - 1] : ctx.span(last).start]
+    margin = source.ahead_of(last)
     first = last.decorator_list[0] if isinstance(last, ast.FunctionDef) and last.decorator_list else last
     indent = margin if not margin.strip() else " " * first.col_offset
     lines = ["", "def _apply(self, *args, **kwargs):"]

@@ -146,9 +146,8 @@ def _reading(statement: ast.stmt, pending: list[str], ctx: Context) -> Iterator[
     assert isinstance(record.func, ast.Attribute)
     reading = f"{ctx.text(record.func.value)} = time.perf_counter()"
     if pending:
-        span = ctx.span(statement)
         source = ctx.module.source
-        before = source.text[source.line_starts[statement.lineno - 1] : span.start]
+        before = source.ahead_of(statement)
         joint = "; " if before.strip() else f"{source.newline}{before}"
         reading = f"{WAIT_FOR_ALL}{joint}{reading}"
     yield ctx.replace(statement, reading)

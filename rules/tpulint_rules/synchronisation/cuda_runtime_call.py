@@ -154,7 +154,7 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
         return None  # a flag, which may come to be true on TPU, too
     start, before = ctx.span(outer).start, outer.body[: outer.body.index(statement)]
     source = ctx.module.source
-    indent = source.text[source.line_starts[outer.lineno - 1] : start]
+    indent = source.ahead_of(outer)
     set_before = {
         node.id
         for one in before

@@ -221,7 +221,7 @@ def _wait(begin: ast.stmt, statement: ast.stmt, ctx: Context) -> Fix | None:
     is_named = bool(ctx.pending(statement, lambda before: before is begin))
     imports = ctx.imports("import jax")
     span, source = ctx.span(statement), ctx.module.source
-    before = source.text[source.line_starts[statement.lineno - 1] : span.start]
+    before = source.ahead_of(statement)
     if not is_named or imports is None or before.strip():
         return None
     text = f"{WAIT_FOR_ALL}{source.newline}{before}"

@@ -230,8 +230,7 @@ def _is_whole(module: Module, statement: ast.stmt, edits: list[Edit]) -> bool:
 def _split(module: Module, statement: ast.stmt, edits: list[Edit]) -> Edit:
     source = module.source
     span = source.span(statement)
-    start = source.line_starts[statement.lineno - 1]
-    indent = source.text[start : span.start]
+    indent = source.ahead_of(statement)
     old = source.text[span.start : span.end]
     new = old
     for edit in sorted(edits, reverse=True):

@@ -25,9 +25,8 @@ def passes_on(learned: Learned, body: list[ast.stmt], statement: ast.stmt, scope
             break
         if isinstance(one, ast.Assign):
             found = effects([one])
-            if gives_none_on(one.value) or is_number(one.value):
-                bearing -= set(found.writes)
-            elif (
+            ends = gives_none_on(one.value) or is_number(one.value)
+            if not ends and (
                 learned.within(one, scope)
                 or learned.is_settled(one, scope)
                 or not bearing.isdisjoint(found.reads)

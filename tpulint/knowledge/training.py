@@ -64,10 +64,12 @@ DIFFERENTIABLE = "torchax_training.differentiable"
 RECORDED = "torchax_gradients.recorded"
 
 #: The companion files themselves, with those that the first imports.
+_OPERATIONS = Companion("torchax_operations.py", "tpulint_rules:companions/torchax_operations.py")
 _DISPATCH = Companion("torchax_dispatch.py", "tpulint_rules:companions/torchax_dispatch.py")
 FUNCTIONS = Companion("torchax_functions.py", "tpulint_rules:companions/torchax_functions.py")
 _DERIVATIVES = Companion("torchax_derivatives.py", "tpulint_rules:companions/torchax_derivatives.py")
 _ATTRIBUTES = Companion("torchax_attributes.py", "tpulint_rules:companions/torchax_attributes.py")
+_LOADING = Companion("torchax_loading.py", "tpulint_rules:companions/torchax_loading.py")
 _ITEMS = Companion("torchax_items.py", "tpulint_rules:companions/torchax_items.py")
 _VARYING = Companion("torchax_varying.py", "tpulint_rules:companions/torchax_varying.py")
 _TRACING = Companion("torchax_tracing.py", "tpulint_rules:companions/torchax_tracing.py")
@@ -75,6 +77,17 @@ _CALLS = Companion("torchax_calls.py", "tpulint_rules:companions/torchax_calls.p
 TRAINING = Companion(
     "torchax_training.py",
     "tpulint_rules:companions/torchax_training.py",
-    (_DISPATCH, FUNCTIONS, _ATTRIBUTES, _DERIVATIVES, _ITEMS, _VARYING, _TRACING, _CALLS),
+    (
+        _OPERATIONS,
+        _DISPATCH,
+        FUNCTIONS,
+        _ATTRIBUTES,
+        _DERIVATIVES,
+        _ITEMS,
+        _LOADING,
+        _VARYING,
+        _TRACING,
+        _CALLS,
+    ),
 )
 GRADIENTS = Companion("torchax_gradients.py", "tpulint_rules:companions/torchax_gradients.py")

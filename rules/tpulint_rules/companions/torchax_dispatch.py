@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 
 import jax
 import numpy
@@ -27,9 +28,12 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.nn.utils import clip_grad
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
-from torchax.ops.op_base import OutVariant
+from torchax.ops.op_base import InplaceOp, OutVariant
 from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
-from torchax.view import View
+from torchax.ops import mappings
+from torchax.view import NarrowInfo, View
+
+operations = importlib.import_module(f"{'.' if __package__ else ''}torchax_operations", __package__)
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
@@ -43,9 +47,6 @@ _SPECIAL = {
     torch.Tensor.rot90,
 }
 _SPECIAL |= TENSOR_CONSTRUCTORS
-#: What holds no tensors; arguments of other types are left to torchax.
-_PLAIN = {bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout}
-_PLAIN |= {torch.memory_format}
 _HOST = torch.device("cpu")
 #: What makes tensors on the way, and on the host has to be done there as a whole.
 _WHOLE = {torch.where, torch.quantile, torch.nanquantile, torch.cov, torch.cosine_similarity}
@@ -55,11 +56,11 @@ _WHOLE |= {torch.corrcoef, torch.Tensor.corrcoef}
 _OVER_LISTS = {
     name + end for name in ("add", "copy", "div", "lerp", "mul", "sub", "zero") for end in ("", "_")
 }
+_COPY = _aten.copy_.default
+#: What gives an array of JAX to another tensor.
+_WITHOUT_COMPUTING = {_COPY, _aten.detach.default, _aten.clone.default}
 #: Draws for which torchax forgets what they are given.
 _NORMAL = {_aten.normal.Tensor_Tensor, _aten.normal.Tensor_float, _aten.normal.float_Tensor}
-#: For more combinations of plain arguments than these, an operation that is made of others is not compiled.
-MOST_DECOMPOSITIONS = 16
-_decompositions = {}
 #: Whose operations torchax implements.
 _NAMESPACES = {"aten", "_c10d_functional", "torchvision", "xla"}
 
@@ -72,7 +73,13 @@ def _called(mode, func, types, args=(), kwargs=None):
     """Torch's functions and methods, and the attributes of its tensors."""
     environment = mode.env
     if func is torch.Tensor.__getitem__ and isinstance(args[0], (Tensor, View)):
-        return _function(mode, func, types, (args[0], _index(args[1])), kwargs)
+        index = _index(args[1])
+        if type(args[0]) is Tensor and _is_plain_index(index) and not _is_debugged(environment):
+            return View(args[0], NarrowInfo(index), environment)
+        return _function(mode, func, types, (args[0], index), kwargs)
+    if func is torch.Tensor.to and _comes_to_torchax(args, kwargs or {}):
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            return Tensor(environment.t2j_copy(args[0]), environment)
     if isinstance(func, (OpOverload, OpOverloadPacket)):
         is_known = getattr(func, "namespace", "aten") in _NAMESPACES
     else:
@@ -95,6 +102,11 @@ def _computed(mode, func, types, args=(), kwargs=None):
             return func(*args, **kwargs)
     if func in _SPECIAL or _is_debugged(environment):
         return _dispatch(mode, func, types, args, kwargs)
+    if func in _WITHOUT_COMPUTING and not kwargs and all(type(value) is Tensor for value in args):
+        if func is not _COPY:
+            return Tensor(args[0]._elem, environment)
+        if args[0].shape == args[1].shape:
+            return _put(*args)
     if func.namespace not in _NAMESPACES or _is_on_host(args):
         return func(*args, **kwargs)
     if func in _NORMAL:
@@ -106,73 +118,30 @@ def _computed(mode, func, types, args=(), kwargs=None):
         operation = environment._get_op_or_decomp(func)
     except OperatorNotFound:
         return _in_place(mode, func, types, args, kwargs)
+    if isinstance(operation.func, InplaceOp) and type(args[0]) is Tensor:
+        functional = _functional(environment, func, operation.func)
+        result = None if functional is None else _computed(mode, functional, types, args, kwargs)
+        if result is not None and result.shape == args[0].shape:
+            return _put(args[0], result)
     unwrap = operation.is_jax_function
     try:
         args = [_given(value, unwrap) for value in args]
         options = {name: _given(value, unwrap) for name, value in kwargs.items()}
     except _Other:
         return _dispatch(mode, func, types, args, kwargs)
-    if operation.needs_env:
-        options["env"] = environment
     environment.enabled = False  # as torchax itself leaves it
-    if not unwrap and not operation.needs_env:
-        return _decomposed(mode, func, operation.func, args, options)
-    with jax.named_scope(func.name()), contextlib.nullcontext() if unwrap else mode:
-        result = operation.func(*args, **options)
+    if operation.needs_env or operation.is_user_defined:
+        if operation.needs_env:
+            options["env"] = environment
+        with contextlib.nullcontext() if unwrap else mode:
+            result = operation.func(*args, **options)
+    elif unwrap:
+        result = operations.computed(func, operation.func, args, options)
+    else:
+        result = operations.decomposed(mode, func, operation.func, args, options)
     if not unwrap:
         return result
     return Tensor(result, environment) if isinstance(result, jax.Array) else environment.j2t_iso(result)
-
-
-def _decomposed(mode, func, function, args, options):
-    """An operation that is made of others, compiled where that is all that it does."""
-    leaves, tree = pytree.tree_flatten((args, options))
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    values = [tensor.jax() for tensor in tensors]
-    plain = tuple(None if isinstance(leaf, torch.Tensor) else (type(leaf), leaf) for leaf in leaves)
-    known = _decompositions.setdefault(func, {})
-    made = known.get((tree, plain))
-    if made is None and len(known) < MOST_DECOMPOSITIONS:
-        made = known[tree, plain] = _Decomposition(mode, function, leaves, tree)
-    if made is None or made.failed or any(isinstance(value, jax.core.Tracer) for value in values):
-        with mode:
-            return function(*args, **options)
-    try:
-        return made(values)
-    except Exception:
-        made.failed = True
-        return _decomposed(mode, func, function, args, options)
-
-
-class _Decomposition:
-    """What an operation is made of, for some plain arguments."""
-
-    def __init__(self, mode, function, leaves, tree):
-        self.mode, self.function, self.tree = mode, function, tree
-        self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-        self.failed, self.compiled = False, jax.jit(self._compute)
-
-    def __call__(self, values):
-        results = self.compiled(values)
-        tensors = [value if value is None else Tensor(value, self.mode.env) for value in results]
-        return pytree.tree_unflatten(tensors, self.shape)
-
-    def _compute(self, values):
-        environment = self.mode.env
-        leaves, given = list(self.leaves), [Tensor(value, environment) for value in values]
-        for place, tensor in zip(self.places, given):
-            leaves[place] = tensor
-        args, options = pytree.tree_unflatten(leaves, self.tree)
-        drawn = environment.prng_key
-        with self.mode:
-            result = self.function(*args, **options)
-        results, self.shape = pytree.tree_flatten(result)
-        is_written = any(tensor.jax() is not value for tensor, value in zip(given, values))
-        if is_written or environment.prng_key is not drawn or {id(r) for r in results} & set(map(id, given)):
-            environment.prng_key = drawn
-            raise TypeError("it does more than compute")
-        return [result if result is None else result.jax() for result in results]
 
 
 def _drawn(mean, std=1.0):
@@ -185,10 +154,31 @@ def _in_place(mode, func, types, args, kwargs):
     name = func.overloadpacket.__name__
     if name.removeprefix("_foreach_") in _OVER_LISTS:
         return _over_lists(mode, name.removeprefix("_foreach_"), *args, **kwargs)
-    otherwise = getattr(getattr(_aten, name.removesuffix("_"), None), func._overloadname, None)
-    if otherwise is None or not name.endswith("_") or not args or type(args[0]) is not Tensor:
+    otherwise = _out_of_place(func)
+    if otherwise is None or not args or type(args[0]) is not Tensor:
         return _dispatch(mode, func, types, args, kwargs)
     return _written(mode, otherwise, types, args, out=args[0], **kwargs)
+
+
+def _out_of_place(func):
+    name = func.overloadpacket.__name__
+    packet = getattr(_aten, name.removesuffix("_"), None) if name.endswith("_") else None
+    return getattr(packet, func._overloadname, None)
+
+
+_functionals = {}
+
+
+def _functional(environment, func, in_place):
+    """What computes the result of an operation in place, if that is one implementation and draws nothing."""
+    if func not in _functionals:
+        otherwise = _out_of_place(func) if not (in_place.replace or in_place.position_to_mutate) else None
+        known = None
+        with contextlib.suppress(OperatorNotFound):
+            known = environment._get_op_or_decomp(otherwise)
+        is_one = known is not None and known.is_jax_function and not known.needs_env
+        _functionals[func] = otherwise if is_one else None
+    return _functionals[func]
 
 
 def _over_lists(mode, name, tensors, *others, **kwargs):
@@ -202,9 +192,13 @@ def _over_lists(mode, name, tensors, *others, **kwargs):
 
 
 def _written(mode, func, types, args, *, out, **kwargs):
-    result = _computed(mode, func, types, args, kwargs)
-    out.apply_jax_(lambda _: result.jax().astype(out.jax().dtype))
-    return out
+    return _put(out, _computed(mode, func, types, args, kwargs))
+
+
+def _put(tensor, result):
+    kept, value = tensor.jax(), result.jax()
+    tensor._elem = value if value.dtype == kept.dtype else value.astype(kept.dtype)
+    return tensor
 
 
 def _makes_on_host(func, args, kwargs):
@@ -229,7 +223,7 @@ def _given(value, unwrap):
         return value.jax()
     if kind in (list, tuple):
         return kind([_given(item, unwrap) for item in value])
-    if kind in _PLAIN:
+    if kind in operations.PLAIN:
         return value
     raise _Other
 
@@ -266,6 +260,37 @@ def _index(key):
         return key if isinstance(key, (Tensor, View)) else key.numpy()
     is_plain = isinstance(key, range) or (isinstance(key, list) and {type(i) for i in key} <= {int, bool})
     return numpy.asarray(key, None if key else int) if is_plain else key
+
+
+def _is_plain_index(index):
+    indices = index if type(index) is tuple else (index,)
+    return all(_is_plain_bound(one) or one is Ellipsis or type(one) is slice for one in indices) and all(
+        _is_plain_bound(bound)
+        for one in indices
+        if type(one) is slice
+        for bound in (one.start, one.stop, one.step)
+    )
+
+
+def _is_plain_bound(value):
+    return value is None or type(value) is int
+
+
+def _shape_of_part(view, source):
+    """`NarrowInfo.calculate_output_shape`, which computes the part for that."""
+    return numpy.broadcast_to(_NOTHING, source.shape)[view.slices].shape
+
+
+_NOTHING, NarrowInfo.calculate_output_shape = numpy.zeros(()), _shape_of_part
+
+
+def _comes_to_torchax(args, kwargs):
+    """Whether `tensor.to(device)` copies a tensor of the host, and does no more than that."""
+    if len(args) != 2 or not kwargs.keys() <= {"non_blocking"}:
+        return False
+    tensor, device = args
+    is_there = isinstance(device, (str, torch.device)) and str(device).partition(":")[0] == "jax"
+    return is_there and type(tensor) is torch.Tensor and not tensor.requires_grad
 
 
 def _assigning(plain):

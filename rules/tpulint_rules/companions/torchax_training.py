@@ -23,7 +23,6 @@ import torch
 import torchax
 from torch.nn.modules import batchnorm, instancenorm
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor
 
 _FOLDER = "." if __package__ else ""
@@ -31,7 +30,7 @@ functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
 attributes = importlib.import_module(f"{_FOLDER}torchax_attributes", __package__)
 tracing = importlib.import_module(f"{_FOLDER}torchax_tracing", __package__)
 calls = importlib.import_module(f"{_FOLDER}torchax_calls", __package__)
-for _name in ("torchax_dispatch", "torchax_derivatives", "torchax_items"):
+for _name in ("torchax_dispatch", "torchax_derivatives", "torchax_items", "torchax_loading"):
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
         importlib.import_module(f"{_FOLDER}{_name}", __package__)
 
@@ -42,21 +41,6 @@ NEARLY_NOTHING = 1e-30
 #: What tells that a computation needs the value of a tensor, and that an optimizer does.
 _NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError)
 _NOT_TRACEABLE = (*_NEEDS_VALUE, TypeError)
-
-
-_randperm = torch.randperm
-
-
-def _permutation(*args, device=None, **kwargs):
-    """`torch.randperm`, which torchax computes on the device even where the host's was asked for."""
-    if device is not None:
-        return _randperm(*args, device=device, **kwargs)
-    with _disable_current_modes():  # `torchax.disable_temporarily` does nothing once a call was jitted
-        return _randperm(*args, **kwargs)
-
-
-# A `DataLoader` shuffles with it, and `random_split` has it under a name of its own.
-torch.randperm = torch.utils.data.dataset.randperm = _permutation
 
 
 class differentiable:
@@ -287,12 +271,20 @@ def compiled(optimizer):
     _optimizers.add(optimizer)
     for group in optimizer.param_groups:  # torchax lacks what these are made of
         group.update({name: False for name in ("foreach", "fused") if name in group})
-    plain = optimizer.step
+    plain, plain_zero_grad = optimizer.step, optimizer.zero_grad
     versions = {}
     ways = [False, True]  # some optimizers want their rate as a number, and are compiled for each one
 
+    def zero_grad(self, set_to_none=True):
+        if not set_to_none:
+            return plain_zero_grad(set_to_none)
+        with torch._C.DisableTorchFunction():  # which torch would ask of each gradient
+            for p in (p for group in self.param_groups for p in group["params"]):
+                p.grad = None
+
     def step(self, closure=None):
-        parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        with torch._C.DisableTorchFunction():
+            parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
         hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
         if closure is not None or hooks or not _computes_on_torchax(parameters):
             return plain(closure)
@@ -313,6 +305,8 @@ def compiled(optimizer):
         return plain()
 
     optimizer.step = types.MethodType(step, optimizer)
+    if type(optimizer).zero_grad is torch.optim.Optimizer.zero_grad:
+        optimizer.zero_grad = types.MethodType(zero_grad, optimizer)
     return optimizer
 
 
@@ -329,9 +323,11 @@ def _compiled_step(optimizer, plain, parameters, versions, *, rates_are_plain):
     if key not in versions:
         traced = functools.partial(_traced_step, optimizer, plain, parameters, rates_are_plain)
         versions[key] = jax.jit(traced)
+    with torch._C.DisableTorchFunction():
+        gradients = [p.grad.jax() for p in parameters]
     values, state = versions[key](
         [p.jax() for p in parameters],
-        [p.grad.jax() for p in parameters],
+        gradients,
         [_tensors_of(optimizer.state.get(p, {})) for p in parameters],
         [numpy.float32(rate or NEARLY_NOTHING) for rate in rates],
     )

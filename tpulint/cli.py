@@ -245,7 +245,8 @@ def fix(
         from tpulint.report.diff import render
 
         paint = paint_for(sys.stdout, color)
-        for change in result.changes:
+        # What the files import is long, and is read after them.
+        for change in sorted(result.changes, key=lambda change: change.original is None):
             _write(render(change.path, change.before, change.after, paint))
         if result.remaining and not quiet:
             from tpulint.report.statistics import left
@@ -271,7 +272,8 @@ def fix(
         from tpulint.report.statistics import applied
 
         names = {rule.code: rule.name for rule in rules()}
-        _write(applied(result.applied, names, len(result.changes), paint), stream)
+        made = [change.path for change in result.changes if change.original is None]
+        _write(applied(result.applied, names, len(result.changes) - len(made), made, paint), stream)
     _write(_report(result.remaining, errors, output_format, paint, summary=summary), stream)
     return _finish(errors, FINDINGS if result.remaining and not exit_zero else CLEAN)
 

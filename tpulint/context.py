@@ -476,7 +476,7 @@ class Context:
 
     def companion_import(self, companion: Companion, name: str = "") -> tuple[Edit, ...] | None:
         """Edits that import a companion file, or a name of it; a package has one, in its topmost folder."""
-        path = [self.package.partition(".")[0], companion.name.removesuffix(".py"), name]
+        path = [self.package.partition(".")[0], companion.name, name]
         *package, last = [part for part in path if part]
         return self.imports(f"from {'.'.join(package)} import {last}" if package else f"import {last}")
 

@@ -63,23 +63,40 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """A file that a fix's code imports, to be written beside the fixed one unless it is there already.
+    """A module that a fix's code imports, to be written beside the fixed file unless it is there already.
 
-    `resource` says where its text is: a package, a colon, and the path in it; `imports` are the companions
-    that it needs beside it; `up` is by how many folders it lies above the fixed file's.
+    `resource` says where its text is: a package, a colon, and the path in it of a folder, or of a file with
+    its ending; `entrance` likewise of the folder's `__init__.py`, where that is not the one in it; `up` is by
+    how many folders the module lies above the fixed file's.
     """
 
-    name: str
     resource: str
-    imports: tuple[Companion, ...] = ()
+    entrance: str | None = None
     up: int = 0
 
-    def text(self) -> str:
-        """What the file holds."""
+    @property
+    def name(self) -> str:
+        """What it is imported by."""
+        return self.place.removesuffix(".py")
+
+    @property
+    def place(self) -> str:
+        """The name of its folder, or its file."""
+        return self.resource.rpartition("/")[2]
+
+    def files(self) -> dict[str, str]:
+        """What its files hold, by their paths from where it lies; that by which it is entered comes last."""
         from importlib import resources
 
         package, _, path = self.resource.partition(":")
-        return resources.files(package).joinpath(path).read_text(encoding="utf-8")
+        root = resources.files(package)
+        if path.endswith(".py"):
+            return {self.place: root.joinpath(path).read_text(encoding="utf-8")}
+        parts = {part.name: part for part in root.joinpath(path).iterdir() if part.name.endswith(".py")}
+        first = parts.pop("__init__.py")
+        parts = dict(sorted(parts.items()))
+        parts["__init__.py"] = root.joinpath(self.entrance.partition(":")[2]) if self.entrance else first
+        return {f"{self.place}/{name}": part.read_text(encoding="utf-8") for name, part in parts.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,28 @@ def test_what_was_fixed_and_what_is_left_is_told(
     assert {"jobs": None, "cache": True, "unsafe": False, "stdin": None} == engine.options
 
 
+def test_what_was_written_beside_is_told_folders_as_wholes(
+    tpulint: Command, engine: Engine, project: Path
+) -> None:
+    from tests.cli.conftest import FakeChange
+
+    made = [project / "help/inner.py", project / "help/__init__.py", project / "alone.py"]
+    engine.changes = [FakeChange(str(path), original=None) for path in made]
+    engine.changes.append(FakeChange(str(project / "a.py")))
+    engine.applied = {"TPU101": 1}
+    told = tpulint("fix").out.splitlines()
+    assert ["Fixed 1 finding in 1 file:", "  1 × TPU101 hardcoded-cuda-device"] == told[:2]
+    assert [f"Wrote {name}, which the program imports" for name in ("alone.py", "help/")] == told[2:4]
+
+
+def test_a_diff_shows_what_is_written_beside_last(tpulint: Command, engine: Engine, project: Path) -> None:
+    from tests.cli.conftest import FakeChange
+
+    engine.changes = [FakeChange(str(project / "help.py"), original=None), FakeChange(str(project / "a.py"))]
+    heads = [line for line in tpulint("fix", "--diff").out.splitlines() if line.startswith("---")]
+    assert ["--- a.py", "--- help.py"] == heads
+
+
 def test_nothing_left_exits_0(tpulint: Command, engine: Engine, project: Path) -> None:
     changes(engine, project / "a.py")
     engine.applied = {"TPU101": 1}

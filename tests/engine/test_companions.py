@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 
 from tpulint.engine.cache import MemoryCache
@@ -35,66 +36,47 @@ def changed(root: Path, files: dict[str, str], *, keep_gpu: bool = False) -> dic
     return {Path(change.path).relative_to(root).as_posix(): change.after for change in result.changes}
 
 
+def made(after: dict[str, str]) -> list[str]:
+    """The folders that were made, in the order in which their last files are written."""
+    return [name.removesuffix("/__init__.py") for name in after if name not in FILES and "__init__" in name]
+
+
 def test_a_package_has_one_in_its_topmost_folder_and_a_script_one_beside_it(tmp_path: Path) -> None:
     after = changed(tmp_path, FILES)
-    companions = [name for name in after if name not in FILES]
-    assert companions == [
-        "pkg/torchax_dispatch.py",
-        "pkg/torchax_functions.py",
-        "pkg/torchax_attributes.py",
-        "pkg/torchax_derivatives.py",
-        "pkg/torchax_items.py",
-        "pkg/torchax_varying.py",
-        "pkg/torchax_tracing.py",
-        "pkg/torchax_calls.py",
-        "pkg/torchax_training.py",
-        "torchax_dispatch.py",
-        "torchax_functions.py",
-        "torchax_attributes.py",
-        "torchax_derivatives.py",
-        "torchax_items.py",
-        "torchax_varying.py",
-        "torchax_tracing.py",
-        "torchax_calls.py",
-        "torchax_training.py",
-    ]
+    assert made(after) == ["pkg/torchax_training", "torchax_training"]
     assert "from pkg.torchax_training import" in after["pkg/inner/step.py"]
     assert "from torchax_training import" in after["train.py"]
 
 
-def test_those_that_keep_cuda_lie_in_the_same_place(tmp_path: Path) -> None:
-    after = changed(
-        tmp_path, {name: text for name, text in FILES.items() if name != "train.py"}, keep_gpu=True
+def test_it_has_all_files_of_the_folder_that_tpulint_keeps(tmp_path: Path) -> None:
+    folder = resources.files("tpulint_rules").joinpath("companions/torchax_training")
+    kept = {
+        file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".py")
+    }
+    after = changed(tmp_path, {"train.py": STEP})
+    assert {name: after[f"torchax_training/{name}"] for name in kept} == kept
+    assert len(after) == len(kept) + 1
+
+
+def test_one_that_keeps_cuda_has_the_same_files_but_for_its_entrance(tmp_path: Path) -> None:
+    plain, two_way = (
+        changed(tmp_path / name, {"train.py": STEP}, keep_gpu=name == "two_way")
+        for name in ("plain", "two_way")
     )
-    assert [name for name in after if name not in FILES] == [
-        "pkg/torchax_dispatch.py",
-        "pkg/torchax_functions.py",
-        "pkg/torchax_attributes.py",
-        "pkg/torchax_derivatives.py",
-        "pkg/torchax_items.py",
-        "pkg/torchax_varying.py",
-        "pkg/torchax_tracing.py",
-        "pkg/torchax_calls.py",
-        "pkg/torchax_training_by_jax.py",
-        "pkg/torchax_training.py",
-    ]
+    assert list(plain) == list(two_way)
+    differing = [name for name in plain if plain[name] != two_way[name]]
+    assert "torchax_training/__init__.py" in differing
+    assert set(differing) <= {"torchax_training/__init__.py", "train.py"}
 
 
-def test_they_are_written_before_what_imports_them(tmp_path: Path) -> None:
+def test_it_is_written_before_what_imports_it_and_what_is_imported_before_its_entrance(
+    tmp_path: Path,
+) -> None:
     order = list(changed(tmp_path, {"train.py": STEP}))
-    assert order.index("torchax_training.py") < order.index("train.py")
+    assert order[-2:] == ["torchax_training/__init__.py", "train.py"]
 
 
 def test_what_is_there_already_stays(tmp_path: Path) -> None:
-    (tmp_path / "torchax_training.py").write_text("# the user's own changes\n")
-    assert list(changed(tmp_path, {"train.py": STEP})) == [
-        "torchax_dispatch.py",
-        "torchax_functions.py",
-        "torchax_attributes.py",
-        "torchax_derivatives.py",
-        "torchax_items.py",
-        "torchax_varying.py",
-        "torchax_tracing.py",
-        "torchax_calls.py",
-        "train.py",
-    ]
+    (tmp_path / "torchax_training").mkdir()
+    (tmp_path / "torchax_training/__init__.py").write_text("# the user's own changes\n")
+    assert list(changed(tmp_path, {"train.py": STEP})) == ["train.py"]

@@ -57,7 +57,7 @@ def test_statistics_count_by_rule_and_mark_the_fixable(make: Make) -> None:
 def test_what_was_fixed_is_counted_by_rule() -> None:
     expected = "Fixed 3 findings in 1 file:\n  2 × TPU301 item-in-traced-code\n  1 × TPU101\n"
     names = {"TPU301": "item-in-traced-code"}
-    assert expected == statistics.applied({"TPU101": 1, "TPU301": 2}, names, 1, PLAIN)
+    assert expected == statistics.applied({"TPU101": 1, "TPU301": 2}, names, 1, [], PLAIN)
 
 
 @pytest.mark.parametrize(

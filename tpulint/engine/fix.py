@@ -67,6 +67,7 @@ class Change:
             os.replace(temporary, target)
 
     def _create(self) -> None:
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
         with _temporary(self.path, self.data) as temporary:
             mask = os.umask(0)
             os.umask(mask)
@@ -230,10 +231,11 @@ class _Rounds:
         """The files that a fixed one imports, and that are not there yet."""
         for companion in self._companions.get(path, ()):
             folder = os.path.normpath(os.path.join(os.path.dirname(path), *[os.pardir] * companion.up))
-            for one in (*companion.imports, companion):
-                beside = os.path.join(folder, one.name)
-                if beside not in known and beside not in self._units and not os.path.lexists(beside):
-                    text = one.text()
+            if os.path.lexists(os.path.join(folder, companion.place)):
+                continue
+            for name, text in companion.files().items():
+                beside = os.path.join(folder, *name.split("/"))
+                if beside not in known and beside not in self._units:
                     yield Change(beside, "", text, None, text.encode())
 
     def _applicable(self, analysis: Analysis) -> list[Finding]:

@@ -57,37 +57,21 @@ MODULE_UPKEEP = frozenset(
     }
 )
 
-#: The decorator of the companion file with which JAX differentiates a function; see `backward-on-torchax`.
+#: The decorator with which JAX differentiates a function; see `backward-on-torchax`.
 DIFFERENTIABLE = "torchax_training.differentiable"
 
 #: The decorator within which `torch.autograd.grad` works.
-RECORDED = "torchax_gradients.recorded"
+RECORDED = "torchax_training.recorded"
 
-#: The companion files themselves, with those that the first imports.
-_OPERATIONS = Companion("torchax_operations.py", "tpulint_rules:companions/torchax_operations.py")
-_DISPATCH = Companion("torchax_dispatch.py", "tpulint_rules:companions/torchax_dispatch.py")
-FUNCTIONS = Companion("torchax_functions.py", "tpulint_rules:companions/torchax_functions.py")
-_DERIVATIVES = Companion("torchax_derivatives.py", "tpulint_rules:companions/torchax_derivatives.py")
-_ATTRIBUTES = Companion("torchax_attributes.py", "tpulint_rules:companions/torchax_attributes.py")
-_LOADING = Companion("torchax_loading.py", "tpulint_rules:companions/torchax_loading.py")
-_ITEMS = Companion("torchax_items.py", "tpulint_rules:companions/torchax_items.py")
-_VARYING = Companion("torchax_varying.py", "tpulint_rules:companions/torchax_varying.py")
-_TRACING = Companion("torchax_tracing.py", "tpulint_rules:companions/torchax_tracing.py")
-_CALLS = Companion("torchax_calls.py", "tpulint_rules:companions/torchax_calls.py")
-TRAINING = Companion(
-    "torchax_training.py",
-    "tpulint_rules:companions/torchax_training.py",
-    (
-        _OPERATIONS,
-        _DISPATCH,
-        FUNCTIONS,
-        _ATTRIBUTES,
-        _DERIVATIVES,
-        _ITEMS,
-        _LOADING,
-        _VARYING,
-        _TRACING,
-        _CALLS,
-    ),
-)
-GRADIENTS = Companion("torchax_gradients.py", "tpulint_rules:companions/torchax_gradients.py")
+#: What makes the step of an optimizer one that JAX compiles.
+COMPILED = "torchax_training.compiled"
+
+#: The companion that defines all three.
+TRAINING = Companion("tpulint_rules:companions/torchax_training")
+
+
+def is_mark(name: str | None, mark: str) -> bool:
+    """Whether a qualified name is one of these, wherever in whichever package it is defined."""
+    folder, _, last = mark.partition(".")
+    *path, end = (name or "").split(".")
+    return end == last and folder in path

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 
 from tpulint.finding import Applicability, Finding
 from tpulint.report.paint import Paint
+from tpulint.report.paths import shown
 
 LEGEND = "[*] each has a safe fix, [-] some have a fix, [ ] none has\n"
 
@@ -79,11 +81,21 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def applied(counts: Mapping[str, int], names: Mapping[str, str], files: int, paint: Paint) -> str:
-    """What `fix` did, by rule."""
+def applied(
+    counts: Mapping[str, int], names: Mapping[str, str], files: int, made: Sequence[str], paint: Paint
+) -> str:
+    """What `fix` did, by rule, in so many files, and which files it made beside them."""
     total = _count(sum(counts.values()), "finding")
     rows = [
         f"  {number} × {paint.code(code)} {names.get(code, '')}".rstrip() + "\n"
         for code, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
+    rows += [f"Wrote {place}, which the program imports\n" for place in _places(made)]
     return paint.good(f"Fixed {total} in {_count(files, 'file')}:") + "\n" + "".join(rows)
+
+
+def _places(made: Sequence[str]) -> list[str]:
+    """Folders that were made as a whole, and files beside them."""
+    folders = {os.path.dirname(path) for path in made if os.path.basename(path) == "__init__.py"}
+    files = {path for path in made if os.path.dirname(path) not in folders}
+    return sorted([*(shown(path) + os.sep for path in folders), *map(shown, files)])

@@ -12,7 +12,7 @@ best model so far is kept, raises `TypeError: cannot pickle '_PropertyHolder' ob
 A plain tensor of the host, and a module with buffers on the host, raise within the environment, too:
 `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
 `torch.optim.swa_utils.AveragedModel` copies its module in the same way; in a program that has
-`torchax_training.py` (TPU611), `copy.deepcopy` works.
+`torchax_training` (TPU611), `copy.deepcopy` works.
 
 ## Fix safety
 

@@ -21,8 +21,8 @@ dictionaries, lists and tuples it is; objects of other classes stay as they are.
 The copies of a module's and an optimizer's state are equal, but for the attribute `_metadata` of the
 dictionary, which a few modules that changed their layout between releases look at when they are loaded.
 
-A module as a whole is pickled with `torchax_pickle`, a file that is written beside the fixed one: tensors of
-the device, in whatever attribute of whatever object, are written as tensors of the host.
+A module as a whole is pickled with `torchax_pickle`, a folder that is written beside the fixed file: tensors
+of the device, in whatever attribute of whatever object, are written as tensors of the host.
 Plain torch reads the file, and what it reads is on the host: TPU704 moves a module that is loaded to the
 device.
 """
@@ -44,7 +44,7 @@ rule = Rule(
 
 #: What has a state of plain numbers is called so.
 _NUMBERS_ALONE = ("sched", "scaler", "sampler", "loader", "saver", "tracker", "logger", "args", "config")
-_COMPANION = Companion("torchax_pickle.py", "tpulint_rules:companions/torchax_pickle.py")
+_COMPANION = Companion("tpulint_rules:companions/torchax_pickle")
 #: Through so many names and calls a value is followed.
 _DEPTH = 3
 

@@ -65,7 +65,7 @@ _LINES = {
     ),
 }
 _NEEDED = {"compilation-cache": ("import os", "import jax"), "quiet": ("import warnings",)}
-_MESH = Companion("torchax_mesh.py", "tpulint_rules:companions/torchax_mesh.py")
+_MESH = Companion("tpulint_rules:companions/torchax_mesh.py")
 
 
 @rule.on(ast.Module)

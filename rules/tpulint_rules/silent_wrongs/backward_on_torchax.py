@@ -23,29 +23,30 @@ norm `TypeError: _aten_native_layer_norm_backward() takes from 5 to 6 positional
 ## Fix safety
 
 Unsafe: what leads from the modules to the loss moves into a function of its own, marked `@differentiable`.
-`torchax_training.py`, a file that is written beside the fixed one, defines the mark: JAX compiles the
+`torchax_training`, a folder that is written beside the fixed file, defines the mark: JAX compiles the
 function, takes its gradients, and hands them to torch's `backward()` as one node of its graph.
 `loss.backward()`, the optimizer, clipping, accumulation and schedulers stay as they are.
 Running statistics of batch normalisation are updated, buffers and parameters that it changes written back,
 `torch.no_grad()` inside of it stops gradients, and modules in training and in evaluation are compiled apart.
 
-Five more files lie beside it.
-`torchax_dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
-`clip_grad_norm_`.
-`torchax_functions.py` lets JAX call the `backward` of custom `torch.autograd.Function`s, whose gradients
-would be zero; one that computes the forward pass anew, as that of `torch.utils.checkpoint` does, is not
-called: what it recomputes is differentiated, and kept in memory.
-A `backward` that needs the value of a tensor runs without being compiled.
-`torchax_derivatives.py` brings the gradients that torch defines where JAX's are NaN, such as those of `norm`
-and `std` at zero, of `elu` and `softplus` from 89 on, and of `binary_cross_entropy` at exactly 0 or 1; or
-others, such as that of `abs` at 0.
-`torchax_attributes.py` keeps what modules keep: an attribute that the function reads is an input, or it is
-compiled anew where a number differs, and a tensor that it leaves in an attribute is a result.
-What forward hooks fill, be it a dictionary or an object, is kept likewise.
-`torchax_varying.py` hands floats that keep changing, such as an annealed weight, and NumPy's integers to the
-function as tensors, so that it need not be compiled anew for each.
-`torchax_items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size
-1 in front.
+What else importing the folder brings:
+- `dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
+  `clip_grad_norm_`; `operations.py` compiles operations that are called often.
+- `loading.py` fetches the items of data sets past torchax.
+- `functions.py` lets JAX call the `backward` of custom `torch.autograd.Function`s, whose gradients would be
+  zero; one that computes the forward pass anew, as that of `torch.utils.checkpoint` does, is not called: what
+  it recomputes is differentiated, and kept in memory.
+  A `backward` that needs the value of a tensor runs without being compiled.
+- `derivatives.py` brings the gradients that torch defines where JAX's are NaN, such as those of `norm` and
+  `std` at zero, of `elu` and `softplus` from 89 on, and of `binary_cross_entropy` at exactly 0 or 1; or
+  others, such as that of `abs` at 0.
+- `attributes.py` keeps what modules keep: an attribute that the function reads is an input, or it is compiled
+  anew where a number differs, and a tensor that it leaves in an attribute is a result.
+  What forward hooks fill, be it a dictionary or an object, is kept likewise.
+- `varying.py` hands floats that keep changing, such as an annealed weight, and NumPy's integers to the
+  function as tensors, so that it need not be compiled anew for each.
+- `items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size 1 in
+  front.
 
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.
@@ -58,9 +59,8 @@ for arithmetic, `cat`, `stack`, `sum`, `mean` and the losses of `torch.nn.functi
 
 A function that calls `torch.autograd.grad` on what it computes, as gradient penalties do, is marked
 `@differentiable` and `@recorded`.
-The second mark is of `torchax_gradients.py`, another such file: what the function computes is recorded, and
-`torch.autograd.grad` lets JAX compute it once more and differentiate it, twice where the gradients go into a
-loss.
+With the second mark what the function computes is recorded, and `torch.autograd.grad` lets JAX compute it
+once more and differentiate it, twice where the gradients go into a loss.
 Where the outputs are handed over from outside, the functions of the file that call this one are marked.
 
 ## Without a fix
@@ -77,7 +77,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
-from tpulint.knowledge.training import GRADIENTS, RECORDED, TRAINING
+from tpulint.knowledge.training import RECORDED, TRAINING
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.collected import Filling
 from tpulint.model.training.learned import is_differentiated, is_marked
@@ -234,21 +234,18 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
         return "the function that computes its outputs cannot be marked"
     if any(isinstance(inner, ast.Attribute) and inner.attr == "backward" for inner in inside):
         return f"`{node.name}`, which computes its outputs, calls `backward`, too"
-    if is_differentiated(ctx.module, function):
-        mark, companion = "recorded", GRADIENTS
-    else:
-        mark, companion = "differentiable", TRAINING
-    imports = ctx.companion_import(companion, mark)
+    mark = "recorded" if is_differentiated(ctx.module, function) else "differentiable"
+    imports = ctx.companion_import(TRAINING, mark)
     if imports is None:
         return f"`{mark}` means something else here"
     source = ctx.module.source
     start = source.line_starts[node.lineno - 1]
     indent = source.text[start : ctx.span(node).start]
-    why = ctx.module.training_steps.changing.unsteady_function(function) if companion is TRAINING else None
+    why = None if mark == "recorded" else ctx.module.training_steps.changing.unsteady_function(function)
     mark += f"(compiled=False)  # {why}" if why is not None else ""
     line = ctx.insert(start, f"{indent}@{mark}{source.newline}")
     title = "mark the function that computes the outputs"
-    return ctx.fix(title, *imports, line, applicability=Applicability.UNSAFE, companion=companion)
+    return ctx.fix(title, *imports, line, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 
 def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:

@@ -79,7 +79,7 @@ GPU.
 `jax_jit(module)` becomes `torchax.compile(module)`, whose parameters and buffers are inputs: statistics that
 the module writes stay as they are.
 
-With the file `torchax_functions.py`, whose import is all that it takes, JAX calls the `backward` of custom
+With the folder `torchax_training`, whose import is all that it takes, JAX calls the `backward` of custom
 functions; it must be one that JAX can trace.
 
 Safe: an array's dtype is named, `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)`, which is the same,
@@ -101,7 +101,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
-from tpulint.knowledge.training import FUNCTIONS
+from tpulint.knowledge.training import TRAINING
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS, ZERO
 from tpulint.model.devices.doors import may_be_made_on_device
 from tpulint.model.names.qualified import dotted
@@ -288,16 +288,15 @@ def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     path = project.trace_path(f"{cls}.forward")
     if path is None or _GRADIENTS not in path.steps[0].label or project.method(cls, "backward") is None:
         return
-    imported = FUNCTIONS.name.removesuffix(".py")
-    if any(target.rpartition(".")[2] == imported for target in project.imported):
+    if any(TRAINING.name in target.split(".") for target in project.imported):
         return
     message = (
         f"JAX differentiates the `forward` of `{ctx.text(node.value)}`, and does not call its `backward`"
     )
-    fix, imports = None, ctx.companion_import(FUNCTIONS)
+    fix, imports = None, ctx.companion_import(TRAINING)
     if imports is not None:
-        title = f"go by `backward`, with `{FUNCTIONS.name}`"
-        fix = ctx.fix(title, *imports, applicability=Applicability.UNSAFE, companion=FUNCTIONS)
+        title = f"go by `backward`, with `{TRAINING.name}`"
+        fix = ctx.fix(title, *imports, applicability=Applicability.UNSAFE, companion=TRAINING)
     yield ctx.finding(node, message, fix)
 
 

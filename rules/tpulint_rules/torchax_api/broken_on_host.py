@@ -32,7 +32,7 @@ dtype as a number does, and one given to `quantile` a tensor of the dtype that i
 
 ## Without a fix
 
-All of them are right once `torchax_dispatch.py` is imported, which TPU611 writes beside programs that train.
+All of them are right once `torchax_training` is imported, which TPU611 writes beside programs that train.
 Elsewhere, move the tensor to the device first, `torch.cov(x.to("jax")).cpu()`, or leave the environment for
 the preparation of data: `with torchax.disable_temporarily():`.
 Pad by hand: `torch.stack([F.pad(s, (0, longest - len(s))) for s in sequences])`.
@@ -101,9 +101,8 @@ def padded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _has_companion(ctx: Context) -> bool:
-    """Whether the project has the file that mends what torchax does on the host."""
-    name = TRAINING.imports[0].name.removesuffix(".py")
-    return any(module.rpartition(".")[2] == name for module in ctx.module.project.modules)
+    """Whether the project has the folder that mends what torchax does on the host."""
+    return any(module.rpartition(".")[2] == TRAINING.name for module in ctx.module.project.modules)
 
 
 def _collates(ctx: Context) -> bool:

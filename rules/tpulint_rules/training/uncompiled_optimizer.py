@@ -16,7 +16,7 @@ itself: for `Adam` with four parameters a step took 17 ms so, and 1.4 ms compile
 
 ## Fix safety
 
-Unsafe: `compiled(...)`, of the file `torchax_training.py` that is written beside the program, lets JAX
+Unsafe: `compiled(...)`, of the folder `torchax_training` that is written beside the program, lets JAX
 compile the optimizer's own `step`.
 Steps with a closure, or of an optimizer with hooks, run as ever; the learning rate may change at each step,
 while other rates that change compile it anew, and after 16 times it runs as ever.
@@ -31,7 +31,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.training import COMPILED, TRAINING, is_mark
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -50,9 +50,7 @@ def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not (ctx.is_trained or ctx.is_differentiated):
         return
     outer = ctx.parent(call)
-    if isinstance(outer, ast.Call) and (ctx.qualified_name(outer.func) or "").endswith(
-        "torchax_training.compiled"
-    ):
+    if isinstance(outer, ast.Call) and is_mark(ctx.qualified_name(outer.func), COMPILED):
         return
     imports = ctx.companion_import(TRAINING, "compiled")
     last = name.rpartition(".")[2]

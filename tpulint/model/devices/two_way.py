@@ -92,13 +92,12 @@ def two_way(module: Module, finding: Finding) -> Fix | None:
 
 
 def _beside_cuda(companion: Companion) -> Companion:
-    """A companion that does nothing where there is CUDA, and elsewhere hands on the one that it stands for.
+    """A companion that does nothing where there is CUDA.
 
     What a program takes from it means something on CUDA, too, so that the program needs no second form.
     """
-    whole = replace(companion, name=f"{companion.name.removesuffix('.py')}_by_jax.py")
-    resource = companion.resource.replace("companions/", "companions/two_way/")
-    return replace(companion, resource=resource, imports=(*companion.imports, whole))
+    package = companion.resource.partition(":")[0]
+    return replace(companion, entrance=f"{package}:companions/two_way/{companion.name}.py")
 
 
 def _entered(module: Module, span: Span) -> list[Edit] | None:

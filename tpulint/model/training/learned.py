@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
-from tpulint.knowledge.training import DIFFERENTIABLE, MODULE_UPKEEP
+from tpulint.knowledge.training import DIFFERENTIABLE, MODULE_UPKEEP, is_mark
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope, ScopeKind
@@ -270,8 +270,7 @@ def is_marked(module: Module, function: Scope, mark: str) -> bool:
     """Whether a function has a decorator, whatever package the file is in that defines it."""
     for decorator in decorators(function.node):
         named = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = module.names.qualified(named, function.parent or function) or ""
-        if name == mark or name.endswith(f".{mark}"):
+        if is_mark(module.names.qualified(named, function.parent or function), mark):
             return True
     return False
 

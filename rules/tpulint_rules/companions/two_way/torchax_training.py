@@ -1,22 +1,31 @@
-"""The marks of a program that trains on CUDA where there is any, and elsewhere with `torchax_training_by_jax`."""
+"""The marks of a program that trains on CUDA where there is any, and elsewhere with JAX.
 
-from __future__ import annotations
-
-import importlib
+On CUDA functions and optimizers stay as they are: torch's autograd differentiates them.
+Elsewhere a function marked `@differentiable` is compiled by JAX, which takes its gradients; torch's
+`backward()` hands them on (`training.py`).
+Within `@recorded` ones `torch.autograd.grad` works, too (`gradients.py`).
+The `step` of an optimizer that is `compiled` is (`training.py`).
+This folder belongs to the program: change it as it needs.
+"""
 
 import torch
 
 if torch.cuda.is_available():  # tpulint: ignore[TPU103]
 
     def differentiable(function=None, **_options):
-        """The function as it is: torch's autograd differentiates it."""
+        """The function as it is."""
         return function if function is not None else differentiable
+
+    def recorded(function):
+        """The function as it is."""
+        return function
 
     def compiled(optimizer):
         """The optimizer as it is."""
         return optimizer
 
 else:
-    _name = "torchax_training_by_jax"
-    _by_jax = importlib.import_module(f".{_name}" if __package__ else _name, __package__)
-    differentiable, compiled = _by_jax.differentiable, _by_jax.compiled
+    from .gradients import recorded
+    from .training import compiled, differentiable
+
+__all__ = ["compiled", "differentiable", "recorded"]

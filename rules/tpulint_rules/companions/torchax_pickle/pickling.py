@@ -1,4 +1,4 @@
-"""What `torch.save(..., pickle_module=torchax_pickle)` pickles with.
+"""A pickler that knows the tensors of torchax.
 
 Tensors of the device, which cannot be pickled, are written as tensors of the host.
 Plain torch reads the file; a module that is read from it is on the host.

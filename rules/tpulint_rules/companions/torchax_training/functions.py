@@ -20,7 +20,6 @@ import types
 import warnings
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 
 import jax
 import numpy
@@ -42,23 +41,23 @@ _RECOMPUTES = {"enable_grad", "set_grad_enabled"}
 
 
 class _Once(MetaPathFinder, Loader):
-    """Gives the files beside this one in the place of their copies, which would change torch once more."""
+    """Gives this folder in the place of its copies, which would change torch once more."""
 
     def find_spec(self, fullname, path=None, target=None):
         return ModuleSpec(fullname, self) if self._first(fullname) is not None else None
 
     def create_module(self, spec):
-        return self._first(spec.name)
+        module = self._first(spec.name)
+        self.spec = module.__spec__
+        return module
 
     def exec_module(self, module):
-        """It is executed already."""
+        module.__spec__ = self.spec  # it is executed already
 
     def _first(self, fullname):
-        name = fullname.rpartition(".")[2]
-        first = f"{__package__}.{name}" if __package__ else name
-        found = sys.modules.get(first) if name.startswith("torchax_") and fullname != first else None
-        is_beside = found is not None and Path(found.__file__ or "").parent == Path(__file__).parent
-        return found if is_beside else None
+        _, found, within = f".{fullname}.".partition(f".{__package__.rpartition('.')[2]}.")
+        first = f"{__package__}.{within}".strip(".")
+        return sys.modules.get(first) if found and fullname != first else None
 
 
 sys.meta_path.insert(0, _Once())
@@ -208,7 +207,7 @@ def _applied(cls, *args, **kwargs):
         args = bound.args
     run = _through if _recomputes(cls.backward) else _called
     for mode in _get_current_function_mode_stack():
-        if hasattr(mode, "record"):  # that of `torchax_gradients`, for `torch.autograd.grad`
+        if hasattr(mode, "record"):  # that of `gradients`, for `torch.autograd.grad`
             return mode.record(functools.partial(run, cls), args)
     return run(cls, *args)
 

@@ -8,7 +8,6 @@ A data set that holds tensors of torchax, or moves them there, is fetched from a
 from __future__ import annotations
 
 import contextlib
-import importlib
 import weakref
 
 import torch
@@ -18,7 +17,7 @@ from torch.utils.data import _utils
 from torchax.tensor import Tensor
 from torchax.view import View
 
-functions = importlib.import_module(f"{'.' if __package__ else ''}torchax_functions", __package__)
+from . import functions
 
 _randperm, _fetch = torch.randperm, _utils.fetch._MapDatasetFetcher.fetch
 _HOST = torch.device("cpu")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import io
 import time
 from collections import Counter
@@ -28,10 +27,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-_FOLDER = "." if __package__ else ""
-functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
-attributes = importlib.import_module(f"{_FOLDER}torchax_attributes", __package__)
-tracing = importlib.import_module(f"{_FOLDER}torchax_tracing", __package__)
+from . import attributes, functions, tracing
 
 #: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)

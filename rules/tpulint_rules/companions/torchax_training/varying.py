@@ -8,13 +8,11 @@ Where the function does with one what it cannot do with a tensor, or gives it ba
 
 from __future__ import annotations
 
-import importlib
-
 import jax
 import numpy
 import torch
 
-functions = importlib.import_module(f"{'.' if __package__ else ''}torchax_functions", __package__)
+from . import functions
 
 #: A float of which there were so many is one that keeps changing.
 FEWEST_VALUES = 3

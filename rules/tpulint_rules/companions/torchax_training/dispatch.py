@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 
 import jax
 import numpy
@@ -30,10 +29,9 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.ops.op_base import InplaceOp, OutVariant
 from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
-from torchax.ops import mappings
 from torchax.view import NarrowInfo, View
 
-operations = importlib.import_module(f"{'.' if __package__ else ''}torchax_operations", __package__)
+from . import operations
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 

@@ -7,17 +7,13 @@ that keep changing; what it gives are its results, and what it left in parameter
 from __future__ import annotations
 
 import contextlib
-import importlib
 
 import torch
 import torchax
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-_FOLDER = "." if __package__ else ""
-functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
-attributes = importlib.import_module(f"{_FOLDER}torchax_attributes", __package__)
-varying = importlib.import_module(f"{_FOLDER}torchax_varying", __package__)
+from . import attributes, functions, varying
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16

@@ -25,14 +25,11 @@ from torch.nn.modules import batchnorm, instancenorm
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-_FOLDER = "." if __package__ else ""
-functions = importlib.import_module(f"{_FOLDER}torchax_functions", __package__)
-attributes = importlib.import_module(f"{_FOLDER}torchax_attributes", __package__)
-tracing = importlib.import_module(f"{_FOLDER}torchax_tracing", __package__)
-calls = importlib.import_module(f"{_FOLDER}torchax_calls", __package__)
-for _name in ("torchax_dispatch", "torchax_derivatives", "torchax_items", "torchax_loading"):
+from . import attributes, calls, functions, tracing
+
+for _name in ("dispatch", "derivatives", "items", "loading"):
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
-        importlib.import_module(f"{_FOLDER}{_name}", __package__)
+        importlib.import_module(f".{_name}", __package__)
 
 #: Optimizers that are compiled anew for each learning rate are so for no more than these.
 MOST_RATES = 4

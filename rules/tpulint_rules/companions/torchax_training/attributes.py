@@ -8,7 +8,6 @@ differs; and what it put into attributes is computed with its results, and put t
 from __future__ import annotations
 
 import contextlib
-import importlib
 import types
 
 import jax
@@ -17,7 +16,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-functions = importlib.import_module(f"{'.' if __package__ else ''}torchax_functions", __package__)
+from . import functions
 
 #: Where a module holds what is compiled of it.
 EVALUATED = "_torchax_evaluated"

@@ -1,0 +1,14 @@
+"""Training with torch's optimizers on torchax: the marks that a program puts on its functions and optimizers.
+
+A function marked `@differentiable` is compiled by JAX, which takes its gradients; torch's `backward()` hands
+them on (`training.py`).
+Within `@recorded` ones `torch.autograd.grad` works, too (`gradients.py`).
+The `step` of an optimizer that is `compiled` is (`training.py`).
+The other files make torchax do what these rely on.
+This folder belongs to the program: change it as it needs.
+"""
+
+from .gradients import recorded
+from .training import compiled, differentiable
+
+__all__ = ["compiled", "differentiable", "recorded"]

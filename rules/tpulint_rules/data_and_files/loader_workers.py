@@ -2,8 +2,9 @@
 
 ## What it does
 
-Flags `DataLoader(..., num_workers=n)` in programs that use a device, where `n` is known to be more than 0: a
-number, the default of an argument of the command line, or the count of processors.
+Flags `DataLoader(..., num_workers=n)` in programs that use a device, unless `n` is known to be 0: a number, a
+variable, or the default of a parameter or of an argument of the command line in the same file.
+What a configuration or another file says is not known, and taken for more than 0.
 So it does in a dictionary, in a file where a loader unpacks one.
 
 ## Why it matters on TPU
@@ -17,6 +18,7 @@ takes a batch.
 
 Unsafe: batches are made in the program itself, so the device may wait for them, and random transformations
 draw other numbers, since workers have seeds of their own.
+What the configuration says of workers no longer counts.
 
 ## Without a fix
 
@@ -47,6 +49,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
+from tpulint.model.names.references import default_of
 from tpulint.model.values.kinds import Static
 from tpulint.rule import Context, Rule
 
@@ -59,7 +62,6 @@ _OF_WORKERS = frozenset(
 )
 #: What the options are then, where they are kept in a dictionary.
 _WITHOUT = {"num_workers": "0", "persistent_workers": "False", "prefetch_factor": "None", "timeout": "0"}
-_COUNTS = frozenset({"os.cpu_count", "os.process_cpu_count", "multiprocessing.cpu_count"})
 
 
 @rule.on(ast.Call, named={"DataLoader"})
@@ -98,26 +100,31 @@ def _left_out(node: ast.expr, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_some(workers: ast.expr, ctx: Context) -> bool:
-    """Whether a number of workers is known to be more than none."""
-    if isinstance(workers, ast.Call):
-        called = ctx.qualified_name(workers.func)
-        if called == "builtins.int" and len(workers.args) == 1:
-            return _is_some(workers.args[0], ctx)
-        return called in _COUNTS
+    """Whether a number of workers may be more than none: what is not known would hang without a word."""
+    match workers:
+        case ast.BoolOp(values=values):
+            return any(_is_some(value, ctx) for value in values)
+        case ast.IfExp(body=body, orelse=orelse):
+            return _is_some(body, ctx) or _is_some(orelse, ctx)
+        case ast.Call(args=[number]) if ctx.qualified_name(workers.func) == "builtins.int":
+            return _is_some(number, ctx)
     kind = ctx.kind(workers)
-    if isinstance(workers, ast.Attribute) and not (isinstance(kind, Static) and kind.value is not ...):
-        return _is_positive(_default(workers.attr, ctx))
-    return isinstance(kind, Static) and isinstance(kind.value, int | float) and kind.value > 0
+    if isinstance(kind, Static) and kind.value is not ...:
+        return isinstance(kind.value, int | float) and kind.value > 0
+    default = _default(workers, ctx)
+    return not (isinstance(default, ast.Constant) and default.value in (0, None))
 
 
-def _is_positive(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value > 0
-
-
-def _default(name: str, ctx: Context) -> ast.expr | None:
-    """The default of an argument of the command line, going by the options that this file declares."""
-    for call, _ in ctx.calls("add_argument"):
-        options = [option.value for option in call.args if isinstance(option, ast.Constant)]
-        if f"--{name}" in options or f"--{name.replace('_', '-')}" in options:
-            return next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+def _default(workers: ast.expr, ctx: Context) -> ast.expr | None:
+    """The default of a parameter, or of an argument of the command line that this file declares."""
+    match workers:
+        case ast.Name(id=name):
+            found = ctx.module.names.lookup(name, ctx.scope)
+            return default_of(name, found[0]) if found is not None else None
+        case ast.Attribute(attr=name):
+            for call, _ in ctx.calls("add_argument"):
+                options = [option.value for option in call.args if isinstance(option, ast.Constant)]
+                if f"--{name}" in options or f"--{name.replace('_', '-')}" in options:
+                    told = [keyword.value for keyword in call.keywords if keyword.arg == "default"]
+                    return told[0] if told else ast.Constant(None)
     return None

@@ -239,7 +239,8 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
     reached = [*inside, *(part for root in otherwise for part in ast.walk(root))]
     names = [ctx.qualified_name(part) or "" for part in reached if isinstance(part, ast.Attribute | ast.Name)]
     if any(_puts_on_cuda(part, ctx) for part in inside):  # what goes with it is mended, too
-        names = [name for name in names if name not in SWITCHES and not _has_substitute(name)]
+        mended = SWITCHES.union(WRAPPERS)
+        names = [name for name in names if name not in mended and not _has_substitute(name)]
     if any(_is_for_cuda(name, ctx) for name in names):
         return True
     if any(isinstance(part, ast.Call) and _KERNEL.search(ast.unparse(part.func)) for part in reached):

@@ -48,6 +48,7 @@ from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
 from tpulint.model.devices.edges import given_device
 from tpulint.model.devices.two_way import guarded_import
 from tpulint.model.syntax.imports import end_of_imports
+from tpulint.model.syntax.entry import is_main
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -76,7 +77,8 @@ def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     project = ctx.module.project
     if not project.places(ctx.module.name):
         return
-    if any(facts.enters for facts in project.program(ctx.module.name)):
+    own = project.modules[ctx.module.name]
+    if own.enters or any(facts.enters_when_imported for facts in project.program(ctx.module.name)):
         return
     block = next((node for node in tree.body if isinstance(node, ast.If) and node.test is entry), None)
     message = 'the program never enters the torchax environment, without which `.to("jax")` raises'
@@ -86,11 +88,8 @@ def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
     """Where the program starts, if the file starts one."""
     for node in tree.body:
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Compare):
-            left, right = node.test.left, node.test.comparators[0]
-            named = isinstance(left, ast.Name) and left.id == "__name__"
-            if named and isinstance(right, ast.Constant) and right.value == "__main__":
-                return node.test if not ctx.is_imported or _places(node.body, ctx) else None
+        if isinstance(node, ast.If) and is_main(node.test):
+            return node.test if not ctx.is_imported or _places(node.body, ctx) else None
     if ctx.module.project.importing[ctx.module.name]:
         return None
     return _first_move(ctx) or _parsed(ctx)

@@ -35,6 +35,7 @@ from tpulint.model.project.signatures import (
     takes_module,
 )
 from tpulint.model.project.takers import Taker
+from tpulint.model.syntax.entry import of_main
 
 _TABLES = (ast.Dict, ast.List, ast.Tuple)
 
@@ -104,14 +105,14 @@ class ModuleFacts(NamedTuple):
     """All that the project needs to know of one module.
 
     `places` says that its top level, `placed_anywhere` that any of its code puts something on a device that
-    is not the host's, `enters` that it enters the torchax environment, `trains` that it computes gradients.
-    `starts` are the calls of its own code, outside of functions, `aliases` its names that stand for
-    annotations, `handed` is what it hands on of devices, `configured` says that it reads configurations at
-    run time, `backward` that it calls `loss.backward()`, `takers` are its functions that call `backward` on
-    what they are given, `savers` those that save it. `entries` are the classes of which it puts instances
-    into dictionaries, each time that it does, `groups` are the process groups that it starts: whether each
-    serves the host. `tables` gives for its names that stand for a dictionary, list or tuple references to the
-    functions in it.
+    is not the host's, `enters` that it enters the torchax environment, `enters_when_imported` that it does so
+    as others import it, too, `trains` that it computes gradients. `starts` are the calls of its own code,
+    outside of functions, `aliases` its names that stand for annotations, `handed` is what it hands on of
+    devices, `configured` says that it reads configurations at run time, `backward` that it calls
+    `loss.backward()`, `takers` are its functions that call `backward` on what they are given, `savers` those
+    that save it. `entries` are the classes of which it puts instances into dictionaries, each time that it
+    does, `groups` are the process groups that it starts: whether each serves the host. `tables` gives for its
+    names that stand for a dictionary, list or tuple references to the functions in it.
     """
 
     name: str
@@ -125,6 +126,7 @@ class ModuleFacts(NamedTuple):
     places: bool
     placed_anywhere: bool
     enters: bool
+    enters_when_imported: bool
     trains: bool
     starts: tuple[CallFact, ...]
     aliases: dict[str, str]
@@ -175,7 +177,7 @@ class _Summary:
             for binding in bindings
             if binding.target is not None
         }
-        placing = self._placing(imports)
+        placing, entries = self._placing(imports), self._entering()
         functions: dict[str, FunctionFacts] = {}
         for scope in self.index.functions:
             drawn = self._function(scope, places=id(scope) in placing)
@@ -195,7 +197,8 @@ class _Summary:
             tuple(sorted(imports | set(module.stars))),
             id(module) in placing,
             bool(placing),
-            self._enters(),
+            bool(entries),
+            not entries <= {id(node) for node in of_main(module.node)},
             self._trains(),
             tuple(self.calls[id(module)]),
             aliases(self.index, self.names),
@@ -222,19 +225,18 @@ class _Summary:
         called = [scope for scope in called if scope.function is None or id(scope.function) not in following]
         return {id(scope.function or self.index.module) for scope in (*named, *called)}
 
-    def _enters(self) -> bool:
-        entries = [
-            node
+    def _entering(self) -> set[int]:
+        entries = {
+            id(node)
             for name in ("enable_globally", "default_env", "Environment")
             for node, scope in self.index.calls.get(name, ())
             if isinstance(node, ast.Call) and self.names.qualified(node.func, scope) in ENVIRONMENT_ENTRIES
-        ]
+        }
         if not entries:
-            return False
+            return entries
         # `torchax.default_env().prng_key` asks the environment, and does not enter it.
         attributes = (node for places in self.index.taken.values() for node, _ in places)
-        asked = {id(node.value) for node in attributes if isinstance(node, ast.Attribute)}
-        return any(id(node) not in asked for node in entries)
+        return entries - {id(node.value) for node in attributes if isinstance(node, ast.Attribute)}
 
     def _calls_backward(self) -> bool:
         calls = (node for node, _ in self.index.calls.get("backward", ()) if isinstance(node, ast.Call))

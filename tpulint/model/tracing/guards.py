@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpulint.model.devices.doors import is_served_flag
 from tpulint.model.names.scopes import FunctionNode, Scope
+from tpulint.model.syntax.entry import is_main
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -86,23 +87,12 @@ def optional(module: Module, statement: ast.stmt, scope: Scope) -> bool:
         if isinstance(outer, ast.Try | ast.TryStar) and _holds(outer.body, inner):
             if any(_goes_on(module, handler, scope) for handler in outer.handlers):
                 return True
-        elif isinstance(outer, ast.If) and not _is_main(outer.test):
+        elif isinstance(outer, ast.If) and not is_main(outer.test):
             return True
         if isinstance(inner, ast.stmt) and any(_leaves_for_want(before) for before in module.before(inner)):
             return True
         inner = outer
     return False
-
-
-def _is_main(test: ast.expr) -> bool:
-    """Whether a condition is `__name__ == "__main__"`."""
-    return (
-        isinstance(test, ast.Compare)
-        and isinstance(test.left, ast.Name)
-        and test.left.id == "__name__"
-        and isinstance(test.comparators[0], ast.Constant)
-        and test.comparators[0].value == "__main__"
-    )
 
 
 def _goes_on(module: Module, handler: ast.ExceptHandler, scope: Scope) -> bool:

@@ -6,7 +6,8 @@ Flags `torch.load(..., map_location="cuda")` and its forms with an index, such a
 dictionary that leads to one, `map_location="jax"`, and a location that is the program's device: a name that a
 literal for such a device is handed to, in any file.
 Other locations that are computed are left alone.
-Also `torch.load` that gives a whole module, which nothing then moves to a device, in programs that use one.
+Also `torch.load` that gives a whole module, alone or in a list, which nothing then moves to a device, in
+programs that use one.
 A module it is where the name that it gets is a module's elsewhere, or is asked for its parameters or put into
 evaluation or training.
 
@@ -31,7 +32,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
+from tpulint.finding import Applicability, Edit, Finding
 from tpulint.model.devices.doors import holds_literal_device
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.values.kinds import Device, Static
@@ -51,7 +52,7 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if place is None and len(call.args) > 1:
         place = call.args[1]
     device = ctx.text(place) if isinstance(place, ast.Name | ast.Attribute) else ctx.device
-    moved = [ctx.insert(ctx.span(call).end, f".to({device})")] if _is_module_at_rest(call, ctx) else []
+    moved = list(_moved(call, device, ctx))
     name = _device(place, ctx) if place is not None else None
     if place is not None and name is not None:
         edit = ctx.replace(place, ctx.quoted("cpu", place))
@@ -60,7 +61,7 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(place, f"`torch.load` cannot put tensors on `{name}` under torchax", fix)
     elif moved and place is None:
         fix = ctx.fix("move it to the device", *moved, applicability=Applicability.UNSAFE)
-        yield ctx.finding(call, "`torch.load` leaves this module on the host under torchax", fix)
+        yield ctx.finding(call, "`torch.load` leaves the module on the host under torchax", fix)
 
 
 def _device(place: ast.expr, ctx: Context) -> str | None:
@@ -85,19 +86,35 @@ def _is_accelerator(value: ast.expr, ctx: Context) -> bool:
     return any(ctx.qualified_name(call.func) == "torch.accelerator.current_accelerator" for call in calls)
 
 
-def _is_module_at_rest(call: ast.Call, ctx: Context) -> bool:
-    """Whether a call gives a whole module that nothing of the function moves elsewhere."""
+def _moved(call: ast.Call, device: str, ctx: Context) -> Iterator[Edit]:
+    """What moves the whole modules that a call gives, alone or among others."""
     outer = ctx.parent(call)
     if not isinstance(outer, ast.Assign) or len(outer.targets) != 1 or not ctx.serves_device:
-        return False
+        return
     target = outer.targets[0]
-    if not isinstance(target, ast.Name | ast.Attribute) or ctx.only_with_cuda(call):
+    if ctx.only_with_cuda(call):
+        return
+    if not isinstance(target, ast.Tuple | ast.List):
+        if _is_module_at_rest(target, call, ctx):
+            yield ctx.insert(ctx.span(call).end, f".to({device})")
+        return
+    gap = f"{ctx.module.source.newline}{ctx.module.source.margin(outer)}"
+    modules = [ctx.text(one) for one in target.elts if _is_module_at_rest(one, call, ctx)]
+    if modules and ctx.span(outer).end == ctx.span(call).end:
+        lines = "".join(f"{gap}{name} = {name}.to({device})" for name in modules)
+        yield ctx.insert(ctx.span(outer).end, lines)
+
+
+def _is_module_at_rest(target: ast.expr, call: ast.Call, ctx: Context) -> bool:
+    """Whether a target of what a call gives is a whole module, which nothing of the function moves."""
+    if not isinstance(target, ast.Name | ast.Attribute):
         return False
     asked = {name for name in _OF_MODULES | _MOVES if _is_asked(target, name, call, ctx)}
     if asked & _MOVES:
         return False
-    given = ctx.assigned_values(target) if isinstance(target, ast.Name) else []
-    return bool(asked) or any(ctx.is_module(ctx.kind(value)) for value in given)
+    found = ctx.module.names.lookup(target.id, ctx.scope) if isinstance(target, ast.Name) else None
+    given = [(b.value, found[0]) for b in found[1] if b.value is not None] if found is not None else []
+    return bool(asked) or any(ctx.is_module(ctx.module.kind(value, scope)) for value, scope in given)
 
 
 def _is_asked(value: ast.expr, method: str, load: ast.Call, ctx: Context) -> bool:

@@ -47,8 +47,8 @@ from collections.abc import Iterator, Mapping
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
 from tpulint.model.devices.edges import given_device
 from tpulint.model.devices.two_way import guarded_import
-from tpulint.model.syntax.imports import end_of_imports
 from tpulint.model.syntax.entry import is_main
+from tpulint.model.syntax.imports import end_of_imports
 from tpulint.rule import Context, Rule
 
 rule = Rule(

@@ -2,7 +2,8 @@
 
 ## What it does
 
-Flags writes through a view, in code that tracing reaches, to a tensor that is read afterwards: indexed and
+Flags writes through a view, in code that tracing reaches and in programs that use a device, to a tensor that
+is read afterwards: indexed and
 augmented assignments and in-place methods on what `view`, `reshape`, `flatten`, `t`, `transpose`,
 `permute`, `unsqueeze`, `squeeze`, `chunk`, `split`, `unbind`, `narrow`, `select`, `diagonal`, `detach`, `.T`,
 `.real` and their like give, or on the rows that a `for` loop over a tensor gives.
@@ -40,33 +41,40 @@ from tpulint.rule import Context, Rule
 rule = Rule("TPU601", "write through a view that torchax copies", module=__name__, fix=Applicability.SAFE)
 
 
-@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
+@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store))
 def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
-    found = lost_write(ctx.module, node.value, ctx.scope)
+    found = _lost(node.value, ctx)
     if found is not None:
         yield ctx.finding(
             node, _message(found, ctx), _turned(node, found, ctx) or _fix(node.value, found, ctx)
         )
 
 
-@rule.on(ast.AugAssign, where=lambda node: isinstance(node.target, ast.Name), traced=True)
+@rule.on(ast.AugAssign, where=lambda node: isinstance(node.target, ast.Name))
 def augmented(node: ast.AugAssign, ctx: Context) -> Iterator[Finding]:
-    found = lost_write(ctx.module, node.target, ctx.scope)
+    found = _lost(node.target, ctx)
     if found is not None:
         yield ctx.finding(node.target, _message(found, ctx), _fix(node.target, found, ctx))
 
 
-@rule.on(ast.Call, named=WRITES, traced=True)
+@rule.on(ast.Call, named=WRITES)
 def in_place(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
         return
     receiver = call.func.value
     if isinstance(receiver, ast.Call) and getattr(receiver.func, "attr", "") in WRITES:
         return  # the first of a chain is reported
-    found = lost_write(ctx.module, receiver, ctx.scope)
+    found = _lost(receiver, ctx)
     if found is not None:
         fix = _diagonal(call, found, ctx) or _left_out(call, found, ctx) or _fix(receiver, found, ctx)
         yield ctx.finding(call, _message(found, ctx), fix)
+
+
+def _lost(written: ast.expr, ctx: Context) -> Copied | None:
+    """What a write does not reach, in traced code and in programs that use a device."""
+    if ctx.trace_path is None and not ctx.serves_device:
+        return None
+    return lost_write(ctx.module, written, ctx.scope)
 
 
 def _message(found: Copied, ctx: Context) -> str:
@@ -202,6 +210,8 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
     match found.view:
         case ast.Call(func=ast.Attribute(value=base, attr=name)) if base is found.base:
             back = _BACK.get(name, "")
+        case ast.Attribute(value=base, attr="T") if base is found.base:
+            back = _BACK["t"]
         case _:
             return None
     statement = ctx.statement(written)
@@ -218,7 +228,8 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
     if not back:
         return None
     text, newline = ctx.text(found.base), ctx.module.source.newline
-    arguments = ", ".join(ctx.text(argument) for argument in found.view.args)
+    given = found.view.args if isinstance(found.view, ast.Call) else []
+    arguments = ", ".join(ctx.text(argument) for argument in given)
     if written is found.view:
         if ctx.is_bound("flat") or not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
             return None
@@ -240,21 +251,29 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
 
 def _joined(found: Copied, ctx: Context) -> tuple[str, tuple[Edit, ...]] | None:
     """All the pieces of a tensor put together again, where each has a name."""
-    match found.made, found.view:
-        case (
-            ast.Assign(targets=[ast.Tuple(elts=elements)], value=value),
-            ast.Call(func=ast.Attribute(attr="chunk" | "split" | "tensor_split" | "unbind" as name)) as view,
-        ) if value is view and all(isinstance(element, ast.Name) for element in elements):
+    match found.made:
+        case ast.Assign(targets=[ast.Tuple(elts=elements)], value=value) if value is found.view:
             pass
         case _:
             return None
+    match found.view:
+        case ast.Call(func=ast.Attribute(attr="unbind"), args=given, keywords=keywords):
+            joined = "stack"
+        case ast.Call(
+            func=ast.Attribute(attr="chunk" | "split" | "tensor_split"), args=[_, *given], keywords=keywords
+        ):
+            joined = "cat"
+        case ast.Attribute(attr="T") | ast.Call(func=ast.Attribute(attr="t")):
+            joined, given, keywords = "stack", [ast.Constant(1)], []
+        case _:
+            return None
     imports = ctx.imports("import torch")
-    if imports is None:
+    if imports is None or not all(isinstance(element, ast.Name) for element in elements):
         return None
-    given = view.args[0 if name == "unbind" else 1 :] + [k.value for k in view.keywords if k.arg == "dim"]
-    dim = f", dim={ctx.text(given[0])}" if given else ""
+    along = [*given, *(keyword.value for keyword in keywords if keyword.arg == "dim")]
+    dim = f", dim={ast.unparse(along[0])}" if along else ""
     names = ", ".join(ctx.text(element) for element in elements)
-    return f"torch.{'stack' if name == 'unbind' else 'cat'}(({names}){dim})", imports
+    return f"torch.{joined}(({names}){dim})", imports
 
 
 #: How a tensor is had back from a view of the whole of it.

@@ -300,7 +300,15 @@ def _spread_over_the_cpu() -> None:
     def wrapped(self: Any, module: Any, *_: Any, **kwargs: Any) -> None:
         wrap(self, module, **{key: kwargs[key] for key in kwargs.keys() - {"device_ids", "output_device"}})
 
+    @functools.wraps(dist.barrier)
+    def waited(*_: Any, **__: Any) -> None:
+        # Torch's own asks for the accelerator that the device is named for, which has no module.
+        dist.all_reduce(torch.zeros(1))
+
     dist.init_process_group = dist.distributed_c10d.init_process_group = started
+    dist.barrier = dist.distributed_c10d.barrier = waited
+    # One process has no others to share its statistics with, and torch has the layer for GPUs alone.
+    torch.nn.SyncBatchNorm.convert_sync_batchnorm = staticmethod(lambda module, *_: module)
     torch.nn.parallel.DistributedDataParallel.__init__ = wrapped
 
 

@@ -8,8 +8,8 @@ raise only under jit, or that the TPU's compiler rejects, such as `torch.histogr
 `torch.take_along_dim`, `index_reduce`, `to_sparse`, `torch.cov`, `F.embedding_bag`, `torch.linalg.lstsq`,
 `torch.linalg.eig` and `torch.promote_types`, and `view` as another dtype.
 In programs that use a device, also the modules of torch that call them, such as `nn.AdaptiveMaxPool2d`
-and `nn.CTCLoss`, and `torch.distributions`, which check their arguments; and `torch.searchsorted` with
-`right` or `side`.
+and `nn.CTCLoss`, and `torch.distributions`, which check their arguments; `torch.searchsorted` with
+`right` or `side`; and, traced or not, those functions that the fix brings in.
 Branches that only CUDA reaches are left alone.
 
 The list was made by running each on torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2;
@@ -45,7 +45,11 @@ Safe: `torch.cholesky(x)`, `torch.det(x)` and `torch.slogdet(x)` become `torch.l
 Unsafe:
 
 - `index_reduce` becomes `scatter_reduce`: the tensor has one dimension.
-- `adaptive_max_pool2d(x, n)` becomes `max_pool2d`: the sizes of `x` are multiples of `n`.
+- `ctc_loss`, `affine_grid`, `pack_padded_sequence` (and with it recurrent layers over packed sequences),
+  `adaptive_max_pool2d` and windows such as `hann_window`, with the modules that call them, stay as they are:
+  `torchax_operators.py`, a file that is written beside the fixed one, brings them in by functions of JAX.
+  A packed sequence has as many elements as its lengths say, so that what packs one is compiled call by call
+  where the lengths are an input.
 - `lstsq(a, b).solution` becomes `jax.numpy.linalg.lstsq`: the matrices are no batches, and `a` has full rank.
 - `torch.distributions.Categorical(p)` gets `validate_args=False`: bad arguments are not reported any more.
 - `torch.searchsorted(a, v, right=True)` counts `a <= v`: there is no NaN, and room for all comparisons.
@@ -55,13 +59,7 @@ Unsafe:
 
 - `gaussian_nll_loss(x, y, var)`: `var = var.clamp(min=1e-6)`, then
   `(0.5 * (var.log() + (x - y) ** 2 / var)).mean()`.
-- `affine_grid`: make the base grid with `torch.arange` and `torch.stack`, and multiply with
-  `torch.einsum("hwk,bck->bhwc", grid, theta)`.
-- Windows such as `torch.hann_window(n)` raise with a device, too: make them on the host before torchax is
-  entered and register them as buffers, or write `0.5 - 0.5 * torch.cos(2 * torch.pi * k / n)` with
-  `k = torch.arange(n, device=x.device)`.
 - `embedding_bag` with offsets that are fixed: `F.embedding`, and `index_add` by the number of the bag.
-- `ctc_loss`: `optax.ctc_loss` through `torchax.interop.call_jax`, which was not executed here.
 - `eig` of a symmetric matrix is `eigh`; of another, compute it on the host.
 """
 
@@ -70,7 +68,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
+from tpulint.finding import Applicability, Companion, Finding, Fix
 from tpulint.knowledge.operators import FAILS_ON_TPU, RAISES, RAISES_UNDER_JIT
 from tpulint.model.values.kinds import Array, Data, Kind, Several, Static, Tensor
 from tpulint.rule import Context, Rule
@@ -86,6 +84,14 @@ def _last(names: set[str]) -> frozenset[str]:
     return frozenset(name.rpartition(".")[2] for name in names)
 
 
+#: Those that the companion file brings in.
+_OPERATORS = Companion("torchax_operators.py", "tpulint_rules:companions/torchax_operators.py")
+_BROUGHT = {
+    name
+    for name in RAISES
+    if name.rpartition(".")[2].lower().startswith(("adaptivemaxpool", "adaptive_max_pool"))
+    or name.endswith(("_window", ".affine_grid", ".CTCLoss", ".ctc_loss", ".pack_padded_sequence"))
+}
 _MODULES = {name for name in _KNOWN if name.startswith(_MODULE) and name.count(".") == 2}
 _WITHOUT_TENSORS = {name for name in _KNOWN if name.endswith("_window")} | {
     "torch.can_cast",
@@ -105,7 +111,25 @@ _DISTRIBUTIONS = frozenset(
 )
 
 
-@rule.on(ast.Call, named=_last(_KNOWN.keys() - _MODULES), traced=True)
+@rule.on(ast.Call, named=_last(_BROUGHT))
+def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in _BROUGHT or ctx.only_with_cuda(call) or _brings(ctx):
+        return
+    if not ctx.serves_device and (ctx.trace_path is None or name in _MODULES):
+        return
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if name not in _WITHOUT_TENSORS | _MODULES and (not given or _is_of_host(ctx.kind(given[0]))):
+        return
+    make = _FIXES.get(name.rpartition(".")[2])
+    fix, imports = make(call, call.args, ctx) if make is not None else None, ctx.companion_import(_OPERATORS)
+    if fix is None and imports is not None:
+        title = f"use what `{_OPERATORS.name}` brings in"
+        fix = ctx.fix(title, *imports, applicability=Applicability.UNSAFE, companion=_OPERATORS)
+    yield ctx.finding(call, f"`{name}` {_happens(name)}", fix)
+
+
+@rule.on(ast.Call, named=_last(_KNOWN.keys() - _MODULES - _BROUGHT), traced=True)
 def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name is None:
@@ -115,7 +139,7 @@ def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         shown, operands = f".{call.func.attr}()", [call.func.value, *call.args]
     else:
         shown, operands = name, call.args
-    if name not in _KNOWN or name in _MODULES or ctx.only_with_cuda(call):
+    if name not in _KNOWN or name in _MODULES | _BROUGHT or ctx.only_with_cuda(call):
         return
     given = [*operands, *(keyword.value for keyword in call.keywords)]
     if name not in _WITHOUT_TENSORS and (not given or _is_of_host(ctx.kind(given[0]))):
@@ -126,10 +150,10 @@ def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, f"`{shown}` {_happens(name)}", fix)
 
 
-@rule.on(ast.Call, named=_last(_MODULES))
+@rule.on(ast.Call, named=_last(_MODULES - _BROUGHT))
 def module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name in _MODULES and ctx.serves_device and not ctx.only_with_cuda(call):
+    if name in _MODULES - _BROUGHT and ctx.serves_device and not ctx.only_with_cuda(call):
         yield ctx.finding(call, f"`{name}` {_happens(name)}")
 
 
@@ -184,6 +208,12 @@ def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             fix = ctx.fix("count what is smaller", edit, applicability=Applicability.UNSAFE)
     message = "`torch.searchsorted` knows neither `right` nor `side` on torchax, and raises `TypeError`"
     yield ctx.finding(call, message, fix)
+
+
+def _brings(ctx: Context) -> bool:
+    """Whether a file of the project imports the companion, which serves all of them."""
+    name = _OPERATORS.name.removesuffix(".py")
+    return any(target.rpartition(".")[2] == name for target in ctx.module.project.imported)
 
 
 def _is_of_host(kind: Kind) -> bool:
@@ -316,27 +346,20 @@ def _lstsq(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None
 
 
 def _max_pool(dimensions: int) -> Callable[[ast.Call, list[ast.expr], Context], Fix | None]:
+    """Adaptive pooling to a single element."""
+
     def make(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
         given = _keywords(call, "output_size")
-        if given is None or len(operands) + len(given) != 2:
+        if given is None or len(operands) + len(given) != 2 or not isinstance(operands[0], ast.Name):
             return None
         size = given["output_size"] if given else operands[1]
-        if not isinstance(size, ast.Constant) or not isinstance(size.value, int):
-            return None
-        if not isinstance(operands[0], ast.Name):
-            return None
-        image = operands[0].id
-        parts = [
-            f"{image}.shape[{axis}]" + (f" // {size.value}" if size.value != 1 else "")
-            for axis in range(-dimensions, 0)
-        ]
-        window = f"({', '.join(parts)})" if dimensions > 1 else parts[0]
         outer, adaptive, rest = ctx.text(call.func).rpartition("adaptive_")
-        if not outer or not adaptive:
+        if not isinstance(size, ast.Constant) or size.value != 1 or not outer or not adaptive:
             return None
-        edit = ctx.replace(call, f"{outer}{rest}({image}, {window})")
-        sure = Applicability.SAFE if size.value == 1 else Applicability.UNSAFE
-        return ctx.fix(f"use `max_pool{dimensions}d`", edit, applicability=sure)
+        parts = [f"{operands[0].id}.shape[{axis}]" for axis in range(-dimensions, 0)]
+        window = f"({', '.join(parts)})" if dimensions > 1 else parts[0]
+        edit = ctx.replace(call, f"{outer}{rest}({operands[0].id}, {window})")
+        return ctx.fix(f"use `max_pool{dimensions}d`", edit)
 
     return make
 

@@ -30,6 +30,10 @@ _KEEPS = frozenset(
     {"append", "extend", "update", "insert", "add", "pop", "clear", "remove", "write", "log", "step"}
 )
 _HOST_RANDOM = ("random.", "numpy.random.")
+#: What makes a generator of random numbers, which goes on from call to call.
+_GENERATORS = frozenset(
+    {"random.Random", "numpy.random.RandomState", "numpy.random.default_rng", "numpy.random.Generator"}
+)
 
 
 class Changing:
@@ -70,7 +74,10 @@ class Changing:
 
     def unsteady(self, statements: Iterable[ast.stmt], scope: Scope) -> str | None:
         """Why statements must be executed each time, not once while tracing; None where they need not."""
-        return self._first_reason(self._own_calls(statements, scope))
+        statements = list(statements)
+        calls = (node for one in statements for node in ast.walk(one) if isinstance(node, ast.Call))
+        drawn = next((why for call in calls if (why := self._draws(call, scope)) is not None), None)
+        return drawn or self._first_reason(self._own_calls(statements, scope))
 
     def unsteady_function(self, function: Scope) -> str | None:
         """Why a function must be executed each time."""
@@ -125,10 +132,9 @@ class Changing:
         if any(scope.kind is ScopeKind.MODULE for scope in function.declared.values()):
             return "sets a global"
         for node in ast.walk(function.node):
-            if isinstance(node, ast.Call):
-                name = self._module.names.qualified(node.func, function) or ""
-                if name.startswith(_HOST_RANDOM):
-                    return f"draws from `{name.rpartition('.')[0]}`"
+            why = self._draws(node, function) if isinstance(node, ast.Call) else None
+            if why is not None:
+                return why
             if (
                 isinstance(node, ast.Expr)
                 and isinstance(node.value, ast.Call)
@@ -139,3 +145,27 @@ class Changing:
             ):
                 return f"calls `{ast.unparse(node.value.func)}`"
         return None
+
+    def _draws(self, call: ast.Call, scope: Scope) -> str | None:
+        """Of what a call draws random numbers on the host, if it does."""
+        name = self._module.names.qualified(call.func, scope) or ""
+        if name.startswith(_HOST_RANDOM) and name not in _GENERATORS:
+            return f"draws from `{name.rpartition('.')[0]}`"
+        generators = [word.value for word in call.keywords if word.arg == "generator"]
+        if isinstance(call.func, ast.Attribute) and self._is_generator(call.func.value, scope):
+            generators.append(call.func.value)
+        return f"draws from `{ast.unparse(generators[0])}`" if generators else None
+
+    def _is_generator(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether a name or an attribute of `self` is a generator of Python or NumPy, where it is made."""
+        made: list[tuple[ast.expr | None, Scope]] = []
+        method = method_around(scope)
+        if isinstance(node, ast.Name) and (found := self._module.names.lookup(node.id, scope)) is not None:
+            made = [(binding.value, found[0]) for binding in found[1]]
+        elif (path := place(node)) is not None and method is not None and method.owner is not None:
+            cls = f"{self._module.name}.{method.owner.qualname}"
+            made += self._module.assignments.get((cls, path.removeprefix("self.")), [])
+        names = (
+            self._module.names.qualified(value.func, at) for value, at in made if isinstance(value, ast.Call)
+        )
+        return any(name in _GENERATORS for name in names)

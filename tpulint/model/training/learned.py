@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.knowledge.training import DIFFERENTIABLE, MODULE_UPKEEP, is_mark
 from tpulint.model.names.qualified import dotted
-from tpulint.model.names.references import method_around
+from tpulint.model.names.references import method_around, positional
 from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.training.effects import effects
 from tpulint.model.values.kinds import Instance
@@ -183,7 +183,7 @@ class Learned:
             cls = owner.owner if owner is not None else None
             project = self._module.project
             return cls is not None and project.is_module_class(f"{self._module.name}.{cls.qualname}")
-        if self._is_module_kind(node, scope) or path in self._asked:
+        if self._is_module_kind(node, scope) or self._is_asked(path, scope):
             return True
         if isinstance(node, ast.Name) and _CLASS.match(node.id):
             return False
@@ -204,16 +204,28 @@ class Learned:
         found = self._module.names.lookup(node.id, scope) if isinstance(node, ast.Name) else None
         return found is not None and all(binding.node is not None or binding.target for binding in found[1])
 
+    def _is_asked(self, path: str, scope: Scope) -> bool:
+        """Whether the file asks something, as it is called in a scope, what only modules know."""
+        places = self._asked.get(path)
+        if places is None:
+            return False
+        name = path.partition(".")[0]
+        found = self._module.names.lookup(name, scope)
+        # What is handed over is most likely called the same where it comes from.
+        return found is None or id(found[0]) in places or name in positional(found[0])
+
     @cached_property
-    def _asked(self) -> frozenset[str]:
-        """Dotted names of which the file asks what only modules know."""
-        paths = {
-            dotted(call.func.value)
-            for name in _ASKED
-            for call, _ in self._module.index.calls.get(name, ())
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
-        }
-        return frozenset(path for path in paths if path is not None and path != "self")
+    def _asked(self) -> dict[str, set[int]]:
+        """Dotted names of which the file asks what only modules know, with the `id`s of their scopes."""
+        asked: dict[str, set[int]] = {}
+        for name in _ASKED:
+            for call, scope in self._module.index.calls.get(name, ()):
+                function = call.func if isinstance(call, ast.Call) else None
+                path = dotted(function.value) if isinstance(function, ast.Attribute) else None
+                if path is not None and path != "self":
+                    found = self._module.names.lookup(path.partition(".")[0], scope)
+                    asked.setdefault(path, set()).add(id(found[0]) if found is not None else 0)
+        return asked
 
     def _computes(self, function: Scope) -> bool:
         """Whether a function calls modules, or other functions of this file that do."""

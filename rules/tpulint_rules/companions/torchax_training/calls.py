@@ -198,9 +198,9 @@ class _Program:
         return self.hesitates and (is_traced or self.seconds[call.key] < PATIENCE)
 
     def _compiled(self, call, in_place_of):
-        states = functions.states_of_host()
+        compiled = _Compiled(self, call, in_place_of)
+        states = functions.states_of_host(compiled.generators)
         try:
-            compiled = _Compiled(self, call, in_place_of)
             kept = compiled.trace(call)
             if kept:
                 self.known.states.update(kept)

@@ -7,6 +7,7 @@ that keep changing; what it gives are its results, and what it left in parameter
 from __future__ import annotations
 
 import contextlib
+import sys
 
 import torch
 import torchax
@@ -61,6 +62,8 @@ class Trace:
         self.modules, self.parameters, self.objects = modules, parameters, objects
         self.states, self.shapes, self.guards = list(states), attributes.shapes(states), []
         self.in_place_of = []  # leaves that stand for plain numbers
+        held = attributes.kept(one for one in (*modules, *objects) if hasattr(one, "__dict__"))
+        self.generators = functions.generators([*leaves, *held, *_of_files(function, modules)])
 
     def differing(self):
         """Attributes that are not as they were when this was traced."""
@@ -79,7 +82,7 @@ class Trace:
         leaves = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
         arguments = attributes.without_containers(*pytree.tree_unflatten(leaves, self.tree))
         environment = torchax.default_env()
-        named, host = buffers_of(self.modules), functions.states_of_host()
+        named, host = buffers_of(self.modules), functions.states_of_host(self.generators)
         held = {id(tensor) for tensor in (*self.parameters, *named.values())}
         with contextlib.ExitStack() as stack:
             for tensor, value in zip([*self.parameters, *named.values()], [*values[:count], *buffers]):
@@ -100,7 +103,7 @@ class Trace:
             self.changed = [i for i, value in enumerate(values) if now[i] is not value]
             written += [now[i] for i in self.changed]
             random = environment.prng_key
-        self.drew_on_host = functions.states_of_host() != host
+        self.drew_on_host = functions.states_of_host(self.generators) != host
         self.guards = list(watch.guards.values())
         self.left = watch.plan()
         varying.check([leaves[i] for i in self.in_place_of], pytree.tree_leaves(result), watch.written)
@@ -151,3 +154,10 @@ def buffers_of(modules):
 def modes():
     """What else decides how a function computes."""
     return torch.is_grad_enabled(), torchax.default_env().param.autocast_dtype
+
+
+def _of_files(function, modules):
+    """What the files of the program have names for that define a function and the classes of modules."""
+    names = {getattr(function, "__module__", None), *(type(module).__module__ for module in modules)}
+    files = [sys.modules.get(name) for name in names if name and not name.startswith("torch.")]
+    return [value for file in files if file is not None for value in list(vars(file).values())]

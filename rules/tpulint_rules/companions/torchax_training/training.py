@@ -94,7 +94,7 @@ class differentiable:
             version = _Version(self, leaves, tree, modules, parameters, with_gradient)
             version.in_place_of = places
             self.known.add(key, version)
-        before = functions.states_of_host() if self.is_compiled and version.is_new else None
+        before = functions.states_of_host(version.generators) if self.is_compiled and version.is_new else None
         try:
             result = version(given, self.is_compiled)
         except Exception as error:

@@ -1,0 +1,321 @@
+"""Operators that torchax lacks; importing this file brings them in.
+
+They compute what torch does, by functions of JAX, which can be compiled and differentiated.
+Lengths are numbers of Python: in a compiled function they are those of a list, or of a tensor of the host that
+is not an input.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+import torchax
+from torch.utils._mode_utils import no_dispatch
+from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which registers functions
+from torchax.ops.mappings import t2j
+from torchax.view import View
+
+_aten = torch.ops.aten
+_KINDS = (torchax.tensor.Tensor, View)
+_WINDOWS = ("bartlett", "blackman", "hamming", "hann", "kaiser")
+
+
+def _register(function, *operations, by_jax=True):
+    for operation in operations:
+        made = ops_registry.Operator(
+            operation,
+            function,
+            is_jax_function=by_jax,
+            is_user_defined=False,
+            needs_env=False,
+            is_view_op=False,
+        )
+        is_aten = isinstance(operation, torch._ops.OpOverload | torch._ops.OpOverloadPacket)
+        registry = ops_registry.all_aten_ops if is_aten else ops_registry.all_torch_functions
+        registry[operation] = made
+        if torchax._env is not None:
+            torchax._env._ops[operation] = made
+
+
+def _brings(*operations, by_jax=True):
+    """Registers a function of JAX, or of torch, for operations."""
+
+    def register(function):
+        _register(function, *operations, by_jax=by_jax)
+        return function
+
+    return register
+
+
+@_brings(_aten.mT, _aten.mT.default)
+def _transposed(x):
+    return jnp.swapaxes(x, -1, -2)
+
+
+# windows of signals
+
+
+def _window(make):
+    @functools.wraps(make)
+    def window(*args, device=None, **kwargs):
+        kwargs = {name: value for name, value in kwargs.items() if value is not None}
+        with no_dispatch(), torch._C.DisableTorchFunction():
+            made = make(*args, **kwargs)
+        on_host = device is None or torch.device(device).type == "cpu"
+        return made if on_host else torchax.tensor.Tensor(t2j(made), torchax.default_env())
+
+    return window
+
+
+for _name in _WINDOWS:
+    _operation = getattr(_aten, f"{_name}_window")
+    _function = _window(getattr(torch, f"{_name}_window"))
+    _overloads = [getattr(_operation, overload) for overload in _operation.overloads()]
+    _register(_function, _operation, *_overloads, by_jax=False)
+
+
+# pooling to a given size
+
+
+def _pooled(x, sizes):
+    """The largest element of each window, and its place among the elements of the last dimensions."""
+    count = len(sizes)
+    shape = x.shape[x.ndim - count :]
+    sizes = [size if wanted is None else wanted for size, wanted in zip(shape, sizes, strict=True)]
+    index, inside = 0, True
+    for axis, (size, wanted) in enumerate(zip(shape, sizes, strict=True)):
+        start = np.arange(wanted) * size // wanted
+        end = -(-(np.arange(wanted) + 1) * size // wanted)
+        offsets = np.arange((end - start).max())
+        place = start[:, None] + offsets  # of each window, its elements
+        layout = [1] * (2 * count)
+        layout[axis], layout[count + axis] = place.shape
+        index = index * size + np.minimum(place, size - 1).reshape(layout)
+        inside = inside & (place < end[:, None]).reshape(layout)
+    flat = (*np.broadcast_shapes(index.shape, inside.shape)[:count], -1)
+    index = np.broadcast_to(index, inside.shape).reshape(flat)
+    inside = inside.reshape(flat)
+    least = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
+    elements = jnp.where(inside, x.reshape(*x.shape[: x.ndim - count], -1)[..., index], least)
+    first = jnp.argmax(elements, axis=-1, keepdims=True)
+    places = jnp.take_along_axis(jnp.broadcast_to(index, elements.shape), first, axis=-1)[..., 0]
+    return jnp.take_along_axis(elements, first, axis=-1)[..., 0], places
+
+
+@_brings(_aten.adaptive_max_pool2d, _aten.adaptive_max_pool2d.default)
+def _adaptive_max_pool2d(x, output_size):
+    return _pooled(x, output_size)
+
+
+@_brings(_aten.adaptive_max_pool3d, _aten.adaptive_max_pool3d.default)
+def _adaptive_max_pool3d(x, output_size):
+    return _pooled(x, output_size)
+
+
+# connectionist temporal classification
+
+
+@_brings(torch.nn.functional.ctc_loss, by_jax=False)
+def _ctc_loss(
+    log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False
+):
+    # The lengths, and at times the targets, are on the host.
+    env, logs, targets = log_probs._env, log_probs.jax(), _array(targets)
+    input_lengths, target_lengths = (_array(one).reshape(-1) for one in (input_lengths, target_lengths))
+    is_batch = logs.ndim == 3
+    if not is_batch:
+        logs = logs[:, None]
+    if targets.ndim == 1:  # one behind the other
+        starts = jnp.cumsum(target_lengths) - target_lengths
+        longest = int(target_lengths.max()) if is_batch else targets.size
+        places = starts[:, None] + jnp.arange(longest)
+        targets = targets[jnp.minimum(places, targets.size - 1)]
+    losses = _negative_logs(logs, targets, input_lengths, target_lengths, blank)
+    if zero_infinity:
+        losses = jnp.where(jnp.isinf(losses), 0, losses)
+    if reduction == "mean":  # of what each element of a target costs
+        losses = (losses / jnp.maximum(target_lengths, 1)).mean()
+    elif reduction == "sum":
+        losses = losses.sum()
+    return torchax.tensor.Tensor(losses if is_batch else losses.reshape(()), env)
+
+
+def _array(numbers):
+    if isinstance(numbers, torch.Tensor):
+        return numbers.jax() if isinstance(numbers, _KINDS) else t2j(numbers)
+    return jnp.asarray(numbers)
+
+
+@functools.partial(jax.jit, static_argnums=4)
+def _negative_logs(logs, targets, input_lengths, target_lengths, blank):
+    """The negative logarithm of the sum over all alignments, for each sequence of a batch."""
+    steps, batch, _ = logs.shape
+    length = targets.shape[1]
+    # Blanks stand before, between and after the labels.
+    labels = jnp.full((batch, 2 * length + 1), blank).at[:, 1::2].set(targets)
+    may_skip = (
+        jnp.zeros(labels.shape, bool)
+        .at[:, 2:]
+        .set((labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2]))
+    )
+    known = jnp.take_along_axis(logs, jnp.broadcast_to(labels, (steps, *labels.shape)), axis=2)
+    impossible = jnp.full((batch, 1), -jnp.inf, logs.dtype)
+
+    def _sum(*ways):
+        # Where no way leads, the gradient is zero, not NaN.
+        ways = jnp.stack(ways)
+        largest = jax.lax.stop_gradient(ways.max(axis=0))
+        open_ = jnp.isfinite(largest)
+        total = jnp.exp(jnp.where(open_, ways - jnp.where(open_, largest, 0), -jnp.inf)).sum(axis=0)
+        return jnp.where(open_, jnp.log(jnp.where(open_, total, 1)) + jnp.where(open_, largest, 0), -jnp.inf)
+
+    def step(so_far, now):
+        time, log = now
+        one = jnp.concatenate([impossible, so_far[:, :-1]], axis=1)
+        two = jnp.concatenate([impossible, impossible, so_far[:, :-2]], axis=1)[:, : labels.shape[1]]
+        further = _sum(so_far, one, jnp.where(may_skip, two, -jnp.inf)) + log
+        return jnp.where((time < input_lengths)[:, None], further, so_far), None
+
+    start = jnp.where(jnp.arange(labels.shape[1]) < 2, known[0], -jnp.inf)
+    start = jnp.where(
+        (input_lengths > 0)[:, None], start, jnp.where(jnp.arange(labels.shape[1]) == 0, 0.0, -jnp.inf)
+    )
+    reached, _ = jax.lax.scan(step, start, (jnp.arange(1, steps), known[1:]))
+    last = jnp.take_along_axis(reached, 2 * target_lengths[:, None], axis=1)[:, 0]
+    before = jnp.take_along_axis(reached, jnp.maximum(2 * target_lengths - 1, 0)[:, None], axis=1)[:, 0]
+    return -_sum(last, jnp.where(target_lengths > 0, before, -jnp.inf))
+
+
+# packed sequences
+
+
+@_brings(torch._VF._pack_padded_sequence, by_jax=False)
+def _pack_padded_sequence(x, lengths, batch_first):
+    lengths = _numbers(lengths)
+    if lengths.size != x.shape[0 if batch_first else 1]:
+        raise RuntimeError(f"expected {x.shape[0 if batch_first else 1]} lengths, got {lengths.size}")
+    if lengths.min() <= 0 or (np.diff(lengths) > 0).any():
+        raise RuntimeError("lengths must be positive, and decrease where they are enforced to be sorted")
+    times, rows = _places(lengths)
+    packed = x.jax()[(rows, times) if batch_first else (times, rows)]
+    sizes = (lengths[None] > np.arange(lengths.max())[:, None]).sum(axis=1)
+    return torchax.tensor.Tensor(packed, x._env), _on_host(sizes)
+
+
+@_brings(torch._VF._pad_packed_sequence, by_jax=False)
+def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length):
+    sizes = _numbers(batch_sizes)
+    lengths = (sizes[:, None] > np.arange(sizes[0])).sum(axis=0)
+    if 0 < total_length < len(sizes):
+        raise RuntimeError(f"expected a total length of {len(sizes)} at least, got {total_length}")
+    times, rows = _places(lengths)
+    data, env = data.jax(), data._env
+    shape = (max(len(sizes), total_length), sizes[0], *data.shape[1:])
+    padded = jnp.full(shape, padding_value, data.dtype).at[times, rows].set(data)
+    padded = padded.swapaxes(0, 1) if batch_first else padded
+    return torchax.tensor.Tensor(padded, env), _on_host(lengths)
+
+
+def _lstm(x, state, weight, bias):
+    hidden, cell = state
+    entry, forget, new, out = jnp.split(x + hidden @ weight.T + bias, 4, axis=1)
+    cell = jax.nn.sigmoid(forget) * cell + jax.nn.sigmoid(entry) * jnp.tanh(new)
+    return jax.nn.sigmoid(out) * jnp.tanh(cell), cell
+
+
+def _gru(x, state, weight, bias):
+    reset, update, new = jnp.split(x, 3, axis=1)
+    reset_by, update_by, new_by = jnp.split(state[0] @ weight.T + bias, 3, axis=1)
+    update = jax.nn.sigmoid(update + update_by)
+    new = jnp.tanh(new + jax.nn.sigmoid(reset + reset_by) * new_by)
+    return ((1 - update) * new + update * state[0],)
+
+
+def _rnn(activation):
+    def step(x, state, weight, bias):
+        return (activation(x + state[0] @ weight.T + bias),)
+
+    return step
+
+
+@functools.partial(jax.jit, static_argnums=(0, 5))
+def _recurrent(cell, x, lengths, states, weights, is_bidirectional):
+    """The outputs of the last of several layers over padded sequences, and the states behind their ends."""
+    directions = 2 if is_bidirectional else 1
+    times = jnp.arange(x.shape[0])
+    last = []
+    for layer in range(len(weights) // directions):
+        outputs = []
+        for direction in range(directions):
+            number = layer * directions + direction
+            of_input, of_state, *biases = weights[number]
+            by_input, by_state = biases or (0, 0)
+
+            def step(state, now, weight=of_state, bias=by_state):
+                given, time = now
+                inside = (time < lengths)[:, None]
+                new = cell(given, state, weight, bias)
+                state = tuple(jnp.where(inside, one, old) for one, old in zip(new, state, strict=True))
+                return state, jnp.where(inside, state[0], 0)
+
+            start = tuple(one[number] for one in states)
+            given = x @ of_input.T + by_input
+            state, output = jax.lax.scan(step, start, (given, times), reverse=direction == 1)
+            last.append(state)
+            outputs.append(output)
+        x = jnp.concatenate(outputs, axis=-1)
+    return x, [jnp.stack(one) for one in zip(*last, strict=True)]
+
+
+def _over_packed(whole, cell):
+    """A recurrent function of torch, which is given the sizes of batches where its input is packed."""
+
+    @functools.wraps(whole)
+    def run(data, *args, **kwargs):
+        if len(args) != 8 or kwargs or not isinstance(args[2], list | tuple):
+            return whole(data, *args, **kwargs)
+        batch_sizes, state, weights, has_biases, layers, dropout, training, is_bidirectional = args
+        each = 4 if has_biases else 2
+        count = layers * (2 if is_bidirectional else 1)
+        if (dropout and training) or len(weights) != each * count:  # of projections there are more
+            return whole(data, *args)
+        env, sizes = data._env, _numbers(batch_sizes)
+        lengths = (sizes[:, None] > np.arange(sizes[0])).sum(axis=0)
+        times, rows = _places(lengths)
+        weights = [tuple(one.jax() for one in weights[i : i + each]) for i in range(0, each * count, each)]
+        states = tuple(one.jax() for one in (state if isinstance(state, list | tuple) else (state,)))
+        data = data.jax()
+        padded = jnp.zeros((len(sizes), sizes[0], data.shape[1]), data.dtype).at[times, rows].set(data)
+        output, last = _recurrent(cell, padded, jnp.asarray(lengths), states, weights, is_bidirectional)
+        return tuple(torchax.tensor.Tensor(one, env) for one in (output[times, rows], *last))
+
+    return run
+
+
+for _name, _cell in {
+    "lstm": _lstm,
+    "gru": _gru,
+    "rnn_tanh": _rnn(jnp.tanh),
+    "rnn_relu": _rnn(jax.nn.relu),
+}.items():
+    _whole = getattr(torch._VF, _name)
+    _register(_over_packed(_whole, _cell), _whole, by_jax=False)
+
+
+def _places(lengths):
+    """The step and the sequence of each element, in the order of a packed sequence."""
+    return np.nonzero(np.arange(lengths.max())[:, None] < lengths)
+
+
+def _numbers(tensor):
+    """What a tensor of integers holds, which an input of a compiled function does not tell."""
+    return np.asarray(tensor.jax() if isinstance(tensor, _KINDS) else tensor.detach())
+
+
+def _on_host(numbers):
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        return torch.from_numpy(numbers.astype(np.int64))

@@ -47,7 +47,7 @@ Unsafe:
 - `index_reduce` becomes `scatter_reduce`: the tensor has one dimension.
 - `ctc_loss`, `affine_grid`, `pack_padded_sequence` (and with it recurrent layers over packed sequences),
   `adaptive_max_pool2d` and windows such as `hann_window`, with the modules that call them, stay as they are:
-  `torchax_operators.py`, a file that is written beside the fixed one, brings them in by functions of JAX.
+  `torchax_operators`, a folder that is written beside the fixed file, brings them in by functions of JAX.
   A packed sequence has as many elements as its lengths say, so that what packs one is compiled call by call
   where the lengths are an input.
 - `lstsq(a, b).solution` becomes `jax.numpy.linalg.lstsq`: the matrices are no batches, and `a` has full rank.
@@ -84,8 +84,8 @@ def _last(names: set[str]) -> frozenset[str]:
     return frozenset(name.rpartition(".")[2] for name in names)
 
 
-#: Those that the companion file brings in.
-_OPERATORS = Companion("torchax_operators.py", "tpulint_rules:companions/torchax_operators.py")
+#: Those that the companion brings in.
+_OPERATORS = Companion("tpulint_rules:companions/torchax_operators")
 _BROUGHT = {
     name
     for name in RAISES
@@ -212,8 +212,7 @@ def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _brings(ctx: Context) -> bool:
     """Whether a file of the project imports the companion, which serves all of them."""
-    name = _OPERATORS.name.removesuffix(".py")
-    return any(target.rpartition(".")[2] == name for target in ctx.module.project.imported)
+    return any(target.rpartition(".")[2] == _OPERATORS.name for target in ctx.module.project.imported)
 
 
 def _is_of_host(kind: Kind) -> bool:

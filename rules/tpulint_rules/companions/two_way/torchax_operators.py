@@ -1,11 +1,6 @@
-"""Operators that torchax lacks: nothing on CUDA, and elsewhere what `torchax_operators_by_jax` brings in."""
-
-from __future__ import annotations
-
-import importlib
+"""Operators that torchax lacks: nothing on CUDA, elsewhere importing this brings them in (`operators.py`)."""
 
 import torch
 
-if not torch.cuda.is_available():  # tpulint: ignore[TPU103]
-    _name = "torchax_operators_by_jax"
-    importlib.import_module(f".{_name}" if __package__ else _name, __package__)
+if not torch.cuda.is_available():
+    from . import operators  # noqa: F401

@@ -1,4 +1,4 @@
-"""Operators that torchax lacks; importing this file brings them in.
+"""Operators that torchax lacks.
 
 They compute what torch does, by functions of JAX, which can be compiled and differentiated.
 Lengths are numbers of Python: in a compiled function they are those of a list, or of a tensor of the host that
@@ -201,7 +201,7 @@ def _pack_padded_sequence(x, lengths, batch_first):
     if lengths.min() <= 0 or (np.diff(lengths) > 0).any():
         raise RuntimeError("lengths must be positive, and decrease where they are enforced to be sorted")
     times, rows = _places(lengths)
-    packed = x.jax()[(rows, times) if batch_first else (times, rows)]
+    packed = _at(x.jax(), *((rows, times) if batch_first else (times, rows)))
     sizes = (lengths[None] > np.arange(lengths.max())[:, None]).sum(axis=1)
     return torchax.tensor.Tensor(packed, x._env), _on_host(sizes)
 
@@ -213,11 +213,20 @@ def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_le
     if 0 < total_length < len(sizes):
         raise RuntimeError(f"expected a total length of {len(sizes)} at least, got {total_length}")
     times, rows = _places(lengths)
-    data, env = data.jax(), data._env
-    shape = (max(len(sizes), total_length), sizes[0], *data.shape[1:])
-    padded = jnp.full(shape, padding_value, data.dtype).at[times, rows].set(data)
-    padded = padded.swapaxes(0, 1) if batch_first else padded
-    return torchax.tensor.Tensor(padded, env), _on_host(lengths)
+    shape = max(len(sizes), total_length), int(sizes[0])
+    padded = _padded(data.jax(), times, rows, shape, padding_value, batch_first)
+    return torchax.tensor.Tensor(padded, data._env), _on_host(lengths)
+
+
+@jax.jit
+def _at(x, *places):
+    return x[places]
+
+
+@functools.partial(jax.jit, static_argnums=(3, 5))
+def _padded(data, times, rows, shape, value, batch_first):
+    padded = jnp.full((*shape, *data.shape[1:]), value, data.dtype).at[times, rows].set(data)
+    return padded.swapaxes(0, 1) if batch_first else padded
 
 
 def _lstm(x, state, weight, bias):
@@ -242,11 +251,13 @@ def _rnn(activation):
     return step
 
 
-@functools.partial(jax.jit, static_argnums=(0, 5))
-def _recurrent(cell, x, lengths, states, weights, is_bidirectional):
-    """The outputs of the last of several layers over padded sequences, and the states behind their ends."""
+@functools.partial(jax.jit, static_argnums=(0, 5, 6))
+def _recurrent(cell, data, places, states, weights, shape, is_bidirectional):
+    """The outputs of the last of several layers over packed sequences, and the states behind their ends."""
     directions = 2 if is_bidirectional else 1
-    times = jnp.arange(x.shape[0])
+    times = jnp.arange(shape[0])
+    x = jnp.zeros((*shape, data.shape[1]), data.dtype).at[places].set(data)
+    lengths = jnp.zeros(shape[1], int).at[places[1]].add(1)
     last = []
     for layer in range(len(weights) // directions):
         outputs = []
@@ -268,7 +279,7 @@ def _recurrent(cell, x, lengths, states, weights, is_bidirectional):
             last.append(state)
             outputs.append(output)
         x = jnp.concatenate(outputs, axis=-1)
-    return x, [jnp.stack(one) for one in zip(*last, strict=True)]
+    return x[places], [jnp.stack(one) for one in zip(*last, strict=True)]
 
 
 def _over_packed(whole, cell):
@@ -284,14 +295,12 @@ def _over_packed(whole, cell):
         if (dropout and training) or len(weights) != each * count:  # of projections there are more
             return whole(data, *args)
         env, sizes = data._env, _numbers(batch_sizes)
-        lengths = (sizes[:, None] > np.arange(sizes[0])).sum(axis=0)
-        times, rows = _places(lengths)
+        places = _places((sizes[:, None] > np.arange(sizes[0])).sum(axis=0))
         weights = [tuple(one.jax() for one in weights[i : i + each]) for i in range(0, each * count, each)]
         states = tuple(one.jax() for one in (state if isinstance(state, list | tuple) else (state,)))
-        data = data.jax()
-        padded = jnp.zeros((len(sizes), sizes[0], data.shape[1]), data.dtype).at[times, rows].set(data)
-        output, last = _recurrent(cell, padded, jnp.asarray(lengths), states, weights, is_bidirectional)
-        return tuple(torchax.tensor.Tensor(one, env) for one in (output[times, rows], *last))
+        shape = len(sizes), int(sizes[0])
+        output, last = _recurrent(cell, data.jax(), places, states, weights, shape, bool(is_bidirectional))
+        return tuple(torchax.tensor.Tensor(one, env) for one in (output, *last))
 
     return run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -370,13 +370,10 @@ def _inputs(module: Module, statements: list[ast.stmt], scope: Scope) -> Iterato
     given: dict[str, None] = {}
     for statement in statements:
         found = effects([statement])
-        if isinstance(statement, ast.If | ast.For | ast.While | ast.With):
-            inner = _inner_inputs(statement)
-        else:
-            inner = set(found.reads)
+        inner = _inner_inputs(statement)
         places = sorted(found.reads, key=lambda name: _position(found.reads[name]))
         for name in (*places, *sorted(found.changes)):
-            if name not in written and (name in inner or name in found.changes):
+            if name not in written and name in inner:
                 given.setdefault(name)
         written |= set(found.writes)
     for name in given:
@@ -385,19 +382,24 @@ def _inputs(module: Module, statements: list[ast.stmt], scope: Scope) -> Iterato
 
 
 def _inner_inputs(statement: ast.stmt) -> set[str]:
-    """What a statement with blocks reads that it may not have written itself by then."""
+    """What a statement reads, or changes in place, that it may not have written itself by then."""
     if isinstance(statement, ast.If):
-        return set(effects([statement.test]).reads) | _through(statement.body) | _through(statement.orelse)
+        return _used([statement.test]) | _through(statement.body) | _through(statement.orelse)
     if isinstance(statement, ast.For):
         target = set(effects([statement.target]).writes)
-        return set(effects([statement.iter]).reads) | (_through(statement.body) - target)
+        return _used([statement.iter]) | (_through(statement.body) - target)
     if isinstance(statement, ast.With):
-        items = effects([item.context_expr for item in statement.items])
+        items = _used([item.context_expr for item in statement.items])
         names = {
             n for item in statement.items if item.optional_vars for n in effects([item.optional_vars]).writes
         }
-        return set(items.reads) | (_through(statement.body) - names)
-    return set(effects([statement]).reads)
+        return items | (_through(statement.body) - names)
+    return _used([statement])
+
+
+def _used(nodes: Iterable[ast.AST]) -> set[str]:
+    found = effects(nodes)
+    return {*found.reads, *found.changes}
 
 
 def _through(block: list[ast.stmt]) -> set[str]:
@@ -405,7 +407,6 @@ def _through(block: list[ast.stmt]) -> set[str]:
     written: set[str] = set()
     for statement in block:
         given |= _inner_inputs(statement) - written
-        given |= effects([statement]).changes - written
         if is_unconditional(statement):
             written |= set(effects([statement]).writes)
     return given

@@ -27,7 +27,7 @@ class CudaCall:
     """One function of `torch.cuda`.
 
     `instead` is the expression, or the statement, that takes the place of a call, with `{}` for its first
-    argument; empty where nothing does. `needs` is what that expression imports.
+    argument; empty where nothing does. `needs` are the imports of that expression, one a line.
     `removable` says that a call that is a statement can go, `exact` that nothing is lost with it.
     """
 
@@ -42,6 +42,12 @@ _STATS = "(jax.local_devices()[0].memory_stats() or {{}})"
 _GONE = CudaCall(Effect.RAISES, removable=True)
 _GONE_EXACTLY = CudaCall(Effect.RAISES, removable=True, exact=True)
 _RAISES = CudaCall(Effect.RAISES)
+# The key as a tensor of the host, as a checkpoint keeps it.
+_KEY = "torch.tensor(jax.random.key_data(torchax.default_env().prng_key).tolist())"
+_FROM_KEY = (
+    'torchax.default_env().prng_key = jax.random.wrap_key_data(jax.numpy.asarray({}.tolist(), "uint32"))'
+)
+_OF_KEY = "import jax\nimport torch\nimport torchax"
 _SEED = CudaCall(Effect.UNSEEDED, "torchax.default_env().manual_seed({})", "import torchax")
 
 
@@ -105,12 +111,10 @@ CALLS = {
     "seed": CudaCall(Effect.UNSEEDED),
     "seed_all": CudaCall(Effect.UNSEEDED),
     "initial_seed": _RAISES,
-    "get_rng_state": CudaCall(Effect.RAISES, "torchax.default_env().prng_key", "import torchax"),
-    "get_rng_state_all": CudaCall(Effect.EMPTY, "[torchax.default_env().prng_key]", "import torchax"),
-    "set_rng_state": CudaCall(Effect.UNRESTORED, "torchax.default_env().prng_key = {}", "import torchax"),
-    "set_rng_state_all": CudaCall(
-        Effect.UNRESTORED, "torchax.default_env().prng_key = {}[0]", "import torchax"
-    ),
+    "get_rng_state": CudaCall(Effect.RAISES, _KEY, _OF_KEY),
+    "get_rng_state_all": CudaCall(Effect.EMPTY, f"[{_KEY}]", _OF_KEY),
+    "set_rng_state": CudaCall(Effect.UNRESTORED, _FROM_KEY, _OF_KEY),
+    "set_rng_state_all": CudaCall(Effect.UNRESTORED, _FROM_KEY.replace("{}", "{}[0]"), _OF_KEY),
 }
 
 #: By the name behind `torch.accelerator.`: its device is torchax's, of which torch knows no more than that.

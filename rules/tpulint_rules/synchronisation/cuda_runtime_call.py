@@ -118,7 +118,7 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
 
 
 def _replaced(node: ast.expr | ast.stmt, text: str, what: CudaCall, ctx: Context) -> Fix | None:
-    imports = ctx.imports(what.needs) if what.needs else ()
+    imports = ctx.imports(*what.needs.splitlines())
     if imports is None:
         return None
     title = f"use `{text}`"
@@ -141,7 +141,9 @@ def _random(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -
     if position and _seeds(block[position - 1], call.args[0], ctx):
         delete = ctx.delete(whole)
         return ctx.fix("remove what seeds twice", delete, applicability=Applicability.UNSAFE)
-    return _replaced(whole, what.instead.format(ctx.text(call.args[0])), what, ctx)
+    is_whole = "({})" in what.instead or isinstance(call.args[0], ast.List | ast.ListComp)
+    given = ctx.text(call.args[0]) if is_whole else ctx.operand(call.args[0])
+    return _replaced(whole, what.instead.format(given), what, ctx)
 
 
 def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -> Fix | None:
@@ -170,7 +172,7 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
     position = block.index(outer)
     if position and _seeds(block[position - 1], seed, ctx):
         return ctx.fix("remove what seeds twice", delete, applicability=Applicability.UNSAFE)
-    imports = ctx.imports(what.needs) if what.needs else ()
+    imports = ctx.imports(*what.needs.splitlines())
     if imports is None:
         return None
     text = what.instead.format(ctx.text(seed))

@@ -119,11 +119,15 @@ def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"DistributedSampler"})
 def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in SAMPLERS or len(call.args) != 1 or ctx.only_with_processes(call):
+    if ctx.qualified_name(call.func) not in SAMPLERS or len(call.args) != 1:
+        return
+    project = ctx.module.project
+    # A flag that says there are several may be set where one process starts a group, which goes.
+    if ctx.only_with_processes(call) and not project.is_grouped(ctx.module.name):
         return
     if any(word.arg in (None, "rank", "num_replicas") for word in call.keywords):
         return
-    if any(ctx.module.project.modules[ctx.module.name].groups):
+    if any(project.modules[ctx.module.name].groups):
         return
     imports = ctx.imports("import jax")
     fix = None

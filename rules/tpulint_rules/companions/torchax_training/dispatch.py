@@ -25,6 +25,7 @@ import numpy
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.nn.utils import clip_grad
+from torch.optim.swa_utils import AveragedModel
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.ops.op_base import InplaceOp, OutVariant
@@ -326,11 +327,30 @@ class _Data(Tensor):
 _detach = Tensor.detach
 
 
+_averages = False
+
+
 def _detached(tensor):
-    """`detach()`, through which parameters are written to, as `torch.optim.swa_utils` does."""
+    """`detach()`, through which parameters are written to, and buffers by `torch.optim.swa_utils`."""
     if isinstance(tensor, _Data):
         return tensor
-    return _Data(tensor) if isinstance(tensor, torch.nn.Parameter) else _detach(tensor)
+    return _Data(tensor) if _averages or isinstance(tensor, torch.nn.Parameter) else _detach(tensor)
+
+
+def _averaging(update):
+    @functools.wraps(update)
+    def updated(*args, **kwargs):
+        global _averages
+        _averages = True
+        try:
+            return update(*args, **kwargs)
+        finally:
+            _averages = False
+
+    return updated
+
+
+AveragedModel.update_parameters = _averaging(AveragedModel.update_parameters)
 
 
 Tensor.data, Tensor.detach = property(_Data, Tensor.data.fset), _detached

@@ -388,6 +388,8 @@ class Module:
         if declared == UNKNOWN:
             unsure = Tensor(certain=False) if facts.qualname.endswith(".forward") else UNKNOWN
             return found if found != UNKNOWN else unsure
+        if isinstance(declared, Tensor) and isinstance(found, Tensor) and found.certain:
+            declared = replace(declared, certain=True)  # of `int | Tensor`, its returns say which
         return placed_as(declared, found)
 
     def _declared_kind(self, annotation: str) -> Kind:

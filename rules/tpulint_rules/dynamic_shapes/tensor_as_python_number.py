@@ -42,7 +42,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.numbers import NUMBERS
-from tpulint.model.values.kinds import Instance, Several, Static, Tensor
+from tpulint.model.values.kinds import UNKNOWN, Instance, Kind, Several, Static, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -64,11 +64,20 @@ def slice_or_list(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         if bound is not None:
             fix = _positions(node, parts, part, ctx) or _mask(node, parts, ctx)
             yield ctx.finding(bound, f"a tensor as the bound of a slice {_NEEDS}", fix)
-    base = ctx.kind(node.value)
-    # One whose items nobody knows may be a dictionary, but not one of modules.
-    listed = isinstance(base, Several) and (base.items is not None or isinstance(base.element, Instance))
-    if listed and ctx.kind(node.slice).is_traced:
+    base, index = ctx.kind(node.value), ctx.kind(node.slice)
+    if isinstance(base, Several) and index.is_traced and _is_list(base, index):
         yield ctx.finding(node.slice, f"a tensor as the index of a list {_NEEDS}")
+
+
+def _is_list(base: Several, index: Kind) -> bool:
+    """Whether what an index chooses from is a list.
+
+    One whose items nobody knows may be a dictionary, whose keys pass for tensors as its values are; but not
+    where they are integers, and not one of modules.
+    """
+    if base.items is not None or isinstance(base.element, Instance):
+        return True
+    return base.element == UNKNOWN and isinstance(index, Tensor) and index.dtype == "int"
 
 
 @rule.on(ast.Call, named={"range"}, traced=True)

@@ -16,6 +16,9 @@ from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 
+#: Methods that give the same tensor elsewhere, or with another dtype.
+_MOVES = frozenset({"to", "type_as", "cuda", "cpu", "float"})
+
 
 def references(node: ast.AST, scope: Scope, names: Names, *, depth: int = 0) -> tuple[str, ...]:
     """What a callee expression may refer to, as references; empty where nobody knows."""
@@ -201,14 +204,25 @@ def method_around(scope: Scope) -> Scope | None:
 
 
 def is_put_back(value: ast.expr, attribute: str) -> bool:
-    """Whether `self.<attribute>` is put back elsewhere, or with another dtype: `self.x = self.x.to(...)`."""
+    """Whether `self.<attribute>` is put back elsewhere, or with another dtype: `self.x = self.x.to(...)`.
+
+    So is a list of tensors: `self.xs = [x.to(...) for x in self.xs]`.
+    """
     match value:
         case ast.Call(
-            func=ast.Attribute(
-                value=ast.Attribute(value=ast.Name(id="self"), attr=name),
-                attr="to" | "type_as" | "cuda" | "cpu" | "float",
-            )
+            func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=held), attr=moves)
         ):
-            return name == attribute
+            return held == attribute and moves in _MOVES
+        case ast.ListComp(
+            elt=ast.Call(func=ast.Attribute(value=ast.Name(id=moved), attr=moves)),
+            generators=[
+                ast.comprehension(
+                    target=ast.Name(id=each),
+                    iter=ast.Attribute(value=ast.Name(id="self"), attr=held),
+                    ifs=[],
+                )
+            ],
+        ):
+            return held == attribute and moved == each and moves in _MOVES
         case _:
             return False

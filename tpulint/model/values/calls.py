@@ -60,6 +60,7 @@ _TAKE_SIZES = frozenset(
 _ON_HOST = (Device("cpu"), Static("cpu"))
 _HOST = (*_ON_HOST, NONE)
 _PYTHON_SCALARS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.complex"})
+_ASK_CLASS = frozenset({"builtins.isinstance", "torch.is_tensor"})
 _STATIC_BUILTINS = frozenset(
     f"builtins.{name}"
     for name in (
@@ -82,15 +83,25 @@ def call_kind(self: Expressions, node: ast.Call, env: Environment) -> Kind:
     arguments = [self.kind(argument, env) for argument in node.args]
     keywords = {keyword.arg: self.kind(keyword.value, env) for keyword in node.keywords}
     qualified = self.module.names.qualified(node.func, self.scope)
+    if qualified in _ASK_CLASS and node.args:
+        _keep_attribute(node.args[0], arguments[0], env)
     if qualified is not None:
         return _named_call(self, node, qualified, arguments, keywords)
     if isinstance(node.func, ast.Attribute):
         base = self.kind(node.func.value, env)
+        if isinstance(base, Unknown) and self.traced and self.compared(node.func.value):
+            base = Tensor("bool")  # only arrays compare to what has methods
         return _method_call(self, node, node.func.attr, base, arguments, keywords)
     called = self.kind(node.func, env)
     if isinstance(called, Instance):
         return _instance_call(self, called.cls, node, arguments, keywords)
     return UNKNOWN
+
+
+def _keep_attribute(node: ast.expr, kind: Kind, env: Environment) -> None:
+    """Keep what an attribute is on all paths from where its class is asked, so that one may learn more."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        env.setdefault(f"{node.value.id}.{node.attr}", kind)
 
 
 def _project_call(
@@ -363,6 +374,8 @@ def _factory(
         "triu_indices": "int",
     }
     dtype = _declared(keywords, default.get(name, ""))
+    told = "device" in keywords and keywords["device"] not in _HOST
+    elsewhere = told or self.placed or None in keywords or "out" in keywords or name in NEVER_ON_HOST
     scalar = False
     if name in CONSTRUCTORS and not (arguments and isinstance(arguments[0], Several | Array)):
         return Tensor(dtype)
@@ -373,13 +386,15 @@ def _factory(
         arithmetic = isinstance(node.args[0], ast.BinOp | ast.UnaryOp | ast.Constant)
         scalar = isinstance(first, Static | Data) or (arithmetic and not isinstance(first, Several | Array))
         if isinstance(first, Unknown) and not arithmetic:
-            return Tensor(dtype, certain=name != "tensor")  # a number or a list: nobody knows
+            if name != "tensor" or elsewhere:
+                return Tensor(dtype, certain=name != "tensor")
+            # of a number or of a list, nobody knows; on the host it is either way
+            return Tensor(dtype, scalar=True, origins=_made_at(self, node), certain=False)
         scalar = scalar or (isinstance(first, Several) and first.items is not None and len(first.items) <= 1)
     elif name in SIZED and node.args:
         sizes = node.args[0].elts if isinstance(node.args[0], ast.Tuple | ast.List) else node.args
         scalar = all(isinstance(size, ast.Constant) and size.value in (0, 1) for size in sizes)
-    elsewhere = "device" in keywords and keywords["device"] not in _HOST
-    if elsewhere or self.placed or None in keywords or "out" in keywords or name in NEVER_ON_HOST:
+    if elsewhere:
         return Tensor(dtype, scalar)
     return Tensor(dtype, scalar, _made_at(self, node))
 
@@ -476,6 +491,8 @@ def _instance_method(
         "requires_grad_",
     ):
         return base
+    if name == "forward":
+        return _instance_call(self, base.cls, node, arguments, keywords)
     project = self.module.project
     method = project.method(base.cls, name)
     if method is not None:

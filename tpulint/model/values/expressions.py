@@ -315,7 +315,7 @@ class Expressions:
             return DATA if isinstance(index, Data) else STATIC
         if isinstance(base, Data | Array):
             return base
-        if isinstance(index, Unknown) and self.traced and (_of_itself(node) or self._compared(node.slice)):
+        if isinstance(index, Unknown) and self.traced and (_of_itself(node) or self.compared(node.slice)):
             # Only arrays compare to what chooses elements.
             index = self.kinds[id(node.slice)] = Tensor("bool")
         if isinstance(index, Tensor) and index.is_mask:
@@ -324,22 +324,22 @@ class Expressions:
         sliced = isinstance(node.slice, ast.Tuple) and any(isinstance(p, ast.Slice) for p in node.slice.elts)
         return TENSOR if sliced and self.traced else UNKNOWN
 
-    def _compared(self, node: ast.expr | None, depth: int = 0) -> bool:
+    def compared(self, node: ast.expr | None, depth: int = 0) -> bool:
         """Whether an expression is a comparison, or a variable that holds nothing but comparisons."""
         match node:
             case ast.Compare(ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()]):
                 return True
             case ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
-                return self._compared(node.left, depth) and self._compared(node.right, depth)
+                return self.compared(node.left, depth) and self.compared(node.right, depth)
             case ast.UnaryOp(op=ast.Invert()):
-                return self._compared(node.operand, depth)
+                return self.compared(node.operand, depth)
             case ast.IfExp():
-                return self._compared(node.body, depth) and self._compared(node.orelse, depth)
+                return self.compared(node.body, depth) and self.compared(node.orelse, depth)
             case ast.Name() if depth == 0:
                 function = self.scope.function
                 bound = function.bindings.get(node.id, ()) if function is not None else ()
                 values = [binding.value for binding in bound if not isinstance(binding.value, ast.Constant)]
-                return bool(values) and all(self._compared(value, 1) for value in values)
+                return bool(values) and all(self.compared(value, 1) for value in values)
             case _:
                 return False
 
@@ -405,6 +405,11 @@ class Expressions:
                 self._narrow_class(
                     self.module.names.qualified(func, self.scope), name, classes, env, truth=truth
                 )
+            case ast.Call(func=func, args=[ast.Attribute(value=ast.Name(id=name), attr=attribute), *classes]):
+                if (key := f"{name}.{attribute}") in env:
+                    self._narrow_class(
+                        self.module.names.qualified(func, self.scope), key, classes, env, truth=truth
+                    )
             case _:
                 pass
 

@@ -415,7 +415,7 @@ class Context:
     def delete(self, statement: ast.stmt) -> Edit:
         """Delete a statement with its line, or put `pass` where its block would be left empty.
 
-        A condition that is left with nothing to decide goes, too.
+        A condition that is left with nothing to decide goes, too, and so does a `try` with nothing to try.
         A comment behind it on the same line goes with it, which makes the fix unsafe.
         """
         outer = self.parent(statement)
@@ -429,6 +429,9 @@ class Context:
         ):
             is_first = source.text.startswith("if", self.span(outer).start)  # no `elif`
             return self.delete(outer) if is_first else self.edit(span, "pass")
+        if isinstance(outer, ast.Try) and outer.body == [statement] and not self.module.project.keeps_gpu:
+            if not outer.orelse and not outer.finalbody:
+                return self.delete(outer)
         blocks = (
             [value for value in vars(outer).values() if isinstance(value, list)] if outer is not None else []
         )

@@ -429,9 +429,8 @@ class Context:
         ):
             is_first = source.text.startswith("if", self.span(outer).start)  # no `elif`
             return self.delete(outer) if is_first else self.edit(span, "pass")
-        if isinstance(outer, ast.Try) and outer.body == [statement] and not self.module.project.keeps_gpu:
-            if not outer.orelse and not outer.finalbody:
-                return self.delete(outer)
+        if isinstance(outer, ast.Try) and [*outer.body, *outer.orelse, *outer.finalbody] == [statement]:
+            return self.delete(outer)
         blocks = (
             [value for value in vars(outer).values() if isinstance(value, list)] if outer is not None else []
         )

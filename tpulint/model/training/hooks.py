@@ -25,9 +25,8 @@ def filled(module: Module, scope: Scope) -> frozenset[str]:
             classes.add(owner)
         for body in _bodies(module, hook, at):
             found |= _changed(body)
-    function = scope.function
-    if classes and function is not None:
-        for read in ast.walk(function.node):
+    if classes:
+        for read in ast.walk((scope.function or module.index.module).node):
             if isinstance(read, ast.Name) and isinstance(read.ctx, ast.Load) and read.id not in found:
                 kind = module.kind(read, scope)
                 if isinstance(kind, Instance) and kind.cls in classes:

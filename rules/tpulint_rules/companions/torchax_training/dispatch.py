@@ -174,7 +174,7 @@ def _functional(environment, func, in_place):
         otherwise = _out_of_place(func) if not (in_place.replace or in_place.position_to_mutate) else None
         known = None
         with contextlib.suppress(OperatorNotFound):
-            known = environment._get_op_or_decomp(otherwise)
+            known = environment._get_op_or_decomp(otherwise) if otherwise is not None else None
         is_one = known is not None and known.is_jax_function and not known.needs_env
         _functionals[func] = otherwise if is_one else None
     return _functionals[func]

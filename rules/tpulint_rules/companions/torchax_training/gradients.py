@@ -42,18 +42,28 @@ class _Call:
     def depends_on(self, known):
         return any(id(leaf) in known for leaf in self.leaves)
 
-    def again(self, known):
-        """Compute it with other tensors for those that are known."""
+    def again(self, known, kept=frozenset()):
+        """Compute it with other tensors for those that are known; what is kept stays known as it is."""
         leaves = [
             known[id(leaf)] if id(leaf) in known else leaf if value is None else torch_view(value)
             for leaf, value in zip(self.leaves, self.values)
         ]
         args, kwargs = pytree.tree_unflatten(leaves, self.tree)
         with torchax.default_env().override_property(prng=self.key):
-            result = self.function(*args, **kwargs)
+            self._told(known, kept, self.function(*args, **kwargs))
+
+    def _told(self, known, kept, result):
         for old, new in zip(pytree.tree_leaves(self.result), pytree.tree_leaves(result)):
-            if isinstance(old, torch.Tensor):
+            if isinstance(old, torch.Tensor) and id(old) not in kept:
                 known[id(old)] = new
+
+
+class _Gradients(_Call):
+    """A call of `torch.autograd.grad`, which is computed again from the calls that were recorded before it."""
+
+    def again(self, known, kept=frozenset()):
+        args, kwargs = pytree.tree_unflatten(self.leaves, self.tree)
+        self._told(known, kept, self.function(*args, **kwargs, _known=known))
 
 
 class _Recorder(TorchFunctionMode):
@@ -63,35 +73,51 @@ class _Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.autograd.grad:
-            return self.gradients(*args, **(kwargs or {}))
+            return self.record(functools.partial(self.gradients, list(self.calls)), args, kwargs, _Gradients)
         if not torch.is_grad_enabled():
             return func(*args, **(kwargs or {}))
         return self.record(func, args, kwargs)
 
-    def record(self, func, args, kwargs=None):
+    def record(self, func, args, kwargs=None, kind=_Call):
         """Call a function, and keep the call."""
-        call = _Call(func, args, kwargs)
+        call = kind(func, args, kwargs)
         if any(isinstance(leaf, (torchax.tensor.Tensor, View)) for leaf in pytree.tree_leaves(call.result)):
             self.calls.append(call)
         return call.result
 
-    def gradients(self, outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, **options):
+    @staticmethod
+    def gradients(
+        calls,
+        outputs,
+        inputs,
+        grad_outputs=None,
+        retain_graph=None,
+        create_graph=False,
+        *,
+        _known=None,
+        **options,
+    ):
+        """The gradients, by calls that led to the outputs; with `_known`, at other tensors than they had."""
+        before = _known or {}
         if options.get("is_grads_batched"):
             raise NotImplementedError("`torch.autograd.grad` of batched gradients on torchax")
         outputs, inputs = _as_list(outputs), _as_list(inputs)
 
         def compute(values):
-            known = {id(tensor): torch_view(value) for tensor, value in zip(inputs, values)}
-            given = set(known)
-            for call in self.calls:
+            given = {id(tensor): torch_view(value) for tensor, value in zip(inputs, values)}
+            known = {**before, **given}
+            for call in calls:
                 if call.depends_on(known):
-                    call.again(known)
+                    call.again(known, given.keys())
             return [_value(known.get(id(tensor), tensor)) for tensor in outputs]
 
-        results, pullback = jax.vjp(compute, [_value(tensor) for tensor in inputs])
+        at = [_value(before.get(id(tensor), tensor)) for tensor in inputs]
+        results, pullback = jax.vjp(compute, at)
         wanted = _as_list(grad_outputs) if grad_outputs is not None else [None] * len(outputs)
         wanted = [
-            jax.numpy.ones_like(result) if one is None else _value(one).astype(result.dtype)
+            jax.numpy.ones_like(result)
+            if one is None
+            else _value(before.get(id(one), one)).astype(result.dtype)
             for one, result in zip(wanted, results)
         ]
         (found,) = pullback(wanted)

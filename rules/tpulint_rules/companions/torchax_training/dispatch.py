@@ -171,10 +171,10 @@ _functionals = {}
 def _functional(environment, func, in_place):
     """What computes the result of an operation in place, if that is one implementation and draws nothing."""
     if func not in _functionals:
-        otherwise = _out_of_place(func) if not (in_place.replace or in_place.position_to_mutate) else None
-        known = None
-        with contextlib.suppress(OperatorNotFound):
-            known = environment._get_op_or_decomp(otherwise) if otherwise is not None else None
+        otherwise, known = _out_of_place(func), None
+        if otherwise is not None and not in_place.replace and not in_place.position_to_mutate:
+            with contextlib.suppress(OperatorNotFound):
+                known = environment._get_op_or_decomp(otherwise)
         is_one = known is not None and known.is_jax_function and not known.needs_env
         _functionals[func] = otherwise if is_one else None
     return _functionals[func]

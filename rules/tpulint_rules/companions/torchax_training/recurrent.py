@@ -44,7 +44,7 @@ def _layers(step):
     """The function of torch, such as `torch.lstm`, whose layers do such a step for each item of a sequence."""
 
     def run(x, start, weights, has_biases, count, dropout, train, bidirectional, batch_first=None, *, env):
-        if batch_first is None:  # the arguments are those of a packed sequence
+        if batch_first is None:  # the arguments are those of a packed sequence, for another implementation
             raise OperatorNotFound("packed sequences")
         start = tuple(start) if isinstance(start, (tuple, list)) else (start,)
         kind = env.param.autocast_dtype

@@ -47,7 +47,7 @@ Unsafe:
 - `index_reduce` becomes `scatter_reduce`: the tensor has one dimension.
 - `ctc_loss`, `affine_grid`, `pack_padded_sequence` (and with it recurrent layers over packed sequences),
   `adaptive_max_pool2d` and windows such as `hann_window`, with the modules that call them, stay as they are:
-  `torchax_operators`, a folder that is written beside the fixed file, brings them in by functions of JAX.
+  `torchax_training`, a folder that is written beside the fixed file, brings them in by functions of JAX.
   A packed sequence has as many elements as its lengths say, so that what packs one is compiled call by call
   where the lengths are an input.
 - `lstsq(a, b).solution` becomes `jax.numpy.linalg.lstsq`: the matrices are no batches, and `a` has full rank.
@@ -68,8 +68,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from tpulint.finding import Applicability, Companion, Finding, Fix
+from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.operators import FAILS_ON_TPU, RAISES, RAISES_UNDER_JIT
+from tpulint.knowledge.training import TRAINING
 from tpulint.model.values.kinds import Array, Data, Kind, Several, Static, Tensor
 from tpulint.rule import Context, Rule
 
@@ -85,7 +86,6 @@ def _last(names: set[str]) -> frozenset[str]:
 
 
 #: Those that the companion brings in.
-_OPERATORS = Companion("tpulint_rules:companions/torchax_operators")
 _BROUGHT = {
     name
     for name in RAISES
@@ -122,10 +122,10 @@ def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _WITHOUT_TENSORS | _MODULES and (not given or _is_of_host(ctx.kind(given[0]))):
         return
     make = _FIXES.get(name.rpartition(".")[2])
-    fix, imports = make(call, call.args, ctx) if make is not None else None, ctx.companion_import(_OPERATORS)
+    fix, imports = make(call, call.args, ctx) if make is not None else None, ctx.companion_import(TRAINING)
     if fix is None and imports is not None:
-        title = f"use what `{_OPERATORS.name}` brings in"
-        fix = ctx.fix(title, *imports, applicability=Applicability.UNSAFE, companion=_OPERATORS)
+        title = f"use what `{TRAINING.name}` brings in"
+        fix = ctx.fix(title, *imports, applicability=Applicability.UNSAFE, companion=TRAINING)
     yield ctx.finding(call, f"`{name}` {_happens(name)}", fix)
 
 
@@ -212,7 +212,7 @@ def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _brings(ctx: Context) -> bool:
     """Whether a file of the project imports the companion, which serves all of them."""
-    return any(target.rpartition(".")[2] == _OPERATORS.name for target in ctx.module.project.imported)
+    return any(TRAINING.name in target.split(".") for target in ctx.module.project.imported)
 
 
 def _is_of_host(kind: Kind) -> bool:

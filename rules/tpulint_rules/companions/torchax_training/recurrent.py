@@ -18,6 +18,8 @@ import torchax
 from torchax.ops import jaten, jtorch, mappings, ops_registry  # noqa: F401 # which registers functions
 from torchax.tensor import Tensor
 
+from . import missing
+
 
 def _lstm_step(state, gates, weight, bias, projection):
     hidden, cell = state
@@ -53,7 +55,11 @@ def _layers(step):
         given = jax.tree.map(_array, given)
         kind = env.param.autocast_dtype
         kind = jnp.result_type(*jax.tree.leaves(given)) if kind is None else mappings.t2j_dtype(kind)
-        places, shape = (None, None) if sizes is None else _places(sizes)
+        places = shape = None
+        if sizes is not None:
+            sizes = missing.numbers(sizes)
+            shape = len(sizes), int(sizes[0])
+            places = missing.places_of((sizes[:, None] > np.arange(shape[1])).sum(axis=0))
         dropout = dropout if train and count > 1 else 0.0
         key = env.get_and_rotate_prng_key() if dropout else None
         layout = count, 2 if bidirectional else 1, bool(has_biases), dropout, any(batch_first), shape
@@ -69,12 +75,6 @@ def _array(tensor):
             "a recurrent layer is on the device, and what it is given is not, or the other way"
         )
     return tensor.jax()
-
-
-def _places(sizes):
-    """The step and the sequence of each item of packed ones, and how many of both there are."""
-    sizes = np.asarray(sizes.jax() if isinstance(sizes, Tensor) else sizes.detach())
-    return np.nonzero(np.arange(sizes.max()) < sizes[:, None]), (len(sizes), int(sizes.max()))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))

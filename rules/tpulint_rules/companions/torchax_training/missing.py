@@ -1,4 +1,4 @@
-"""Operators that torchax lacks.
+"""Operators that torchax lacks; importing this file brings them in.
 
 They compute what torch does, by functions of JAX, which can be compiled and differentiated.
 Lengths are numbers of Python: in a compiled function they are those of a list, or of a tensor of the host that
@@ -195,12 +195,12 @@ def _negative_logs(logs, targets, input_lengths, target_lengths, blank):
 
 @_brings(torch._VF._pack_padded_sequence, by_jax=False)
 def _pack_padded_sequence(x, lengths, batch_first):
-    lengths = _numbers(lengths)
+    lengths = numbers(lengths)
     if lengths.size != x.shape[0 if batch_first else 1]:
         raise RuntimeError(f"expected {x.shape[0 if batch_first else 1]} lengths, got {lengths.size}")
     if lengths.min() <= 0 or (np.diff(lengths) > 0).any():
         raise RuntimeError("lengths must be positive, and decrease where they are enforced to be sorted")
-    times, rows = _places(lengths)
+    times, rows = places_of(lengths)
     packed = _at(x.jax(), *((rows, times) if batch_first else (times, rows)))
     sizes = (lengths[None] > np.arange(lengths.max())[:, None]).sum(axis=1)
     return torchax.tensor.Tensor(packed, x._env), _on_host(sizes)
@@ -208,11 +208,11 @@ def _pack_padded_sequence(x, lengths, batch_first):
 
 @_brings(torch._VF._pad_packed_sequence, by_jax=False)
 def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length):
-    sizes = _numbers(batch_sizes)
+    sizes = numbers(batch_sizes)
     lengths = (sizes[:, None] > np.arange(sizes[0])).sum(axis=0)
     if 0 < total_length < len(sizes):
         raise RuntimeError(f"expected a total length of {len(sizes)} at least, got {total_length}")
-    times, rows = _places(lengths)
+    times, rows = places_of(lengths)
     shape = max(len(sizes), total_length), int(sizes[0])
     padded = _padded(data.jax(), times, rows, shape, padding_value, batch_first)
     return torchax.tensor.Tensor(padded, data._env), _on_host(lengths)
@@ -229,98 +229,12 @@ def _padded(data, times, rows, shape, value, batch_first):
     return padded.swapaxes(0, 1) if batch_first else padded
 
 
-def _lstm(x, state, weight, bias):
-    hidden, cell = state
-    entry, forget, new, out = jnp.split(x + hidden @ weight.T + bias, 4, axis=1)
-    cell = jax.nn.sigmoid(forget) * cell + jax.nn.sigmoid(entry) * jnp.tanh(new)
-    return jax.nn.sigmoid(out) * jnp.tanh(cell), cell
-
-
-def _gru(x, state, weight, bias):
-    reset, update, new = jnp.split(x, 3, axis=1)
-    reset_by, update_by, new_by = jnp.split(state[0] @ weight.T + bias, 3, axis=1)
-    update = jax.nn.sigmoid(update + update_by)
-    new = jnp.tanh(new + jax.nn.sigmoid(reset + reset_by) * new_by)
-    return ((1 - update) * new + update * state[0],)
-
-
-def _rnn(activation):
-    def step(x, state, weight, bias):
-        return (activation(x + state[0] @ weight.T + bias),)
-
-    return step
-
-
-@functools.partial(jax.jit, static_argnums=(0, 5, 6))
-def _recurrent(cell, data, places, states, weights, shape, is_bidirectional):
-    """The outputs of the last of several layers over packed sequences, and the states behind their ends."""
-    directions = 2 if is_bidirectional else 1
-    times = jnp.arange(shape[0])
-    x = jnp.zeros((*shape, data.shape[1]), data.dtype).at[places].set(data)
-    lengths = jnp.zeros(shape[1], int).at[places[1]].add(1)
-    last = []
-    for layer in range(len(weights) // directions):
-        outputs = []
-        for direction in range(directions):
-            number = layer * directions + direction
-            of_input, of_state, *biases = weights[number]
-            by_input, by_state = biases or (0, 0)
-
-            def step(state, now, weight=of_state, bias=by_state):
-                given, time = now
-                inside = (time < lengths)[:, None]
-                new = cell(given, state, weight, bias)
-                state = tuple(jnp.where(inside, one, old) for one, old in zip(new, state, strict=True))
-                return state, jnp.where(inside, state[0], 0)
-
-            start = tuple(one[number] for one in states)
-            given = x @ of_input.T + by_input
-            state, output = jax.lax.scan(step, start, (given, times), reverse=direction == 1)
-            last.append(state)
-            outputs.append(output)
-        x = jnp.concatenate(outputs, axis=-1)
-    return x[places], [jnp.stack(one) for one in zip(*last, strict=True)]
-
-
-def _over_packed(whole, cell):
-    """A recurrent function of torch, which is given the sizes of batches where its input is packed."""
-
-    @functools.wraps(whole)
-    def run(data, *args, **kwargs):
-        if len(args) != 8 or kwargs or not isinstance(args[2], list | tuple):
-            return whole(data, *args, **kwargs)
-        batch_sizes, state, weights, has_biases, layers, dropout, training, is_bidirectional = args
-        each = 4 if has_biases else 2
-        count = layers * (2 if is_bidirectional else 1)
-        if (dropout and training) or len(weights) != each * count:  # of projections there are more
-            return whole(data, *args)
-        env, sizes = data._env, _numbers(batch_sizes)
-        places = _places((sizes[:, None] > np.arange(sizes[0])).sum(axis=0))
-        weights = [tuple(one.jax() for one in weights[i : i + each]) for i in range(0, each * count, each)]
-        states = tuple(one.jax() for one in (state if isinstance(state, list | tuple) else (state,)))
-        shape = len(sizes), int(sizes[0])
-        output, last = _recurrent(cell, data.jax(), places, states, weights, shape, bool(is_bidirectional))
-        return tuple(torchax.tensor.Tensor(one, env) for one in (output, *last))
-
-    return run
-
-
-for _name, _cell in {
-    "lstm": _lstm,
-    "gru": _gru,
-    "rnn_tanh": _rnn(jnp.tanh),
-    "rnn_relu": _rnn(jax.nn.relu),
-}.items():
-    _whole = getattr(torch._VF, _name)
-    _register(_over_packed(_whole, _cell), _whole, by_jax=False)
-
-
-def _places(lengths):
+def places_of(lengths):
     """The step and the sequence of each element, in the order of a packed sequence."""
     return np.nonzero(np.arange(lengths.max())[:, None] < lengths)
 
 
-def _numbers(tensor):
+def numbers(tensor):
     """What a tensor of integers holds, which an input of a compiled function does not tell."""
     return np.asarray(tensor.jax() if isinstance(tensor, _KINDS) else tensor.detach())
 

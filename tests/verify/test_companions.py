@@ -28,15 +28,54 @@ print(first is second, first.differentiable is second.differentiable, tensor.__m
     [("torchax_training", "pkg.torchax_training"), ("pkg.torchax_training", "torchax_training")],
 )
 def test_two_copies_in_one_program_are_one(first: str, second: str, tmp_path: Path) -> None:
-    folder = resources.files("tpulint_rules").joinpath("companions/torchax_training")
     for place in (tmp_path, tmp_path / "pkg"):
-        (place / "torchax_training").mkdir(parents=True)
-        (place / "__init__.py").touch()
-        for file in folder.iterdir():
-            if file.name.endswith(".py"):
-                place.joinpath("torchax_training", file.name).write_text(file.read_text(encoding="utf-8"))
+        laid(place)
     tmp_path.joinpath("main.py").write_text(PROGRAM.format(first=first, second=second))
-    run = subprocess.run(
-        [sys.executable, "main.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert run.stdout == f"True True {first}.functions\n", run.stderr
+    assert ran(tmp_path) == f"True True {first}.functions\n"
+
+
+def laid(place: Path) -> None:
+    """The folder, as `fix` writes it."""
+    (place / "torchax_training").mkdir(parents=True)
+    (place / "__init__.py").touch()
+    for file in resources.files("tpulint_rules").joinpath("companions/torchax_training").iterdir():
+        if file.name.endswith(".py"):
+            place.joinpath("torchax_training", file.name).write_text(file.read_text(encoding="utf-8"))
+
+
+def ran(folder: Path) -> str:
+    """What a program prints."""
+    run = subprocess.run([sys.executable, "main.py"], cwd=folder, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+LOSSES = """\
+import torch
+import torch.nn as nn
+import torchax
+from torchax_training import differentiable
+
+torchax.enable_globally()
+net = nn.Linear(3, 1).to("jax")
+x = torch.ones(2, 3).to("jax")
+
+
+@differentiable
+def compute_loss(net, criterion, x):
+    return criterion(net(x), x[:, :1])
+
+
+for epoch in range(20):
+    compute_loss(net, nn.MSELoss(), x)
+print(len(compute_loss.known.traces), compute_loss.is_compiled)
+for criterion in (nn.MSELoss(reduction="sum"), nn.HuberLoss(), nn.HuberLoss(delta=2.0)):
+    compute_loss(net, criterion, x)
+print(len(compute_loss.known.traces))
+"""
+
+
+def test_losses_that_are_made_anew_are_told_apart_by_what_they_are(tmp_path: Path) -> None:
+    laid(tmp_path)
+    (tmp_path / "main.py").write_text(LOSSES)
+    assert ran(tmp_path) == "1 True\n4\n"

@@ -20,6 +20,7 @@ from . import attributes, functions, varying
 MOST_VERSIONS = 16
 #: The same for attributes that it reads.
 MOST_STATES = 8
+_PLAIN = (bool, int, float, str, type(None), torch.dtype)
 
 
 class TooManyStates(Exception):
@@ -132,7 +133,24 @@ class Trace:
 
 def identity(leaf):
     """What tells a plain argument from another."""
-    return leaf if isinstance(leaf, (bool, int, float, str, type(None), torch.dtype)) else id(leaf)
+    if isinstance(leaf, torch.nn.Module):
+        return _settings(leaf) or id(leaf)
+    return leaf if isinstance(leaf, _PLAIN) else id(leaf)
+
+
+def _settings(module):
+    """All that tells one of torch's own modules from others, such as a loss that is made for each epoch."""
+    if not type(module).__module__.startswith("torch.nn."):
+        return None
+    found = [type(module)]
+    for name, value in vars(module).items():
+        if isinstance(value, dict) and all(held is None for held in value.values()):
+            found.append((name, *value))
+        elif isinstance(value, _PLAIN):
+            found.append((name, type(value), value))
+        elif value:  # a set that is empty holds nothing
+            return None
+    return tuple(found)
 
 
 def unique(tensors):

@@ -76,9 +76,6 @@ def _called(mode, func, types, args=(), kwargs=None):
         if type(args[0]) is Tensor and _is_plain_index(index) and not _is_debugged(environment):
             return View(args[0], NarrowInfo(index), environment)
         return _function(mode, func, types, (args[0], index), kwargs)
-    if func is torch.Tensor.to and _comes_to_torchax(args, kwargs or {}):
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            return Tensor(environment.t2j_copy(args[0]), environment)
     if isinstance(func, (OpOverload, OpOverloadPacket)):
         is_known = getattr(func, "namespace", "aten") in _NAMESPACES
     else:
@@ -281,15 +278,6 @@ def _shape_of_part(view, source):
 
 
 _NOTHING, NarrowInfo.calculate_output_shape = numpy.zeros(()), _shape_of_part
-
-
-def _comes_to_torchax(args, kwargs):
-    """Whether `tensor.to(device)` copies a tensor of the host, and does no more than that."""
-    if len(args) != 2 or not kwargs.keys() <= {"non_blocking"}:
-        return False
-    tensor, device = args
-    is_there = isinstance(device, (str, torch.device)) and str(device).partition(":")[0] == "jax"
-    return is_there and type(tensor) is torch.Tensor and not tensor.requires_grad
 
 
 def _assigning(plain):

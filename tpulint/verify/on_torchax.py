@@ -22,13 +22,16 @@ from tpulint.verify import torchvision_standin
 from tpulint.verify.fingerprint import fingerprint
 from tpulint.verify.record import Recorder
 
+#: The modules of `torchax_training` that compute without `Environment.dispatch`.
+_SHORTER_WAYS = ("torchax_training.dispatch", "torchax_training.operations")
+
 
 class Watch:
     """Counts the operations that torchax executed and fingerprints the host data that entered it.
 
     An operation counts when `Environment.dispatch`, through which every call of torch's API goes while
-    the environment is entered, gives back a tensor of torchax; so do `interop.call_jax` and the few
-    methods of torchax's tensors that go past the dispatch.
+    the environment is entered, gives back a tensor of torchax; so do `interop.call_jax`, the few methods of
+    torchax's tensors that go past the dispatch, and what `torchax_training` takes a shorter way for.
     Host data that differs when only the inputs differ was computed on the host from the inputs: that is
     how a round trip is told from a constant, whatever way the data took out of torchax.
     """
@@ -76,6 +79,7 @@ class Watch:
             return result
 
         environment.dispatch = watched
+        self._count_shorter_ways(tensor.Tensor)
         self._count(interop, "call_jax")
         for owner, name in (
             (tensor.Tensor, "__setitem__"),
@@ -93,6 +97,18 @@ class Watch:
                 return move(env, values)
 
             environment.t2j_copy = moved
+
+    def _count_shorter_ways(self, kind: Any) -> None:
+        """Count the tensors that the companion makes itself of what it computed."""
+        make = kind.__init__
+
+        @functools.wraps(make)
+        def made(tensor: Any, *args: Any, **kwargs: Any) -> None:
+            make(tensor, *args, **kwargs)
+            if sys._getframe(1).f_globals.get("__name__", "").endswith(_SHORTER_WAYS):  # noqa: SLF001
+                self.operations += 1
+
+        kind.__init__ = made
 
     def _count(self, owner: Any, name: str) -> None:
         function: Callable[..., Any] = getattr(owner, name)

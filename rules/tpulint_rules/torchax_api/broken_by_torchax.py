@@ -41,6 +41,8 @@ Cannot copy out of meta tensor; no data!`, and so does `x.new([1.0, 2.0])`; `new
 `new_full` and `x.new(2, 3)` are right.
 So it is with `torch.tensor(t)`, often with `RuntimeError: Tensor.item() cannot be called on meta tensors`;
 `torch.as_tensor(t)`, `torch.tensor(t, device=...)` and `x.new_tensor(t)` are right.
+`torch.as_tensor(t, dtype=torch.int32, device="jax")` raises `RuntimeError: Attempting to convert unknown
+type: int32 to jax type`; with one of the two it is right, and so it is for lists and arrays.
 
 `torch.Tensor(2, 3)`, as older layers make their parameters, raises `AttributeError: 'int' object has no
 attribute 'shape'` or `TypeError: Tensor.__init__() missing 1 required positional argument: 'env'` in the
@@ -83,8 +85,9 @@ With the folder `torchax_training`, whose import is all that it takes, JAX calls
 functions; it must be one that JAX can trace.
 
 Safe: an array's dtype is named, `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)`, which is the same,
-`x.new_tensor(data)` `torch.tensor(data, dtype=x.dtype, device=x.device)`, where the data is written out, and
-`torch.tensor(t)` `t.detach().clone()`, as torch itself recommends.
+`x.new_tensor(data)` `torch.tensor(data, dtype=x.dtype, device=x.device)`, where the data is written out,
+`torch.as_tensor(t, dtype=d, device=e)` `t.to(device=e, dtype=d)`, which is the same, and `torch.tensor(t)`
+`t.detach().clone()`, as torch itself recommends.
 
 ## Without a fix
 
@@ -246,6 +249,21 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(call, message.format(ctx.text(data)), fix)
     elif isinstance(data, ast.List | ast.Tuple) and ctx.trace_path is None and _all_on_device(data, ctx):
         yield ctx.finding(call, message.format(ctx.text(data)), _stacked(call, data, ctx))
+
+
+@rule.on(ast.Call, named={"as_tensor"})
+def as_another(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    given = {word.arg: word.value for word in call.keywords}
+    if ctx.qualified_name(call.func) != "torch.as_tensor" or len(call.args) != 1:
+        return
+    data = call.args[0]
+    if given.keys() != {"dtype", "device"} or not ctx.kind(data).is_tensor or _is_maybe_list(data, ctx):
+        return
+    if may_be_made_on_device(ctx.module, call, ctx.scope) and _may_be_in_environment(call, ctx):
+        code = ", ".join(f"{name}={ctx.text(given[name])}" for name in ("device", "dtype"))
+        fix = ctx.fix("move it with `to`", ctx.replace(call, f"{ctx.operand(data)}.to({code})"))
+        message = "`torch.as_tensor` of a tensor with a dtype and a device raises under torchax"
+        yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named={"tensor"})

@@ -73,9 +73,12 @@ def _called(mode, func, types, args=(), kwargs=None):
     environment = mode.env
     if func is torch.Tensor.__getitem__ and isinstance(args[0], (Tensor, View)):
         index = _index(args[1])
-        if type(args[0]) is Tensor and _is_plain_index(index) and not _is_debugged(environment):
-            return View(args[0], NarrowInfo(index), environment)
-        return _function(mode, func, types, (args[0], index), kwargs)
+        if _is_plain_index(index):
+            if type(args[0]) is Tensor and not _is_debugged(environment):
+                return View(args[0], NarrowInfo(index), environment)
+            return _function(mode, func, types, (args[0], index), kwargs)
+        whole = args[0].torch() if isinstance(args[0], View) else args[0]  # only that takes tensors
+        return _function(mode, func, types, (whole, index), kwargs)
     if isinstance(func, (OpOverload, OpOverloadPacket)):
         is_known = getattr(func, "namespace", "aten") in _NAMESPACES
     else:

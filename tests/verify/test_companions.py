@@ -45,9 +45,31 @@ def laid(place: Path) -> None:
 
 def ran(folder: Path) -> str:
     """What a program prints."""
-    run = subprocess.run([sys.executable, "main.py"], cwd=folder, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "main.py"], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout
+
+
+LOADED = """\
+import torch
+import torchax
+import torchax_training
+from torch.utils.data import DataLoader
+
+torchax.enable_globally()
+torch.ones(2).to("jax").sum().item()
+loader = DataLoader(torch.arange(6), batch_size=2, num_workers=2)
+for epoch in range(2):
+    print([batch.tolist() for batch in loader])
+"""
+
+
+def test_loaders_do_without_workers_that_would_hang(tmp_path: Path) -> None:
+    laid(tmp_path)
+    (tmp_path / "main.py").write_text(LOADED)
+    assert ran(tmp_path) == "[[0, 1], [2, 3], [4, 5]]\n" * 2
 
 
 LOSSES = """\

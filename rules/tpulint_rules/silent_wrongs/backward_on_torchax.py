@@ -32,7 +32,10 @@ Running statistics of batch normalisation are updated, buffers and parameters th
 What else importing the folder brings:
 - `dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
   `clip_grad_norm_`; `operations.py` compiles operations that are called often.
-- `loading.py` fetches the items of data sets past torchax.
+- `loading.py` fetches the items of data sets past torchax, and lets loaders do without workers, which would
+  hang.
+- `recurrent.py` computes recurrent layers in loops of JAX, which compile in a second where torchax, which
+  writes out each step, takes minutes for long sequences; `missing.py` has operators that torchax lacks.
 - `functions.py` lets JAX call the `backward` of custom `torch.autograd.Function`s, whose gradients would be
   zero; one that computes the forward pass anew, as that of `torch.utils.checkpoint` does, is not called: what
   it recomputes is differentiated, and kept in memory.

@@ -3,11 +3,14 @@
 A data set's items are made on the host, where torchax's modes take ten times as long as torch for each call.
 So they are fetched without: a batch of 64 items of three operations each takes 0.5 ms, not 3.
 A data set that holds tensors of torchax, or moves them there, is fetched from as ever.
+Loaders do without workers that would be forked: in a process in which JAX runs threads those hang.
 """
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
+import warnings
 import weakref
 
 import torch
@@ -67,3 +70,17 @@ def _note(known, data):
 
 
 _utils.fetch._MapDatasetFetcher.fetch = _fetched
+
+_iterate = torch.utils.data.DataLoader.__iter__
+
+
+def _iterated(loader):
+    """`DataLoader.__iter__`."""
+    method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    if loader.num_workers and loader.multiprocessing_context is None and method == "fork":
+        warnings.warn("a `DataLoader` does without its workers, which would hang beside JAX", stacklevel=2)
+        loader.num_workers = loader.timeout = 0
+    return _iterate(loader)
+
+
+torch.utils.data.DataLoader.__iter__ = _iterated

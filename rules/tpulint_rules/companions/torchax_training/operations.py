@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
 #: Calls after which an operation is compiled: until then that would take longer than it gains.
-OFTEN = 64
+OFTEN = 400
 #: So many operations are counted; of what has other shapes at each call no more are.
 MOST_COUNTED = 4096
 #: For more combinations of plain arguments than these, an operation that is made of others is not compiled.

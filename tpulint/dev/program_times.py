@@ -58,7 +58,7 @@ def _row(case: Case, recipe: Recipe) -> str:
         ported = laid_out(case, {**fixed(case), **companions(case)}, Path(folder, "fixed"))
         for _ in range(_TURNS):
             plain.append(launch.reference(original, main))
-            torchax.append(launch.on_torchax(ported, main))
+            torchax.append(launch.unwatched(ported, main))
     name = " ".join((case.name, *recipe.arguments))
     if any(run.status for run in (*plain, *torchax)):
         return f"| {name} | failed | | | | |"

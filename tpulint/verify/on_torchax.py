@@ -157,16 +157,22 @@ class _WatchOnImport(MetaPathFinder, Loader):
             self._watch.install(entries=False)
 
 
-def run_script(target: Path, path: str, arguments: list[str]) -> None:
-    """Run a script as `python path arguments` would, and leave its record in `target`."""
+def run_script(target: Path, path: str, arguments: list[str], *, is_watched: bool = True) -> None:
+    """Run a script as `python path arguments` would, and leave its record in `target`.
+
+    What torchax executes is counted where it `is_watched`, which takes time at each operation.
+    """
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(path))  # what python does
     watch = Watch()
-    sys.meta_path.insert(0, _WatchOnImport(watch))
+    if is_watched:
+        sys.meta_path.insert(0, _WatchOnImport(watch))
     torchvision_standin.install()
     with Recorder(watch.is_there).kept(target, lambda: watch.operations):
         runpy.run_path(path, run_name="__main__")
 
 
 if __name__ == "__main__":  # tpulint: ignore[TPU001]
-    run_script(Path(sys.argv[1]).resolve(), sys.argv[2], sys.argv[3:])
+    is_watched = sys.argv[1] != "--unwatched"
+    record, script, *rest = sys.argv[1 if is_watched else 2 :]
+    run_script(Path(record).resolve(), script, rest, is_watched=is_watched)

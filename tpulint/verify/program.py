@@ -60,6 +60,10 @@ class Launch:
         """Run as `python main` would, counting what torchax executes."""
         return self._recorded(["-m", "tpulint.verify.on_torchax"], folder, main)
 
+    def unwatched(self, folder: Path, main: str) -> Ended:
+        """Run as `python main` would, at its own pace; nothing but what it does with modules is recorded."""
+        return self._recorded(["-m", "tpulint.verify.on_torchax", "--unwatched"], folder, main)
+
     def _recorded(self, start: list[str], folder: Path, main: str) -> Ended:
         with tempfile.TemporaryDirectory(prefix="tpulint-record-") as place:
             target = Path(place, "record")

@@ -4,8 +4,9 @@
 
 Flags writes through a view, in code that tracing reaches and in programs that use a device, to a tensor that
 is read afterwards: indexed and augmented assignments and in-place methods on what `view`, `reshape`,
-`flatten`, `t`, `transpose`, `permute`, `unsqueeze`, `squeeze`, `chunk`, `split`, `unbind`, `narrow`, `select`,
-`diagonal`, `detach`, `.T`, `.real` and their like give, or on the rows that a `for` loop over a tensor gives.
+`flatten`, `t`, `transpose`, `permute`, `unsqueeze`, `squeeze`, `chunk`, `split`, `unbind`, `narrow`,
+`select`, `diagonal`, `detach`, `.T`, `.real` and their like give, or on the rows that a `for` loop over a
+tensor gives.
 Basic slices such as `x[:, 0]`, and slices of slices, are true views on torchax and are left alone.
 
 ## Why it matters on TPU

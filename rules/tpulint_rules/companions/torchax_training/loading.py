@@ -1,7 +1,7 @@
 """Loading data on the host, past torchax; importing this file brings that in.
 
 A data set's items are made on the host, where torchax's modes take ten times as long as torch for each call.
-So they are fetched without: a batch of 64 items of three operations each takes 0.5 ms, not 3.
+So they are fetched without: a batch of 64 small pictures that are scaled and shifted takes 1.5 ms, not 8.4.
 A data set that holds tensors of torchax, or moves them there, is fetched from as ever.
 Loaders do without workers that would be forked: in a process in which JAX runs threads those hang.
 """

@@ -79,6 +79,8 @@ def _called(mode, func, types, args=(), kwargs=None):
             return _function(mode, func, types, (args[0], index), kwargs)
         whole = args[0].torch() if isinstance(args[0], View) else args[0]  # only that takes tensors
         return _function(mode, func, types, (whole, index), kwargs)
+    if func is torch.as_tensor and _is_to(args, kwargs or {}):
+        return _function(mode, torch.Tensor.to, types, args, kwargs)
     if isinstance(func, (OpOverload, OpOverloadPacket)):
         is_known = getattr(func, "namespace", "aten") in _NAMESPACES
     else:
@@ -89,6 +91,11 @@ def _called(mode, func, types, args=(), kwargs=None):
         with _disable_current_modes():
             return func(*args, **(kwargs or {}))
     return func(*args, **(kwargs or {}))
+
+
+def _is_to(args, kwargs):
+    """Whether `torch.as_tensor` does what `to` does, of which torchax makes an error."""
+    return len(args) == 1 and isinstance(args[0], torch.Tensor) and kwargs.keys() == {"dtype", "device"}
 
 
 def _computed(mode, func, types, args=(), kwargs=None):

@@ -6,6 +6,7 @@ safe to hand from one process to another.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -66,8 +67,8 @@ class Companion:
     """A module that a fix's code imports, to be written beside the fixed file unless it is there already.
 
     `resource` says where its text is: a package, a colon, and the path in it of a folder, or of a file with
-    its ending; `entrance` likewise of the folder's `__init__.py`, where that is not the one in it; `up` is by
-    how many folders the module lies above the fixed file's.
+    its ending; `entrance` is the path of the folder's `__init__.py`, where that is not the one in it; `up` is
+    by how many folders the module lies above the fixed file's.
     """
 
     resource: str
@@ -84,6 +85,10 @@ class Companion:
         """The name of its folder, or its file."""
         return self.resource.rpartition("/")[2]
 
+    def is_among(self, imported: Iterable[str]) -> bool:
+        """Whether one of some imported names is of this module, whatever package it lies in."""
+        return any(self.name in target.split(".") for target in imported)
+
     def files(self) -> dict[str, str]:
         """What its files hold, by their paths from where it lies; that by which it is entered comes last."""
         from importlib import resources
@@ -95,7 +100,7 @@ class Companion:
         parts = {part.name: part for part in root.joinpath(path).iterdir() if part.name.endswith(".py")}
         first = parts.pop("__init__.py")
         parts = dict(sorted(parts.items()))
-        parts["__init__.py"] = root.joinpath(self.entrance.partition(":")[2]) if self.entrance else first
+        parts["__init__.py"] = root.joinpath(self.entrance) if self.entrance else first
         return {f"{self.place}/{name}": part.read_text(encoding="utf-8") for name, part in parts.items()}
 
 

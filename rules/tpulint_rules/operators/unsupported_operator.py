@@ -114,7 +114,7 @@ _DISTRIBUTIONS = frozenset(
 @rule.on(ast.Call, named=_last(_BROUGHT))
 def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in _BROUGHT or ctx.only_with_cuda(call) or _brings(ctx):
+    if name not in _BROUGHT or ctx.only_with_cuda(call) or TRAINING.is_among(ctx.module.project.imported):
         return
     if not ctx.serves_device and (ctx.trace_path is None or name in _MODULES):
         return
@@ -208,11 +208,6 @@ def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             fix = ctx.fix("count what is smaller", edit, applicability=Applicability.UNSAFE)
     message = "`torch.searchsorted` knows neither `right` nor `side` on torchax, and raises `TypeError`"
     yield ctx.finding(call, message, fix)
-
-
-def _brings(ctx: Context) -> bool:
-    """Whether a file of the project imports the companion, which serves all of them."""
-    return any(TRAINING.name in target.split(".") for target in ctx.module.project.imported)
 
 
 def _is_of_host(kind: Kind) -> bool:

@@ -96,8 +96,7 @@ def _beside_cuda(companion: Companion) -> Companion:
 
     What a program takes from it means something on CUDA, too, so that the program needs no second form.
     """
-    package = companion.resource.partition(":")[0]
-    return replace(companion, entrance=f"{package}:companions/two_way/{companion.name}/__init__.py")
+    return replace(companion, entrance=f"companions/two_way/{companion.name}/__init__.py")
 
 
 def _entered(module: Module, span: Span) -> list[Edit] | None:

@@ -14,8 +14,9 @@ import functools
 import jax
 import jax.numpy as jnp
 import torch
-import torchax
 from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which registers functions
+
+from .registry import register
 
 _aten = torch.ops.aten
 _PLAIN = {**ops_registry.all_aten_ops, **ops_registry.all_torch_functions}
@@ -25,26 +26,13 @@ _LEAST = -100.0  # what torch takes for the logarithm of 0 in `binary_cross_entr
 def _replaces(*operations):
     """Registers an implementation for numbers that have gradients."""
 
-    def register(function):
+    def replacing(function):
         for operation in operations:
             plain = _PLAIN.get(operation)
-            chosen = function if plain is None else _of_floats(function, plain.func)
-            made = ops_registry.Operator(
-                operation,
-                chosen,
-                is_jax_function=True,
-                is_user_defined=False,
-                needs_env=False,
-                is_view_op=False,
-            )
-            is_function = operation in ops_registry.all_torch_functions
-            registry = ops_registry.all_torch_functions if is_function else ops_registry.all_aten_ops
-            registry[operation] = made
-            if torchax._env is not None:
-                torchax._env._ops[operation] = made
+            register(function if plain is None else _of_floats(function, plain.func), operation)
         return function
 
-    return register
+    return replacing
 
 
 def _of_floats(function, plain):

@@ -15,6 +15,8 @@ from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which regist
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from .registry import register
+
 _COPY = torch.ops.aten.copy_
 
 
@@ -48,15 +50,8 @@ def _set_on_host(tensor, index, value):
     tensor[pytree.tree_map(_on_host, index)] = _on_host(value)
 
 
-def _register(registry, operator, function):
-    made = ops_registry.Operator(operator, function, False, True, False, operator is _COPY)
-    registry[operator] = made
-    if torchax._env is not None:
-        torchax._env._ops[operator] = made
-
-
-_register(ops_registry.all_aten_ops, _COPY, _copied)
-_register(ops_registry.all_torch_functions, torch.Tensor.__setitem__, _set_on_host)
+register(_copied, _COPY, by_jax=False, is_user_defined=True, is_view_op=True)
+register(_set_on_host, torch.Tensor.__setitem__, by_jax=False, is_user_defined=True)
 
 
 def _with_diagonal(tensor, value, wrap=False):
@@ -77,7 +72,7 @@ def _with_diagonal(tensor, value, wrap=False):
     return tensor
 
 
-_register(ops_registry.all_torch_functions, torch.Tensor.fill_diagonal_, _with_diagonal)
+register(_with_diagonal, torch.Tensor.fill_diagonal_, by_jax=False, is_user_defined=True)
 
 # In place, these give a tensor another shape, which is not a copy into the one that it had.
 for _operator in (torch.ops.aten.transpose_, torch.ops.aten.unsqueeze_):

@@ -15,40 +15,24 @@ import numpy as np
 import torch
 import torchax
 from torch.utils._mode_utils import no_dispatch
-from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which registers functions
 from torchax.ops.mappings import t2j
 from torchax.view import View
+
+from .registry import register
 
 _aten = torch.ops.aten
 _KINDS = (torchax.tensor.Tensor, View)
 _WINDOWS = ("bartlett", "blackman", "hamming", "hann", "kaiser")
 
 
-def _register(function, *operations, by_jax=True):
-    for operation in operations:
-        made = ops_registry.Operator(
-            operation,
-            function,
-            is_jax_function=by_jax,
-            is_user_defined=False,
-            needs_env=False,
-            is_view_op=False,
-        )
-        is_aten = isinstance(operation, torch._ops.OpOverload | torch._ops.OpOverloadPacket)
-        registry = ops_registry.all_aten_ops if is_aten else ops_registry.all_torch_functions
-        registry[operation] = made
-        if torchax._env is not None:
-            torchax._env._ops[operation] = made
-
-
 def _brings(*operations, by_jax=True):
     """Registers a function of JAX, or of torch, for operations."""
 
-    def register(function):
-        _register(function, *operations, by_jax=by_jax)
+    def brought(function):
+        register(function, *operations, by_jax=by_jax)
         return function
 
-    return register
+    return brought
 
 
 @_brings(_aten.mT, _aten.mT.default)
@@ -75,7 +59,7 @@ for _name in _WINDOWS:
     _operation = getattr(_aten, f"{_name}_window")
     _function = _window(getattr(torch, f"{_name}_window"))
     _overloads = [getattr(_operation, overload) for overload in _operation.overloads()]
-    _register(_function, _operation, *_overloads, by_jax=False)
+    register(_function, _operation, *_overloads, by_jax=False)
 
 
 # pooling to a given size
@@ -195,7 +179,7 @@ def _negative_logs(logs, targets, input_lengths, target_lengths, blank):
 
 @_brings(torch._VF._pack_padded_sequence, by_jax=False)
 def _pack_padded_sequence(x, lengths, batch_first):
-    lengths = numbers(lengths)
+    lengths = _numbers(lengths)
     if lengths.size != x.shape[0 if batch_first else 1]:
         raise RuntimeError(f"expected {x.shape[0 if batch_first else 1]} lengths, got {lengths.size}")
     if lengths.min() <= 0 or (np.diff(lengths) > 0).any():
@@ -208,8 +192,7 @@ def _pack_padded_sequence(x, lengths, batch_first):
 
 @_brings(torch._VF._pad_packed_sequence, by_jax=False)
 def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length):
-    sizes = numbers(batch_sizes)
-    lengths = (sizes[:, None] > np.arange(sizes[0])).sum(axis=0)
+    sizes, lengths = lengths_of(batch_sizes)
     if 0 < total_length < len(sizes):
         raise RuntimeError(f"expected a total length of {len(sizes)} at least, got {total_length}")
     times, rows = places_of(lengths)
@@ -229,12 +212,18 @@ def _padded(data, times, rows, shape, value, batch_first):
     return padded.swapaxes(0, 1) if batch_first else padded
 
 
+def lengths_of(batch_sizes):
+    """How many of the packed sequences go on at each step, and how long each of them is."""
+    sizes = _numbers(batch_sizes)
+    return sizes, (sizes[:, None] > np.arange(sizes[0])).sum(axis=0)
+
+
 def places_of(lengths):
     """The step and the sequence of each element, in the order of a packed sequence."""
     return np.nonzero(np.arange(lengths.max())[:, None] < lengths)
 
 
-def numbers(tensor):
+def _numbers(tensor):
     """What a tensor of integers holds, which an input of a compiled function does not tell."""
     return np.asarray(tensor.jax() if isinstance(tensor, _KINDS) else tensor.detach())
 

@@ -12,13 +12,12 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import torch
-import torchax
-from torchax.ops import jaten, jtorch, mappings, ops_registry  # noqa: F401 # which registers functions
+from torchax.ops import mappings
 from torchax.tensor import Tensor
 
 from . import missing
+from .registry import register
 
 
 def _lstm_step(state, gates, weight, bias, projection):
@@ -57,9 +56,8 @@ def _layers(step):
         kind = jnp.result_type(*jax.tree.leaves(given)) if kind is None else mappings.t2j_dtype(kind)
         places = shape = None
         if sizes is not None:
-            sizes = missing.numbers(sizes)
-            shape = len(sizes), int(sizes[0])
-            places = missing.places_of((sizes[:, None] > np.arange(shape[1])).sum(axis=0))
+            sizes, lengths = missing.lengths_of(sizes)
+            places, shape = missing.places_of(lengths), (len(sizes), len(lengths))
         dropout = dropout if train and count > 1 else 0.0
         key = env.get_and_rotate_prng_key() if dropout else None
         layout = count, 2 if bidirectional else 1, bool(has_biases), dropout, any(batch_first), shape
@@ -125,14 +123,4 @@ for _function, _step in (
     (torch.rnn_tanh, _simple_step(jnp.tanh)),
     (torch.rnn_relu, _simple_step(jax.nn.relu)),
 ):
-    _made = ops_registry.Operator(
-        _function,
-        _layers(_step),
-        is_jax_function=False,
-        is_user_defined=False,
-        needs_env=True,
-        is_view_op=False,
-    )
-    ops_registry.all_torch_functions[_function] = _made
-    if torchax._env is not None:
-        torchax._env._ops[_function] = _made
+    register(_layers(_step), _function, by_jax=False, needs_env=True)

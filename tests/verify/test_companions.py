@@ -101,3 +101,38 @@ def test_losses_that_are_made_anew_are_told_apart_by_what_they_are(tmp_path: Pat
     laid(tmp_path)
     (tmp_path / "main.py").write_text(LOSSES)
     assert ran(tmp_path) == "1 True\n4\n"
+
+
+SHOWN = """\
+import torch
+import torchax
+import torchax_training
+
+torchax.enable_globally()
+x = torch.linspace(-1, 2, 4).to("jax")
+whole = torch.arange(6, device="jax").reshape(2, 3)
+print(x, x[1:3], whole, x > 0, x.half(), sep="\\n")
+print(torch.nn.Parameter(x), f"{x.sum():.3f}", f"{x.mean()}", torch.allclose(x, x + 1e-9))
+copy, numbers = torch.tensor(x), torch.tensor([x[0], x.sum()])
+copy[0] = 5
+print(copy, numbers, torch.as_tensor([[whole[0, 1]], [whole[1, 1]]]), x[0].item())
+"""
+
+PRINTED = """\
+tensor([-1.,  0.,  1.,  2.], device='jax:0')
+tensor([0., 1.], device='jax:0')
+tensor([[0, 1, 2],
+        [3, 4, 5]], device='jax:0')
+tensor([False, False,  True,  True], device='jax:0')
+tensor([-1.,  0.,  1.,  2.], device='jax:0', dtype=torch.float16)
+Parameter containing:
+tensor([-1.,  0.,  1.,  2.], device='jax:0', requires_grad=True) 2.000 0.5 True
+tensor([5., 0., 1., 2.], device='jax:0') tensor([-1.,  2.]) tensor([[1],
+        [4]]) -1.0
+"""
+
+
+def test_tensors_print_and_are_copied_as_those_of_a_gpu(tmp_path: Path) -> None:
+    laid(tmp_path)
+    (tmp_path / "main.py").write_text(SHOWN)
+    assert ran(tmp_path) == PRINTED

@@ -27,7 +27,8 @@ Unsafe: what leads from the modules to the loss moves into a function of its own
 function, takes its gradients, and hands them to torch's `backward()` as one node of its graph.
 `loss.backward()`, the optimizer, clipping, accumulation and schedulers stay as they are.
 Running statistics of batch normalisation are updated, buffers and parameters that it changes written back,
-`torch.no_grad()` inside of it stops gradients, and modules in training and in evaluation are compiled apart.
+`torch.no_grad()` inside of it stops gradients and hides writes from them, and modules in training and in
+evaluation are compiled apart.
 
 What else importing the folder brings:
 - `dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
@@ -48,6 +49,8 @@ What else importing the folder brings:
   What forward hooks fill, be it a dictionary or an object, is kept likewise.
 - `varying.py` hands floats that keep changing, such as an annealed weight, and NumPy's integers to the
   function as tensors, so that it need not be compiled anew for each.
+- `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
+  one, or take the numbers of several.
 - `items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size 1 in
   front.
 

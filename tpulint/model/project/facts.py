@@ -78,7 +78,7 @@ class ClassFacts(NamedTuple):
 
     `modules` gives for an attribute the classes that are instantiated for it (the elements, for a
     `ModuleList` or `Sequential`), `functions` references to the functions that it holds; `tensors` names
-    parameters and buffers.
+    parameters and buffers, `computed` what `forward` leaves in attributes.
     """
 
     qualname: str
@@ -89,6 +89,7 @@ class ClassFacts(NamedTuple):
     tensors: tuple[str, ...]
     row: int
     column: int
+    computed: tuple[str, ...] = ()
 
 
 class Root(NamedTuple):
@@ -444,7 +445,10 @@ class _Summary:
         modules: dict[str, dict[str, None]] = {}
         functions: dict[str, dict[str, None]] = {}
         tensors = self.tensors.get(scope.qualname, set())
+        computed = set[str]()
         for attribute, value, place in self.attributes.get(scope.qualname, ()):
+            if place.function is not None and place.function.name == "forward":
+                computed.add(attribute)
             held = held_functions(value, place, self.names)
             if held:
                 functions.setdefault(attribute, {}).update(dict.fromkeys(held))
@@ -467,6 +471,7 @@ class _Summary:
             tuple(sorted(tensors)),
             node.lineno,
             node.col_offset + 1,
+            tuple(sorted(computed)),
         )
 
 

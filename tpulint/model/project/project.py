@@ -248,6 +248,18 @@ class ProjectFacts:
             for facts in map(self.class_, self.mro(self.resolve(cls)))
         )
 
+    def is_computed(self, cls: str, name: str) -> bool:
+        """Whether a class is a module whose `forward` leaves something in an attribute."""
+        return any(
+            facts is not None and name in facts.computed
+            for facts in map(self.class_, self.mro(self.resolve(cls)))
+        )
+
+    @cached_property
+    def computed(self) -> frozenset[str]:
+        """The attributes in which any class's `forward` leaves something."""
+        return frozenset(name for _, facts in self._all_classes() for name in facts.computed)
+
     def callees(self, reference: str, owner: str | None) -> Iterable[str]:
         """The project's functions that a reference may mean, for a method of class `owner`."""
         return self._callees.of(reference, owner)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 
-def filled(module: Module, scope: Scope) -> frozenset[str]:
+def filled_by_hooks(module: Module, scope: Scope) -> frozenset[str]:
     """The places, read in a function, that calls of modules may fill through hooks."""
     found: set[str] = set()
     classes: set[str] = set()

@@ -13,8 +13,9 @@ from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.training.bound import surely_written
 from tpulint.model.training.effects import Effects, effects, is_unconditional, place
-from tpulint.model.training.hooks import filled
+from tpulint.model.training.hooks import filled_by_hooks
 from tpulint.model.training.learned import infers, makes_leaf
+from tpulint.model.training.left import left
 from tpulint.model.training.losses import is_plain
 from tpulint.model.training.passing import gives_none_on, is_number, passes_on
 from tpulint.model.values.pending import statements as statements_of
@@ -175,12 +176,12 @@ def _in_block(
     module: Module, learned: Learned, block: list[ast.stmt], wanted: set[str], scope: Scope
 ) -> Region | Obstacle | None:
     found = [effects([statement]) for statement in block]
-    hooked = filled(module, scope)
-    for statement, one in zip(block, found, strict=True) if hooked else ():
+    filled = filled_by_hooks(module, scope) | left(module, scope)
+    for statement, one in zip(block, found, strict=True) if filled else ():
         if learned.within(statement, scope):
-            one.changes |= hooked
+            one.changes |= filled
     for reads_out in (False, True):
-        core = _core(learned, block, found, wanted, scope, hooked, reads_out=reads_out)
+        core = _core(learned, block, found, wanted, scope, filled, reads_out=reads_out)
         if all(_only_scales(block[i]) for i in core):
             return None
         sorted_out = _sorted_out(block, found, core)
@@ -232,13 +233,13 @@ def _core(
     found: list[Effects],
     wanted: set[str],
     scope: Scope,
-    hooked: frozenset[str],
+    filled: frozenset[str],
     *,
     reads_out: bool,
 ) -> list[int]:
     """Where the statements stand that the wanted places depend on, and that depend on modules.
 
-    `hooked` is what calls of modules fill, `reads_out` says whether those are among them of which only what
+    `filled` is what calls of modules fill, `reads_out` says whether those are among them of which only what
     is read out of tensors is needed.
     """
     needed, chosen = set(wanted), dict[int, set[str]]()
@@ -261,7 +262,7 @@ def _core(
         elif learned.keeps(block[i], scope):
             core, through = [], found[i].touched
         elif not through.isdisjoint(found[i].reads) or learned.within(block[i], scope):
-            bearing = _bearing(learned, [block[i]], through, scope) | (hooked & found[i].changes)
+            bearing = _bearing(learned, [block[i]], through, scope) | (filled & found[i].changes)
             if reads_out or not bearing.isdisjoint(chosen[i]):
                 core.append(i)
                 through |= found[i].touched

@@ -8,9 +8,8 @@ torch, and what it does with plain arguments straight to its own implementation.
 All else, and everything while torchax is set to debug, goes torchax's own way.
 `torch.nn.utils.clip_grad_norm_`, which is three operations for each parameter, is compiled.
 What is given `out`, which torchax does not know, writes it, and so does what torchax has not in place.
-A tensor of one number takes a format, as in `f"{loss:.4f}"`, a part of a tensor gives its numbers, `data`
-hands on no gradient, what is written to `parameter.detach()` is the parameter's, and indices may be ranges or
-tensors of the host.
+`data` hands on no gradient, what is written to `parameter.detach()` is the parameter's, and indices may be
+ranges or tensors of the host.
 `torch.normal` draws from the distribution that it is given, which torchax takes for the standard one.
 What torch makes on the host, and `torch.where` of numbers or `torch.quantile` there, stays there.
 """
@@ -32,7 +31,7 @@ from torchax.ops.op_base import InplaceOp, OutVariant
 from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
 from torchax.view import NarrowInfo, View
 
-from . import operations
+from . import functions, operations, values
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
@@ -79,6 +78,8 @@ def _called(mode, func, types, args=(), kwargs=None):
             return _function(mode, func, types, (args[0], index), kwargs)
         whole = args[0].torch() if isinstance(args[0], View) else args[0]  # only that takes tensors
         return _function(mode, func, types, (whole, index), kwargs)
+    if func in _SPECIAL and values.holds_tensors(func, args, kwargs or {}):
+        return values.made_of(*args, **(kwargs or {}))
     if func is torch.as_tensor and _is_to(args, kwargs or {}):
         return _function(mode, torch.Tensor.to, types, args, kwargs)
     if isinstance(func, (OpOverload, OpOverloadPacket)):
@@ -253,11 +254,6 @@ def _is_debugged(environment):
 XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__ = _called, _computed
 
 
-def _formatted(tensor, form):
-    is_number = tensor.ndim == 0 and not isinstance(tensor.jax(), jax.core.Tracer)
-    return format(tensor.item() if is_number else str(tensor), form)
-
-
 def _index(key):
     """What says which elements, as JAX takes it: no tensors of the host, which GPUs take, and no ranges."""
     if isinstance(key, tuple):
@@ -319,7 +315,8 @@ class _Data(Tensor):
 
     @_elem.setter
     def _elem(self, value):
-        self._of._elem = value
+        before = self._of._elem
+        self._of._elem = functions.unseen(before, value) if isinstance(before, jax.core.Tracer) else value
 
 
 _detach = Tensor.detach
@@ -352,9 +349,6 @@ AveragedModel.update_parameters = _averaging(AveragedModel.update_parameters)
 
 
 Tensor.data, Tensor.detach = property(_Data, Tensor.data.fset), _detached
-Tensor.__format__ = View.__format__ = _formatted
-View.numpy = lambda view: view.torch().numpy()
-View.tolist = lambda view: view.torch().tolist()
 
 
 _total_norm, _clip_with_norm = clip_grad._get_total_norm, clip_grad._clip_grads_with_norm_

@@ -67,10 +67,12 @@ sys.meta_path.insert(0, _Once())
 class NoGradStops(TorchFunctionMode):
     """Lets `torch.no_grad()` mean to JAX what it means to torch.
 
+    What is written in place there keeps the gradient that it had, as if it had had these values before.
     What the function is given is on the device, and so goes there what of the host is joined to it.
     """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        sources = [] if torch.is_grad_enabled() else list(_sources((args, kwargs)))
         try:
             result = func(*args, **(kwargs or {}))
         except AssertionError:
@@ -81,11 +83,42 @@ class NoGradStops(TorchFunctionMode):
             args, kwargs = pytree.tree_unflatten(moved, tree)
             result = func(*args, **kwargs)
         if not torch.is_grad_enabled():
+            for tensor, before in sources:
+                if tensor.jax() is not before:
+                    put(tensor, unseen(before, tensor.jax()))
             given = {id(leaf) for leaf in pytree.tree_leaves((args, kwargs))}
             for leaf in pytree.tree_leaves(result):
                 if isinstance(leaf, Tensor) and id(leaf) not in given and _is_traced(leaf):
                     leaf.apply_jax_(jax.lax.stop_gradient)
         return result
+
+
+def _sources(arguments):
+    """The tensors among arguments, or of which views are, with the arrays that JAX traces."""
+    for leaf in pytree.tree_leaves(arguments):
+        while isinstance(leaf, torchax.view.View):
+            leaf = leaf.parent
+        if isinstance(leaf, Tensor) and _is_traced(leaf):
+            yield leaf, leaf.jax()
+
+
+def unseen(before, after):
+    """The array that a write leaves of which gradients know nothing: it has those of the array before."""
+    after = jax.lax.stop_gradient(after)
+    is_alike = (before.shape, before.dtype) == (after.shape, after.dtype)
+    if not is_alike or not jax.numpy.issubdtype(before.dtype, jax.numpy.inexact):
+        return after
+    return _unseen(before, after)
+
+
+@jax.custom_jvp
+def _unseen(before, after):
+    return after
+
+
+@_unseen.defjvp
+def _unseen_gradient(arrays, changes):
+    return arrays[1], changes[0]
 
 
 def modules_of(function, leaves):

@@ -20,14 +20,6 @@ from .registry import register
 _COPY = torch.ops.aten.copy_
 
 
-def _as_list(tensor):
-    """`Tensor.tolist`, of what JAX differentiates, too."""
-    return jax.lax.stop_gradient(tensor.jax()).tolist()
-
-
-Tensor.tolist = View.tolist = _as_list
-
-
 _copy = ops_registry.all_aten_ops[_COPY].func
 
 

@@ -143,9 +143,11 @@ class _Version(tracing.Trace):
     def __call__(self, given, is_compiled):
         if is_compiled:
             with calls.running(None):
-                return self._result(_Node.apply(self, (self.forward, self.backward), *self._linked(given)))
-        with self.apart.compiled(self.modules, self.objects):
-            return self._result(_Node.apply(self, (self._forward_of_values, _pulled), *self._linked(given)))
+                made = _Node.apply(self, (self.forward, self.backward), *self._linked(given))
+        else:
+            with self.apart.compiled(self.modules, self.objects):
+                made = _Node.apply(self, (self._forward_of_values, _pulled), *self._linked(given))
+        return self._result(made, given)
 
     def _linked(self, given):
         """What is given, without the graphs behind inputs that no gradient comes to, such as earlier steps."""
@@ -190,9 +192,19 @@ class _Version(tracing.Trace):
     def around(self):
         return functions.entered(), torch.enable_grad(), calls.Calls()
 
-    def _result(self, tensors):
+    def taken(self, result, inputs, arguments):
+        """The tensors of a result; those that it was given, of which gradients are wanted, stay themselves."""
+        places = {id(tensor): i for i, tensor in enumerate([*self.parameters, *inputs])}
+        self.handed_back = [places.get(id(leaf)) for leaf in pytree.tree_leaves(result)]
+        return super().taken(result, inputs, arguments)
+
+    def _result(self, tensors, given):
         tensors = iter(tensors)
         leaves = [next(tensors) if wanted else leaf for leaf, wanted in zip(self.outputs, self.is_tensor)]
+        with torch._C.DisableTorchFunction():
+            for i, place in enumerate(self.handed_back):
+                if place is not None and given[place].requires_grad and given[place].is_leaf:
+                    leaves[i] = given[place]
         return pytree.tree_unflatten(leaves, self.shape)
 
 

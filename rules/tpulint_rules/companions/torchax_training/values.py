@@ -1,0 +1,109 @@
+"""What Python gets of tensors: text, numbers, lists, and tensors made of them; importing this file brings it.
+
+A tensor prints as torch prints one of a GPU, `tensor([1., 2.], device='jax:0')`, where torchax names the class
+of its array; whole numbers show no type, since all of them have 32 bits there.
+One of a single number takes a format, as in `f"{loss:.4f}"`.
+`torch.tensor(t)` is a copy on the device of `t`, and `torch.tensor([a, b])` of two tensors holds their numbers
+on the host, as for tensors of a GPU; torchax makes tensors without data of both.
+"""
+
+from __future__ import annotations
+
+import jax
+import torch
+import torchax
+from torch import _tensor_str
+from torch.utils import _pytree as pytree
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from .registry import register
+
+_KINDS = (Tensor, View)
+_UNSAID = (torch.int32, torch.bool)
+
+
+def _is_traced(tensor):
+    return isinstance(tensor.jax(), jax.core.Tracer)
+
+
+def _on_host(tensor):
+    return torchax.default_env().j2t_copy(tensor.jax())
+
+
+def _formatted(tensor, form):
+    is_number = tensor.ndim == 0 and not _is_traced(tensor)
+    return format(tensor.item() if is_number else str(tensor), form)
+
+
+def _shown(plain):
+    """How a kind of tensors is printed, that tracing sees as before."""
+
+    def text(tensor, *, tensor_contents=None):
+        if _is_traced(tensor):
+            return plain(tensor)
+        with torch._C.DisableTorchFunction():
+            wants_gradient, node = tensor.requires_grad, tensor.grad_fn
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        head = "Parameter containing:\ntensor(" if is_parameter else "tensor("
+        about = [f"device='{tensor.device}'"]
+        if tensor.dtype not in (torch.get_default_dtype(), *_UNSAID):
+            about.append(f"dtype={tensor.dtype}")
+        if node is not None:
+            about.append(f"grad_fn=<{type(node).__name__}>")
+        elif wants_gradient:
+            about.append("requires_grad=True")
+        with torch._C.DisableTorchFunction():
+            content = _tensor_str._tensor_str(_on_host(tensor), len("tensor("))
+        return _tensor_str._add_suffixes(head + content, about, len("tensor("), False)
+
+    return text
+
+
+for _kind in _KINDS:
+    _kind.__format__, _kind.__repr__ = _formatted, _shown(_kind.__repr__)
+    _kind.__str__ = _kind.__repr__
+
+
+def _as_list(tensor):
+    """`Tensor.tolist`, of what JAX differentiates, too."""
+    return jax.lax.stop_gradient(tensor.jax()).tolist()
+
+
+Tensor.tolist = View.tolist = _as_list
+View.numpy = lambda view: view.torch().numpy()
+
+
+def holds_tensors(func, args, kwargs):
+    """Whether tensors of torchax are given to what makes a tensor, where torchax takes them for its own."""
+    if func not in (torch.tensor, torch.as_tensor) or not args:
+        return False
+    data = args[0]
+    if isinstance(data, _KINDS) and func is torch.as_tensor:
+        return False
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    device = kwargs.get("device")
+    return isinstance(data, _KINDS) and not torchax.default_env()._should_use_torchax_tensor(device)
+
+
+def made_of(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """`torch.tensor(data)`: a copy of a tensor on its device, and of the numbers of several on the host."""
+    if isinstance(data, _KINDS):
+        made = data.detach().clone().to(data.device if device is None else device)
+        made = made if dtype is None else made.to(dtype)
+    else:
+        numbers = pytree.tree_map(
+            lambda item: item.tolist() if isinstance(item, torch.Tensor) else item, data
+        )
+        made = torch.tensor(numbers, dtype=dtype, device=device)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _are_close(one, other, *args, **kwargs):
+    """`torch.allclose`, which is a truth value, not a tensor of one."""
+    result = jax.numpy.allclose(one.jax(), other.jax(), *args, **kwargs)
+    return Tensor(result, torchax.default_env()) if isinstance(result, jax.core.Tracer) else bool(result)
+
+
+register(_are_close, torch.allclose, torch.Tensor.allclose, by_jax=False, is_user_defined=True)

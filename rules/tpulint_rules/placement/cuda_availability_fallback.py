@@ -291,7 +291,7 @@ def _only_tells(node: ast.AST, ctx: Context) -> bool:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return not is_device_word(name) and not (ctx.qualified_name(node) or "").startswith("torch")
         case ast.Constant(value=value):
-            return isinstance(value, str | None)
+            return isinstance(value, str | None) and not is_cuda_string(node) and value != "jax"
         case ast.Raise() | ast.Return():
             return False
     return True

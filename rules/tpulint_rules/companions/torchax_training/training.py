@@ -27,7 +27,7 @@ from torchax.tensor import Tensor
 
 from . import attributes, calls, functions, tracing
 
-for _name in ("dispatch", "derivatives", "items", "loading", "missing", "recurrent"):
+for _name in ("dispatch", "derivatives", "items", "loading", "missing", "moving", "recurrent", "sparse"):
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
         importlib.import_module(f".{_name}", __package__)
 
@@ -254,30 +254,8 @@ def _pulled(pullback, gradients, kinds):
     return pullback(gradients)
 
 
-_optimizers = weakref.WeakSet()
-_move = torch.nn.Module._apply
-
-
-def _moved(module, *args, **kwargs):
-    """`Module._apply`, behind `.to("jax")`, makes parameters anew, which the optimizers then are given."""
-    before = dict(module.named_parameters())
-    result = _move(module, *args, **kwargs)
-    after = dict(module.named_parameters())
-    anew = {p: after[name] for name, p in before.items() if name in after and after[name] is not p}
-    for optimizer in _optimizers if anew else ():
-        for group in optimizer.param_groups:
-            group["params"][:] = [anew.get(p, p) for p in group["params"]]
-        for p in [p for p in optimizer.state if p in anew]:
-            optimizer.state[anew[p]] = optimizer.state.pop(p)
-    return result
-
-
-torch.nn.Module._apply = _moved
-
-
 def compiled(optimizer):
     """The optimizer, with a `step` that JAX compiles; its `lr` may differ from step to step."""
-    _optimizers.add(optimizer)
     for group in optimizer.param_groups:  # torchax lacks what these are made of
         group.update({name: False for name in ("foreach", "fused") if name in group})
     plain, plain_zero_grad = optimizer.step, optimizer.zero_grad

@@ -1,0 +1,51 @@
+"""Modules that are moved to the device; importing this file brings that in.
+
+Torch changes the data of a parameter that is moved by `.cuda()`; one that is moved to torchax is made anew.
+Who else has it is given the new one here: optimizers, whenever they were made, and other modules, which share
+the weight, once they are moved.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+from torch.utils.weak import WeakIdKeyDictionary
+
+_optimizers = weakref.WeakSet()
+#: What parameters were made anew as.
+_became = WeakIdKeyDictionary()
+_make, _move = torch.optim.Optimizer.__init__, torch.nn.Module._apply
+
+
+def _made(optimizer, *args, **kwargs):
+    """`Optimizer.__init__`."""
+    _make(optimizer, *args, **kwargs)
+    _optimizers.add(optimizer)
+
+
+def _moved(module, *args, **kwargs):
+    """`Module._apply`, behind `.to("jax")`, which torch calls for the modules within as well."""
+    before = {name: _latest(p) for name, p in module._parameters.items() if p is not None}
+    module._parameters.update(before)
+    result = _move(module, *args, **kwargs)
+    anew = {p: module._parameters.get(name, p) for name, p in before.items()}
+    anew = {p: new for p, new in anew.items() if new is not None and new is not p}
+    for p, new in anew.items():
+        _became[p] = new
+    for optimizer in _optimizers if anew else ():
+        for group in optimizer.param_groups:
+            group["params"][:] = [anew.get(p, p) for p in group["params"]]
+        for p in [p for p in optimizer.state if p in anew]:
+            optimizer.state[anew[p]] = optimizer.state.pop(p)
+    return result
+
+
+def _latest(parameter):
+    while parameter in _became:
+        parameter = _became[parameter]
+    return parameter
+
+
+torch.optim.Optimizer.__init__ = _made
+torch.nn.Module._apply = _moved

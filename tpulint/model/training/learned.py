@@ -135,14 +135,15 @@ class Learned:
         """Whether a call itself is one of a module; else the function of this file that it calls, if any."""
         function = call.func
         base = function.value if isinstance(function, ast.Attribute) else None
+        own = own_function(self._module, function, scope)
+        if own is not None and is_differentiated(self._module, own):
+            return False
         if isinstance(function, ast.Attribute) and (
             function.attr in MODULE_UPKEEP
             or (function.attr.startswith(_MAKES_READY) and not function.attr.startswith(_LOGARITHMS))
         ):
-            return False
-        own = own_function(self._module, function, scope)
-        if own is not None and is_differentiated(self._module, own):
-            return False
+            # The `step` of a trainer may be that of the optimizer, or what gives the loss.
+            return own if own is not None and _gives_value(own) else False
         if self.is_module(function, scope) or (base is not None and self.is_module(base, scope)):
             return True
         if self._is_of_project(function, scope) and not self._is_class(function, scope):
@@ -285,6 +286,14 @@ def is_marked(module: Module, function: Scope, mark: str) -> bool:
         if is_mark(module.names.qualified(named, function.parent or function), mark):
             return True
     return False
+
+
+def _gives_value(function: Scope) -> bool:
+    """Whether a function returns something, but for itself."""
+    return any(
+        isinstance(node, ast.Return) and node.value is not None and not _is_self(node.value)
+        for node in ast.walk(function.node)
+    )
 
 
 def makes_leaf(statement: ast.stmt) -> bool:

@@ -3,12 +3,13 @@
 A function marked `@differentiable` is compiled by JAX, which takes its gradients; torch's `backward()` hands
 them on (`training.py`).
 Within `@recorded` ones `torch.autograd.grad` works, too (`gradients.py`).
-The `step` of an optimizer that is `compiled` is (`training.py`).
+The `step` of an optimizer that is `compiled` is (`optimizers.py`).
 The other files make torchax do what these rely on.
 This folder belongs to the program: change it as it needs.
 """
 
 from .gradients import recorded
-from .training import compiled, differentiable
+from .optimizers import compiled
+from .training import differentiable
 
 __all__ = ["compiled", "differentiable", "recorded"]

@@ -255,6 +255,17 @@ def tensor(value):
     return Tensor(value, torchax.default_env())
 
 
+def computes_on_torchax(tensors):
+    """Whether tensors are on torchax, and none of them is being traced."""
+    on = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
+    return bool(on) and not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in on)
+
+
+def first_line(error):
+    """What an error says first."""
+    return str(error).splitlines()[0]
+
+
 def put(tensor, value):
     """Give a tensor of torchax another array."""
     tensor.apply_jax_(lambda _: value)

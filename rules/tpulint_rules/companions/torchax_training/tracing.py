@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
+import jax
 import torch
 import torchax
 from torch.utils import _pytree as pytree
@@ -20,6 +21,8 @@ from . import attributes, functions, varying
 MOST_VERSIONS = 16
 #: The same for attributes that it reads.
 MOST_STATES = 8
+#: What tells that a computation needs the value of a tensor.
+NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError)
 _PLAIN = (bool, int, float, str, type(None), torch.dtype)
 
 

@@ -31,13 +31,6 @@ for _name in ("dispatch", "derivatives", "items", "loading", "missing", "moving"
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
         importlib.import_module(f".{_name}", __package__)
 
-#: Optimizers that are compiled anew for each learning rate are so for no more than these.
-MOST_RATES = 4
-#: Taken for a rate of zero, as warm-ups begin with: torch divides by the rate if that is a tensor.
-NEARLY_NOTHING = 1e-30
-#: What tells that a computation needs the value of a tensor, and that an optimizer does.
-_NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError)
-_NOT_TRACEABLE = (*_NEEDS_VALUE, TypeError)
 
 
 class differentiable:
@@ -64,7 +57,7 @@ class differentiable:
             leaves, tree = pytree.tree_flatten((args, kwargs))
         parameters = tracing.unique(tensor for module in modules for tensor in module._parameters.values())
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        if not _computes_on_torchax(parameters + tensors):
+        if not functions.computes_on_torchax(parameters + tensors):
             args, kwargs = attributes.without_containers(args, kwargs)
             return self.function(*args, **kwargs)
         places = []
@@ -103,9 +96,9 @@ class differentiable:
             if places and version.is_new:  # it may need them as they are
                 self.known.varying.is_on = False
                 return self(*args, **kwargs)
-            if not self.is_compiled or not isinstance(error, _NEEDS_VALUE):
+            if not self.is_compiled or not isinstance(error, tracing.NEEDS_VALUE):
                 raise
-            self._stop_compiling(_first_line(error))
+            self._stop_compiling(functions.first_line(error))
             return version(given, self.is_compiled)
         if self.is_compiled and version.drew_on_host:
             self._stop_compiling("it draws random numbers on the host, which tracing would draw but once")
@@ -237,130 +230,17 @@ class _Node(torch.autograd.Function):
         try:
             (found,) = ctx.backward_function(ctx.pullback, values, ctx.kinds)
         except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
-            warnings.warn(f"gradients are taken without being compiled: {_first_line(error)}", stacklevel=1)
+            warnings.warn(f"gradients are taken without being compiled: {functions.first_line(error)}", stacklevel=1)
             ctx.version.backward = _pulled
             (found,) = _pulled(ctx.pullback, values, ctx.kinds)
         found = map(functions.tensor, found)
         return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
 
 
-def _first_line(error):
-    return str(error).splitlines()[0]
-
-
 def _pulled(pullback, gradients, kinds):
     """The gradients of what was given from those of the outputs, of which None means zero."""
     gradients = [jax.numpy.zeros(k.shape, k.dtype) if g is None else g for g, k in zip(gradients, kinds)]
     return pullback(gradients)
-
-
-def compiled(optimizer):
-    """The optimizer, with a `step` that JAX compiles; its `lr` may differ from step to step."""
-    for group in optimizer.param_groups:  # torchax lacks what these are made of
-        group.update({name: False for name in ("foreach", "fused") if name in group})
-    plain, plain_zero_grad = optimizer.step, optimizer.zero_grad
-    versions = {}
-    ways = [False, True]  # some optimizers want their rate as a number, and are compiled for each one
-
-    def zero_grad(self, set_to_none=True):
-        if not set_to_none:
-            return plain_zero_grad(set_to_none)
-        with torch._C.DisableTorchFunction():  # which torch would ask of each gradient
-            for p in (p for group in self.param_groups for p in group["params"]):
-                p.grad = None
-
-    def step(self, closure=None):
-        with torch._C.DisableTorchFunction():
-            parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
-        hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
-        if closure is not None or hooks or not _computes_on_torchax(parameters):
-            return plain(closure)
-        is_first = any(p not in self.state for p in parameters)
-        while ways and len(versions) <= (MOST_RATES if ways[0] else tracing.MOST_VERSIONS):
-            try:
-                return _compiled_step(self, plain, parameters, versions, rates_are_plain=ways[0])
-            except Exception as error:
-                versions.clear()
-                if is_first:
-                    break  # what cannot be made while tracing is made as ever
-                if not isinstance(error, _NOT_TRACEABLE):
-                    raise
-                ways.pop(0)
-                if not ways:
-                    name, why = type(self).__name__, _first_line(error)
-                    warnings.warn(f"`{name}.step` runs without being compiled: {why}", stacklevel=2)
-        return plain()
-
-    optimizer.step = types.MethodType(step, optimizer)
-    if type(optimizer).zero_grad is torch.optim.Optimizer.zero_grad:
-        optimizer.zero_grad = types.MethodType(zero_grad, optimizer)
-    return optimizer
-
-
-def _compiled_step(optimizer, plain, parameters, versions, *, rates_are_plain):
-    groups = optimizer.param_groups
-    rates = [group["lr"] for group in groups]
-    others = tuple(
-        tuple(
-            (name, tracing.identity(value)) for name, value in group.items() if name not in ("params", "lr")
-        )
-        for group in groups
-    )
-    key = (tuple(id(p) for p in parameters), others, tuple(rates) if rates_are_plain else None)
-    if key not in versions:
-        traced = functools.partial(_traced_step, optimizer, plain, parameters, rates_are_plain)
-        versions[key] = jax.jit(traced)
-    with torch._C.DisableTorchFunction():
-        gradients = [p.grad.jax() for p in parameters]
-    values, state = versions[key](
-        [p.jax() for p in parameters],
-        gradients,
-        [_tensors_of(optimizer.state.get(p, {})) for p in parameters],
-        [numpy.float32(rate or NEARLY_NOTHING) for rate in rates],
-    )
-    for p, value, entry in zip(parameters, values, state):
-        functions.put(p, value)
-        kept = optimizer.state[p]
-        for name, new in entry.items():
-            if isinstance(kept.get(name), Tensor):
-                functions.put(kept[name], new)
-            else:
-                kept[name] = functions.tensor(new)
-
-
-def _traced_step(optimizer, plain, parameters, rates_are_plain, values, gradients, state, rates):
-    with contextlib.ExitStack() as stack:
-        tensors = [*parameters, *[p.grad for p in parameters]]
-        for tensor, value in zip(tensors, [*values, *gradients]):
-            stack.callback(functions.put, tensor, tensor.jax())
-            functions.put(tensor, value)
-        for p, entry in zip(parameters, state):
-            if p in optimizer.state:
-                stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
-                traced = {name: functions.tensor(value) for name, value in entry.items()}
-                optimizer.state[p] = {**optimizer.state[p], **traced}
-            else:  # the first step makes the state
-                stack.callback(optimizer.state.pop, p, None)
-        for group, rate in zip(optimizer.param_groups, rates):
-            # Torch reads no number from the rate and the count of steps if they are capturable tensors.
-            traced = {"capturable": True, "foreach": False, "fused": False}
-            if not rates_are_plain:
-                traced["lr"] = functions.tensor(rate).requires_grad_()
-            traced = {name: value for name, value in traced.items() if name in group}
-            stack.callback(group.update, {name: group[name] for name in traced})
-            group.update(traced)
-        stack.enter_context(functions.entered())
-        plain()
-        return [p.jax() for p in parameters], [_tensors_of(optimizer.state.get(p, {})) for p in parameters]
-
-
-def _tensors_of(entry):
-    return {name: functions.on_torchax(v).jax() for name, v in entry.items() if isinstance(v, torch.Tensor)}
-
-
-def _computes_on_torchax(tensors):
-    on = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
-    return bool(on) and not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in on)
 
 
 def _with_statistics(forward):

@@ -4,7 +4,7 @@ On CUDA functions and optimizers stay as they are: torch's autograd differentiat
 Elsewhere a function marked `@differentiable` is compiled by JAX, which takes its gradients; torch's
 `backward()` hands them on (`training.py`).
 Within `@recorded` ones `torch.autograd.grad` works, too (`gradients.py`).
-The `step` of an optimizer that is `compiled` is (`training.py`).
+The `step` of an optimizer that is `compiled` is (`optimizers.py`).
 This folder belongs to the program: change it as it needs.
 """
 
@@ -26,6 +26,7 @@ if torch.cuda.is_available():  # tpulint: ignore[TPU103]
 
 else:
     from .gradients import recorded
-    from .training import compiled, differentiable
+    from .optimizers import compiled
+    from .training import differentiable
 
 __all__ = ["compiled", "differentiable", "recorded"]

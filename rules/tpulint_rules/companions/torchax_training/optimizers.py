@@ -96,7 +96,9 @@ def _numbers(groups):
             if isinstance(value, float) or name == "lr":
                 found[number, name, None] = value
             elif isinstance(value, tuple):
-                found.update({(number, name, i): one for i, one in enumerate(value) if isinstance(one, float)})
+                found.update(
+                    {(number, name, i): one for i, one in enumerate(value) if isinstance(one, float)}
+                )
     return found
 
 

@@ -32,7 +32,6 @@ for _name in ("dispatch", "derivatives", "items", "loading", "missing", "moving"
         importlib.import_module(f".{_name}", __package__)
 
 
-
 class differentiable:
     """A function of tensors that uses modules; as a decorator of functions and methods."""
 
@@ -230,7 +229,9 @@ class _Node(torch.autograd.Function):
         try:
             (found,) = ctx.backward_function(ctx.pullback, values, ctx.kinds)
         except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
-            warnings.warn(f"gradients are taken without being compiled: {functions.first_line(error)}", stacklevel=1)
+            warnings.warn(
+                f"gradients are taken without being compiled: {functions.first_line(error)}", stacklevel=1
+            )
             ctx.version.backward = _pulled
             (found,) = _pulled(ctx.pullback, values, ctx.kinds)
         found = map(functions.tensor, found)

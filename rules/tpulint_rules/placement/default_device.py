@@ -4,6 +4,7 @@
 
 Flags `torch.set_default_device` with a CUDA device, with `"jax"`, or with the program's device by name, and
 `torch.set_default_tensor_type` with a CUDA type.
+In programs that do the latter it flags `torch.Tensor(...)` as well, where what it makes is not moved at once.
 
 ## Why it matters on TPU
 
@@ -13,11 +14,13 @@ devices`, in the torchax environment too.
 `torch.set_default_tensor_type("torch.cuda.FloatTensor")` raises `TypeError: type torch.cuda.FloatTensor not
 available. Torch not compiled with CUDA enabled.`
 A device that is entered as a context reaches torchax: `torch.device("jax").__enter__()` does it for good.
+`torch.Tensor([1.0])`, which follows the default type alone, makes its tensor on the host all the same, and
+raises where that meets one of the device.
 
 ## Fix safety
 
-Unsafe: it takes effect only where it runs inside the torchax environment, and the old
-`torch.FloatTensor(...)` makes its tensors on the host still.
+Unsafe: it takes effect only where it runs inside the torchax environment.
+`torch.FloatTensor(...)` means the host, with any default.
 torchax makes `float32` of a default of `float64`.
 """
 
@@ -29,7 +32,8 @@ from collections.abc import Iterator
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES
 from tpulint.model.devices.doors import holds_literal_device, jax_form
-from tpulint.model.values.kinds import Device
+from tpulint.model.devices.literals import default_types
+from tpulint.model.values.kinds import Device, Static
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -59,12 +63,28 @@ def default_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.set_default_tensor_type" or len(call.args) != 1:
         return
-    given = call.args[0]
-    name = given.value if isinstance(given, ast.Constant) else ctx.qualified_name(given)
-    if isinstance(name, str) and name.startswith("torch.cuda."):
+    name = next(default_types(ctx.module.names, [(call, ctx.scope)]))
+    if name.startswith("torch.cuda."):
         dtype = TENSOR_DTYPES.get(name.rpartition(".")[2])
         fix = _entered(call, '"jax"', dtype, ctx) if dtype is not None else None
         yield ctx.finding(call, f"`{name}` raises where there is no NVIDIA GPU", fix)
+
+
+@rule.on(ast.Call, named={"Tensor"})
+def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.Tensor" or len(call.args) != 1 or call.keywords:
+        return
+    module, around = ctx.module, ctx.parent(call)
+    if not module.project.is_cuda_default(module.name) or ctx.only_with_cuda(call):
+        return
+    if isinstance(around, ast.Attribute) and around.attr in ("to", "cuda", "cpu", "numpy"):
+        return
+    kind = ctx.kind(call.args[0])
+    is_size = isinstance(kind, Static) and type(kind.value) is int
+    if is_size:
+        return  # that is another rule's
+    fix = ctx.fix("move it", ctx.insert(ctx.span(call).end, '.to("jax")'), applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, "`torch.Tensor` follows the default type of CUDA no more: it is on the host", fix)
 
 
 def _entered(call: ast.Call, device: str, dtype: str | None, ctx: Context) -> Fix | None:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tracing import UNFINISHED_DEVICE
+
+if TYPE_CHECKING:
+    from tpulint.model.names.qualified import Names
+    from tpulint.model.names.scopes import Scope
 
 CUDA = re.compile(r"cuda(:\d+)?\Z")
 
@@ -20,6 +26,15 @@ def is_cuda_string(node: ast.AST) -> bool:
 def starts_cuda(text: str) -> bool:
     """Whether a text names a CUDA device, or lacks but the index, such as `"cuda:"`."""
     return CUDA.match(text) is not None or UNFINISHED_DEVICE.match(text) is not None
+
+
+def default_types(names: Names, calls: Iterable[tuple[ast.AST, Scope]]) -> Iterator[str]:
+    """The types that calls of `set_default_tensor_type` make the default, as a text or by themselves."""
+    for call, scope in calls:
+        if isinstance(call, ast.Call) and len(call.args) == 1:
+            given = call.args[0]
+            text = given.value if isinstance(given, ast.Constant) else names.qualified(given, scope)
+            yield str(text)
 
 
 def _lacks_index(node: ast.AST) -> bool:

@@ -21,6 +21,7 @@ from tpulint.knowledge.tracing import (
     WRAPPERS,
 )
 from tpulint.model.devices.flow import Edge
+from tpulint.model.devices.literals import default_types
 from tpulint.model.names.annotations import aliases, qualified_text
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names, dotted
@@ -113,7 +114,8 @@ class ModuleFacts(NamedTuple):
     `loss.backward()`, `takers` are its functions that call `backward` on what they are given, `savers` those
     that save it. `entries` are the classes of which it puts instances into dictionaries, each time that it
     does, `groups` are the process groups that it starts: whether each serves the host. `tables` gives for its
-    names that stand for a dictionary, list or tuple references to the functions in it.
+    names that stand for a dictionary, list or tuple references to the functions in it, `cuda_default` says
+    that it makes a type of CUDA the default of tensors.
     """
 
     name: str
@@ -139,6 +141,7 @@ class ModuleFacts(NamedTuple):
     entries: tuple[str, ...] = ()
     groups: tuple[bool, ...] = ()
     tables: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
+    cuda_default: bool = False
 
 
 class _Summary:
@@ -206,6 +209,7 @@ class _Summary:
             backward=self._calls_backward(),
             entries=tuple(self._entries()),
             tables=dict(self._tables()),
+            cuda_default=any(name.startswith("torch.cuda.") for name in self._default_types()),
         )
 
     def _placing(self, imports: set[str]) -> set[int]:
@@ -238,6 +242,9 @@ class _Summary:
         # `torchax.default_env().prng_key` asks the environment, and does not enter it.
         attributes = (node for places in self.index.taken.values() for node, _ in places)
         return entries - {id(node.value) for node in attributes if isinstance(node, ast.Attribute)}
+
+    def _default_types(self) -> Iterator[str]:
+        return default_types(self.names, self.index.calls.get("set_default_tensor_type", ()))
 
     def _calls_backward(self) -> bool:
         calls = (node for node, _ in self.index.calls.get("backward", ()) if isinstance(node, ast.Call))

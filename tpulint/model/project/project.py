@@ -399,6 +399,15 @@ class ProjectFacts:
     def _differentiated(self) -> set[str]:
         return self._with_scripts(self._importers(DIFFERENTIABLE))
 
+    def is_cuda_default(self, module: str) -> bool:
+        """Whether the program that a module is of makes a type of CUDA the default of tensors."""
+        return module in self._with_cuda_default
+
+    @cached_property
+    def _with_cuda_default(self) -> set[str]:
+        found = {name for name, facts in self.modules.items() if facts.cuda_default}
+        return self._with_scripts(found) if found else found
+
     def is_configured(self, module: str) -> bool:
         """Whether a module reads configurations at run time, or a script that does so imports it."""
         return module in self._configured

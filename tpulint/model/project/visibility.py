@@ -29,14 +29,14 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
         found = project.home(function)
         if found is not None:
             chains.setdefault(found[0], []).append(f"{function} {project.trace_path(function)!r}")
-    told = repr((project.takers, project.savers, project.environment)).encode()
+    told = repr((project.takers, project.savers, project.environment, sorted(project.computed))).encode()
     imported = {target for targets in project.imports.values() for target in targets}
     return {
         name: _digest(
             digest,
             bytes([name in imported, project.is_served(name), project.is_trained(name)]),
             bytes([project.is_differentiated(name), project.is_configured(name), project.keeps_gpu]),
-            bytes([project.calls_backward(name)]),
+            bytes([project.calls_backward(name), project.is_cuda_default(name)]),
             project.package(name).encode(),
             told,
             _devices(project, name).encode(),

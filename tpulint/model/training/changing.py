@@ -133,7 +133,8 @@ class Changing:
             return "sets a global"
         for node in ast.walk(function.node):
             why = self._draws(node, function) if isinstance(node, ast.Call) else None
-            if why is not None:
+            # What is drawn only if asked for may never be: whether it was is seen while tracing.
+            if why is not None and not self._is_conditional(node, function):
                 return why
             if (
                 isinstance(node, ast.Expr)
@@ -145,6 +146,17 @@ class Changing:
             ):
                 return f"calls `{ast.unparse(node.value.func)}`"
         return None
+
+    def _is_conditional(self, node: ast.AST, function: Scope) -> bool:
+        """Whether a node stands within an `if` of a function."""
+        inner = node
+        for outer in self._module.ancestors(node):
+            if outer is function.node:
+                return False
+            if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test:
+                return True
+            inner = outer
+        return False
 
     def _draws(self, call: ast.Call, scope: Scope) -> str | None:
         """Of what a call draws random numbers on the host, if it does."""

@@ -4,7 +4,8 @@ A tensor prints as torch prints one of a GPU, `tensor([1., 2.], device='jax:0')`
 of its array; whole numbers show no type, since all of them have 32 bits there.
 One of a single number takes a format, as in `f"{loss:.4f}"`.
 `torch.tensor(t)` is a copy on the device of `t`, and `torch.tensor([a, b])` of two tensors holds their numbers
-on the host, as for tensors of a GPU; torchax makes tensors without data of both.
+on the host, as for tensors of a GPU; torchax makes tensors without data of both, and an error of
+`torch.Tensor(t)`.
 """
 
 from __future__ import annotations
@@ -72,6 +73,18 @@ def _as_list(tensor):
 
 Tensor.tolist = View.tolist = _as_list
 View.numpy = lambda view: view.torch().numpy()
+
+
+_make = Tensor.__init__
+
+
+def _made(tensor, value, env=None, *args, **kwargs):
+    """What makes a tensor; `torch.Tensor(t)`, which hands on what it is given itself, finds it made."""
+    if env is not None:
+        _make(tensor, value, env, *args, **kwargs)
+
+
+Tensor.__init__ = _made
 
 
 def holds_tensors(func, args, kwargs):

@@ -26,21 +26,23 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.nn.utils import clip_grad
 from torch.optim.swa_utils import AveragedModel
 from torch.utils import _pytree as pytree
+from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.ops.op_base import InplaceOp, OutVariant
 from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
 from torchax.view import NarrowInfo, View
 
-from . import functions, operations, values
+from . import conversions, functions, operations, values
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
 _aten = torch.ops.aten
+_COPY, _TO_COPY = _aten.copy_.default, _aten._to_copy.default
 #: What torchax decides on before it looks for an implementation, and `rot90`, which it does by itself.
 _SPECIAL = {
     torch.Tensor.to,
     _aten.lift_fresh.default,
-    _aten._to_copy.default,
+    _TO_COPY,
     torch.rot90,
     torch.Tensor.rot90,
 }
@@ -54,7 +56,6 @@ _WHOLE |= {torch.corrcoef, torch.Tensor.corrcoef}
 _OVER_LISTS = {
     name + end for name in ("add", "copy", "div", "lerp", "mul", "sub", "zero") for end in ("", "_")
 }
-_COPY = _aten.copy_.default
 #: What gives an array of JAX to another tensor.
 _WITHOUT_COMPUTING = {_COPY, _aten.detach.default, _aten.clone.default}
 #: Draws for which torchax forgets what they are given.
@@ -82,8 +83,14 @@ def _called(mode, func, types, args=(), kwargs=None):
         return values.made_of(*args, **(kwargs or {}))
     if func is torch.as_tensor and _is_to(args, kwargs or {}):
         return _function(mode, torch.Tensor.to, types, args, kwargs)
-    if isinstance(func, (OpOverload, OpOverloadPacket)):
-        is_known = getattr(func, "namespace", "aten") in _NAMESPACES
+    if func in conversions.FUNCTIONS and not _is_debugged(environment):
+        result = conversions.FUNCTIONS[func](environment, func, args, kwargs or {})
+        if result is not None:
+            return result
+    if isinstance(func, OpOverload):
+        is_known = func.namespace in _NAMESPACES
+    elif isinstance(func, OpOverloadPacket):
+        is_known = func._qualified_op_name.partition("::")[0] in _NAMESPACES
     else:
         is_known = func in environment._ops or func in environment._decomps
     if func in _SPECIAL or (is_known and not _is_on_host(args)) or _is_debugged(environment):
@@ -107,6 +114,8 @@ def _computed(mode, func, types, args=(), kwargs=None):
     if _makes_on_host(func, args, kwargs):
         with torch._C.DisableTorchFunction():
             return func(*args, **kwargs)
+    if func is _TO_COPY and kwargs.keys() == {"dtype"} and type(args[0]) is Tensor:
+        return conversions.cast(environment, args[0], kwargs["dtype"])
     if func in _SPECIAL or _is_debugged(environment):
         return _dispatch(mode, func, types, args, kwargs)
     if func in _WITHOUT_COMPUTING and not kwargs and all(type(value) is Tensor for value in args):
@@ -232,6 +241,9 @@ def _given(value, unwrap):
         return kind([_given(item, unwrap) for item in value])
     if kind in operations.PLAIN:
         return value
+    if kind is torch.Tensor and unwrap and not value.ndim:  # a number of the host
+        with torch._C.DisableTorchFunction(), no_dispatch():
+            return value.item()
     raise _Other
 
 

@@ -1,23 +1,28 @@
-"""Operations of torchax, each compiled by JAX once it was called often.
+"""Operations of torchax, each compiled by JAX once its calls took long.
 
 An implementation of torchax consists of several operations of JAX, and each of those takes Python's time:
 `x * 0.9` of a small tensor takes 80 us on a CPU host, compiled 20.
-An operation is one with its plain arguments and the shapes that it is given; what cannot be compiled, such
-as one whose result has a shape that depends on values, runs as it is.
+An operation is one with its plain arguments and the shapes that it is given; floats that keep
+changing, such as rates, are inputs unless it needs their values.
+What cannot be compiled, such as one whose result has a shape that depends on values, runs as it is.
 Operations that are made of others are compiled at once, where that is all that they do.
 """
 
 from __future__ import annotations
+
+import time
 
 import jax
 import torch
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-#: Calls after which an operation is compiled: until then that would take longer than it gains.
-OFTEN = 400
-#: So many operations are counted; of what has other shapes at each call no more are.
-MOST_COUNTED = 4096
+#: Seconds that the calls of an operation take until it is compiled, which takes about as long.
+PATIENCE = 0.03
+#: So many operations are watched; of what has other shapes at each call no more are.
+MOST_WATCHED = 4096
+#: Of so many combinations of floats the values count.
+MOST_FLOATS = 3
 #: For more combinations of plain arguments than these, an operation that is made of others is not compiled.
 MOST_DECOMPOSITIONS = 16
 
@@ -25,53 +30,88 @@ MOST_DECOMPOSITIONS = 16
 PLAIN = {bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout}
 PLAIN |= {torch.memory_format}
 _ARRAY = type(jax.numpy.zeros(()))
-#: How often each operation was called, then what it was compiled to, or None where that cannot be.
-_operations = {}
-_decompositions = {}
+_operations, _decompositions = {}, {}
 
 
 def computed(func, function, args, options):
     """What an implementation of JAX makes of arguments that are arrays and plain values."""
     leaves, tree = jax.tree.flatten((args, options))
-    key = [func, tree, torch.get_default_dtype()]
+    key, inputs, floats = [func, tree, torch.get_default_dtype()], [], ()
     for leaf in leaves:
         kind = type(leaf)
         if kind is _ARRAY:
             key.append(leaf.aval)
+            inputs.append(leaf)
+        elif kind is float:
+            key.append(kind)
+            inputs.append(leaf)
+            floats += (leaf,)
         elif kind in PLAIN:
             key += kind, leaf
         else:  # JAX traces what calls it, and may want to know its name
-            with jax.named_scope(func.name()):
+            with jax.named_scope(func.name() if hasattr(func, "name") else func.__name__):
                 return function(*args, **options)
     key = tuple(key)
-    made = _operations.get(key, 0)
-    if type(made) is int:
-        if made < OFTEN:
-            if made or len(_operations) < MOST_COUNTED:
-                _operations[key] = made + 1
-            return function(*args, **options)
-        made = _operations[key] = _compiled(function, leaves, tree)
-    if made is not None:
+    known = _operations.get(key)
+    if floats and known is not None and known.tells(floats):
+        key += floats
+        inputs = [leaf for leaf in inputs if type(leaf) is _ARRAY]
+        known = _operations.get(key)
+    if known is None:  # the first call takes longer than others
+        if len(_operations) < MOST_WATCHED:
+            _operations[key] = _Operation(floats)
+        return function(*args, **options)
+    if known.compiled is not None:
         try:
-            return made([leaf for leaf in leaves if type(leaf) is _ARRAY])
+            return known.compiled(*inputs)
         except Exception:  # what is the implementation's own it raises once more
-            _operations[key] = None
-    return function(*args, **options)
+            known.compiled, known.is_watched = None, False
+    if not known.is_watched:
+        return function(*args, **options)
+    began = time.perf_counter()
+    result = function(*args, **options)
+    known.seconds += time.perf_counter() - began
+    if known.seconds > PATIENCE:
+        known.compile(function, leaves, tree, inputs, result)
+    return result
 
 
-def _compiled(function, leaves, tree):
-    leaves = [None if type(leaf) is _ARRAY else (leaf,) for leaf in leaves]
+class _Operation:
+    """How long the calls of an operation took, and what it was compiled to."""
 
-    def run(values):
-        values = iter(values)
-        given = [next(values) if leaf is None else leaf[0] for leaf in leaves]
-        args, options = jax.tree.unflatten(tree, given)
-        result = function(*args, **options)
-        if not all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(result)):
-            raise TypeError("compiled, it would give an array for a plain value")
-        return result
+    __slots__ = ("compiled", "floats", "is_watched", "needs_floats", "seconds")
 
-    return jax.jit(run)
+    def __init__(self, floats):
+        self.compiled, self.seconds, self.is_watched = None, 0.0, True
+        self.floats, self.needs_floats = {floats}, False
+
+    def tells(self, floats):
+        """Whether it is another operation for other floats."""
+        if len(self.floats) <= MOST_FLOATS:
+            self.floats.add(floats)
+        return self.needs_floats or len(self.floats) <= MOST_FLOATS
+
+    def compile(self, function, leaves, tree, inputs, result):
+        """Compile it, if what it makes of such inputs is like a result of its own."""
+        self.is_watched = False
+        kinds = {type(leaf) for leaf in inputs}
+        leaves = [None if type(leaf) in kinds else (leaf,) for leaf in leaves]
+
+        def run(*inputs):
+            values = iter(inputs)
+            given = [next(values) if leaf is None else leaf[0] for leaf in leaves]
+            args, options = jax.tree.unflatten(tree, given)
+            return function(*args, **options)
+
+        try:
+            compiled = jax.jit(run)
+            made = jax.tree.map(lambda leaf: leaf.aval, compiled(*inputs))
+            if made == jax.tree.map(lambda leaf: leaf.aval, result):  # else it gives plain values, for one
+                self.compiled = compiled
+                return
+        except Exception:  # it needs values
+            pass
+        self.needs_floats = float in kinds
 
 
 def decomposed(mode, func, function, args, options):

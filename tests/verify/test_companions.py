@@ -136,3 +136,34 @@ def test_tensors_print_and_are_copied_as_those_of_a_gpu(tmp_path: Path) -> None:
     laid(tmp_path)
     (tmp_path / "main.py").write_text(SHOWN)
     assert ran(tmp_path) == PRINTED
+
+
+NUMBERS = """\
+import torch
+import torchax
+import torchax_training
+from torchax_training import operations
+
+torchax.enable_globally()
+operations.PATIENCE = 0.0
+x, count = torch.ones(3).to("jax"), torch.tensor([2]).to("jax")
+for step in range(6):
+    x = x * (1 + step / 4)
+    count = count * (1 + step / 4)
+known = [one for key, one in operations._operations.items() if key[0] is torch.ops.aten.mul.Tensor]
+print(x.tolist(), count.dtype, sum(one.compiled is not None for one in known))
+x.add_(torch.ones(3).to("jax"), alpha=x.mean())
+print((x * torch.tensor(0.5)).tolist(), torch.tensor([1, 2.5], device="jax").tolist())
+made = torch.zeros(2, 3, dtype=torch.int32, device="jax").to(torch.float32)
+print(made.shape, made.dtype, torch.full((2,), 1.5, device="jax").tolist())
+"""
+
+
+def test_numbers_that_change_are_inputs_of_what_is_compiled(tmp_path: Path) -> None:
+    laid(tmp_path)
+    (tmp_path / "main.py").write_text(NUMBERS)
+    assert ran(tmp_path) == (
+        "[14.765625, 14.765625, 14.765625] torch.float32 2\n"
+        "[14.765625, 14.765625, 14.765625] [1.0, 2.5]\n"
+        "torch.Size([2, 3]) torch.float32 [1.5, 1.5]\n"
+    )

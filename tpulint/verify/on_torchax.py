@@ -23,7 +23,7 @@ from tpulint.verify.fingerprint import fingerprint
 from tpulint.verify.record import Recorder
 
 #: The modules of `torchax_training` that compute without `Environment.dispatch`.
-_SHORTER_WAYS = ("torchax_training.dispatch", "torchax_training.operations")
+_SHORTER_WAYS = tuple(f"torchax_training.{name}" for name in ("dispatch", "conversions", "operations"))
 
 
 class Watch:

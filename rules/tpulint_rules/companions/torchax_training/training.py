@@ -27,7 +27,17 @@ from torchax.tensor import Tensor
 
 from . import attributes, calls, functions, tracing
 
-for _name in ("dispatch", "derivatives", "items", "loading", "missing", "moving", "recurrent", "sparse"):
+for _name in (
+    "dispatch",
+    "derivatives",
+    "items",
+    "lbfgs",
+    "loading",
+    "missing",
+    "moving",
+    "recurrent",
+    "sparse",
+):
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
         importlib.import_module(f".{_name}", __package__)
 

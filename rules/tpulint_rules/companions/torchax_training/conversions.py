@@ -66,8 +66,8 @@ def _made(environment, func, args, kwargs):
         return None
     if func in _OF_DATA:
         return _filled(environment, *args, kwargs) if len(args) == 1 else None
-    operation = environment._get_op_or_decomp(func)
-    if not operation.is_jax_function or operation.needs_env or kwargs.get("requires_grad"):
+    operation = environment._ops.get(func)
+    if operation is None or not operation.is_jax_function or operation.needs_env or kwargs.get("requires_grad"):
         return None
     result = operations.computed(func, operation.func, args, kwargs)
     return Tensor(result, environment)

@@ -26,6 +26,9 @@ What is on the host it traces as ever, and what `torch.jit.script` makes runs on
 Unsafe: `torch.compile(x, ...)`, or `torch.jit.trace(x, ...)` in a file that saves nothing, becomes
 `torchax.compile(x)`, without backend and mode, which mean nothing to XLA.
 
+In a program that trains it is left out: the step that JAX differentiates is compiled, and so are modules in
+evaluation, whose statistics and mode a module that was compiled would keep as they were.
+
 - It traces: what branches on a tensor's value, or makes tensors on the host, raises where torch would have
   broken the graph.
 - A module must be on the device before it is compiled.
@@ -79,6 +82,7 @@ rule = Rule("TPU804", "compilation by torch itself", module=__name__, fix=Applic
 
 _NOTHING = "compiles nothing in the torchax environment, silently"
 _RAISES = "with `fullgraph=True` raises in the torchax environment"
+_SIMPLE = ast.Name | ast.Attribute | ast.Subscript | ast.Call
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -86,7 +90,8 @@ _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 def decorator(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
     if isinstance(outer, _DEFINITIONS) and ctx.qualified_name(node) == "torch.compile":
-        yield ctx.finding(node, f"`torch.compile` {_NOTHING}", _decorated(node, outer, ctx))
+        fix = _dropped(ctx.remove_decorator(node), ctx) if ctx.is_trained else _decorated(node, outer, ctx)
+        yield ctx.finding(node, f"`torch.compile` {_NOTHING}", fix)
 
 
 @rule.on(ast.Call, named={"compile"})
@@ -102,16 +107,19 @@ def call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         model = call.args[0] if call.args else given.get("model")
         fix = None
         if model is not None:
-            fix = _compiled(call, model, ctx)
+            fix = _left_out(call, model, ctx) if ctx.is_trained else _compiled(call, model, ctx)
         elif isinstance(outer, _DEFINITIONS):
-            fix = _decorated(call, outer, ctx)
+            fix = (
+                _dropped(ctx.remove_decorator(call), ctx) if ctx.is_trained else _decorated(call, outer, ctx)
+            )
         yield ctx.finding(call, message, fix)
     elif isinstance(call.func, ast.Attribute):
         receiver = ctx.kind(call.func.value)
         if not ctx.is_module(receiver) or not isinstance(receiver, Instance):
             return
         if not ctx.defines_method(receiver, "compile"):
-            yield ctx.finding(call, f"`compile` of a module {_NOTHING}", _in_place(call, call.func, ctx))
+            fix = _in_place(call, call.func, ctx)
+            yield ctx.finding(call, f"`compile` of a module {_NOTHING}", fix)
 
 
 @rule.on(ast.Call, named={"trace"})
@@ -145,11 +153,31 @@ def _decorated(node: ast.expr, definition: ast.AST, ctx: Context) -> Fix | None:
     return _fix(ctx.replace(node, "torchax.compile"), ctx)
 
 
+def _left_out(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
+    """The module itself: a step that JAX differentiates is compiled, and so are modules in evaluation."""
+    statement, name = ctx.statement(call), ctx.text(model)
+    targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is call else []
+    if [ctx.text(target) for target in targets] == [name]:
+        return _dropped((ctx.delete(statement),), ctx)
+    return _dropped((ctx.replace(call, name if isinstance(model, _SIMPLE) else f"({name})"),), ctx)
+
+
+def _dropped(edits: tuple[Edit, ...] | None, ctx: Context) -> Fix | None:
+    """The edits, and those that ask no module for its `_orig_mod`, which it has not any more."""
+    if edits is None:
+        return None
+    wrapped = [node for node in ast.walk(ctx.tree) if isinstance(node, ast.Attribute)]
+    edits += tuple(ctx.replace(one, ctx.text(one.value)) for one in wrapped if one.attr == "_orig_mod")
+    return ctx.fix("leave it out", *edits, applicability=Applicability.UNSAFE)
+
+
 def _in_place(call: ast.Call, func: ast.Attribute, ctx: Context) -> Fix | None:
     statement = ctx.statement(call)
     alone = isinstance(statement, ast.Expr) and statement.value is call
     if not alone or not isinstance(func.value, ast.Name):
         return None
+    if ctx.is_trained:
+        return _dropped((ctx.delete(statement),), ctx)
     name = func.value.id
     return _fix(ctx.replace(statement, f"{name} = torchax.compile({name})"), ctx)
 

@@ -84,8 +84,10 @@ from collections.abc import Iterator
 from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.knowledge.training import RECORDED, TRAINING
+from tpulint.model.names.references import positional
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.collected import Filling
+from tpulint.model.training.effects import effects
 from tpulint.model.training.learned import is_differentiated, is_marked
 from tpulint.model.training.steps import Step
 from tpulint.model.values.kinds import Tensor, Unknown
@@ -224,12 +226,28 @@ def _recomputes(function: Scope, ctx: Context) -> bool:
 
 def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:
     """The functions that compute the outputs: the one that calls, or those of the file that call that one."""
-    outputs = call.args[:1] or [keyword.value for keyword in call.keywords if keyword.arg == "outputs"]
+    outputs, inputs = (_given(call, i, name) for i, name in enumerate(("outputs", "inputs")))
     read = [node for one in outputs for node in ast.walk(one) if isinstance(node, ast.Name)]
-    if any(binding.value is not None for n in read for binding in function.bindings.get(n.id, ())):
+    is_own = any(binding.value is not None for n in read for binding in function.bindings.get(n.id, ()))
+    if is_own and not _are_apart(outputs, inputs, function):
         return [function]
     callers = (at.scope.function for _, at in ctx.calls(function.name))
     return list({id(caller): caller for caller in callers if caller is not None}.values())
+
+
+def _given(call: ast.Call, index: int, name: str) -> list[ast.expr]:
+    return call.args[index : index + 1] or [word.value for word in call.keywords if word.arg == name]
+
+
+def _are_apart(outputs: list[ast.expr], inputs: list[ast.expr], function: Scope) -> bool:
+    """Whether a function is given both what outputs are made of and the inputs, and leads from neither."""
+    given, wanted = set(positional(function)), set(effects(inputs).reads)
+    behind, before = set(effects(outputs).reads), set[str]()
+    assigned = [effects([node]) for node in ast.walk(function.node) if isinstance(node, ast.Assign)]
+    while behind != before:
+        before = set(behind)
+        behind.update(name for one in assigned if behind & set(one.writes) for name in one.reads)
+    return bool(wanted) and wanted <= given and behind.isdisjoint(wanted) and not behind.isdisjoint(given)
 
 
 def _marked(function: Scope, ctx: Context) -> Fix | str:

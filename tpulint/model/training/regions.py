@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import READS
@@ -36,6 +36,7 @@ class Region:
 
     `statements` compute; `ahead` and `behind` stand between them and can run before or after all of them.
     `inputs` are read and `outputs` written for others to read: names, and attributes of `self`.
+    `earlier` are those that lead from the modules to it, where a statement has to stay in between.
     """
 
     statements: tuple[ast.stmt, ...]
@@ -43,6 +44,7 @@ class Region:
     behind: tuple[ast.stmt, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    earlier: tuple[Region, ...] = ()
 
     @property
     def span(self) -> tuple[ast.stmt, ...]:
@@ -173,15 +175,21 @@ def _is_of_optimizer(node: ast.expr) -> bool:
 
 
 def _in_block(
-    module: Module, learned: Learned, block: list[ast.stmt], wanted: set[str], scope: Scope
+    module: Module,
+    learned: Learned,
+    block: list[ast.stmt],
+    wanted: set[str],
+    scope: Scope,
+    bearing: Set[str] = frozenset(),
 ) -> Region | Obstacle | None:
+    """The region within a block, before which some places bear gradients already."""
     found = [effects([statement]) for statement in block]
     filled = filled_by_hooks(module, scope) | left(module, scope)
     for statement, one in zip(block, found, strict=True) if filled else ():
         if learned.within(statement, scope):
             one.changes |= filled
     for reads_out in (False, True):
-        core = _core(learned, block, found, wanted, scope, filled, reads_out=reads_out)
+        core = _core(learned, block, found, wanted, scope, filled, bearing, reads_out=reads_out)
         if all(_only_scales(block[i]) for i in core):
             return None
         sorted_out = _sorted_out(block, found, core)
@@ -194,6 +202,11 @@ def _in_block(
         core = core[:-1]
         sorted_out = _sorted_out(block, found, core)
     if isinstance(sorted_out, Obstacle):
+        index = next(i for i, s in enumerate(block) if s is sorted_out.node)
+        ahead = _all_touched([found[i] for i in core if i < index])
+        if not found[index].touched & ahead:
+            parts = block[:index], block[index + 1 :]
+            return _parted(module, learned, parts, wanted, scope, ahead, bearing) or sorted_out
         return sorted_out
     statements = [block[i] for i in core]
     for statement in statements:
@@ -207,6 +220,25 @@ def _in_block(
     sure = surely_written(statements)
     given.update((name, None) for name in outputs if name not in sure and not name.startswith("self."))
     return Region(tuple(statements), *sorted_out, tuple(given), outputs)
+
+
+def _parted(
+    module: Module,
+    learned: Learned,
+    blocks: tuple[list[ast.stmt], list[ast.stmt]],
+    wanted: set[str],
+    scope: Scope,
+    ahead: set[str],
+    bearing: Set[str],
+) -> Region | None:
+    """The regions in front of a statement that has to stay where it is, and behind it."""
+    last = _in_block(module, learned, blocks[1], wanted, scope, ahead)
+    if not isinstance(last, Region):
+        return None
+    first = _in_block(module, learned, blocks[0], wanted.union(last.inputs) & ahead, scope, bearing)
+    if not isinstance(first, Region):
+        return None
+    return replace(last, earlier=(*last.earlier, replace(first, earlier=()), *first.earlier))
 
 
 def _only_scales(statement: ast.stmt) -> bool:
@@ -234,13 +266,14 @@ def _core(
     wanted: set[str],
     scope: Scope,
     filled: frozenset[str],
+    bearing: Set[str],
     *,
     reads_out: bool,
 ) -> list[int]:
     """Where the statements stand that the wanted places depend on, and that depend on modules.
 
-    `filled` is what calls of modules fill, `reads_out` says whether those are among them of which only what
-    is read out of tensors is needed.
+    `filled` is what calls of modules fill, `bearing` what bears gradients before, `reads_out` says whether
+    those are among them of which only what is read out of tensors is needed.
     """
     needed, chosen = set(wanted), dict[int, set[str]]()
     for i in reversed(range(len(block))):
@@ -252,7 +285,7 @@ def _core(
                 needed |= set(found[i].reads)
     order = sorted(chosen)
     learning = any(learned.within(block[i], scope) for i in order)
-    through = learned.leaves(scope) | (set() if learning else learned.handed_on(block[0], scope))
+    through = learned.leaves(scope) | bearing | (set() if learning else learned.handed_on(block[0], scope))
     core: list[int] = []
     for i in order:
         if makes_leaf(block[i]):
@@ -323,7 +356,7 @@ def _sorted_out(
 
 def _only_computes(statement: ast.stmt) -> bool:
     """Whether a statement that is in the way can join the others."""
-    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.If):
+    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.If) or _ending(statement):
         return False
     return not any(
         isinstance(node, ast.Call)

@@ -72,7 +72,8 @@ class Steps:
             id(node)
             for found in regions
             if isinstance(found, Region)
-            for statement in found.span
+            for one in (found, *found.earlier)
+            for statement in one.span
             for node in ast.walk(statement)
             if isinstance(node, ast.stmt)
         )
@@ -159,8 +160,9 @@ class Step:
             return "the loss is not computed here"
         if isinstance(found, Obstacle):
             return f"{found.why} (line {found.node.lineno})"
-        parts = [(found, self._scope)]
-        parts += carriers(self._module, self._learned, found, self._steps.computing, self._scope)
+        parts = [(one, self._scope) for one in (found, *found.earlier)]
+        for one in (found, *found.earlier):
+            parts += carriers(self._module, self._learned, one, self._steps.computing, self._scope)
         taken: set[str] = set()
         made = [self._function(part, scope, taken) for part, scope in parts]
         result = [one for one in made if one is not None]

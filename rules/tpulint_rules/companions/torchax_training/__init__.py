@@ -8,8 +8,13 @@ The other files make torchax do what these rely on.
 This folder belongs to the program: change it as it needs.
 """
 
+import logging
+
 from .gradients import recorded
 from .optimizers import compiled
 from .training import differentiable
+
+# What a program logs of all libraries, by `logging.basicConfig(level=logging.DEBUG)`, is not what JAX compiles.
+logging.getLogger("jax").setLevel(logging.WARNING)
 
 __all__ = ["compiled", "differentiable", "recorded"]

@@ -38,6 +38,8 @@ _NOT_COMPUTING = frozenset(
     "item tolist numpy cpu to type size dim numel data_ptr backward requires_grad_ retain_grad detach".split()
 )
 
+_HOST = ("cpu", torch.device("cpu"))
+
 #: A function of torch is compiled for no more combinations of shapes and plain values than these.
 MOST_KINDS = 256
 
@@ -120,12 +122,23 @@ class Calls(functions.NoGradStops):
         if not _is_traced((args, kwargs)):
             with _evaluating():
                 return plain(args, kwargs)
+        if _is_copy_to_host(func, args, kwargs):
+            return args[0]  # what JAX differentiates has no copy there
         if func.__name__ in _NOT_COMPUTING:
             return plain(args, kwargs)
+        if any(type(one) is torch.Tensor for one in args) and not func.__name__.endswith("_"):
+            args = [one.to("jax") if type(one) is torch.Tensor else one for one in args]
         program = _functions.get(func)
         if program is None:
             program = _functions[func] = _Program(func)
         return program(args, kwargs, plain)
+
+
+def _is_copy_to_host(func, args, kwargs):
+    if func is torch.Tensor.cpu:
+        return True
+    places = (*args[1:], *kwargs.values()) if func is torch.Tensor.to else ()
+    return len(places) == 1 and places[0] in _HOST
 
 
 def _is_traced(value):

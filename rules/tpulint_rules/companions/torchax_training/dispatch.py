@@ -9,7 +9,7 @@ All else, and everything while torchax is set to debug, goes torchax's own way.
 `torch.nn.utils.clip_grad_norm_`, which is three operations for each parameter, is compiled.
 What is given `out`, which torchax does not know, writes it, and so does what torchax has not in place.
 `data` hands on no gradient, what is written to `parameter.detach()` is the parameter's, and indices may be
-ranges or tensors of the host.
+ranges or tensors of the host; those of a tensor of the host may be on the device.
 `torch.normal` draws from the distribution that it is given, which torchax takes for the standard one.
 What torch makes on the host, and `torch.where` of numbers or `torch.quantile` there, stays there.
 """
@@ -79,6 +79,8 @@ def _called(mode, func, types, args=(), kwargs=None):
             return _function(mode, func, types, (args[0], index), kwargs)
         whole = args[0].torch() if isinstance(args[0], View) else args[0]  # only that takes tensors
         return _function(mode, func, types, (whole, index), kwargs)
+    if func is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
+        return func(args[0], _index_on_host(args[1]))
     if func in _SPECIAL and values.holds_tensors(func, args, kwargs or {}):
         return values.made_of(*args, **(kwargs or {}))
     if func is torch.as_tensor and _is_to(args, kwargs or {}):
@@ -94,6 +96,8 @@ def _called(mode, func, types, args=(), kwargs=None):
     else:
         is_known = func in environment._ops or func in environment._decomps
     if func in _SPECIAL or (is_known and not _is_on_host(args)) or _is_debugged(environment):
+        if func in TENSOR_CONSTRUCTORS and type((kwargs or {}).get("device")) is int:
+            kwargs["device"] = "jax"  # the number of a device, as ranks are
         return _function(mode, func, types, args, kwargs)
     if func in _WHOLE and _is_on_host(args):
         with _disable_current_modes():
@@ -274,6 +278,13 @@ def _index(key):
         return key if isinstance(key, (Tensor, View)) else key.numpy()
     is_plain = isinstance(key, range) or (isinstance(key, list) and {type(i) for i in key} <= {int, bool})
     return numpy.asarray(key, None if key else int) if is_plain else key
+
+
+def _index_on_host(key):
+    """What says which elements of a tensor of the host, of which tensors of the device may be a part."""
+    if isinstance(key, tuple):
+        return tuple(map(_index_on_host, key))
+    return key.cpu() if isinstance(key, (Tensor, View)) else key
 
 
 def _is_plain_index(index):

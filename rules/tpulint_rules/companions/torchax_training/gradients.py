@@ -102,6 +102,10 @@ class _Recorder(TorchFunctionMode):
         if options.get("is_grads_batched"):
             raise NotImplementedError("`torch.autograd.grad` of batched gradients on torchax")
         outputs, inputs = _as_list(outputs), _as_list(inputs)
+        if _known is None and not options.get("allow_unused") and not _leads(calls, inputs, outputs):
+            raise RuntimeError(
+                "what leads from the inputs of `torch.autograd.grad` to its outputs is unknown"
+            )
 
         def compute(values):
             given = {id(tensor): torch_view(value) for tensor, value in zip(inputs, values)}
@@ -124,6 +128,15 @@ class _Recorder(TorchFunctionMode):
         if not create_graph:
             found = [jax.lax.stop_gradient(value) for value in found]
         return tuple(torch_view(value) for value in found)
+
+
+def _leads(calls, inputs, outputs):
+    """Whether calls lead from some of the inputs to some of the outputs."""
+    known = set(map(id, inputs))
+    for call in calls:
+        if call.depends_on(known):
+            known.update(map(id, pytree.tree_leaves(call.result)))
+    return not known.isdisjoint(map(id, outputs))
 
 
 def _as_list(tensors):

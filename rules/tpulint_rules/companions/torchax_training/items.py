@@ -2,10 +2,13 @@
 
 A tensor of the host may be copied into one of the device and the other way round, as on a GPU: `a[i] = b`,
 `a.copy_(b)`; `copy_` broadcasts; and `b` may have dimensions of size 1 in front that `a[i]` has not.
+A tensor can be resized in place.
 Tensors, and so modules, can be copied by `copy.deepcopy`, as `torch.optim.swa_utils` does.
 """
 
 from __future__ import annotations
+
+import math
 
 import jax
 import torch
@@ -65,6 +68,23 @@ def _with_diagonal(tensor, value, wrap=False):
 
 
 register(_with_diagonal, torch.Tensor.fill_diagonal_, by_jax=False, is_user_defined=True)
+
+
+def _resized(tensor, *size, memory_format=None):
+    """`resize_`, in place: the elements that fit, one after the other, and zeros behind them."""
+    size = size[0] if size and not isinstance(size[0], int) else size
+    flat, count = tensor.jax().ravel(), math.prod(size)
+    filled = jax.numpy.zeros(count, flat.dtype).at[: flat.size].set(flat[:count]).reshape(size)
+    torch.utils.swap_tensors(tensor, Tensor(filled, torchax.default_env()))  # torch itself knows sizes, too
+    return tensor
+
+
+def _resized_as(tensor, other, memory_format=None):
+    return _resized(tensor, tuple(other.shape))
+
+
+register(_resized, torch.Tensor.resize_, by_jax=False, is_user_defined=True)
+register(_resized_as, torch.Tensor.resize_as_, torch.resize_as_, by_jax=False, is_user_defined=True)
 
 # In place, these give a tensor another shape, which is not a copy into the one that it had.
 for _operator in (torch.ops.aten.transpose_, torch.ops.aten.unsqueeze_):

@@ -5,6 +5,7 @@ So they are fetched without: a batch of 64 small pictures that are scaled and sh
 A data set that holds tensors of torchax, or moves them there, is fetched from as ever.
 Loaders do without workers that would be forked: in a process in which JAX runs threads those hang.
 Nothing is pinned, which raises beside torchax.
+`torch.load` reads to the host what it is told to put on the device, and moves it there.
 """
 
 from __future__ import annotations
@@ -87,3 +88,17 @@ def _iterated(loader):
 
 torch.utils.data.DataLoader.__iter__ = _iterated
 torch.Tensor.pin_memory = lambda tensor, device=None: tensor
+
+
+_load = torch.load
+
+
+def _loaded(file, map_location=None, *args, **kwargs):
+    """`torch.load`, to which torchax's device is none."""
+    if not isinstance(map_location, (str, torch.device)) or torch.device(map_location).type != "jax":
+        return _load(file, map_location, *args, **kwargs)
+    read = _load(file, "cpu", *args, **kwargs)
+    return pytree.tree_map_only((torch.Tensor, torch.nn.Module), lambda one: one.to(map_location), read)
+
+
+torch.load = _loaded

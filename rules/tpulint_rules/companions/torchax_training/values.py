@@ -5,7 +5,7 @@ of its array; whole numbers show no type, since all of them have 32 bits there.
 One of a single number takes a format, as in `f"{loss:.4f}"`.
 `torch.tensor(t)` is a copy on the device of `t`, and `torch.tensor([a, b])` of two tensors holds their numbers
 on the host, as for tensors of a GPU; torchax makes tensors without data of both, and an error of
-`torch.Tensor(t)`.
+`torch.Tensor(t)` and of `t.new([1, 2])`.
 """
 
 from __future__ import annotations
@@ -111,6 +111,20 @@ def made_of(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fa
         )
         made = torch.tensor(numbers, dtype=dtype, device=device)
     return made.requires_grad_() if requires_grad else made
+
+
+def _new(tensor, *given, dtype=None, device=None, requires_grad=False):
+    """`tensor.new`, of a size or of data, and `tensor.new_tensor`."""
+    dtype, device = dtype or tensor.dtype, device or tensor.device
+    with torchax.default_env():
+        if len(given) == 1 and not isinstance(given[0], (int, tuple)):
+            made = made_of(given[0], dtype=dtype, device=device)
+        else:
+            made = torch.empty(*given or (0,), dtype=dtype, device=device)
+    return made.requires_grad_() if requires_grad else made
+
+
+register(_new, torch.Tensor.new, torch.Tensor.new_tensor, by_jax=False, is_user_defined=True)
 
 
 def _are_close(one, other, *args, **kwargs):

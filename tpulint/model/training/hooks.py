@@ -35,6 +35,8 @@ def filled_by_hooks(module: Module, scope: Scope) -> frozenset[str]:
 
 
 def _is_of_self(hook: ast.expr) -> bool:
+    """Whether a hook is a method of the object that registers it, or made by one."""
+    hook = hook.func if isinstance(hook, ast.Call) else hook
     return isinstance(hook, ast.Attribute) and isinstance(hook.value, ast.Name) and hook.value.id == "self"
 
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """A function to insert at an offset, and what takes the place of the lines that it is made of.
@@ -115,10 +118,14 @@ class Step:
         return region(self._module, self._learned, self._statement, wanted, self._scope)
 
     def _calls_settled(self) -> bool:
-        around: ast.AST = (self._scope.function or self._module.index.module).node
+        function = self._scope.function
+        around = function.node if function is not None else self._module.source.tree
+        # What other functions of a script call is none of what stands outside of all of them.
+        parts = [around] if function is not None else [s for s in around.body if not isinstance(s, _SCOPES)]
         return any(
             isinstance(node, ast.Call) and self._learned.is_handed_on(node, self._scope)
-            for node in ast.walk(around)
+            for part in parts
+            for node in ast.walk(part)
         )
 
     @property

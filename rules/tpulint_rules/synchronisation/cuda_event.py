@@ -17,10 +17,8 @@ computed something since the reading before, and `elapsed_time` their difference
 Work whose result is already dropped is not waited for.
 The first run of a jitted function counts its tracing and compiling too: run it once before.
 
-## Without a fix
-
-Events that are kept in lists or attributes, handed on or used to order work have no fix: read
-`time.perf_counter()` behind `jax.block_until_ready(jax.live_arrays())` instead.
+Events that are kept in lists or attributes, or handed on, become objects that do the same: their class is in
+`torchax_events`, a folder that is written beside the program.
 """
 
 from __future__ import annotations
@@ -28,13 +26,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
 from tpulint.knowledge.waiting import WAIT_FOR_ALL, WAITS
 from tpulint.model.names.scopes import Scope
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU202", "time taken with CUDA events", module=__name__, fix=Applicability.UNSAFE)
 
+_COMPANION = Companion("tpulint_rules:companions/torchax_events")
 _EVENTS = frozenset({"torch.Event", "torch.cuda.Event", "torch.cuda.streams.Event"})
 
 
@@ -42,7 +41,18 @@ _EVENTS = frozenset({"torch.Event", "torch.cuda.Event", "torch.cuda.streams.Even
 def event(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _EVENTS and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
-        yield ctx.finding(call, f"`{name}` raises without CUDA", _on_the_clock(ctx))
+        fix = _on_the_clock(ctx) or _stand_in(call, ctx)
+        yield ctx.finding(call, f"`{name}` raises without CUDA", fix)
+
+
+def _stand_in(call: ast.Call, ctx: Context) -> Fix | None:
+    """An object in the place of the event, which may be kept and handed on."""
+    imports = ctx.companion_import(_COMPANION)
+    if imports is None:
+        return None
+    made = ctx.replace(call.func, f"{_COMPANION.name}.Event")
+    title = "use an event of the host's clock"
+    return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, companion=_COMPANION)
 
 
 def _on_the_clock(ctx: Context) -> Fix | None:

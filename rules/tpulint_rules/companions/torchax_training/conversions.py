@@ -67,7 +67,12 @@ def _made(environment, func, args, kwargs):
     if func in _OF_DATA:
         return _filled(environment, *args, kwargs) if len(args) == 1 else None
     operation = environment._ops.get(func)
-    if operation is None or not operation.is_jax_function or operation.needs_env or kwargs.get("requires_grad"):
+    if (
+        operation is None
+        or not operation.is_jax_function
+        or operation.needs_env
+        or kwargs.get("requires_grad")
+    ):
         return None
     result = operations.computed(func, operation.func, args, kwargs)
     return Tensor(result, environment)

@@ -119,9 +119,9 @@ class Step:
 
     def _calls_settled(self) -> bool:
         function = self._scope.function
-        around = function.node if function is not None else self._module.source.tree
         # What other functions of a script call is none of what stands outside of all of them.
-        parts = [around] if function is not None else [s for s in around.body if not isinstance(s, _SCOPES)]
+        outside = (one for one in self._module.source.tree.body if not isinstance(one, _SCOPES))
+        parts = [function.node] if function is not None else outside
         return any(
             isinstance(node, ast.Call) and self._learned.is_handed_on(node, self._scope)
             for part in parts

@@ -88,7 +88,7 @@ from tpulint.model.names.references import positional
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.collected import Filling
 from tpulint.model.training.effects import effects
-from tpulint.model.training.learned import is_differentiated, is_marked
+from tpulint.model.training.learned import is_differentiated, is_marked, own_function
 from tpulint.model.training.steps import Step
 from tpulint.model.values.kinds import Tensor, Unknown
 from tpulint.rule import Context, Rule
@@ -205,7 +205,7 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     if function is None or not isinstance(function.node, ast.FunctionDef):
         yield _told(call, message, "it stands in no function", ctx)
         return
-    if _recomputes(function, ctx):
+    if _recomputes(function, ctx) or _waits(function, ctx) or _is_of_settled(call, ctx):
         return
     computing = _computing(call, function, ctx)
     open_ones = [one for one in computing if not is_marked(ctx.module, one, RECORDED)]
@@ -222,6 +222,25 @@ def _recomputes(function: Scope, ctx: Context) -> bool:
     ancestors = ctx.module.project.mro(f"{ctx.module.name}.{function.owner.qualname}")
     named = {node.attr for node in ast.walk(function.node) if isinstance(node, ast.Attribute)}
     return not AUTOGRAD_FUNCTIONS.isdisjoint(ancestors) and "enable_grad" in named
+
+
+def _waits(function: Scope, ctx: Context) -> bool:
+    """Whether a function calls another that asks for gradients, whose outputs are to be recorded first."""
+    asking = {id(at.scope.function) for _, at in ctx.calls("grad") if at.scope.function is not function}
+    around = (
+        own_function(ctx.module, node.func, function)
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Call)
+    )
+    return any(
+        id(one) in asking and not is_differentiated(ctx.module, one) for one in around if one is not None
+    )
+
+
+def _is_of_settled(call: ast.Call, ctx: Context) -> bool:
+    """Whether the outputs come from functions that JAX differentiates, and torch's autograd does the rest."""
+    outputs = call.args[0] if call.args else None
+    return outputs is not None and ctx.module.training_steps.of(outputs, ctx.scope).is_settled
 
 
 def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:

@@ -1,8 +1,9 @@
-"""Modules that are moved to the device; importing this file brings that in.
+"""What is moved to the device; importing this file brings that in.
 
 Torch changes the data of a parameter that is moved by `.cuda()`; one that is moved to torchax is made anew.
 Who else has it is given the new one here: optimizers, whenever they were made, and other modules, which share
 the weight, once they are moved.
+Where CUDA is asked for by a text that is read when the program runs, torchax is meant.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import weakref
 
 import torch
+import torchax
 from torch.utils.weak import WeakIdKeyDictionary
 
 _optimizers = weakref.WeakSet()
@@ -47,5 +49,15 @@ def _latest(parameter):
     return parameter
 
 
+_copy = torchax.tensor.Environment._to_copy
+
+
+def _copied(environment, tensor, dtype, device):
+    """`Environment._to_copy`, behind `.to(...)`."""
+    is_cuda = device is not None and torch.device(device).type == "cuda"
+    return _copy(environment, tensor, dtype, "jax" if is_cuda else device)
+
+
+torchax.tensor.Environment._to_copy = _copied
 torch.optim.Optimizer.__init__ = _made
 torch.nn.Module._apply = _moved

@@ -1,0 +1,100 @@
+"""Communication between processes for torchax's tensors; importing this file brings that in.
+
+Tensors go through the host, where gloo serves them, which knows nothing of torchax.
+In one process, which drives all chips, what is summed or sent is what it was, with a process group or without.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import distributed
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+from torchax.tensor import Tensor
+from torchax.view import View
+
+#: What leaves the tensors of one process as they are.
+_IN_PLACE = ("all_reduce", "broadcast", "reduce")
+_GATHERING = (
+    *("all_gather", "all_gather_into_tensor", "all_to_all", "all_to_all_single", "gather", "scatter"),
+    *("reduce_scatter", "reduce_scatter_tensor"),
+)
+_OF_OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list")
+
+
+class _Done:
+    """What an operation that was not waited for gives: it is done."""
+
+    def wait(self, *_args):
+        return True
+
+    def is_completed(self):
+        return True
+
+
+def _through_host(function):
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        leaves, tree = pytree.tree_flatten((args, kwargs))
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, View))]
+        if not places:
+            return function(*args, **kwargs)
+        with torch.no_grad():
+            copies = {i: leaves[i].detach().cpu() for i in places}
+        args, kwargs = pytree.tree_unflatten([copies.get(i, leaf) for i, leaf in enumerate(leaves)], tree)
+        waits = not kwargs.pop("async_op", False)
+        before = {i: copy.clone() for i, copy in copies.items()}
+        with _disable_current_modes():
+            function(*args, **kwargs)
+            changed = [i for i in places if not torch.equal(copies[i], before[i])]
+        with torch.no_grad():
+            for i in changed:
+                leaves[i].copy_(copies[i])
+        return None if waits else _Done()
+
+    return run
+
+
+def _alone(function):
+    """A function that changes nothing where there is one process."""
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        if distributed.is_initialized() and distributed.get_world_size(kwargs.get("group")) > 1:
+            return function(*args, **kwargs)
+        return _Done() if kwargs.get("async_op") else None
+
+    return run
+
+
+def _past_torchax(function):
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        with _disable_current_modes():
+            return function(*args, **kwargs)
+
+    return run
+
+
+def _wait_for_all(group=None, **_kwargs):
+    """`barrier`, which asks torchax for the devices that it waits on."""
+    with _disable_current_modes():
+        _reduce(torch.zeros(1), group=group)
+
+
+def _bring(name, function):
+    for module in (distributed, distributed.distributed_c10d):
+        if hasattr(module, name):
+            setattr(module, name, function)
+
+
+if distributed.is_available():
+    _reduce = distributed.all_reduce
+    for _name in (*_IN_PLACE, *_GATHERING):
+        _function = _through_host(getattr(distributed, _name))
+        _bring(_name, _alone(_function) if _name in _IN_PLACE else _function)
+    for _name in _OF_OBJECTS:
+        _bring(_name, _past_torchax(getattr(distributed, _name)))
+    _bring("barrier", _alone(_wait_for_all))

@@ -5,7 +5,8 @@ So they are fetched without: a batch of 64 small pictures that are scaled and sh
 A data set that holds tensors of torchax, or moves them there, is fetched from as ever.
 Loaders do without workers that would be forked: in a process in which JAX runs threads those hang.
 Nothing is pinned, which raises beside torchax.
-`torch.load` reads to the host what it is told to put on the device, and moves it there.
+`torch.load` reads to the host what it is told to put on the device, and moves it there, and so it does with
+whole modules.
 """
 
 from __future__ import annotations
@@ -95,10 +96,13 @@ _load = torch.load
 
 def _loaded(file, map_location=None, *args, **kwargs):
     """`torch.load`, to which torchax's device is none."""
-    if not isinstance(map_location, (str, torch.device)) or torch.device(map_location).type != "jax":
+    if map_location is None:  # a whole module goes where it was when it was saved
+        read, moved = _load(file, *args, **kwargs), torch.nn.Module
+    elif isinstance(map_location, (str, torch.device)) and torch.device(map_location).type in ("cuda", "jax"):
+        read, moved = _load(file, "cpu", *args, **kwargs), (torch.Tensor, torch.nn.Module)
+    else:
         return _load(file, map_location, *args, **kwargs)
-    read = _load(file, "cpu", *args, **kwargs)
-    return pytree.tree_map_only((torch.Tensor, torch.nn.Module), lambda one: one.to(map_location), read)
+    return pytree.tree_map_only(moved, lambda one: one.to("jax"), read)
 
 
 torch.load = _loaded

@@ -54,8 +54,8 @@ _copy = torchax.tensor.Environment._to_copy
 
 def _copied(environment, tensor, dtype, device):
     """`Environment._to_copy`, behind `.to(...)`."""
-    is_cuda = device is not None and torch.device(device).type == "cuda"
-    return _copy(environment, tensor, dtype, "jax" if is_cuda else device)
+    is_there = device is not None and torch.device(device).type in ("cuda", "jax")
+    return _copy(environment, tensor, dtype, "jax" if is_there else device)
 
 
 torchax.tensor.Environment._to_copy = _copied

@@ -32,7 +32,7 @@ from torchax.ops.op_base import InplaceOp, OutVariant
 from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
 from torchax.view import NarrowInfo, View
 
-from . import conversions, functions, operations, values
+from . import conversions, functions, irregular, operations, values
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
@@ -78,6 +78,9 @@ def _called(mode, func, types, args=(), kwargs=None):
                 return View(args[0], NarrowInfo(index), environment)
             return _function(mode, func, types, (args[0], index), kwargs)
         whole = args[0].torch() if isinstance(args[0], View) else args[0]  # only that takes tensors
+        part = irregular.indexed(whole, index)
+        if part is not None:
+            return Tensor(part, environment)
         return _function(mode, func, types, (whole, index), kwargs)
     if func is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
         return func(args[0], _index_on_host(args[1]))

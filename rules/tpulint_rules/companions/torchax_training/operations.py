@@ -17,6 +17,8 @@ import torch
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
+from . import irregular
+
 #: Seconds that the calls of an operation take until it is compiled, which takes about as long.
 PATIENCE = 0.03
 #: So many operations are watched; of what has other shapes at each call no more are.
@@ -51,12 +53,14 @@ def computed(func, function, args, options):
         else:  # JAX traces what calls it, and may want to know its name
             with jax.named_scope(func.name() if hasattr(func, "name") else func.__name__):
                 return function(*args, **options)
-    key = tuple(key)
+    key = shapes = tuple(key)
     known = _operations.get(key)
     if floats and known is not None and known.tells(floats):
         key += floats
         inputs = [leaf for leaf in inputs if type(leaf) is _ARRAY]
         known = _operations.get(key)
+    if (known is None or known.compiled is None) and irregular.is_for_host(func, shapes, leaves):
+        return irregular.computed(func, args, options)
     if known is None:  # the first call takes longer than others
         if len(_operations) < MOST_WATCHED:
             _operations[key] = _Operation(floats)
@@ -122,9 +126,13 @@ def decomposed(mode, func, function, args, options):
     plain = tuple(None if isinstance(leaf, torch.Tensor) else (type(leaf), leaf) for leaf in leaves)
     known = _decompositions.setdefault(func, {})
     made = known.get((tree, plain))
+    is_traced = any(isinstance(value, jax.core.Tracer) for value in values)
+    if not is_traced and irregular.is_for_host(func, (tree, plain, *(v.aval for v in values)), values):
+        given = jax.tree.map(lambda one: one.jax() if isinstance(one, torch.Tensor) else one, (args, options))
+        return jax.tree.map(lambda value: Tensor(value, mode.env), irregular.computed(func, *given))
     if made is None and len(known) < MOST_DECOMPOSITIONS:
         made = known[tree, plain] = _Decomposition(mode, function, leaves, tree)
-    if made is None or made.failed or any(isinstance(value, jax.core.Tracer) for value in values):
+    if made is None or made.failed or is_traced:
         with mode:
             return function(*args, **options)
     try:

@@ -1,0 +1,127 @@
+"""Operations whose shapes keep changing, which torch computes on the host: that takes less than compiling them.
+
+JAX compiles an operation for each shape that it is given, in 30 ms or more: a hundred boxes that suppress each
+other, one after the other, took two minutes.
+An operation that was called with many shapes is left to the host where it has to do with few numbers, for the
+shapes that are new, until one of them has come often.
+Parts of tensors, and indices that are tensors, are operations, too.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy
+import torch
+from torch._ops import OpOverload
+from torch.utils._mode_utils import no_dispatch
+from torchax.ops.mappings import j2t, t2j
+from torchax.tensor import Tensor
+from torchax.view import NarrowInfo, View
+
+#: With so many shapes an operation is compiled at once.
+MANY = 4
+#: With each further one it is after so many calls.
+OFTEN = 16
+#: So many shapes of an operation are counted.
+MOST_COUNTED = 4096
+#: For more numbers than these the host may take longer than compiling.
+FEW_NUMBERS = 1 << 16
+
+_ARRAY = type(jnp.zeros(()))
+_OF_NUMPY = (torch.bool, torch.uint8, torch.int32, torch.float32)
+_NOT_PLAIN = (torch.device, torch.Generator, torch.dtype)
+#: How often each operation was called with which shapes, and which operations the host can compute.
+_counts, _pure = {}, {}
+
+
+def _keeps_changing(what, shapes):
+    known = _counts.setdefault(what, {})
+    count = known.get(shapes)
+    if count is None:
+        if len(known) < MANY:
+            known[shapes] = OFTEN
+            return False
+        if len(known) == MOST_COUNTED:
+            for one in [one for one, count in known.items() if count < OFTEN]:
+                del known[one]
+        count = 0
+    if count >= OFTEN:
+        return False
+    known[shapes] = count + 1
+    return True
+
+
+def is_for_host(func, shapes, leaves):
+    """Whether the host had better compute an operation; `leaves` are its arguments, arrays of JAX among them."""
+    is_pure = _pure.get(func)
+    if is_pure is None:
+        is_pure = isinstance(func, OpOverload) and not func._schema.is_mutable
+        _pure[func] = is_pure
+    count = 0
+    for leaf in leaves:
+        if type(leaf) is _ARRAY:
+            count += leaf.size
+        elif isinstance(leaf, _NOT_PLAIN):
+            return False
+    return is_pure and 0 < count <= FEW_NUMBERS and _keeps_changing(func, shapes)
+
+
+def computed(func, args, options):
+    """What an operation gives for arrays of JAX, computed by torch on the host."""
+    with no_dispatch(), torch._C.DisableTorchFunction(), torch.no_grad():
+        args, options = jax.tree.map(_on_host, (args, options))
+        result = func(*args, **options)
+        return jax.tree.map(_on_device, result)
+
+
+def _on_host(value):
+    if type(value) is not _ARRAY:
+        return value
+    if value.dtype == jnp.int32:
+        return torch.from_numpy(numpy.asarray(value, numpy.int64))  # as indices have to be
+    return j2t(value, False)
+
+
+def _on_device(value):
+    if not isinstance(value, torch.Tensor):
+        return value
+    # Other types JAX would convert, by an operation that is compiled.
+    if value.dtype in (torch.int64, torch.float64):
+        value = value.to(torch.int32 if value.dtype == torch.int64 else torch.float32)
+    return jax.device_put(value.numpy()) if value.dtype in _OF_NUMPY else t2j(value, False)
+
+
+def indexed(tensor, index):
+    """What `tensor[index]` holds, if the host had better take it."""
+    source = tensor.jax()
+    if type(source) is not _ARRAY or source.size > FEW_NUMBERS:
+        return None
+    is_tuple = type(index) is tuple
+    items = [i.jax() if isinstance(i, (Tensor, View)) else i for i in (index if is_tuple else (index,))]
+    if not all(type(i) is _ARRAY or isinstance(i, (int, slice, type(None), type(...))) for i in items):
+        return None
+    key = (source.aval, *(i.aval if type(i) is _ARRAY else _plain(i) for i in items))
+    if not _keeps_changing("indexed", key):
+        return None
+    items = [numpy.asarray(i) if type(i) is _ARRAY else i for i in items]
+    return jax.device_put(numpy.asarray(source)[tuple(items) if is_tuple else items[0]])
+
+
+def _plain(index):
+    if type(index) is tuple:
+        return tuple(map(_plain, index))
+    return (index.start, index.stop, index.step) if type(index) is slice else (type(index), index)
+
+
+_transform = NarrowInfo.transform_tensor
+
+
+def _part(view, source):
+    if type(source) is _ARRAY and source.size <= FEW_NUMBERS:
+        if _keeps_changing("part", (source.aval, _plain(view.slices))):
+            return jax.device_put(numpy.asarray(source)[view.slices])
+    return _transform(view, source)
+
+
+NarrowInfo.transform_tensor = _part

@@ -109,8 +109,10 @@ def indexed(tensor, index):
 
 
 def _plain(index):
-    if type(index) is tuple:
+    if isinstance(index, (tuple, list)):
         return tuple(map(_plain, index))
+    if isinstance(index, numpy.ndarray):
+        return index.shape, index.dtype
     return (index.start, index.stop, index.step) if type(index) is slice else (type(index), index)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import jax
 import torch
+from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 from torchax.ops import mappings
 from torchax.tensor import TENSOR_CONSTRUCTORS, Tensor
@@ -35,6 +36,26 @@ def _moved(environment, _func, args, kwargs):
     if not _is_device(target):
         return None
     return _on_device(environment, tensor) if type(tensor) is torch.Tensor else None
+
+
+def without_host(environment, func, args, kwargs):
+    """Arguments with those tensors on the device that were left on the host, or None.
+
+    No program for GPUs mixes them, so these were meant to be there, as those of `torch.cuda.FloatTensor` are.
+    While a function is traced, those that hold anything would be constants of it, which may change.
+    """
+    leaves, tree = pytree.tree_flatten((args, kwargs))
+    there = [leaf for leaf in leaves if isinstance(leaf, (Tensor, View))]
+    left = {i for i, leaf in enumerate(leaves) if type(leaf) is torch.Tensor and leaf.ndim}
+    if not there or not left or (0 in left and func._schema.is_mutable):
+        return None
+    is_traced = any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in there)
+    if any(leaves[i].requires_grad or (is_traced and leaves[i].numel()) for i in left):
+        return None
+    moved = [_on_device(environment, leaf) if i in left else leaf for i, leaf in enumerate(leaves)]
+    if any(leaf is None for i, leaf in enumerate(moved) if i in left):
+        return None
+    return pytree.tree_unflatten(moved, tree)
 
 
 def cast(environment, tensor, dtype):
@@ -62,6 +83,8 @@ def _filled(environment, data, kwargs):
 
 def _made(environment, func, args, kwargs):
     """A tensor that is made on the device, or None."""
+    if type(kwargs.get("out")) is Tensor:
+        return _made_into(func, args, **kwargs)
     if not _is_device(kwargs.get("device")):
         return None
     if func in _OF_DATA:
@@ -76,6 +99,26 @@ def _made(environment, func, args, kwargs):
         return None
     result = operations.computed(func, operation.func, args, kwargs)
     return Tensor(result, environment)
+
+
+def _made_into(func, args, out, **kwargs):
+    """`torch.zeros(..., out=tensor.new())`, where a tensor that was made for it gives its kind alone."""
+    made = func(*args, **{"device": "jax", "dtype": out.dtype, **kwargs})
+    out._elem = made._elem
+    return made
+
+
+def _new(environment, _func, args, kwargs):
+    """`tensor.new(...)`, or None."""
+    like, *given = args
+    if kwargs or not isinstance(like, (Tensor, View)):
+        return None
+    if len(given) == 1 and isinstance(given[0], (list, tuple)) and not isinstance(given[0], torch.Size):
+        return _filled(environment, given[0], {"dtype": like.dtype})
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], torch.Size) else given or (0,)
+    if not all(type(size) is int for size in sizes):
+        return None
+    return Tensor(jax.numpy.zeros(sizes, mappings.t2j_dtype(like.dtype)), environment)
 
 
 def _scaled(_environment, func, args, kwargs):
@@ -109,7 +152,7 @@ def _on_device(environment, tensor):
 
 
 #: What takes the shorter way where it can.
-FUNCTIONS = {torch.Tensor.to: _moved}
+FUNCTIONS = {torch.Tensor.to: _moved, torch.Tensor.new: _new}
 FUNCTIONS |= dict.fromkeys(TENSOR_CONSTRUCTORS, _made)
 FUNCTIONS |= dict.fromkeys((torch.add, torch.sub, torch.Tensor.add, torch.Tensor.sub), _scaled)
 FUNCTIONS |= dict.fromkeys((torch.Tensor.add_, torch.Tensor.sub_), _scaled)

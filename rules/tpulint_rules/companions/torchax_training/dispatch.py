@@ -151,6 +151,9 @@ def _computed(mode, func, types, args=(), kwargs=None):
         args = [_given(value, unwrap) for value in args]
         options = {name: _given(value, unwrap) for name, value in kwargs.items()}
     except _Other:
+        moved = conversions.without_host(environment, func, args, kwargs)
+        if moved is not None:
+            return _computed(mode, func, types, *moved)
         return _dispatch(mode, func, types, args, kwargs)
     environment.enabled = False  # as torchax itself leaves it
     if operation.needs_env or operation.is_user_defined:

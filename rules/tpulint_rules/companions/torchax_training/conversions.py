@@ -10,6 +10,7 @@ A tensor as `alpha`, which torch would wait for, stays one.
 from __future__ import annotations
 
 import jax
+import numpy
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
@@ -138,9 +139,11 @@ def _is_device(device):
 
 
 def _is_plain(data):
-    """Whether data are numbers, alone or in lists."""
+    """Whether data are numbers, of NumPy, too, alone or in lists."""
     kind = type(data)
-    return kind in _PLAIN or (kind in (list, tuple) and all(map(_is_plain, data)))
+    if kind in (list, tuple):
+        return all(map(_is_plain, data))
+    return kind in _PLAIN or isinstance(data, (numpy.ndarray, numpy.generic))
 
 
 def _on_device(environment, tensor):

@@ -40,6 +40,22 @@ def _transposed(x):
     return jnp.swapaxes(x, -1, -2)
 
 
+# torch's order among equal elements, which torchax has but for ascending ones
+
+
+@_brings(_aten.argsort, _aten.argsort.default, _aten.argsort.stable)
+def _order(x, dim=-1, descending=False, *, stable=None):
+    if not x.ndim:
+        return jnp.zeros((), "int32")
+    return jnp.argsort(x, axis=dim, stable=True, descending=descending)
+
+
+@_brings(_aten.sort, _aten.sort.default, _aten.sort.stable)
+def _sorted(x, dim=-1, descending=False, *, stable=None):
+    order = _order(x, dim, descending)
+    return (jnp.take_along_axis(x, order, dim) if x.ndim else x), order
+
+
 # windows of signals
 
 

@@ -121,11 +121,12 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Module)
 def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    for _, call, loss, scope in ctx.module.training_steps.handed:
+    for taker, call, loss, scope in ctx.module.training_steps.handed:
         at = ctx.at(scope)
         if not at.serves_device or _is_on_host(call, at):
             continue
-        if ctx.module.training_steps.of(loss, scope).learns:
+        step = ctx.module.training_steps.of(loss, scope)
+        if step.is_sure if not taker.is_whole else step.learns:
             message = _LOST.format(f"`{at.text(call.func)}` calls `backward`, which")
             yield from _step(call, loss, message, at)
 
@@ -134,7 +135,8 @@ def _is_callers_own(ctx: Context) -> bool:
     """Whether a loss is a parameter, and the calls that hand it over are in this file, and told there."""
     function = ctx.scope.function
     name = f"{ctx.module.name}.{function.qualname}" if function is not None else ""
-    return any(one.taker.function == name for one in ctx.module.training_steps.handed)
+    handed = ctx.module.training_steps.handed
+    return any(one.taker.function == name and one.taker.is_whole for one in handed)
 
 
 def _step(call: ast.Call, loss: ast.expr, message: str, ctx: Context) -> Iterator[Finding]:

@@ -9,8 +9,10 @@ class Taker(NamedTuple):
     """A function that calls `backward` on one of its parameters, or that saves it.
 
     `function` is its qualified name, `position` that of the parameter among the arguments of a call.
+    `is_whole` says that it does so with the parameter itself, not with what it makes of it.
     """
 
     function: str
     position: int
     parameter: str
+    is_whole: bool = True

@@ -71,7 +71,31 @@ def takers(module: Module) -> tuple[Taker, ...]:
         if names and all(name in given and len(function.bindings[name]) == 1 for name in names):
             name = next((name for name in names if "loss" in name.lower()), names[0])
             found[Taker(f"{module.name}.{function.qualname}", given.index(name), name)] = None
+        elif names:
+            for name in _behind(names, function):
+                found[Taker(f"{module.name}.{function.qualname}", given.index(name), name, False)] = None
     return tuple(found)
+
+
+def _behind(names: list[str], function: Scope) -> Iterator[str]:
+    """The parameters that a function makes a loss of; not those that it calls."""
+    assigned = [
+        effects([node])
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
+    ]
+    behind, before = set(names), set[str]()
+    while behind != before:
+        before = set(behind)
+        behind.update(name for one in assigned if behind & set(one.writes) for name in one.reads)
+    called = {
+        node.func.id
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    for name in positional(function):
+        if name in behind and name not in called and name not in ("self", "cls"):
+            yield name
 
 
 def _variables(loss: ast.expr) -> Iterator[str]:
@@ -94,7 +118,7 @@ def handed_losses(module: Module) -> Iterator[Handed]:
     """The calls of a file that hand a loss to a taker of the project."""
     for taker in module.project.takers:
         last = taker.function.rpartition(".")[2]
-        if last == _CALLED and taker.parameter not in module.source.text:
+        if last == _CALLED and taker.is_whole and taker.parameter not in module.source.text:
             continue  # the argument is called like the parameter, at least
         calls = module.index.nodes[ast.Call] if last == _CALLED else module.index.calls.get(last, ())
         for call, scope in calls:
@@ -112,7 +136,7 @@ def _given(call: ast.Call, taker: Taker) -> ast.expr | None:
 def _is_call_of(module: Module, call: ast.Call, scope: Scope, taker: Taker, loss: ast.expr) -> bool:
     owner, _, last = taker.function.rpartition(".")
     # Any call may be one of an object that is called.
-    if last == _CALLED and taker.parameter not in (dotted(loss) or ""):
+    if last == _CALLED and taker.is_whole and taker.parameter not in (dotted(loss) or ""):
         return False
     qualified = module.names.qualified(call.func, scope)
     if qualified is not None:

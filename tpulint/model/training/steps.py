@@ -19,7 +19,7 @@ from tpulint.model.training.effects import effects
 from tpulint.model.training.extraction import extraction
 from tpulint.model.training.learned import Learned
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain
-from tpulint.model.training.regions import Obstacle, Region, carriers, region
+from tpulint.model.training.regions import Obstacle, Region, carriers, is_without_gradient, region
 from tpulint.source import first_row
 
 if TYPE_CHECKING:
@@ -132,6 +132,16 @@ class Step:
     def learns(self) -> bool:
         """Whether modules, or tensors that gradients are asked for, are seen to lead to the loss."""
         return self.region is not None or self._learned.within(self._loss, self._scope)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether there are statements here that lead from modules to a variable, and that keep gradients."""
+        found = self.region
+        if not isinstance(found, Region) or self._learned is not self._steps.learned:
+            return False
+        return isinstance(self._loss, ast.Name) and not is_without_gradient(
+            self._module, found.statements[0], self._scope
+        )
 
     @property
     def is_plain(self) -> bool:

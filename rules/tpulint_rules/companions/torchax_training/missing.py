@@ -43,7 +43,7 @@ def _transposed(x):
 # torch's order among equal elements, which torchax has but for ascending ones
 
 
-@_brings(_aten.argsort, _aten.argsort.default, _aten.argsort.stable)
+@_brings(torch.argsort, _aten.argsort, _aten.argsort.default, _aten.argsort.stable)
 def _order(x, dim=-1, descending=False, *, stable=None):
     if not x.ndim:
         return jnp.zeros((), "int32")

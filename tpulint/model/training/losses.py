@@ -13,6 +13,7 @@ from tpulint.model.names.scopes import Scope
 from tpulint.model.project.takers import Taker
 from tpulint.model.training.effects import effects, place
 from tpulint.model.values.kinds import Instance, Unknown
+from tpulint.model.values.pending import statements
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -73,29 +74,31 @@ def takers(module: Module) -> tuple[Taker, ...]:
             found[Taker(f"{module.name}.{function.qualname}", given.index(name), name)] = None
         elif names:
             for name in _behind(names, function):
-                found[Taker(f"{module.name}.{function.qualname}", given.index(name), name, False)] = None
+                place = (f"{module.name}.{function.qualname}", given.index(name), name)
+                found[Taker(*place, is_whole=False)] = None
     return tuple(found)
 
 
 def _behind(names: list[str], function: Scope) -> Iterator[str]:
     """The parameters that a function makes a loss of; not those that it calls."""
-    assigned = [
-        effects([node])
-        for node in ast.walk(function.node)
-        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
-    ]
-    behind, before = set(names), set[str]()
-    while behind != before:
-        before = set(behind)
-        behind.update(name for one in assigned if behind & set(one.writes) for name in one.reads)
+    given = {name for name in positional(function) if name not in ("self", "cls")}
+    body = getattr(function.node, "body", [])
+    if not given or not isinstance(body, list):
+        return
+    behind = set(names)
+    for node in reversed(list(statements(body))):
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            found = effects([node])
+            if not behind.isdisjoint(found.writes):
+                behind.update(found.reads)
+    if behind.isdisjoint(given):
+        return
     called = {
         node.func.id
         for node in ast.walk(function.node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
-    for name in positional(function):
-        if name in behind and name not in called and name not in ("self", "cls"):
-            yield name
+    yield from sorted((behind & given) - called)
 
 
 def _variables(loss: ast.expr) -> Iterator[str]:
@@ -124,6 +127,8 @@ def handed_losses(module: Module) -> Iterator[Handed]:
         for call, scope in calls:
             assert isinstance(call, ast.Call)
             loss = _given(call, taker)
+            if not taker.is_whole and not isinstance(loss, ast.Name):
+                continue
             if loss is not None and _is_call_of(module, call, scope, taker, loss):
                 yield Handed(taker, call, loss, scope)
 

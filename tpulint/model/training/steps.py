@@ -64,7 +64,16 @@ class Steps:
     @cached_property
     def handed(self) -> list[Handed]:
         """The calls that hand a loss to a function of the project which calls `backward` on it."""
-        return list(handed_losses(self.module))
+        found = handed_losses(self.module)
+        return [one for one in found if one.taker.is_whole or self._is_computed(one.loss, one.scope)]
+
+    def _is_computed(self, value: ast.expr, scope: Scope) -> bool:
+        """Whether a variable is bound to what modules compute."""
+        found = self.module.names.lookup(value.id, scope) if isinstance(value, ast.Name) else None
+        bindings = found[1] if found is not None else ()
+        return any(
+            isinstance(one.value, ast.Call) and self.learned.within(one.value, scope) for one in bindings
+        )
 
     @cached_property
     def computing(self) -> frozenset[int]:

@@ -167,3 +167,51 @@ def test_numbers_that_change_are_inputs_of_what_is_compiled(tmp_path: Path) -> N
         "[14.765625, 14.765625, 14.765625] [1.0, 2.5]\n"
         "torch.Size([2, 3]) torch.float32 [1.5, 1.5]\n"
     )
+
+
+EVALUATED = """\
+import torch
+import torch.nn as nn
+import torchax
+import torchax_training
+from torchax_training import calls
+
+torchax.enable_globally()
+calls.PATIENCE = 0.0
+traced = []
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.calls, self.last = nn.Linear(2, 2), 0, None
+        self.register_buffer("total", torch.zeros(2))
+
+    def forward(self, x):
+        traced.append(isinstance(x.jax(), torchax.tensor.jax.core.Tracer))
+        self.calls += 1
+        self.total += x.sum((0, 1)).detach()
+        self.last = self.inner(x)
+        return self.last * 2
+
+
+net = Net().to("jax")
+nn.init.ones_(net.inner.weight), nn.init.zeros_(net.inner.bias)
+net.eval()
+x = torch.ones(1, 1, 2).to("jax")
+for _ in range(5):
+    y = net(x)
+    x = torch.cat([x, y[:, -1:].detach() / 4], dim=1)
+print(y.shape, net.calls, net.total.tolist(), (net.last * 2 == y).all().item(), any(traced))
+traced.clear()
+y = net(x.requires_grad_())
+net.train()
+y = net(x.detach())
+print(net.calls, any(traced))
+"""
+
+
+def test_what_is_evaluated_is_compiled_with_gradients_enabled_too(tmp_path: Path) -> None:
+    laid(tmp_path)
+    (tmp_path / "main.py").write_text(EVALUATED)
+    assert ran(tmp_path) == "torch.Size([1, 5, 2]) 5 [15.0, 15.0] True True\n7 False\n"

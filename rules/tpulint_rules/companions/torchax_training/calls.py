@@ -3,8 +3,8 @@
 Where a function needs the value of a tensor, or draws random numbers on the host, its own lines run one by one.
 A module that it calls is compiled nevertheless; where that cannot be, those within it are, and else the
 functions of torch, of which JAX differentiates a compiled one in a fraction of the time.
-Modules that are evaluated, called without gradients, are compiled where that pays: once their calls with the
-same shapes have taken as long as compiling may.
+Modules that are evaluated, called without gradients or in that mode, are compiled where that pays: once their
+calls with the same shapes have taken as long as compiling may, or those with new ones take longer than it.
 A call leaves behind what it would leave else: in parameters, buffers and attributes, in its arguments, and in
 the memory that its results share with those.
 """
@@ -45,6 +45,8 @@ MOST_KINDS = 256
 
 #: Seconds that the calls of a module may take before it is compiled, if it is evaluated.
 PATIENCE = 1.0
+#: One that could not be compiled for so many of its shapes is not, before its calls with the same ones took as long.
+MOST_REFUSED = 3
 #: A module that is evaluated is traced no more often than this for attributes that it reads.
 MOST_STATES = 2
 #: Within `jax.vjp` JAX takes its slow path even for what it does not differentiate.
@@ -97,7 +99,7 @@ def _called(module, *args, **kwargs):
     program = _running.programs.get(id(module))
     if program is not None:
         return program(args, kwargs)
-    if _running is not _OUTSIDE or torch.is_grad_enabled():
+    if _running is not _OUTSIDE or (torch.is_grad_enabled() and _may_learn(module, args, kwargs)):
         return _call(module, *args, **kwargs)
     modules = list(module.modules())
     if any(map(attributes.hooks_of, modules)):  # they may fill what no module among these holds
@@ -106,6 +108,12 @@ def _called(module, *args, **kwargs):
     vars(module)[attributes.EVALUATED] = apart
     with apart.compiled(modules, attributes.objects(modules, ())):
         return _called(module, *args, **kwargs)
+
+
+def _may_learn(module, args, kwargs):
+    """Whether gradients may be asked of a call that torch's graph sees: no marked function, which JAX traces."""
+    leaves = pytree.tree_leaves((args, kwargs))
+    return module.training or any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
 torch.nn.Module.__call__ = _called
@@ -169,9 +177,11 @@ class _Program:
         self.function, self.module, self.hesitates = function, module, hesitates
         # A module without parameters may be made for one call, as `nn.MSELoss()(output, target)` does.
         self.is_lasting = module is None or any(True for _ in module.parameters())
-        self.most = MOST_KINDS if module is None else tracing.MOST_VERSIONS
+        self.most = MOST_KINDS if module is None or hesitates else tracing.MOST_VERSIONS
         self.known = tracing.Known(MOST_STATES) if hesitates else tracing.Known()
         self.seconds, self.refused = {}, set()
+        #: Seconds of calls as they are, with shapes that were new: of all, of the last; and of the last that was compiled.
+        self.new, self.last_new, self.last_compiled = 0.0, 0.0, 0.0
 
     def __call__(self, args, kwargs, plain=None):
         leaves, tree = pytree.tree_flatten((args, kwargs))
@@ -183,15 +193,16 @@ class _Program:
         call = _Call(self.module, leaves, tree)
         if call.key is None or call.key in self.refused:
             return plain(args, kwargs)
+        began = time.perf_counter()
         if call.key not in self.known.traces and self._waits(call):
-            began = time.perf_counter()
             with running(None):
                 result = plain(args, kwargs)
-            if call.key in self.seconds:
-                self.seconds[call.key] += time.perf_counter() - began
+            self._took(call, time.perf_counter() - began)
             return result
         try:
-            compiled = self.known.fitting(call.key) or self._compiled(call, in_place_of)
+            compiled = self.known.fitting(call.key)
+            is_new = compiled is None
+            compiled = compiled or self._compiled(call, in_place_of)
             results = compiled.compute(call)
         except Exception:  # what is the function's own it raises once more
             if in_place_of:
@@ -199,16 +210,38 @@ class _Program:
             else:
                 self.refused.add(call.key)
             return self(args, kwargs, plain)
+        if is_new:
+            self.last_compiled = time.perf_counter() - began
         return compiled.finish(call, results)
 
     def _waits(self, call):
         """Whether a call that is not known yet should not be compiled."""
-        if len(self.seconds) < self.most:
-            self.seconds.setdefault(call.key, 0.0)
-        if call.key not in self.seconds:
-            return True  # its arguments grow, and so do those of what is within it
-        is_traced = any(isinstance(value, jax.core.Tracer) for value in call.given)
-        return self.hesitates and (is_traced or self.seconds[call.key] < PATIENCE)
+        if call.key not in self.seconds and len(self.seconds) >= self.most:
+            if not self.hesitates:
+                return True  # its arguments grow, and so do those of what is within it
+            self._forget()
+        seconds = self.seconds.setdefault(call.key, 0.0)
+        if not self.hesitates:
+            return False
+        if any(isinstance(value, jax.core.Tracer) for value in call.given):
+            return True
+        # Operation by operation, JAX compiles most of them for each new shape, and that may take longer.
+        is_quicker = self.new >= PATIENCE and self.last_compiled < self.last_new
+        return seconds < PATIENCE and not (is_quicker and len(self.refused) < MOST_REFUSED)
+
+    def _took(self, call, seconds):
+        """Note how long a call took as it is."""
+        if self.seconds.get(call.key) == 0.0:
+            self.new += seconds
+            self.last_new = seconds
+        if call.key in self.seconds:
+            self.seconds[call.key] += seconds
+
+    def _forget(self):
+        """Of many shapes only the latest half stay compiled."""
+        for key in list(self.seconds)[: self.most // 2]:
+            del self.seconds[key]
+            self.known.traces.pop(key, None)
 
     def _compiled(self, call, in_place_of):
         compiled = _Compiled(self, call, in_place_of)

@@ -1,0 +1,96 @@
+"""Model that a loop evaluates operation by operation.
+
+## What it does
+
+Flags loops that call a module, in programs that put something on a device and compute no gradients.
+Loops over layers, and those in a module's `forward`, are part of what such a call computes.
+
+## Why it matters on TPU
+
+Torchax sends each operation to the device by itself, and JAX compiles each one for each shape.
+Where sequences grow, that is done anew for each length: a transformer of three layers took 3.5 s of the
+processor for each word that it wrote, and took 0.7 s compiled as a whole; one of six layers took 0.16 s for a
+batch that was as long as the last one, and 0.03 s (torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2, on
+a CPU host).
+
+## Fix safety
+
+Unsafe: `import torchax_training`, a folder that is written beside the program, changes torch and torchax.
+Modules in `eval()` mode, and those called within `torch.no_grad()`, are compiled once their calls took a
+second, where JAX can trace them; where it needs a value, those within them are.
+What they keep in attributes and buffers is kept, and what has hooks or prints runs as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding
+from tpulint.knowledge.training import TRAINING
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU645", "model that a loop evaluates operation by operation", module=__name__, fix=Applicability.UNSAFE
+)
+
+_OTHER_CODE = (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+@rule.on(ast.For)
+def loop(node: ast.For, ctx: Context) -> Iterator[Finding]:
+    names = {one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)}
+    yield from _evaluating(node.body, names, ctx)
+
+
+@rule.on(ast.While)
+def open_loop(node: ast.While, ctx: Context) -> Iterator[Finding]:
+    yield from _evaluating(node.body, set(), ctx)
+
+
+def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterator[Finding]:
+    if not ctx.serves_device or ctx.is_trained or ctx.is_differentiated or ctx.trace_path is not None:
+        return
+    if TRAINING.is_among(ctx.module.project.imported) or _is_forward(body[0], ctx):
+        return
+    if any(True for name in ("backward", "grad") for _ in ctx.calls(name)):
+        return  # what gradients are asked of is compiled by other means
+    for call in _calls(body):
+        if _is_whole(call.func, layers) and _is_module(call.func, ctx):
+            imports = ctx.companion_import(TRAINING)
+            fix = None
+            if imports is not None:
+                title = f"compile it by `{TRAINING.name}`"
+                fix = ctx.fix(title, *imports, applicability=Applicability.UNSAFE, companion=TRAINING)
+            message = f"`{ctx.text(call.func)}` is evaluated operation by operation"
+            yield ctx.finding(call.func, message, fix)
+            return
+
+
+def _is_forward(statement: ast.stmt, ctx: Context) -> bool:
+    around = (one for one in ctx.ancestors(statement) if isinstance(one, ast.FunctionDef))
+    return any(one.name == "forward" for one in around)
+
+
+def _is_module(callee: ast.expr, ctx: Context) -> bool:
+    if isinstance(callee, ast.Name) and ctx.is_parameter(callee):
+        return any(at.is_module(at.kind(value)) for value, at in ctx.handed(callee))
+    return ctx.is_module(ctx.kind(callee))
+
+
+def _is_whole(callee: ast.expr, layers: set[str]) -> bool:
+    """Whether a callee is no layer that a loop comes to, and none that a module has."""
+    root = callee
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    return isinstance(root, ast.Name) and root.id not in layers and (root is callee or root.id != "self")
+
+
+def _calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
+    """The calls that each turn of a loop makes by itself."""
+    waiting: list[ast.AST] = [*body]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, ast.Call):
+            yield node
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, _OTHER_CODE)]

@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import attributes, functions, tracing
+from . import asked, attributes, functions, tracing
 
 #: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
@@ -345,7 +345,7 @@ class _Compiled(tracing.Trace):
         return call.given, buffers, torchax.default_env().prng_key, attributes.values(self.states)
 
     def _run(self, *given):
-        with running(None), contextlib.redirect_stdout(_Silent()):
+        with running(None), asked.by(None), contextlib.redirect_stdout(_Silent()):
             tensors, *changes = self.run(*given)
         if self.drew_on_host:
             raise _CannotBeApart

@@ -316,7 +316,11 @@ _NOTHING, NarrowInfo.calculate_output_shape = numpy.zeros(()), _shape_of_part
 
 
 def _assigning(plain):
-    return lambda tensor, key, value: plain(tensor, _index(key), value)
+    def assigned(tensor, key, value):
+        with functions.unseen_writes(tensor):
+            plain(tensor, _index(key), value)
+
+    return assigned
 
 
 for _kind in (Tensor, View):

@@ -72,20 +72,18 @@ class NoGradStops(TorchFunctionMode):
     """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        sources = [] if torch.is_grad_enabled() else list(_sources((args, kwargs)))
         try:
-            result = func(*args, **(kwargs or {}))
+            with unseen_writes(args, kwargs):
+                result = func(*args, **(kwargs or {}))
         except AssertionError:
             leaves, tree = pytree.tree_flatten((args, kwargs or {}))
             moved = [on_torchax(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             if all(map(operator.is_, moved, leaves)):
                 raise
             args, kwargs = pytree.tree_unflatten(moved, tree)
-            result = func(*args, **kwargs)
+            with unseen_writes(args, kwargs):
+                result = func(*args, **kwargs)
         if not torch.is_grad_enabled():
-            for tensor, before in sources:
-                if tensor.jax() is not before:
-                    put(tensor, unseen(before, tensor.jax()))
             given = {id(leaf) for leaf in pytree.tree_leaves((args, kwargs))}
             for leaf in pytree.tree_leaves(result):
                 if isinstance(leaf, Tensor) and id(leaf) not in given and _is_traced(leaf):
@@ -93,12 +91,23 @@ class NoGradStops(TorchFunctionMode):
         return result
 
 
+@contextlib.contextmanager
+def unseen_writes(*arguments):
+    """Within `torch.no_grad()`, hide from gradients what is written to tensors."""
+    written = [] if torch.is_grad_enabled() else list(_sources(arguments))
+    yield
+    for tensor, before in written:
+        after = tensor.jax()
+        if after is not before and isinstance(after, jax.core.Tracer):
+            put(tensor, unseen(before, after))
+
+
 def _sources(arguments):
-    """The tensors among arguments, or of which views are, with the arrays that JAX traces."""
+    """The tensors among arguments, or of which views are, with their arrays."""
     for leaf in pytree.tree_leaves(arguments):
         while isinstance(leaf, torchax.view.View):
             leaf = leaf.parent
-        if isinstance(leaf, Tensor) and _is_traced(leaf):
+        if isinstance(leaf, Tensor):
             yield leaf, leaf.jax()
 
 

@@ -82,7 +82,9 @@ class Trace:
     def run(self, values, buffers, random, states, *, is_traced=True):
         """Call the function with other tensors; all that is changed by that is put back, and returned."""
         count = len(self.parameters)
-        inputs = [functions.tensor(value) for value in values[count:]]
+        plain = {self.places[i] for i in self.in_place_of}
+        kinds = (varying.stand_in if k in plain else functions.tensor for k in range(len(values) - count))
+        inputs = [kind(value) for kind, value in zip(kinds, values[count:])]
         leaves = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
         arguments = attributes.without_containers(*pytree.tree_unflatten(leaves, self.tree))
         environment = torchax.default_env()

@@ -25,7 +25,7 @@ from torch.nn.modules import batchnorm, instancenorm
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-from . import attributes, calls, functions, tracing
+from . import asked, attributes, calls, functions, tracing
 
 for _name in (
     "dispatch",
@@ -53,6 +53,7 @@ class differentiable:
         functools.update_wrapper(self, function)
         self.function = function
         self.known, self.plain, self.apart = tracing.Known(), set(), calls.Apart()
+        self.told = {}  # what tensors answered, by what the function was called with
         self.is_compiled = compiled
 
     def __get__(self, instance, owner=None):
@@ -92,20 +93,54 @@ class differentiable:
         if self.is_compiled and len(self.plain) > tracing.MOST_VERSIONS:
             self._stop_compiling(f"it was called with {tracing.MOST_VERSIONS} combinations of plain values")
         key = (plain, *((one.shape, one.dtype) for one in tensors))
-        version = self._fitting(key)
-        if version is None:
-            version = _Version(self, leaves, tree, modules, parameters, with_gradient)
-            version.in_place_of = places
-            self.known.add(key, version)
+        make = functools.partial(_Version, self, leaves, tree, modules, parameters, with_gradient, places)
+        try:
+            return self._called(key, make, given)
+        except _NeededAsTheyAre:
+            self.known.varying.is_on = False
+            return self(*args, **kwargs)
+
+    def _called(self, key, make, given):
+        """Call the version that fits, or versions until the answers are right that one was traced with."""
+        told = self.told.get(key) if self.is_compiled else None
+        answers = () if told is None else told.fitting()
+        while answers is not None:
+            version = self._fitting((key, answers))
+            if version is None:
+                version = make(answers)
+                self.known.add((key, answers), version)
+            try:
+                result = self._run(version, given)
+            except asked.Others as error:
+                answers = told.fitting(error.answers)
+            except asked.Unknown:
+                if told is not None:
+                    self._stop_compiling("it asks for what cannot come out of a compiled function")
+                    return version(given, is_compiled=False)
+                told, answers = self.told.setdefault(key, asked.Answers()), None
+            else:
+                if told is not None:
+                    told.were(answers)
+                return result
+        recording = asked.Recording()
+        with asked.by(recording):
+            result = make(())(given, is_compiled=False)
+        told.keep(tuple(recording.answers))
+        if told.keep_changing():
+            self._stop_compiling("what it asks of tensors keeps changing")
+        return result
+
+    def _run(self, version, given):
         before = functions.states_of_host(version.generators) if self.is_compiled and version.is_new else None
         try:
             result = version(given, self.is_compiled)
         except Exception as error:
             if before is not None:
                 functions.draw_again(before)  # what tracing drew in vain
-            if places and version.is_new:  # it may need them as they are
-                self.known.varying.is_on = False
-                return self(*args, **kwargs)
+            if isinstance(error, (asked.Others, asked.Unknown)):
+                raise
+            if version.in_place_of and version.is_new:
+                raise _NeededAsTheyAre from error
             if not self.is_compiled or not isinstance(error, tracing.NEEDS_VALUE):
                 raise
             self._stop_compiling(functions.first_line(error))
@@ -129,15 +164,24 @@ class differentiable:
         warnings.warn(f"`{self.__name__}` is compiled call by call, not as a whole: {why}", stacklevel=3)
 
 
-class _Version(tracing.Trace):
-    """A function as it is called with some arguments, whose gradients JAX takes."""
+class _NeededAsTheyAre(Exception):
+    """Plain arguments that keep changing cannot be tensors."""
 
-    def __init__(self, owner, leaves, tree, modules, parameters, with_gradient):
+
+class _Version(tracing.Trace):
+    """A function as it is called with some arguments, whose gradients JAX takes.
+
+    `in_place_of` are the places of tensors that stand for plain arguments, `answers` what tensors say that it
+    asks.
+    """
+
+    def __init__(self, owner, leaves, tree, modules, parameters, with_gradient, in_place_of, answers):
         tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         places = {place: k for k, place in enumerate(tensors)}
         objects, states = attributes.objects(modules, leaves), owner.known.states.values()
         super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
         self.with_gradient, self.apart = with_gradient, owner.apart
+        self.in_place_of, self.answers = in_place_of, answers
         self.is_new = True
         self.reached = None  # which of those with gradients the outputs' gradients come to
         self.forward = jax.jit(self._forward)
@@ -164,7 +208,7 @@ class _Version(tracing.Trace):
         """Outputs and pullback; buffers, parameters that it changes, and the random state are written back."""
         buffers = tracing.buffers_of(self.modules).values()
         values = [tensor.jax() for tensor in given]
-        outputs, pullback, (rest, *changes) = forward(
+        outputs, pullback, (rest, told, *changes) = forward(
             [value for value, wanted in zip(values, self.with_gradient) if wanted],
             [value for value, wanted in zip(values, self.with_gradient) if not wanted],
             [buffer.jax() for buffer in buffers],
@@ -172,6 +216,8 @@ class _Version(tracing.Trace):
             attributes.values(self.states),
         )
         self.is_new = False
+        if told:
+            self.replay.check(told)
         self.leave(given, buffers, *changes)
         if self.reached is None and any(self.with_gradient[len(self.parameters) :]):
             self.reached = _reached(pullback, outputs)
@@ -186,11 +232,13 @@ class _Version(tracing.Trace):
     def _traced(self, learned, fixed, buffers, random, states, is_traced):
         learned, fixed = iter(learned), iter(fixed)
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
-        tensors, *changes = self.run(values, buffers, random, states, is_traced=is_traced)
+        self.replay = asked.Replaying(self.answers)
+        with asked.by(self.replay) if is_traced else contextlib.nullcontext():
+            tensors, *changes = self.run(values, buffers, random, states, is_traced=is_traced)
         self.is_float = [jax.numpy.issubdtype(value.dtype, jax.numpy.inexact) for value in tensors]
         floats = [value for value, is_float in zip(tensors, self.is_float) if is_float]
         rest = [value for value, is_float in zip(tensors, self.is_float) if not is_float]
-        return floats, (rest, *changes)
+        return floats, (rest, self.replay.values, *changes)
 
     def around(self):
         return functions.entered(), torch.enable_grad(), calls.Calls()

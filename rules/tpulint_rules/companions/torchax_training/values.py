@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from . import asked
 from .registry import register
 
 _KINDS = (Tensor, View)
@@ -32,7 +33,14 @@ def _on_host(tensor):
     return torchax.default_env().j2t_copy(tensor.jax())
 
 
+def _on_demand(tensor):
+    """The text of a tensor is asked for, and is another one for each call."""
+    if _is_traced(tensor) and asked.is_replayed():
+        raise asked.Unknown
+
+
 def _formatted(tensor, form):
+    _on_demand(tensor)
     is_number = tensor.ndim == 0 and not _is_traced(tensor)
     return format(tensor.item() if is_number else str(tensor), form)
 
@@ -41,6 +49,7 @@ def _shown(plain):
     """How a kind of tensors is printed, that tracing sees as before."""
 
     def text(tensor, *, tensor_contents=None):
+        _on_demand(tensor)
         if _is_traced(tensor):
             return plain(tensor)
         with torch._C.DisableTorchFunction():

@@ -1,8 +1,9 @@
 """Plain arguments of a traced function that keep changing, as inputs of it.
 
 A function is compiled for the plain values that it is called with.
-A float that is another one again and again, such as a weight that is annealed, and NumPy's integers, such as
-the indices of a minibatch, are handed to it as tensors instead, so that one version serves all of them.
+A number that is another one again and again, such as a weight that is annealed or the count of steps, and
+NumPy's integers, such as the indices of a minibatch, are handed to it as tensors instead, so that one version
+serves all of them.
 Where the function does with one what it cannot do with a tensor, or gives it back, all stay what they are.
 """
 
@@ -11,10 +12,12 @@ from __future__ import annotations
 import jax
 import numpy
 import torch
+import torchax
+from torchax.tensor import Tensor
 
 from . import functions
 
-#: A float of which there were so many is one that keeps changing.
+#: A number of which there were so many is one that keeps changing.
 FEWEST_VALUES = 3
 
 
@@ -30,18 +33,45 @@ class Varying:
         leaves = list(leaves)
         for i in places:
             value = float(leaves[i]) if isinstance(leaves[i], float) else leaves[i]
-            leaves[i] = functions.tensor(jax.numpy.asarray(value))  # of a float, it promotes nothing
+            leaves[i] = stand_in(jax.numpy.asarray(value))  # of a float, it promotes nothing
         return leaves, places
 
     def _varies(self, leaf, place):
         if isinstance(leaf, numpy.ndarray):
             return numpy.issubdtype(leaf.dtype, numpy.integer)
-        if not isinstance(leaf, float):
+        if not isinstance(leaf, float) and type(leaf) is not int:
             return False
         values = self.seen.setdefault(place, set())
         if len(values) < FEWEST_VALUES:
             values.add(leaf)
         return len(values) == FEWEST_VALUES
+
+
+class Number(Tensor):
+    """A tensor in the place of a number of Python, which it cannot be in a text, as an index, or as a key."""
+
+    def _plain(self):
+        if isinstance(self.jax(), jax.core.Tracer):
+            raise TypeError("a number that keeps changing is needed as it is")
+        return self.jax().item()
+
+    def __format__(self, form):
+        return format(self._plain(), form)
+
+    def __str__(self):
+        return str(self._plain())
+
+    def __hash__(self):
+        return hash(self._plain())
+
+    __repr__ = __str__
+    item = __int__ = __index__ = __float__ = _plain
+
+
+def stand_in(value):
+    """A tensor around an array of JAX in the place of a plain argument."""
+    kind = functions.tensor if value.ndim else lambda value: Number(value, torchax.default_env())
+    return kind(value)
 
 
 def check(given, results, written):

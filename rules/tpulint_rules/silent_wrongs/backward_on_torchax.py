@@ -49,8 +49,10 @@ What else importing the folder brings:
 - `attributes.py` keeps what modules keep: an attribute that the function reads is an input, or it is compiled
   anew where a number differs, and a tensor that it leaves in an attribute is a result.
   What forward hooks fill, be it a dictionary or an object, is kept likewise.
-- `varying.py` hands floats that keep changing, such as an annealed weight, and NumPy's integers to the
-  function as tensors, so that it need not be compiled anew for each.
+- `varying.py` hands numbers that keep changing, such as an annealed weight or the count of steps, and NumPy's
+  integers to the function as tensors, so that it need not be compiled anew for each.
+- `asked.py` lets it ask whether a tensor is true, or what a buffer counts, as `if torch.isnan(x).any():` and
+  `int(self.place)` do: it is compiled with the answers that it had, and these are compared after each call.
 - `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
   one, or take the numbers of several.
 - `items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size 1 in
@@ -58,7 +60,7 @@ What else importing the folder brings:
 
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.
-So it does from the moment on that it needs the value of a tensor.
+So it does from the moment on that it needs the value of a tensor, but for those of `asked.py`.
 
 Where the loss is made of what another function collects in a list, such as the `log_prob` of actions, that
 function's computation is moved, and torch's autograd leads from the loss to the collected values: it does so

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tpulint.knowledge.tensors import READS
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.training.bound import surely_written
@@ -16,7 +15,7 @@ from tpulint.model.training.effects import Effects, effects, is_unconditional, p
 from tpulint.model.training.hooks import filled_by_hooks
 from tpulint.model.training.learned import infers, makes_leaf
 from tpulint.model.training.left import left
-from tpulint.model.training.losses import is_plain
+from tpulint.model.training.movable import ending, going_on, only_computes, only_scales, unfit
 from tpulint.model.training.passing import gives_none_on, is_number, passes_on
 from tpulint.model.values.pending import statements as statements_of
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
     from tpulint.model.training.learned import Learned
 
-_ENDS = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
-#: What takes values to the host, where they are no part of the computation.
-_READS = READS | {"cpu", "backward", "step"}
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -71,7 +67,7 @@ def region(
         touching = [s for s in before if effects([s]).touched & wanted]
         if touching:
             found = _in_block(module, learned, before, wanted, scope)
-            if found is not None or not all(map(_only_scales, touching)):
+            if found is not None or not all(map(only_scales, touching)):
                 return found
             wanted = wanted.union(effects(touching).reads)
         if start:
@@ -117,7 +113,7 @@ def carriers(
                 found = _in_block(module, learned, [statement], given, function)
                 if isinstance(found, Region):
                     yield found, function
-                elif found is not None or function is not places[0] or _only_scales(statement):
+                elif found is not None or function is not places[0] or only_scales(statement):
                     continue
                 elif not learned.is_settled(statement, function) and passes_on(
                     learned, body, statement, function
@@ -190,15 +186,15 @@ def _in_block(
             one.changes |= filled
     for reads_out in (False, True):
         core = _core(learned, block, found, wanted, scope, filled, bearing, reads_out=reads_out)
-        if all(_only_scales(block[i]) for i in core):
+        if all(only_scales(block[i]) for i in core):
             return None
         sorted_out = _sorted_out(block, found, core)
         if not isinstance(sorted_out, Obstacle):
             break
-    while isinstance(sorted_out, Obstacle) and _only_computes(sorted_out.node):
+    while isinstance(sorted_out, Obstacle) and only_computes(sorted_out.node):
         core = sorted({*core, next(i for i, s in enumerate(block) if s is sorted_out.node)})
         sorted_out = _sorted_out(block, found, core)
-    while isinstance(sorted_out, Obstacle) and len(core) > 1 and _only_scales(block[core[-1]]):
+    while isinstance(sorted_out, Obstacle) and len(core) > 1 and only_scales(block[core[-1]]):
         core = core[:-1]
         sorted_out = _sorted_out(block, found, core)
     if isinstance(sorted_out, Obstacle):
@@ -210,8 +206,13 @@ def _in_block(
         return sorted_out
     statements = [block[i] for i in core]
     for statement in statements:
-        why = _unfit(statement)
+        why = unfit(statement)
         if why is not None:
+            way, index = going_on(statement), next(i for i, s in enumerate(block) if s is statement)
+            if way is not None and statement is statements[0]:
+                parts, ahead = (way, block[index + 1 :]), found[index].touched
+                parted = _parted(module, learned, parts, wanted, scope, ahead, bearing)
+                return parted or Obstacle(statement, why)
             return Obstacle(statement, why)
     given = dict.fromkeys(_inputs(module, statements, scope))
     # What comes back to the statements by a loop around them leaves them, too.
@@ -239,16 +240,6 @@ def _parted(
     if not isinstance(first, Region):
         return None
     return replace(last, earlier=(*last.earlier, replace(first, earlier=()), *first.earlier))
-
-
-def _only_scales(statement: ast.stmt) -> bool:
-    """Whether a statement does no more to a loss than torch's autograd sees through on torchax."""
-    match statement:
-        case ast.AugAssign(target=ast.Name(), op=ast.Div() | ast.Mult(), value=value):
-            return is_plain(value)
-        case ast.Assign(targets=[ast.Name()], value=value):
-            return is_plain(value)
-    return False
 
 
 def _is_repeated(statement: ast.stmt, scope: Scope) -> bool:
@@ -345,7 +336,7 @@ def _sorted_out(
         else:
             clash = touched & (_all_used(earlier) | late)
             ahead.append(block[i])
-        why = _ending(block[i])
+        why = ending(block[i])
         if why is not None and (block[i] in behind or any(one.changes for one in earlier)):
             return Obstacle(block[i], why)
         if clash:
@@ -354,48 +345,12 @@ def _sorted_out(
     return tuple(ahead), tuple(behind)
 
 
-def _only_computes(statement: ast.stmt) -> bool:
-    """Whether a statement that is in the way can join the others."""
-    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.If) or _ending(statement):
-        return False
-    return not any(
-        isinstance(node, ast.Call)
-        and (
-            (isinstance(node.func, ast.Attribute) and node.func.attr in _READS)
-            or (isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "bool", "print", "next"))
-        )
-        for node in ast.walk(statement)
-    )
-
-
 def _all_touched(found: list[Effects]) -> set[str]:
     return {name for one in found for name in one.touched}
 
 
 def _all_used(found: list[Effects]) -> set[str]:
     return _all_touched(found) | {name for one in found for name in one.reads}
-
-
-def _unfit(statement: ast.stmt) -> str | None:
-    """Why a statement cannot stand in a function of its own."""
-    if isinstance(statement, ast.Try | ast.FunctionDef | ast.ClassDef):
-        return "it cannot be moved into a function of its own"
-    return _ending(statement)
-
-
-def _ending(statement: ast.stmt) -> str | None:
-    """How a statement may end the function, or the round of the loop."""
-    for node in ast.walk(statement):
-        if isinstance(node, _ENDS):
-            return "the function may end between the modules and the loss"
-        if isinstance(node, ast.Break | ast.Continue) and not _is_inside_loop(node, statement):
-            return "the loop may go on before the loss is there"
-    return None
-
-
-def _is_inside_loop(node: ast.AST, statement: ast.stmt) -> bool:
-    loops = [outer for outer in ast.walk(statement) if isinstance(outer, _LOOPS)]
-    return any(node in ast.walk(loop) for loop in loops)
 
 
 def _inputs(module: Module, statements: list[ast.stmt], scope: Scope) -> Iterator[str]:

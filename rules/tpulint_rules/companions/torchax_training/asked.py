@@ -1,6 +1,6 @@
-"""What Python asks of tensors while a function is traced: whether one is true, or which whole number it is.
+"""What Python asks of tensors while a function is traced: whether one is true, or what a buffer counts.
 
-`if torch.isnan(x).any():` needs a value, which tracing has not.
+`if torch.isnan(x).any():` needs a value, which tracing has not, and so does `int(self.place)`.
 A function that asks is run as it is at first, which tells the answers; it is then traced with these, numbers
 once they have come twice, and what was asked comes out of the compiled function beside its results, to be
 compared.
@@ -39,25 +39,44 @@ class Others(Exception):
         self.answers = answers
 
 
-class Recording:
+class _Session:
+    """A call in which something may be asked; `buffers` are those of its modules."""
+
+    def __init__(self, answers, buffers):
+        self.answers, self.buffers = answers, set(map(id, buffers))
+
+    def counts(self, tensor):
+        """Whether a tensor is a buffer, or a part of one.
+
+        Other numbers that are read are what is logged, as counts of right answers are: another one for each
+        call, and made use of outside of the computation.
+        """
+        while isinstance(tensor, View):
+            tensor = tensor.parent
+        return id(tensor) in self.buffers
+
+
+class Recording(_Session):
     """Keeps the answers while a function runs as it is."""
 
-    def __init__(self):
-        self.answers = []
-
-    def ask(self, _tensor, plain):
+    def ask(self, tensor, plain, *, of_number):
+        if of_number and not self.counts(tensor):
+            return plain()
         self.answers.append(plain())
         return self.answers[-1]
 
 
-class Replaying:
+class Replaying(_Session):
     """Gives answers that were kept while a function is traced; `values` are what it asks about."""
 
-    def __init__(self, answers):
-        self.answers, self.count, self.places, self.values = answers, 0, [], []
+    def __init__(self, answers, buffers):
+        super().__init__(answers, buffers)
+        self.count, self.places, self.values = 0, [], []
         self.trace = jax.extend.core.get_opaque_trace_state()
 
-    def ask(self, tensor, plain):
+    def ask(self, tensor, plain, *, of_number):
+        if of_number and not self.counts(tensor):
+            return plain()
         self.count += 1
         if not isinstance(tensor.jax(), jax.core.Tracer):
             return plain()
@@ -92,19 +111,21 @@ def by(session):
         _session = before
 
 
-def _asking(plain, *, of_numbers):
+def _asking(plain, *, of_number):
     def ask(tensor):
         answer = lambda: plain(tensor.torch() if isinstance(tensor, View) else tensor)  # noqa: E731
-        is_asked = tensor.numel() == 1 and (not of_numbers or not tensor.is_floating_point())
-        return answer() if _session is None or not is_asked else _session.ask(tensor, answer)
+        is_asked = tensor.numel() == 1 and not (of_number and tensor.is_floating_point())
+        if _session is None or not is_asked:
+            return answer()
+        return _session.ask(tensor, answer, of_number=of_number)
 
     return ask
 
 
 for _kind in (Tensor, View):
-    _kind.__bool__ = _asking(torch.Tensor.__bool__, of_numbers=False)
+    _kind.__bool__ = _asking(torch.Tensor.__bool__, of_number=False)
     for _name in ("item", "__int__", "__index__"):
-        setattr(_kind, _name, _asking(getattr(torch.Tensor, _name), of_numbers=True))
+        setattr(_kind, _name, _asking(getattr(torch.Tensor, _name), of_number=True))
 
 
 class Answers:

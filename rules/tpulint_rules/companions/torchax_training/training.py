@@ -122,9 +122,10 @@ class differentiable:
                 if told is not None:
                     told.were(answers)
                 return result
-        recording = asked.Recording()
+        version = make(())
+        recording = asked.Recording([], tracing.buffers_of(version.modules).values())
         with asked.by(recording):
-            result = make(())(given, is_compiled=False)
+            result = version(given, is_compiled=False)
         told.keep(tuple(recording.answers))
         if told.keep_changing():
             self._stop_compiling("what it asks of tensors keeps changing")
@@ -232,7 +233,7 @@ class _Version(tracing.Trace):
     def _traced(self, learned, fixed, buffers, random, states, is_traced):
         learned, fixed = iter(learned), iter(fixed)
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
-        self.replay = asked.Replaying(self.answers)
+        self.replay = asked.Replaying(self.answers, tracing.buffers_of(self.modules).values())
         with asked.by(self.replay) if is_traced else contextlib.nullcontext():
             tensors, *changes = self.run(values, buffers, random, states, is_traced=is_traced)
         self.is_float = [jax.numpy.issubdtype(value.dtype, jax.numpy.inexact) for value in tensors]

@@ -1,0 +1,67 @@
+"""Which statements can stand in a function of their own, and which need not."""
+
+from __future__ import annotations
+
+import ast
+
+from tpulint.knowledge.tensors import READS
+from tpulint.model.training.losses import is_plain
+
+_ENDS = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
+#: What takes values to the host, where they are no part of the computation.
+_READS = READS | {"cpu", "backward", "step"}
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def only_scales(statement: ast.stmt) -> bool:
+    """Whether a statement does no more to a loss than torch's autograd sees through on torchax."""
+    match statement:
+        case ast.AugAssign(target=ast.Name(), op=ast.Div() | ast.Mult(), value=value):
+            return is_plain(value)
+        case ast.Assign(targets=[ast.Name()], value=value):
+            return is_plain(value)
+    return False
+
+
+def only_computes(statement: ast.stmt) -> bool:
+    """Whether a statement that is in the way can join the others."""
+    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.If) or ending(statement):
+        return False
+    return not any(
+        isinstance(node, ast.Call)
+        and (
+            (isinstance(node.func, ast.Attribute) and node.func.attr in _READS)
+            or (isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "bool", "print", "next"))
+        )
+        for node in ast.walk(statement)
+    )
+
+
+def unfit(statement: ast.stmt) -> str | None:
+    """Why a statement cannot stand in a function of its own."""
+    if isinstance(statement, ast.Try | ast.FunctionDef | ast.ClassDef):
+        return "it cannot be moved into a function of its own"
+    return ending(statement)
+
+
+def ending(statement: ast.stmt) -> str | None:
+    """How a statement may end the function, or the round of the loop."""
+    for node in ast.walk(statement):
+        if isinstance(node, _ENDS):
+            return "the function may end between the modules and the loss"
+        if isinstance(node, ast.Break | ast.Continue) and not _is_inside_loop(node, statement):
+            return "the loop may go on before the loss is there"
+    return None
+
+
+def _is_inside_loop(node: ast.AST, statement: ast.stmt) -> bool:
+    loops = [outer for outer in ast.walk(statement) if isinstance(outer, _LOOPS)]
+    return any(node in ast.walk(loop) for loop in loops)
+
+
+def going_on(statement: ast.stmt) -> list[ast.stmt] | None:
+    """The branch of an `if` that leads on, where the other one ends the function or the round of the loop."""
+    if not isinstance(statement, ast.If) or not statement.orelse:
+        return None
+    ways = [way for way in (statement.body, statement.orelse) if not any(map(ending, way))]
+    return ways[0] if len(ways) == 1 else None

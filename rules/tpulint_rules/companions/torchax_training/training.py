@@ -203,7 +203,11 @@ class _Version(tracing.Trace):
             return given
         reached = iter(self.reached)
         cut = [wanted and not next(reached) for wanted in self.with_gradient]
-        return [tensor.detach() if lost else tensor for tensor, lost in zip(given, cut)]
+        first = len(self.parameters)
+        return [
+            tensor.detach() if lost and i >= first else tensor
+            for i, (tensor, lost) in enumerate(zip(given, cut))
+        ]
 
     def compute(self, forward, given):
         """Outputs and pullback; buffers, parameters that it changes, and the random state are written back."""
@@ -220,9 +224,10 @@ class _Version(tracing.Trace):
         if told:
             self.replay.check(told)
         self.leave(given, buffers, *changes)
-        if self.reached is None and any(self.with_gradient[len(self.parameters) :]):
-            self.reached = _reached(pullback, outputs)
-        return outputs, rest, pullback
+        # Call by call another branch may be taken each time.
+        reached = self.reached if self.reached is not None and forward is self.forward else _reached(pullback)
+        self.reached = reached if self.reached is None else self.reached
+        return outputs, rest, pullback, reached
 
     def _forward(self, learned, *others, is_traced=True):
         return jax.vjp(lambda learned: self._traced(learned, *others, is_traced), learned, has_aux=True)
@@ -260,21 +265,21 @@ class _Version(tracing.Trace):
         return pytree.tree_unflatten(leaves, self.shape)
 
 
-def _reached(pullback, outputs):
-    """For each result of a pullback whether it depends on the gradients that it is given."""
-    program = jax.make_jaxpr(pullback)(outputs).jaxpr
-    depending = set(program.invars)
-    for equation in program.eqns:
-        if any(isinstance(v, jax.extend.core.Var) and v in depending for v in equation.invars):
-            depending.update(equation.outvars)
-    return [isinstance(v, jax.extend.core.Var) and v in depending for v in program.outvars]
+def _reached(pullback):
+    """For each of those that JAX differentiates with respect to whether the outputs depend on it."""
+    program = pullback.jaxpr
+    needed = {v for v in program.outvars if isinstance(v, jax.extend.core.Var)}
+    for equation in reversed(program.eqns):
+        if not needed.isdisjoint(equation.outvars):
+            needed.update(v for v in equation.invars if isinstance(v, jax.extend.core.Var))
+    return [v in needed for v in program.invars]
 
 
 class _Node(torch.autograd.Function):
     @staticmethod
     def forward(ctx, version, run, *given):
         forward, ctx.backward_function = run
-        floats, rest, ctx.pullback = version.compute(forward, given)
+        floats, rest, ctx.pullback, ctx.reached = version.compute(forward, given)
         ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
         floats, rest = iter(map(functions.tensor, floats)), list(map(functions.tensor, rest))
         ctx.mark_non_differentiable(*rest)
@@ -294,7 +299,8 @@ class _Node(torch.autograd.Function):
             )
             ctx.version.backward = _pulled
             (found,) = _pulled(ctx.pullback, values, ctx.kinds)
-        found = map(functions.tensor, found)
+        # What the outputs do not depend on has no gradient, and optimizers leave it alone: none of zeros.
+        found = (functions.tensor(one) if is_reached else None for one, is_reached in zip(found, ctx.reached))
         return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
 
 

@@ -51,6 +51,7 @@ What else importing the folder brings:
   What forward hooks fill, be it a dictionary or an object, is kept likewise.
 - `varying.py` hands numbers that keep changing, such as an annealed weight or the count of steps, and NumPy's
   integers to the function as tensors, so that it need not be compiled anew for each.
+- `records.py` takes objects of the program's own apart that are made anew for each call, such as a batch.
 - `asked.py` lets it ask whether a tensor is true, or what a buffer counts, as `if torch.isnan(x).any():` and
   `int(self.place)` do: it is compiled with the answers that it had, and these are compared after each call.
 - `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import functions
+from . import functions, records
 
 #: Where a module holds what is compiled of it.
 EVALUATED = "_torchax_evaluated"
@@ -320,6 +320,8 @@ def without_containers(args, kwargs):
 
 
 def _meant(value):
+    if isinstance(value, records.Record):
+        return value.made()
     return value.content if isinstance(value, Container) else value
 
 

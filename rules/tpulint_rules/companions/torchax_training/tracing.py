@@ -15,7 +15,7 @@ import torchax
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-from . import attributes, functions, varying
+from . import attributes, functions, records, varying
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
@@ -86,7 +86,8 @@ class Trace:
         kinds = (varying.stand_in if k in plain else functions.tensor for k in range(len(values) - count))
         inputs = [kind(value) for kind, value in zip(kinds, values[count:])]
         leaves = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
-        arguments = attributes.without_containers(*pytree.tree_unflatten(leaves, self.tree))
+        taken = pytree.tree_unflatten(leaves, self.tree)
+        arguments = attributes.without_containers(*taken)
         environment = torchax.default_env()
         named, host = buffers_of(self.modules), functions.states_of_host(self.generators)
         held = {id(tensor) for tensor in (*self.parameters, *named.values())}
@@ -112,6 +113,7 @@ class Trace:
         self.drew_on_host = functions.states_of_host(self.generators) != host
         self.guards = list(watch.guards.values())
         self.left = watch.plan()
+        records.check(taken, arguments, pytree.tree_leaves(result), watch.written)
         varying.check([leaves[i] for i in self.in_place_of], pytree.tree_leaves(result), watch.written)
         self.settle(watch)
         return tensors, written, random, watch.results()

@@ -25,7 +25,7 @@ from torch.nn.modules import batchnorm, instancenorm
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-from . import asked, attributes, calls, functions, tracing
+from . import asked, attributes, calls, functions, records, tracing
 
 for _name in (
     "dispatch",
@@ -53,13 +53,15 @@ class differentiable:
         functools.update_wrapper(self, function)
         self.function = function
         self.known, self.plain, self.apart = tracing.Known(), set(), calls.Apart()
+        self.records = records.Records()
         self.told = {}  # what tensors answered, by what the function was called with
         self.is_compiled = compiled
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *plain_args, **plain_kwargs):
+        args, kwargs = self.records.taken(plain_args, plain_kwargs)
         leaves, tree = pytree.tree_flatten((args, kwargs))
         modules = functions.modules_of(self.function, leaves)
         hooks = [hook for module in modules for hook in attributes.hooks_of(module)]
@@ -69,8 +71,7 @@ class differentiable:
         parameters = tracing.unique(tensor for module in modules for tensor in module._parameters.values())
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         if not functions.computes_on_torchax(parameters + tensors):
-            args, kwargs = attributes.without_containers(args, kwargs)
-            return self.function(*args, **kwargs)
+            return self.function(*plain_args, **plain_kwargs)
         places = []
         if self.is_compiled:
             leaves, places = self.known.varying.taken(leaves, tree)
@@ -98,7 +99,10 @@ class differentiable:
             return self._called(key, make, given)
         except _NeededAsTheyAre:
             self.known.varying.is_on = False
-            return self(*args, **kwargs)
+            return self(*plain_args, **plain_kwargs)
+        except records.Written:
+            self.records.is_on = False
+            return self(*plain_args, **plain_kwargs)
 
     def _called(self, key, make, given):
         """Call the version that fits, or versions until the answers are right that one was traced with."""
@@ -143,6 +147,8 @@ class differentiable:
             if version.in_place_of and version.is_new:
                 raise _NeededAsTheyAre from error
             if not self.is_compiled or not isinstance(error, tracing.NEEDS_VALUE):
+                if version.is_new and self.records.are_taken:
+                    raise records.Written from error
                 raise
             self._stop_compiling(functions.first_line(error))
             return version(given, self.is_compiled)

@@ -6,7 +6,6 @@ safe to hand from one process to another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -84,10 +83,6 @@ class Companion:
     def place(self) -> str:
         """The name of its folder, or its file."""
         return self.resource.rpartition("/")[2]
-
-    def is_among(self, imported: Iterable[str]) -> bool:
-        """Whether one of some imported names is of this module, whatever package it lies in."""
-        return any(self.name in target.split(".") for target in imported)
 
     def files(self) -> dict[str, str]:
         """What its files hold, by their paths from where it lies; that by which it is entered comes last."""

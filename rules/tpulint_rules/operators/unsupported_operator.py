@@ -114,7 +114,7 @@ _DISTRIBUTIONS = frozenset(
 @rule.on(ast.Call, named=_last(_BROUGHT))
 def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in _BROUGHT or ctx.only_with_cuda(call) or TRAINING.is_among(ctx.module.project.imported):
+    if name not in _BROUGHT or ctx.only_with_cuda(call) or ctx.module.project.imports_any(TRAINING.name):
         return
     if not ctx.serves_device and (ctx.trace_path is None or name in _MODULES):
         return

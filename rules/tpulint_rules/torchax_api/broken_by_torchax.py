@@ -306,7 +306,7 @@ def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     path = project.trace_path(f"{cls}.forward")
     if path is None or _GRADIENTS not in path.steps[0].label or project.method(cls, "backward") is None:
         return
-    if TRAINING.is_among(project.imported):
+    if project.imports_any(TRAINING.name):
         return
     message = (
         f"JAX differentiates the `forward` of `{ctx.text(node.value)}`, and does not call its `backward`"

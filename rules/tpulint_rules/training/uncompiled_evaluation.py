@@ -51,7 +51,7 @@ def open_loop(node: ast.While, ctx: Context) -> Iterator[Finding]:
 def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterator[Finding]:
     if not ctx.serves_device or ctx.is_trained or ctx.is_differentiated or ctx.trace_path is not None:
         return
-    if TRAINING.is_among(ctx.module.project.imported) or _is_forward(body[0], ctx):
+    if ctx.module.project.imports_any(TRAINING.name) or _is_forward(body[0], ctx):
         return
     if any(True for name in ("backward", "grad") for _ in ctx.calls(name)):
         return  # what gradients are asked of is compiled by other means

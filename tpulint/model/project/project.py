@@ -330,6 +330,14 @@ class ProjectFacts:
         """The names that are imported anywhere in the project."""
         return frozenset(target for facts in self.modules.values() for target in facts.imports)
 
+    def imports_any(self, module: str) -> bool:
+        """Whether anything is imported from a module of this name, whatever package it lies in."""
+        return module in self._imported_parts
+
+    @cached_property
+    def _imported_parts(self) -> frozenset[str]:
+        return frozenset(part for target in self.imported for part in target.split("."))
+
     @cached_property
     def _imported_heads(self) -> set[str]:
         """The first two parts of all names that are imported."""

@@ -116,6 +116,7 @@ print(torch.nn.Parameter(x), f"{x.sum():.3f}", f"{x.mean()}", torch.allclose(x, 
 copy, numbers = torch.tensor(x), torch.tensor([x[0], x.sum()])
 copy[0] = 5
 print(copy, numbers, torch.as_tensor([[whole[0, 1]], [whole[1, 1]]]), x[0].item())
+print(torch.rand_like(x).device, torch.rand_like(x.cpu()).device)
 """
 
 PRINTED = """\
@@ -129,6 +130,7 @@ Parameter containing:
 tensor([-1.,  0.,  1.,  2.], device='jax:0', requires_grad=True) 2.000 0.5 True
 tensor([5., 0., 1., 2.], device='jax:0') tensor([-1.,  2.]) tensor([[1],
         [4]]) -1.0
+jax:0 cpu
 """
 
 

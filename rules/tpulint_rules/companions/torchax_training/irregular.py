@@ -57,6 +57,8 @@ def is_for_host(func, shapes, leaves):
     is_pure = _pure.get(func)
     if is_pure is None:
         is_pure = isinstance(func, OpOverload) and not func._schema.is_mutable
+        # What the host would draw is not what the device draws.
+        is_pure = is_pure and torch.Tag.nondeterministic_seeded not in func.tags
         _pure[func] = is_pure
     count = 0
     for leaf in leaves:

@@ -136,6 +136,14 @@ def _new(tensor, *given, dtype=None, device=None, requires_grad=False):
 register(_new, torch.Tensor.new, torch.Tensor.new_tensor, by_jax=False, is_user_defined=True)
 
 
+def _uniform_like(tensor, *, dtype=None, device=None, **_options):
+    """`torch.rand_like`, which torch makes of one that is drawn on the host."""
+    return torch.rand(tensor.shape, dtype=dtype or tensor.dtype, device=device or "jax")
+
+
+register(_uniform_like, torch.rand_like, torch.ops.aten.rand_like.default, by_jax=False, is_user_defined=True)
+
+
 def _are_close(one, other, *args, **kwargs):
     """`torch.allclose`, which is a truth value, not a tensor of one."""
     result = jax.numpy.allclose(one.jax(), other.jax(), *args, **kwargs)

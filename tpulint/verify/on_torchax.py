@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from tpulint.verify import torchvision_standin
@@ -24,6 +24,22 @@ from tpulint.verify.record import Recorder
 
 #: The modules of `torchax_training` that compute without `Environment.dispatch`.
 _SHORTER_WAYS = tuple(f"torchax_training.{name}" for name in ("dispatch", "conversions", "operations"))
+
+
+#: The one through which tensors are made there.
+_BETWEEN = "torchax_training.values"
+
+
+def _maker() -> str:
+    """The module of the function that makes a tensor."""
+    frame = sys._getframe(2)  # noqa: SLF001
+    if frame.f_back is not None and _module(frame).endswith(_BETWEEN):
+        frame = frame.f_back
+    return _module(frame)
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
 class Watch:
@@ -105,7 +121,7 @@ class Watch:
         @functools.wraps(make)
         def made(tensor: Any, *args: Any, **kwargs: Any) -> None:
             make(tensor, *args, **kwargs)
-            if sys._getframe(1).f_globals.get("__name__", "").endswith(_SHORTER_WAYS):  # noqa: SLF001
+            if _maker().endswith(_SHORTER_WAYS):
                 self.operations += 1
 
         kind.__init__ = made

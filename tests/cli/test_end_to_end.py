@@ -99,3 +99,39 @@ def test_an_interrupt_in_the_middle_of_parallel_work_is_quiet(tmp_path: Path) ->
         os.killpg(process.pid, signal.SIGINT)
         assert process.stderr is not None
         assert (130, "") == (process.wait(timeout=30), process.stderr.read().strip())
+
+
+LIBRARY = """\
+import torch
+from torch import nn
+
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    @torch.no_grad()
+    def sample(self, x):
+        x = x.to("jax")
+        for _ in range(3):
+            x = x - self(x)
+        return x
+"""
+
+
+def test_models_of_a_library_are_evaluated_by_the_scripts_that_import_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "denoiser").mkdir()
+    (folder / "denoiser" / "__init__.py").touch()
+    (folder / "denoiser" / "model.py").write_text(LIBRARY)
+    options = ["--isolated", "--no-cache", "--select", "TPU645", "--output-format", "concise"]
+    assert 0 == run(["check", *options])
+    capsys.readouterr()
+    (folder / "sample.py").write_text("from denoiser.model import Denoiser\n\nprint(Denoiser())\n")
+    assert 1 == run(["check", *options])
+    assert capsys.readouterr().out.startswith("denoiser/model.py:17:21: TPU645")

@@ -4,6 +4,7 @@
 
 Flags loops that call a module, in programs that put something on a device and compute no gradients.
 Loops over layers, and those in a module's `forward`, are part of what such a call computes.
+Those of libraries, which no script at hand imports, are left alone.
 
 ## Why it matters on TPU
 
@@ -57,6 +58,8 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
         return  # what gradients are asked of is compiled by other means
     for call in _calls(body):
         if _is_whole(call.func, layers) and _is_module(call.func, ctx):
+            if not ctx.module.project.is_of_script(ctx.module.name):
+                return  # who uses a library has the program
             imports = ctx.companion_import(TRAINING)
             fix = None
             if imports is not None:

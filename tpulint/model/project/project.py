@@ -433,12 +433,18 @@ class ProjectFacts:
 
     def _with_scripts(self, modules: set[str]) -> set[str]:
         """Modules with all of the programs that they are a part of."""
-        scripts = {
-            user
-            for user in self.users(modules)
-            if "." not in user and not self.modules[user].path.endswith("__init__.py")
-        }
-        return modules | _closure(scripts, self.imports)
+        return modules | _closure(filter(self._is_script, self.users(modules)), self.imports)
+
+    def _is_script(self, module: str) -> bool:
+        return "." not in module and not self.modules[module].path.endswith("__init__.py")
+
+    def is_of_script(self, module: str) -> bool:
+        """Whether a module is a part of a script's program, not of a library alone."""
+        return module in self._of_scripts
+
+    @cached_property
+    def _of_scripts(self) -> set[str]:
+        return _closure(filter(self._is_script, self.modules), self.imports)
 
     def trace_path(self, function: str) -> TracePath | None:
         """The chain by which tracing reaches a function, from the root on; None where it does not."""

@@ -1,9 +1,10 @@
 """What Python asks of tensors while a function is traced: whether one is true, or what a buffer counts.
 
 `if torch.isnan(x).any():` needs a value, which tracing has not, and so does `int(self.place)`.
-A function that asks is run as it is at first, which tells the answers; it is then traced with these, numbers
-once they have come twice, and what was asked comes out of the compiled function beside its results, to be
-compared.
+A function that asks is run as it is at first, which tells the answers; it is then traced with these, and what
+was asked comes out of the compiled function beside its results, to be compared.
+Counts have to be the same in two such runs, one after the other: a place that moves on at each call would be
+compiled anew for each.
 Where the answers are others, what was computed is dropped, and a version that was traced with those is called,
 or the function is run as it is.
 """
@@ -19,10 +20,8 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 #: With more versions than this, or more calls that none of them was right for, what is asked keeps changing.
-MOST_VERSIONS = 16
-MOST_MISSES = 64
-#: Of so many answers those that come twice are told.
-MOST_SEEN = 1000
+MOST_VERSIONS = 8
+MOST_MISSES = 16
 
 _session = None
 
@@ -132,16 +131,15 @@ class Answers:
     """The answers that a function was given, for one combination of what it is called with."""
 
     def __init__(self):
-        self.seen, self.known, self.last, self.following = set(), {}, (), {}
+        self.before, self.known, self.last, self.following = None, {}, (), {}
         self.hits = self.misses = 0
 
     def keep(self, answers):
-        """Keep those of a run; of numbers those that came twice are worth a version of their own."""
+        """Keep those of a run, if they are worth a version of their own."""
         self.misses += bool(self.known)
-        if answers in self.seen or all(type(answer) is bool for answer in answers):
+        if answers == self.before or all(type(answer) is bool for answer in answers):
             self.known[answers] = answers
-        if len(self.seen) < MOST_SEEN:
-            self.seen.add(answers)
+        self.before = answers
 
     def keep_changing(self):
         """Whether versions are in vain."""

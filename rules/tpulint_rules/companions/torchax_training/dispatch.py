@@ -381,7 +381,18 @@ def _averaging(update):
 AveragedModel.update_parameters = _averaging(AveragedModel.update_parameters)
 
 
+def _part_of_data(view):
+    """`detach()` and `data` of a part of a tensor: the same part of what is apart from the graph."""
+    parent = view.parent
+    if isinstance(parent, View):
+        parent = _part_of_data(parent)
+    elif not isinstance(parent, _Data):
+        parent = _Data(parent)
+    return View(parent, view.view_info, view._env)
+
+
 Tensor.data, Tensor.detach = property(_Data, Tensor.data.fset), _detached
+View.data, View.detach = property(_part_of_data, torch.Tensor.data.__set__), _part_of_data
 
 
 _total_norm, _clip_with_norm = clip_grad._get_total_norm, clip_grad._clip_grads_with_norm_

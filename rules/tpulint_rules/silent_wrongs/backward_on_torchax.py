@@ -53,7 +53,7 @@ What else importing the folder brings:
   integers to the function as tensors, so that it need not be compiled anew for each.
 - `records.py` takes objects of the program's own apart that are made anew for each call, such as a batch.
 - `asked.py` lets it ask whether a tensor is true, or what a buffer counts, as `if torch.isnan(x).any():` and
-  `int(self.place)` do: it is compiled with the answers that it had, and these are compared after each call.
+  `int(self.started)` do: it is compiled with the answers that it had, and these are compared after each call.
 - `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
   one, or take the numbers of several.
 - `items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size 1 in

@@ -413,8 +413,7 @@ class ProjectFacts:
 
     @cached_property
     def _with_cuda_default(self) -> set[str]:
-        found = {name for name, facts in self.modules.items() if facts.cuda_default}
-        return self._with_scripts(found) if found else found
+        return self._with_scripts({name for name, facts in self.modules.items() if facts.cuda_default})
 
     def is_configured(self, module: str) -> bool:
         """Whether a module reads configurations at run time, or a script that does so imports it."""

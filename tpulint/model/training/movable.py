@@ -10,7 +10,7 @@ from tpulint.model.training.losses import is_plain
 _ENDS = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 #: What takes values to the host, where they are no part of the computation.
 _READS = READS | {"cpu", "backward", "step"}
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def only_scales(statement: ast.stmt) -> bool:
@@ -55,7 +55,7 @@ def ending(statement: ast.stmt) -> str | None:
 
 
 def _is_inside_loop(node: ast.AST, statement: ast.stmt) -> bool:
-    loops = [outer for outer in ast.walk(statement) if isinstance(outer, _LOOPS)]
+    loops = [outer for outer in ast.walk(statement) if isinstance(outer, LOOPS)]
     return any(node in ast.walk(loop) for loop in loops)
 
 

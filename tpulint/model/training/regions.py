@@ -15,15 +15,13 @@ from tpulint.model.training.effects import Effects, effects, is_unconditional, p
 from tpulint.model.training.hooks import filled_by_hooks
 from tpulint.model.training.learned import infers, makes_leaf
 from tpulint.model.training.left import left
-from tpulint.model.training.movable import ending, going_on, only_computes, only_scales, unfit
+from tpulint.model.training.movable import LOOPS, ending, going_on, only_computes, only_scales, unfit
 from tpulint.model.training.passing import gives_none_on, is_number, passes_on
 from tpulint.model.values.pending import statements as statements_of
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
     from tpulint.model.training.learned import Learned
-
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +124,7 @@ def carriers(
 
 def _loops(module: Module, statement: ast.stmt) -> set[int]:
     """The `id`s of the loops around a statement."""
-    return {id(node) for node in module.ancestors(statement) if isinstance(node, _LOOPS)}
+    return {id(node) for node in module.ancestors(statement) if isinstance(node, LOOPS)}
 
 
 def is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> bool:
@@ -245,7 +243,7 @@ def _parted(
 def _is_repeated(statement: ast.stmt, scope: Scope) -> bool:
     """Whether a statement stands in a loop of its function."""
     return any(
-        isinstance(loop, _LOOPS) and any(inner is statement for inner in ast.walk(loop))
+        isinstance(loop, LOOPS) and any(inner is statement for inner in ast.walk(loop))
         for loop in ast.walk(_function(scope))
     )
 

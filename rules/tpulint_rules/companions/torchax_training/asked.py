@@ -1,6 +1,6 @@
 """What Python asks of tensors while a function is traced: whether one is true, or what a buffer counts.
 
-`if torch.isnan(x).any():` needs a value, which tracing has not, and so does `int(self.place)`.
+`if torch.isnan(x).any():` needs a value, which tracing has not, and so does `int(self.started)`.
 A function that asks is run as it is at first, which tells the answers; it is then traced with these, and what
 was asked comes out of the compiled function beside its results, to be compared.
 Counts have to be the same in two such runs, one after the other: a place that moves on at each call would be
@@ -131,14 +131,14 @@ class Answers:
     """The answers that a function was given, for one combination of what it is called with."""
 
     def __init__(self):
-        self.before, self.known, self.last, self.following = None, {}, (), {}
+        self.before, self.known, self.last, self.following = None, [], (), {}
         self.hits = self.misses = 0
 
     def keep(self, answers):
         """Keep those of a run, if they are worth a version of their own."""
         self.misses += bool(self.known)
         if answers == self.before or all(type(answer) is bool for answer in answers):
-            self.known[answers] = answers
+            self.known.append(answers)
         self.before = answers
 
     def keep_changing(self):
@@ -149,10 +149,11 @@ class Answers:
         """Those to try, which begin with some that are known to be right; None where there are none."""
         fitting = [one for one in self.known if one[: len(first)] == first]
         likely = self.following.get(self.last)
-        return likely if likely in fitting else next(reversed(fitting), None)
+        return likely if likely in fitting else (fitting or [None])[-1]
 
     def were(self, answers):
         """Note that these were right, after those of the last call."""
         self.hits += 1
         self.following[self.last] = self.last = answers
-        self.known[answers] = self.known.pop(answers)  # the latest is tried first
+        self.known.remove(answers)
+        self.known.append(answers)  # the latest is tried first

@@ -109,7 +109,7 @@ class _Lines:
         apart = all(one[1] < other[0] for one, other in pairwise(rows))
         begins = all(not self._source.line(s.lineno)[: len(self.indent)].strip() for s in self._statements)
         alone = all(self._source.line(s.lineno)[: s.col_offset].strip() == "" for s in self._statements)
-        ends = all(self._tail(s).split("#")[0].strip() == "" for s in self._statements)
+        ends = all(self._tail(s).split("#")[0].strip() in ("", ";") for s in self._statements)
         return apart and begins and alone and ends
 
     def _tail(self, statement: ast.stmt) -> str:

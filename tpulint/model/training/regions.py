@@ -284,7 +284,7 @@ def _core(
         elif learned.keeps(block[i], scope):
             core, through = [], found[i].touched
         elif not through.isdisjoint(found[i].reads) or learned.within(block[i], scope):
-            bearing = _bearing(learned, [block[i]], through, scope) | (filled & found[i].changes)
+            bearing = _bearing(learned, [block[i]], through, scope, filled) | (filled & found[i].changes)
             if reads_out or not bearing.isdisjoint(chosen[i]):
                 core.append(i)
                 through |= found[i].touched
@@ -295,7 +295,9 @@ def _core(
     return core
 
 
-def _bearing(learned: Learned, block: list[ast.stmt], through: set[str], scope: Scope) -> set[str]:
+def _bearing(
+    learned: Learned, block: list[ast.stmt], through: set[str], scope: Scope, filled: frozenset[str]
+) -> set[str]:
     """The places that bear gradients behind a block, if some did before it."""
     through = set(through)
     for statement in block:
@@ -303,12 +305,14 @@ def _bearing(learned: Learned, block: list[ast.stmt], through: set[str], scope: 
         match statement:
             case ast.If():
                 ways = (statement.body, statement.orelse)
-                through = set[str]().union(*(_bearing(learned, way, through, scope) for way in ways))
+                through = set[str]().union(*(_bearing(learned, way, through, scope, filled) for way in ways))
             case ast.With():
-                through = _bearing(learned, statement.body, through, scope)
+                through = _bearing(learned, statement.body, through, scope, filled)
             case ast.Assign() | ast.AnnAssign() if is_number(statement.value):
                 through -= set(found.writes)
-            case _ if not through.isdisjoint(found.reads) or learned.within(statement, scope):
+            case _ if learned.within(statement, scope):
+                through |= found.touched | filled
+            case _ if not through.isdisjoint(found.reads):
                 through |= found.touched
             case ast.Assign() | ast.AnnAssign():
                 through -= set(found.writes)

@@ -32,7 +32,7 @@ from torchax.ops.op_base import InplaceOp, OutVariant
 from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
 from torchax.view import NarrowInfo, View
 
-from . import conversions, functions, irregular, operations, values
+from . import conversions, drawing, functions, irregular, operations, values
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
@@ -132,6 +132,8 @@ def _computed(mode, func, types, args=(), kwargs=None):
             return _put(*args)
     if func.namespace not in _NAMESPACES or _is_on_host(args):
         return func(*args, **kwargs)
+    if func in drawing.DRAWS and drawing.is_held(args[0]):
+        return drawing.filled(func, *args, **kwargs)
     if func in _NORMAL:
         with mode:
             return _drawn(*args)

@@ -58,8 +58,8 @@ What else importing the folder brings:
   one, or take the numbers of several.
 - `items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size 1 in
   front.
-- `drawing.py` fills tensors of the device in place, as `nn.init.xavier_normal_` does, with what torch draws on
-  the host; torchax raises, or leaves them as they are.
+- `drawing.py` fills tensors of the device in place, as `nn.init.xavier_normal_` does, with what torch draws
+  on the host; torchax raises, or leaves them as they are.
 
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.

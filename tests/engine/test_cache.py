@@ -105,3 +105,39 @@ def test_a_program_that_begins_to_use_a_device_is_seen_by_what_it_imports(tmp_pa
     assert analyse([step, main], settings, jobs=1).findings == []
     main.write_text(main.read_text().replace("(2, 2)", "(2, 2).cuda()"))
     assert [f.code for f in analyse([step, main], settings, jobs=1).findings] == ["TPU611"]
+
+
+TRAINER = """import torch
+
+
+class Trainer:
+    def __init__(self):
+        self.model = torch.nn.Linear(2, 2).cuda()
+        self.seen = []
+
+    def measure(self, x):
+        loss = self.model(x).sum()
+        self.seen.append(loss.item())
+        return loss
+
+    def fit(self, x):
+        loss = self.measure(x)
+        loss.backward()
+"""
+
+
+def test_a_method_that_a_class_elsewhere_begins_to_define_anew_is_seen(tmp_path: Path) -> None:
+    settings = Settings(root=tmp_path, select=("TPU611",))
+    trainer, other = tmp_path / "trainer.py", tmp_path / "other.py"
+    trainer.write_text(TRAINER)
+
+    def moved() -> list[str]:
+        fixes = [f.fix for f in analyse([trainer, other], settings, jobs=1).findings]
+        return [
+            edit.content for fix in fixes if fix is not None for edit in fix.edits if "def " in edit.content
+        ]
+
+    other.write_text("from trainer import Trainer\n\n\nclass Other(Trainer):\n    pass\n")
+    assert ["self.model(x).sum()" in text for text in moved()] == [True]
+    other.write_text(other.read_text().replace("    pass", "    def measure(self, x):\n        return x"))
+    assert ["self.measure(x)" in text for text in moved()] == [True]

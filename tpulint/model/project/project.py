@@ -275,6 +275,18 @@ class ProjectFacts:
                 yield heir
                 waiting.extend(self._heirs.get(heir, ()))
 
+    @cached_property
+    def overridden(self) -> frozenset[str]:
+        """The methods that classes below define anew."""
+        return frozenset(
+            f"{name}.{method}"
+            for name in self._heirs
+            if (facts := self.class_(name)) is not None
+            for heir in self.heirs(name)
+            if (below := self.class_(heir)) is not None
+            for method in {*facts.methods} & {*below.methods}
+        )
+
     def program(self, module: str) -> Iterator[ModuleFacts]:
         """A module and all of the project that it imports, directly or not."""
         return (self.modules[name] for name in sorted(_closure([module], self.imports)))

@@ -14,7 +14,8 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
     That is the facts of the modules that it sees through imports, the chains that reach its functions,
     whether it is imported itself, from which package, and by a program that uses a device, computes gradients
     or reads configurations, what becomes of the devices that it hands on, which functions of the project call
-    `backward` on what they are given, whether fixes keep CUDA, and what they set up where a program starts.
+    `backward` on what they are given, which of its methods classes define anew, whether fixes keep CUDA, and
+    what they set up where a program starts.
     Modules that import each other share what they see, so each group of them is digested once, from its own
     facts and the digests of the groups that it imports: linear in the project.
     """
@@ -29,6 +30,11 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
         found = project.home(function)
         if found is not None:
             chains.setdefault(found[0], []).append(f"{function} {project.trace_path(function)!r}")
+    redefined: dict[str, list[str]] = {}
+    for method in project.overridden:
+        found = project.home(method)
+        if found is not None:
+            redefined.setdefault(found[0], []).append(method)
     told = repr((project.takers, project.savers, project.environment, sorted(project.computed))).encode()
     imported = {target for targets in project.imports.values() for target in targets}
     return {
@@ -41,6 +47,7 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
             told,
             _devices(project, name).encode(),
             *map(str.encode, sorted(chains.get(name, ()))),
+            *map(str.encode, sorted(redefined.get(name, ()))),
         ).hex()
         for name, digest in seen.items()
     }

@@ -19,8 +19,9 @@ from tpulint.source import decorators
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
+_PARAMETERS = ("parameters", "named_parameters")
 #: What is asked of a module and of hardly anything else.
-_ASKED = ("parameters", "named_parameters", "eval", "train")
+_ASKED = (*_PARAMETERS, "eval", "train")
 #: What people call a module that is handed to a function.
 _NAMED = re.compile(
     r"(^|_)(model|net|network|module|encoder|decoder|generator|discriminator|critic|actor|policy|backbone"
@@ -65,10 +66,22 @@ class Learned:
         self._generous = generous
         self._called_in: dict[int, list[Scope | bool | None]] = {}
         self._leaves: dict[int, set[str]] = {}
+        self._handing: dict[int, bool] = {}
 
     def within(self, statement: ast.AST, scope: Scope) -> bool:
         """Whether a statement calls what computes with the parameters of modules."""
         return any(self.call(node, scope) for node in ast.walk(statement) if isinstance(node, ast.Call))
+
+    def goes_through_parameters(self, statement: ast.AST, scope: Scope) -> bool:
+        """Whether a statement goes through the parameters of a module, as a penalty on weights does."""
+        return any(
+            isinstance(node, ast.For | ast.comprehension)
+            and isinstance(node.iter, ast.Call)
+            and isinstance(node.iter.func, ast.Attribute)
+            and node.iter.func.attr in _PARAMETERS
+            and self.is_module(node.iter.func.value, scope)
+            for node in ast.walk(statement)
+        )
 
     def leaves(self, scope: Scope) -> set[str]:
         """Tensors of the enclosing function, or of the module, that gradients are asked for by name."""
@@ -106,9 +119,19 @@ class Learned:
         return isinstance(statement, ast.Assign) and self.is_handed_on(statement.value, scope)
 
     def is_handed_on(self, node: ast.expr, scope: Scope) -> bool:
-        """Whether an expression is a call of such a function."""
+        """Whether an expression is a call of such a function, or of one that gets all from such."""
         own = own_function(self._module, node.func, scope) if isinstance(node, ast.Call) else None
-        return own is not None and is_differentiated(self._module, own)
+        return own is not None and (is_differentiated(self._module, own) or self._hands_on(own))
+
+    def _hands_on(self, function: Scope) -> bool:
+        """Whether a function calls one that hands its gradients on, and computes with no module beside."""
+        if id(function) not in self._handing:
+            self._handing[id(function)] = False  # of one that calls itself
+            calls = self._calls.get(id(function), ())
+            self._handing[id(function)] = any(
+                self.is_handed_on(call, scope) for call, scope in calls
+            ) and not self._computes(function)
+        return self._handing[id(function)]
 
     def handed_on(self, before: ast.stmt, scope: Scope) -> set[str]:
         """What the enclosing function got from such calls above a statement."""

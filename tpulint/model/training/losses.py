@@ -36,9 +36,9 @@ class Handed(NamedTuple):
 
 
 def is_plain(loss: ast.expr) -> bool:
-    """Whether an expression is a variable, or simple arithmetic with variables and numbers."""
+    """Whether an expression is a variable, an entry of one, or simple arithmetic with these and numbers."""
     match loss:
-        case ast.Name() | ast.Constant():
+        case ast.Name() | ast.Constant() | ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str())):
             return True
         case ast.Attribute():
             return place(loss) is not None

@@ -283,7 +283,11 @@ def _core(
             through -= set(found[i].writes)
         elif learned.keeps(block[i], scope):
             core, through = [], found[i].touched
-        elif not through.isdisjoint(found[i].reads) or learned.within(block[i], scope):
+        elif (
+            not through.isdisjoint(found[i].reads)
+            or learned.within(block[i], scope)
+            or (learning and learned.goes_through_parameters(block[i], scope))
+        ):
             bearing = _bearing(learned, [block[i]], through, scope, filled) | (filled & found[i].changes)
             if reads_out or not bearing.isdisjoint(chosen[i]):
                 core.append(i)
@@ -312,7 +316,9 @@ def _bearing(
                 through -= set(found.writes)
             case _ if learned.within(statement, scope):
                 through |= found.touched | filled
-            case _ if not through.isdisjoint(found.reads):
+            case _ if not through.isdisjoint(found.reads) or learned.goes_through_parameters(
+                statement, scope
+            ):
                 through |= found.touched
             case ast.Assign() | ast.AnnAssign():
                 through -= set(found.writes)

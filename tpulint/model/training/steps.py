@@ -20,6 +20,7 @@ from tpulint.model.training.extraction import extraction
 from tpulint.model.training.learned import Learned
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain
 from tpulint.model.training.regions import Obstacle, Region, carriers, is_without_gradient, region
+from tpulint.model.training.within import given_within
 from tpulint.source import first_row
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Step:
     def is_sure(self) -> bool:
         """Whether there are statements here that lead from modules to a variable, and that keep gradients."""
         found = self.region
-        if not isinstance(found, Region) or self._learned is not self._steps.learned:
+        if not isinstance(found, Region) or not self.is_learned:
             return False
         return isinstance(self._loss, ast.Name) and not is_without_gradient(
             self._module, found.statements[0], self._scope
@@ -171,9 +172,28 @@ class Step:
     @cached_property
     def is_collected(self) -> bool:
         """Whether the loss is made of what other functions collect, not of what modules compute here."""
-        if self._learned is self._steps.learned and self.region is not None:
+        if self.is_learned and self.region is not None:
             return False
         return any(fillings(self._module, self._steps.learned, self._scope))
+
+    @cached_property
+    def within(self) -> Step | None:
+        """The computation within the function that gives the loss, if that alone can be compiled."""
+        found = self.region
+        if not isinstance(found, Region) or not self.is_learned:
+            return None
+        given = given_within(self._module, self._steps.changing, found, self._scope)
+        inner = self._steps.of(*given) if given is not None else None
+        if inner is None or given is None or not isinstance(inner.region, Region) or not inner.is_learned:
+            return None
+        statements = [s for one in (inner.region, *inner.region.earlier) for s in one.statements]
+        is_steady = self._steps.changing.unsteady(statements, given[1]) is None
+        return inner if is_steady or inner.within is not None else None
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether what leads to the loss is known, not guessed."""
+        return self._learned is self._steps.learned
 
     def fresh(self, name: str) -> str:
         """A name like this one that the file does not use."""
@@ -181,6 +201,8 @@ class Step:
 
     def moved(self) -> list[Moved] | str:
         """The functions that take the computation in, or why there are none."""
+        if self.within is not None:
+            return self.within.moved()
         found = self.region
         if found is None:
             return "the loss is not computed here"
@@ -209,7 +231,7 @@ class Step:
         if not results:
             return None
         why: str | None = "what it calls is not known"
-        if self._learned is self._steps.learned:
+        if self.is_learned:
             why = self._steps.changing.unsteady(found.statements, scope)
         decorator = "differentiable" if why is None else f"differentiable(compiled=False)  # {why}"
         losses = (results[name] for name in effects([self._loss]).reads if name in results)

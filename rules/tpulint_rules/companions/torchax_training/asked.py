@@ -1,6 +1,7 @@
 """What Python asks of tensors while a function is traced: whether one is true, or what a buffer counts.
 
 `if torch.isnan(x).any():` needs a value, which tracing has not, and so does `int(self.started)`.
+Other numbers that `item()` reads are those of `reads.py`.
 A function that asks is run as it is at first, which tells the answers; it is then traced with these, and what
 was asked comes out of the compiled function beside its results, to be compared.
 Counts have to be the same in two such runs, one after the other: a place that moves on at each call would be
@@ -18,6 +19,8 @@ import jax.extend.core
 import torch
 from torchax.tensor import Tensor
 from torchax.view import View
+
+from . import reads
 
 #: With more versions than this, or more calls that none of them was right for, what is asked keeps changing.
 MOST_VERSIONS = 8
@@ -43,13 +46,16 @@ class _Session:
 
     def __init__(self, answers, buffers):
         self.answers, self.buffers = answers, set(map(id, buffers))
+        self.reads = reads.Reads()
 
     def counts(self, tensor):
-        """Whether a tensor is a buffer, or a part of one.
+        """Whether a tensor is a buffer of whole numbers, or a part of one.
 
         Other numbers that are read are what is logged, as counts of right answers are: another one for each
         call, and made use of outside of the computation.
         """
+        if tensor.is_floating_point():
+            return False
         while isinstance(tensor, View):
             tensor = tensor.parent
         return id(tensor) in self.buffers
@@ -58,33 +64,48 @@ class _Session:
 class Recording(_Session):
     """Keeps the answers while a function runs as it is."""
 
-    def ask(self, tensor, plain, *, of_number):
-        if of_number and not self.counts(tensor):
-            return plain()
+    def ask(self, _tensor, plain):
         self.answers.append(plain())
         return self.answers[-1]
 
+    def read(self, _tensor, plain):
+        return self.reads.told(plain())
+
 
 class Replaying(_Session):
-    """Gives answers that were kept while a function is traced; `values` are what it asks about."""
+    """Gives answers that were kept while a function is traced; `values` are what it asks about.
 
-    def __init__(self, answers, buffers):
+    What is read stands for numbers if it `is_told` what becomes of these.
+    """
+
+    def __init__(self, answers, buffers, *, is_told):
         super().__init__(answers, buffers)
+        self.is_told = is_told
         self.count, self.places, self.values = 0, [], []
         self.trace = jax.extend.core.get_opaque_trace_state()
 
-    def ask(self, tensor, plain, *, of_number):
-        if of_number and not self.counts(tensor):
-            return plain()
+    def ask(self, tensor, plain):
         self.count += 1
         if not isinstance(tensor.jax(), jax.core.Tracer):
             return plain()
-        # What is traced within, such as a custom gradient, has values that cannot come out.
-        if self.count > len(self.answers) or jax.extend.core.get_opaque_trace_state() != self.trace:
+        if self.count > len(self.answers):
             raise Unknown
         self.places.append(self.count - 1)
-        self.values.append(jax.lax.stop_gradient(tensor.jax().reshape(())))
+        self.values.append(self._value(tensor))
         return self.answers[self.count - 1]
+
+    def read(self, tensor, plain):
+        if not isinstance(tensor.jax(), jax.core.Tracer):
+            return plain()
+        if not self.is_told:
+            raise Unknown
+        return self.reads.later(self._value(tensor), float if tensor.is_floating_point() else int)
+
+    def _value(self, tensor):
+        # What is traced within, such as a custom gradient, has values that cannot come out.
+        if jax.extend.core.get_opaque_trace_state() != self.trace:
+            raise Unknown
+        return jax.lax.stop_gradient(tensor.jax().reshape(()))
 
     def check(self, values):
         """Raise `Others` where the values that came out are not the answers that were taken for granted."""
@@ -110,21 +131,23 @@ def by(session):
         _session = before
 
 
-def _asking(plain, *, of_number):
+def _asking(name):
+    plain = getattr(torch.Tensor, name)
+
     def ask(tensor):
         answer = lambda: plain(tensor.torch() if isinstance(tensor, View) else tensor)  # noqa: E731
-        is_asked = tensor.numel() == 1 and not (of_number and tensor.is_floating_point())
-        if _session is None or not is_asked:
+        if _session is None or tensor.numel() != 1 or tensor.is_complex():
             return answer()
-        return _session.ask(tensor, answer, of_number=of_number)
+        if name == "__bool__" or tensor.dtype == torch.bool or _session.counts(tensor):
+            return _session.ask(tensor, answer)
+        return _session.read(tensor, answer) if name == "item" else answer()
 
     return ask
 
 
 for _kind in (Tensor, View):
-    _kind.__bool__ = _asking(torch.Tensor.__bool__, of_number=False)
-    for _name in ("item", "__int__", "__index__"):
-        setattr(_kind, _name, _asking(getattr(torch.Tensor, _name), of_number=True))
+    for _name in ("__bool__", "item", "__int__", "__index__"):
+        setattr(_kind, _name, _asking(_name))
 
 
 class Answers:

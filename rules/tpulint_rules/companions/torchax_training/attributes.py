@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import functions, records
+from . import functions, reads, records
 
 #: Where a module holds what is compiled of it.
 EVALUATED = "_torchax_evaluated"
@@ -220,7 +220,7 @@ class Watch:
         written = [
             (
                 attribute,
-                [None if self._is_traced(leaf) else leaf for leaf in leaves],
+                [None if self._is_traced(leaf) else reads.plain(leaf) for leaf in leaves],
                 list(map(self._is_traced, leaves)),
                 shape,
             )
@@ -233,9 +233,10 @@ class Watch:
         return is_tensor and isinstance(_element(leaf), jax.core.Tracer)
 
 
-def leave(plan, values, guards):
+def leave(plan, values, guards, numbers):
     """Put what a function computed into the attributes that it wrote to, as tensors, which are returned.
 
+    Of what stands for a number it puts one of the `numbers` there.
     Guards of containers hold from then on.
     """
     written, tensors = plan
@@ -243,7 +244,7 @@ def leave(plan, values, guards):
     for attribute, leaves, traced, shape in written:
         made += [functions.tensor(next(values)) for new in traced if new]
         news = iter(made[len(made) - sum(traced) :])
-        leaves = [next(news) if new else leaf for leaf, new in zip(leaves, traced)]
+        leaves = [next(news) if new else reads.known(leaf, numbers) for leaf, new in zip(leaves, traced)]
         value = pytree.tree_unflatten(leaves, shape) if shape is not None else _MISSING
         held = attribute.get()
         if type(held) is type(value) and isinstance(value, (list, dict)):

@@ -126,6 +126,8 @@ class Calls(functions.NoGradStops):
         kwargs = kwargs or {}
         plain = functools.partial(super().__torch_function__, func, types)
         if _running is None or _running is _OUTSIDE:
+            if _is_copy_to_host(func, args, kwargs) and _is_traced(args):
+                return OnHost(functions.on_torchax(args[0]).jax(), torchax.default_env())
             return plain(args, kwargs)
         if not _is_traced((args, kwargs)):
             with _evaluating():
@@ -140,6 +142,10 @@ class Calls(functions.NoGradStops):
         if program is None:
             program = _functions[func] = _Program(func)
         return program(args, kwargs, plain)
+
+
+class OnHost(Tensor):
+    """What a function that is compiled as a whole copies to the host: the copy is made of its result."""
 
 
 def _is_copy_to_host(func, args, kwargs):

@@ -15,14 +15,14 @@ import torchax
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-from . import attributes, functions, records, varying
+from . import attributes, functions, reads, records, varying
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
 #: The same for attributes that it reads.
 MOST_STATES = 8
 #: What tells that a computation needs the value of a tensor.
-NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError)
+NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError, reads.Needed)
 _PLAIN = (bool, int, float, str, type(None), torch.dtype)
 
 
@@ -126,12 +126,14 @@ class Trace:
         self.outputs, self.shape = pytree.tree_flatten(result)
         self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.outputs]
         tensors = [leaf for leaf, is_tensor in zip(self.outputs, self.is_tensor) if is_tensor]
-        self.outputs = [None if is_tensor else leaf for leaf, is_tensor in zip(self.outputs, self.is_tensor)]
+        self.outputs = [
+            None if is_tensor else reads.plain(leaf) for leaf, is_tensor in zip(self.outputs, self.is_tensor)
+        ]
         return [functions.on_torchax(tensor).jax() for tensor in tensors]
 
-    def leave(self, tensors, buffers, written, random, left):
-        """Put what a call changed where it belongs."""
-        made = attributes.leave(self.left, left, self.guards)
+    def leave(self, tensors, buffers, written, random, left, numbers=()):
+        """Put what a call changed where it belongs; `numbers` are those that it read."""
+        made = attributes.leave(self.left, left, self.guards, numbers)
         for tensor, value in zip([*buffers, *(tensors[i] for i in self.changed)], written):
             functions.put(tensor, value)
         torchax.default_env().prng_key = random

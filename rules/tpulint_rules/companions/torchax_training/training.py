@@ -25,7 +25,7 @@ from torch.nn.modules import batchnorm, instancenorm
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-from . import asked, attributes, calls, functions, records, tracing
+from . import asked, attributes, calls, functions, reads, records, tracing
 
 for _name in (
     "dispatch",
@@ -113,6 +113,7 @@ class differentiable:
             if version is None:
                 version = make(answers)
                 self.known.add((key, answers), version)
+            version.is_told = told is not None
             try:
                 result = self._run(version, given)
             except asked.Others as error:
@@ -131,7 +132,10 @@ class differentiable:
         with asked.by(recording):
             result = version(given, is_compiled=False)
         told.keep(tuple(recording.answers))
-        if told.keep_changing():
+        version = None  # it holds what the run left
+        if recording.reads.are_used or recording.reads.are_kept():
+            self._stop_compiling("it makes use of numbers that it reads out of tensors")
+        elif told.keep_changing():
             self._stop_compiling("what it asks of tensors keeps changing")
         return result
 
@@ -146,7 +150,8 @@ class differentiable:
                 raise
             if version.in_place_of and version.is_new:
                 raise _NeededAsTheyAre from error
-            if not self.is_compiled or not isinstance(error, tracing.NEEDS_VALUE):
+            needs_value = isinstance(error, tracing.NEEDS_VALUE) or version.reads_numbers()
+            if not self.is_compiled or not needs_value:
                 if version.is_new and self.records.are_taken:
                     raise records.Written from error
                 raise
@@ -189,7 +194,7 @@ class _Version(tracing.Trace):
         super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
         self.with_gradient, self.apart = with_gradient, owner.apart
         self.in_place_of, self.answers = in_place_of, answers
-        self.is_new = True
+        self.is_new, self.is_told = True, False
         self.reached = None  # which of those with gradients the outputs' gradients come to
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(_pulled, static_argnums=2)
@@ -219,7 +224,7 @@ class _Version(tracing.Trace):
         """Outputs and pullback; buffers, parameters that it changes, and the random state are written back."""
         buffers = tracing.buffers_of(self.modules).values()
         values = [tensor.jax() for tensor in given]
-        outputs, pullback, (rest, told, *changes) = forward(
+        outputs, pullback, (rest, told, numbers, *changes) = forward(
             [value for value, wanted in zip(values, self.with_gradient) if wanted],
             [value for value, wanted in zip(values, self.with_gradient) if not wanted],
             [buffer.jax() for buffer in buffers],
@@ -229,11 +234,12 @@ class _Version(tracing.Trace):
         self.is_new = False
         if told:
             self.replay.check(told)
-        self.leave(given, buffers, *changes)
+        self.numbers = [number.item() for number in jax.device_get(numbers)]
+        self.leave(given, buffers, *changes, self.numbers)
         # Call by call another branch may be taken each time.
         reached = self.reached if self.reached is not None and forward is self.forward else _reached(pullback)
         self.reached = reached if self.reached is None else self.reached
-        return outputs, rest, pullback, reached
+        return outputs, rest, pullback, reached, _bearing(pullback, len(outputs))
 
     def _forward(self, learned, *others, is_traced=True):
         return jax.vjp(lambda learned: self._traced(learned, *others, is_traced), learned, has_aux=True)
@@ -244,13 +250,21 @@ class _Version(tracing.Trace):
     def _traced(self, learned, fixed, buffers, random, states, is_traced):
         learned, fixed = iter(learned), iter(fixed)
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
-        self.replay = asked.Replaying(self.answers, tracing.buffers_of(self.modules).values())
+        buffers_held = tracing.buffers_of(self.modules).values()
+        self.replay = asked.Replaying(self.answers, buffers_held, is_told=self.is_told)
         with asked.by(self.replay) if is_traced else contextlib.nullcontext():
             tensors, *changes = self.run(values, buffers, random, states, is_traced=is_traced)
         self.is_float = [jax.numpy.issubdtype(value.dtype, jax.numpy.inexact) for value in tensors]
         floats = [value for value, is_float in zip(tensors, self.is_float) if is_float]
         rest = [value for value, is_float in zip(tensors, self.is_float) if not is_float]
-        return floats, (rest, self.replay.values, *changes)
+        reads.check(
+            self.replay.reads, [*self.outputs, *(leaf for _, kept, *_ in self.left[0] for leaf in kept)]
+        )
+        return floats, (rest, self.replay.values, self.replay.reads.values, *changes)
+
+    def reads_numbers(self):
+        """Whether it was traced with what stands for numbers."""
+        return bool(self.replay.reads.values)
 
     def around(self):
         return functions.entered(), torch.enable_grad(), calls.Calls()
@@ -258,16 +272,22 @@ class _Version(tracing.Trace):
     def taken(self, result, inputs, arguments):
         """The tensors of a result; those that it was given, of which gradients are wanted, stay themselves."""
         places = {id(tensor): i for i, tensor in enumerate([*self.parameters, *inputs])}
+        self.on_host = [isinstance(leaf, calls.OnHost) for leaf in pytree.tree_leaves(result)]
         self.handed_back = [places.get(id(leaf)) for leaf in pytree.tree_leaves(result)]
         return super().taken(result, inputs, arguments)
 
     def _result(self, tensors, given):
         tensors = iter(tensors)
-        leaves = [next(tensors) if wanted else leaf for leaf, wanted in zip(self.outputs, self.is_tensor)]
+        leaves = [
+            next(tensors) if wanted else reads.known(leaf, self.numbers)
+            for leaf, wanted in zip(self.outputs, self.is_tensor)
+        ]
         with torch._C.DisableTorchFunction():
             for i, place in enumerate(self.handed_back):
                 if place is not None and given[place].requires_grad and given[place].is_leaf:
                     leaves[i] = given[place]
+                elif self.on_host[i] and not leaves[i].requires_grad:
+                    leaves[i] = leaves[i].cpu()
         return pytree.tree_unflatten(leaves, self.shape)
 
 
@@ -281,16 +301,23 @@ def _reached(pullback):
     return [v in needed for v in program.invars]
 
 
+def _bearing(pullback, count):
+    """For each of the outputs whether it depends on what JAX differentiates with respect to."""
+    is_zero, program = pullback.fun.args[1:3]
+    bears = [not zero for zero in is_zero]
+    return bears if (len(bears), sum(bears)) == (count, len(program.outvars)) else [True] * count
+
+
 class _Node(torch.autograd.Function):
     @staticmethod
     def forward(ctx, version, run, *given):
         forward, ctx.backward_function = run
-        floats, rest, ctx.pullback, ctx.reached = version.compute(forward, given)
+        floats, rest, ctx.pullback, ctx.reached, bearing = version.compute(forward, given)
         ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
-        floats, rest = iter(map(functions.tensor, floats)), list(map(functions.tensor, rest))
-        ctx.mark_non_differentiable(*rest)
+        made, rest = list(map(functions.tensor, floats)), list(map(functions.tensor, rest))
+        ctx.mark_non_differentiable(*rest, *(one for one, bears in zip(made, bearing) if not bears))
         ctx.set_materialize_grads(False)
-        others = iter(rest)
+        floats, others = iter(made), iter(rest)
         return tuple(next(floats) if is_float else next(others) for is_float in version.is_float)
 
     @staticmethod

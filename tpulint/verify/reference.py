@@ -294,7 +294,7 @@ def _spread_over_the_cpu() -> None:
     @functools.wraps(start)
     def started(backend: str | None = None, *args: Any, **kwargs: Any) -> Any:
         kwargs.pop("device_id", None)
-        return start(backend and backend.replace("nccl", "gloo"), *args, **kwargs)
+        return start(backend and backend.replace("nccl", "gloo"), *args, **kwargs)  # tpulint: ignore[TPU801]
 
     @functools.wraps(wrap)
     def wrapped(self: Any, module: Any, *_: Any, **kwargs: Any) -> None:

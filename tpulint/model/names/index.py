@@ -275,14 +275,15 @@ class _Walk:
 
     def assign(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.Assign)
-        for target in node.targets:
-            if target.__class__ is ast.Name:
-                scope.bind(target.id, Binding(value=node.value))
-                if node.value.__class__ is ast.Attribute:
-                    self.index.aliases.setdefault(node.value.attr, set()).add(target.id)
-            else:
-                self.assigned(target, node.value, scope)
-                self.visit(target, scope)
+        for whole in node.targets:
+            for target, value in _pairs(whole, node.value):
+                if target.__class__ is ast.Name:
+                    scope.bind(target.id, Binding(value=value))
+                    if value.__class__ is ast.Attribute:
+                        self.index.aliases.setdefault(value.attr, set()).add(target.id)
+                else:
+                    self.assigned(target, value, scope)
+                    self.visit(target, scope)
         if node.value.__class__ is ast.Dict:
             self.index.entries += [(v, scope) for v in node.value.values if v.__class__ is ast.Call]
         self.visit(node.value, scope)
@@ -375,6 +376,15 @@ class _Walk:
         if name is not None:
             scope.bind(name, Binding())
         self.children(node, scope)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """What an assignment assigns to what: one by one where both sides are written out."""
+    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):
+        return [(target, value)]
+    if any(isinstance(one, ast.Starred) for one in (*target.elts, *value.elts)):
+        return [(target, value)]
+    return list(zip(target.elts, value.elts, strict=False))  # of other lengths, it raises
 
 
 def _outer_functions(scope: Scope) -> Iterator[Scope]:

@@ -22,8 +22,9 @@ A write into it fails with `AttributeError: 'Tensor' object has no attribute '_e
 
 Safe: `device=` of a tensor at hand is added; on the GPU it does the same.
 `torch.from_numpy`, which takes no device, and lists that mix integers with floats (torchax gives them the
-dtype of the first element) get `.to(device)` instead.
-Unsafe for random numbers, which come from another generator on another device.
+dtype of the first element) get `.to(device)` instead, and so do random numbers in programs that train, which
+are drawn on the host as before.
+Unsafe for other random numbers, which come from another generator on another device.
 """
 
 from __future__ import annotations
@@ -66,12 +67,18 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     device = _device_at_hand(call, ctx)
     if device is None or _names_device(call):
         return None
-    if name in NO_DEVICE_KEYWORD or _mixes_numbers(call):
+    draws = name.startswith(("rand", "normal"))
+    if name in NO_DEVICE_KEYWORD or _mixes_numbers(call) or (draws and _trains(ctx)):
         edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
         return ctx.fix(f"move it with `.to({device})`", edit)
-    applicability = Applicability.UNSAFE if name.startswith(("rand", "normal")) else Applicability.SAFE
+    applicability = Applicability.UNSAFE if draws else Applicability.SAFE
     edit = ctx.with_arguments(call, ctx.arguments(call).before(f"device={device}"))
     return ctx.fix(f"make it on the device, with `device={device}`", edit, applicability=applicability)
+
+
+def _trains(ctx: Context) -> bool:
+    """Whether what runs this code is told by `torchax_training` that random numbers are drawn on the host."""
+    return ctx.is_trained or ctx.is_differentiated
 
 
 def _names_device(call: ast.Call) -> bool:

@@ -60,6 +60,8 @@ What else importing the folder brings:
   front.
 - `drawing.py` fills tensors of the device in place, as `nn.init.xavier_normal_` does, with what torch draws
   on the host; torchax raises, or leaves them as they are.
+- `pickling.py` writes tensors of the device as tensors of the host, wherever something that holds them is
+  pickled.
 
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.

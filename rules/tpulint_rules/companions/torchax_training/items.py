@@ -124,4 +124,4 @@ def _deep_copy(tensor, memo):
     return made
 
 
-Tensor.__deepcopy__ = _deep_copy
+Tensor.__deepcopy__ = View.__deepcopy__ = _deep_copy

@@ -35,6 +35,7 @@ for _name in (
     "loading",
     "missing",
     "moving",
+    "pickling",
     "processes",
     "recurrent",
     "sparse",

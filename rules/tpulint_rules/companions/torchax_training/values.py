@@ -6,6 +6,7 @@ One of a single number takes a format, as in `f"{loss:.4f}"`.
 `torch.tensor(t)` is a copy on the device of `t`, and `torch.tensor([a, b])` of two tensors holds their numbers
 on the host, as for tensors of a GPU; torchax makes tensors without data of both, and an error of
 `torch.Tensor(t)` and of `t.new([1, 2])`.
+A parameter may be made of a part of a tensor.
 """
 
 from __future__ import annotations
@@ -134,6 +135,17 @@ def _new(tensor, *given, dtype=None, device=None, requires_grad=False):
 
 
 register(_new, torch.Tensor.new, torch.Tensor.new_tensor, by_jax=False, is_user_defined=True)
+
+
+_new_parameter = torch.nn.Parameter.__new__
+
+
+def _parameter(cls, data=None, requires_grad=True):
+    """`torch.nn.Parameter`, which of a part of a tensor is one of its own."""
+    return _new_parameter(cls, data.torch() if isinstance(data, View) else data, requires_grad)
+
+
+torch.nn.Parameter.__new__ = staticmethod(_parameter)
 
 
 def _uniform_like(tensor, *, dtype=None, device=None, **_options):

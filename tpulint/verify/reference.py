@@ -258,6 +258,7 @@ def emulation() -> Iterator[OnCpu]:
         setattr(torch.cuda.nvtx, name, _silent())
     torch.backends.cuda.preferred_linalg_library = _silent()
     torch.Tensor.record_stream = _silent()
+    torch.UntypedStorage.cuda = lambda storage, *_, **__: storage
     # These take a device without passing through the mode.
     torch.Generator = _Generator
     torch.load = _with_cpu_argument(torch.load, "map_location", 1)

@@ -3,8 +3,8 @@
 ## What it does
 
 Flags `torch.load(..., map_location="cuda")` and its forms with an index, such as `f"cuda:{rank}"` or a
-dictionary that leads to one, `map_location="jax"`, and a location that is the program's device: a name that a
-literal for such a device is handed to, in any file.
+dictionary that leads to one, `lambda storage, location: storage.cuda()`, `map_location="jax"`, and a location
+that is the program's device: a name that a literal for such a device is handed to, in any file.
 Other locations that are computed are left alone.
 Also `torch.load` that gives a whole module, alone or in a list, which nothing then moves to a device, in
 programs that use one.
@@ -34,7 +34,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding
 from tpulint.model.devices.doors import holds_literal_device
-from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
+from tpulint.model.devices.literals import is_cuda_location, is_cuda_string, is_formatted_cuda
 from tpulint.model.values.kinds import Device, Static
 from tpulint.rule import Context, Rule
 
@@ -75,6 +75,8 @@ def _device(place: ast.expr, ctx: Context) -> str | None:
         targets = value.values if isinstance(value, ast.Dict) else [value]
         if any(is_cuda_string(target) or is_formatted_cuda(target) for target in targets):
             return ctx.text(place)
+        if is_cuda_location(value):
+            return "cuda"
     is_chosen = ctx.serves_device and any(_is_accelerator(value, ctx) for value in given)
     if not is_chosen and (name or not holds_literal_device(ctx.module, place, ctx.scope)):
         return None

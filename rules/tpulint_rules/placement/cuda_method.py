@@ -28,6 +28,7 @@ from dataclasses import replace
 
 from tpulint.arguments import in_order
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.devices.literals import is_cuda_location
 from tpulint.model.values.kinds import Instance, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
@@ -45,6 +46,8 @@ def cuda_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if any(keyword.arg not in (*_PARAMETERS, None) for keyword in call.keywords) or len(call.args) > len(
         _PARAMETERS
     ):
+        return
+    if is_cuda_location(ctx.parent(call)):  # a storage has no other `.to`
         return
     receiver = ctx.kind(call.func.value)
     if isinstance(receiver, Instance) and ctx.defines_method(receiver, "cuda"):

@@ -3,9 +3,10 @@
 ## What it does
 
 Flags a device that comes from the environment (`os.environ["DEVICE"]`) or, in a program that reads JSON,
-YAML or TOML, from a mapping (`config["device"]`) or an attribute of what is called a configuration that no
-code of the project sets, where it is handed on to torch.
-Tensors and modules have a `device`, too, so other attributes are left alone.
+YAML or TOML, from a mapping (`config["device"]`) or an attribute that no code of the project sets, where it
+is handed on to torch.
+Tensors and modules have a `device`, too, so it must be an attribute of what is called a configuration or made
+as a namespace, or go into `torch.device` at once.
 
 ## Why it matters on TPU
 
@@ -31,12 +32,18 @@ from tpulint.model.devices.edges import places
 from tpulint.model.devices.flow import TEXT, UNKNOWN
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.scopes import FunctionNode
+from tpulint.model.values.kinds import Unknown
 from tpulint.rule import Context, Rule, is_name
 
 #: What people call an object that holds what was read.
 _CONFIGURATION = re.compile(
     r"_*([a-z0-9]+_)*(args?|opts?|options?|cfg|conf|config|configuration|hparams?|hps?|flags|settings?|params)_*\Z",
     re.IGNORECASE,
+)
+
+#: What makes an object of a mapping.
+_NAMESPACE = re.compile(
+    r"(.*\.)?(\w*namespace|easydict|edict|munch|munchify|box|\w*attr\w*dict|dotdict)\Z", re.IGNORECASE
 )
 
 rule = Rule("TPU107", "device that is read at run time", module=__name__, fix=Applicability.UNSAFE)
@@ -54,13 +61,19 @@ def got(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Attribute, named=is_device_word, where=lambda node: isinstance(node.ctx, ast.Load))
 def attribute(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(node) is None and _is_of_configuration(node):
+    if ctx.qualified_name(node) is None and _is_of_configuration(node, ctx):
         yield from _read(node, ctx, mapping=False)
 
 
-def _is_of_configuration(node: ast.Attribute) -> bool:
+def _is_of_configuration(node: ast.Attribute, ctx: Context) -> bool:
     path = dotted(node.value) or ""
-    return any(_CONFIGURATION.match(part) for part in path.split("."))
+    if any(_CONFIGURATION.match(part) for part in path.split(".")):
+        return True
+    outer = ctx.parent(node)
+    if isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) == "torch.device":
+        return isinstance(ctx.kind(node.value), Unknown)
+    made = ctx.assigned_values(node.value) if isinstance(node.value, ast.Name) else []
+    return any(_NAMESPACE.match(dotted(one.func) or "") for one in made if isinstance(one, ast.Call))
 
 
 def _is_key(node: ast.expr) -> bool:

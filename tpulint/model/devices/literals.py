@@ -57,3 +57,14 @@ def is_formatted_cuda(node: ast.AST) -> bool:
         ):
             return _lacks_index(text)
     return False
+
+
+def is_cuda_location(node: ast.AST | None) -> bool:
+    """Whether a node is `lambda storage, location: storage.cuda()`, which tells `torch.load` where to."""
+    match node:
+        case ast.Lambda(
+            args=ast.arguments(args=[storage, _]),
+            body=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="cuda")),
+        ):
+            return storage.arg == name
+    return False

@@ -161,6 +161,8 @@ class Learned:
         own = own_function(self._module, function, scope)
         if own is not None and is_differentiated(self._module, own):
             return False
+        if own is not None and _is_left_open(own):
+            own = None  # what other classes put in its place may be anything
         if isinstance(function, ast.Attribute) and (
             function.attr in MODULE_UPKEEP
             or (function.attr.startswith(_MAKES_READY) and not function.attr.startswith(_LOGARITHMS))
@@ -316,6 +318,16 @@ def _gives_value(function: Scope) -> bool:
     return any(
         isinstance(node, ast.Return) and node.value is not None and not _is_self(node.value)
         for node in ast.walk(function.node)
+    )
+
+
+def _is_left_open(function: Scope) -> bool:
+    """Whether a method is there for classes that are made of its own to define: it says no more than that."""
+    body = getattr(function.node, "body", ()) if function.owner is not None else ()
+    return bool(body) and all(
+        isinstance(one, ast.Pass | ast.Raise)
+        or (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
+        for one in body
     )
 
 

@@ -132,9 +132,20 @@ def _unseen_gradient(arrays, changes):
 
 def modules_of(function, leaves):
     """The modules that a function can reach by its arguments, globals and closure, with those within them."""
-    found, seen = {}, set()
+    return reached(function, leaves)[0]
+
+
+def reached(function, leaves):
+    """The modules that a function can reach, and the tensors that are learned but belong to none of them.
+
+    Such tensors are attributes of other objects, such as the temperature of an agent, or globals.
+    """
+    found, tensors, seen = {}, {}, set()
 
     def visit(value, depth):
+        if type(value) is Tensor:
+            tensors[id(value)] = value
+            return
         if type(value) in _WITHOUT_MODULES or id(value) in seen:
             return
         seen.add(id(value))
@@ -179,8 +190,11 @@ def modules_of(function, leaves):
 
     visit(function, 2)
     for leaf in leaves:
-        visit(leaf, 2)
-    return list(found.values())
+        if type(leaf) is not Tensor:
+            visit(leaf, 2)
+    with torch._C.DisableTorchFunction():
+        learned = [one for one in tensors.values() if one.requires_grad and one.is_leaf]
+    return list(found.values()), sorted(learned, key=id)
 
 
 def _is_wrapper(value):

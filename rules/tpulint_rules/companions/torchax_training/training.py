@@ -64,12 +64,13 @@ class differentiable:
     def __call__(self, *plain_args, **plain_kwargs):
         args, kwargs = self.records.taken(plain_args, plain_kwargs)
         leaves, tree = pytree.tree_flatten((args, kwargs))
-        modules = functions.modules_of(self.function, leaves)
+        modules, others = functions.reached(self.function, leaves)
         hooks = [hook for module in modules for hook in attributes.hooks_of(module)]
         if hooks:
             args, kwargs = attributes.with_containers(hooks, args, kwargs)
             leaves, tree = pytree.tree_flatten((args, kwargs))
-        parameters = tracing.unique(tensor for module in modules for tensor in module._parameters.values())
+        of_modules = (tensor for module in modules for tensor in module._parameters.values())
+        parameters = tracing.unique([*of_modules, *others])
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         if not functions.computes_on_torchax(parameters + tensors):
             return self.function(*plain_args, **plain_kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Set
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ _NAMED = re.compile(
 #: How people write the names of classes.
 _CLASS = re.compile(r"[A-Z]+[a-z]+[A-Za-z]*$")
 #: What people call an object that keeps what it is given.
-_KEEPER = re.compile(r"buffer|pool|queue|memory|replay|history|meter|bank", re.IGNORECASE)
+_KEEPER = re.compile(r"buffer|pool|queue|memory|replay|history|(?<!para)meter|bank", re.IGNORECASE)
 #: How methods of modules are called that make ready, rather than compute.
 _MAKES_READY = (
     "init",
@@ -68,9 +69,12 @@ class Learned:
         self._leaves: dict[int, set[str]] = {}
         self._handing: dict[int, bool] = {}
 
-    def within(self, statement: ast.AST, scope: Scope) -> bool:
-        """Whether a statement calls what computes with the parameters of modules."""
-        return any(self.call(node, scope) for node in ast.walk(statement) if isinstance(node, ast.Call))
+    def within(self, statement: ast.AST, scope: Scope, apart: Set[int] = frozenset()) -> bool:
+        """Whether a statement, but for nodes with these `id`s, calls what computes with parameters of modules."""
+        return any(
+            isinstance(node, ast.Call) and id(node) not in apart and self.call(node, scope)
+            for node in ast.walk(statement)
+        )
 
     def goes_through_parameters(self, statement: ast.AST, scope: Scope) -> bool:
         """Whether a statement goes through the parameters of a module, as a penalty on weights does."""
@@ -101,18 +105,23 @@ class Learned:
                         found |= set(effects(node.args[0].elts).reads)
         return found
 
-    def keeps(self, statement: ast.stmt, scope: Scope) -> bool:
-        """Whether a statement hands something to an object that keeps it, such as a replay buffer."""
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                path = dotted(node.func.value)
-                if (
-                    path is not None
-                    and _KEEPER.search(path)
-                    and not self._is_module_kind(node.func.value, scope)
-                ):
-                    return True
-        return False
+    def kept(self, statement: ast.stmt, scope: Scope) -> set[int]:
+        """The `id`s of what a statement asks of objects that keep things, such as a replay buffer."""
+        return {
+            id(inner)
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Call) and self._is_keeper(node.func, scope)
+            for inner in ast.walk(node)
+        }
+
+    def _is_keeper(self, function: ast.expr, scope: Scope) -> bool:
+        path = dotted(function.value) if isinstance(function, ast.Attribute) else None
+        return (
+            isinstance(function, ast.Attribute)
+            and path is not None
+            and _KEEPER.search(path) is not None
+            and not self._is_module_kind(function.value, scope)
+        )
 
     def is_settled(self, statement: ast.stmt, scope: Scope) -> bool:
         """Whether a statement calls a function that hands its gradients on already, and nothing else."""

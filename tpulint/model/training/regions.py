@@ -264,14 +264,14 @@ def _core(
     `filled` is what calls of modules fill, `bearing` what bears gradients before, `reads_out` says whether
     those are among them of which only what is read out of tensors is needed.
     """
-    needed, chosen = set(wanted), dict[int, set[str]]()
+    needed, chosen, kept = set(wanted), dict[int, set[str]](), dict[int, set[int]]()
     for i in reversed(range(len(block))):
         if found[i].touched & needed:
-            chosen[i] = found[i].touched & needed
+            chosen[i], kept[i] = found[i].touched & needed, _kept(learned, block[i], needed, scope)
             if is_unconditional(block[i]):
                 needed -= set(found[i].writes)
             if not learned.is_settled(block[i], scope):
-                needed |= set(found[i].reads)
+                needed |= _read_apart(found[i], kept[i])
     order = sorted(chosen)
     learning = any(learned.within(block[i], scope) for i in order)
     through = learned.leaves(scope) | bearing | (set() if learning else learned.handed_on(block[0], scope))
@@ -281,8 +281,12 @@ def _core(
             through |= found[i].touched
         elif learned.is_settled(block[i], scope):
             through -= set(found[i].writes)
-        elif learned.keeps(block[i], scope):
-            core, through = [], found[i].touched
+        elif (
+            kept[i]
+            and not learned.within(block[i], scope, kept[i])
+            and through.isdisjoint(_read_apart(found[i], kept[i]))
+        ):
+            through |= found[i].touched
         elif (
             not through.isdisjoint(found[i].reads)
             or learned.within(block[i], scope)
@@ -297,6 +301,22 @@ def _core(
         elif is_unconditional(block[i]):
             through -= set(found[i].writes)
     return core
+
+
+def _kept(learned: Learned, statement: ast.stmt, needed: set[str], scope: Scope) -> set[int]:
+    """The `id`s of what a statement gives to, and takes out of, objects that keep it, and those of these."""
+    kept = learned.kept(statement, scope)
+    if kept and not isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):
+        found = effects([statement])
+        nodes = [found.reads.get(name) for name in found.touched & needed]
+        if all(one and kept.issuperset(map(id, one)) for one in nodes):
+            return {id(node) for node in ast.walk(statement)}
+    return kept
+
+
+def _read_apart(found: Effects, kept: Set[int]) -> set[str]:
+    """The places that a statement reads elsewhere than in nodes with these `id`s."""
+    return {name for name, nodes in found.reads.items() if any(id(node) not in kept for node in nodes)}
 
 
 def _bearing(

@@ -21,7 +21,7 @@ from . import functions, reads, records
 #: Where a module holds what is compiled of it.
 EVALUATED = "_torchax_evaluated"
 #: What a module holds as such.
-_INTERNAL = frozenset(vars(torch.nn.Module())) | {EVALUATED}
+_INTERNAL = functions.INTERNAL | {EVALUATED}
 #: Attributes of torch's own modules that programs change.
 _CHANGED_OF_TORCH = frozenset({"p", "momentum"})
 #: Values that decide for what a function was traced.

@@ -36,6 +36,8 @@ MOST_ITEMS = 1000
 #: Not looked into for modules.
 _WITHOUT_MODULES = {bool, int, float, str, type(None), type, types.ModuleType, types.BuiltinFunctionType}
 _WITHOUT_MODULES |= {Tensor, torch.Tensor, torch.dtype, torch.device}
+#: What a module holds as such.
+INTERNAL = frozenset(vars(torch.nn.Module()))
 _LIBRARIES = {"torch", "torchax", "jax", "numpy"}
 #: What a `backward` calls that computes the forward pass anew, for torch's autograd to differentiate.
 _RECOMPUTES = {"enable_grad", "set_grad_enabled"}
@@ -153,6 +155,10 @@ def reached(function, leaves):
             found[id(value)] = value
             for module in value._modules.values():
                 visit(module, depth)
+            if not type(value).__module__.startswith("torch.nn."):
+                held = vars(value)
+                for name in held.keys() - INTERNAL:
+                    visit(held[name], 0)
         elif isinstance(value, types.MethodType):
             visit(value.__func__, depth)
             visit(value.__self__, depth)

@@ -271,7 +271,7 @@ def test_lines_that_no_finding_touches_stay_as_they_were(text: str, unsafe: bool
     places += [(e.location, e.end_location) for f in findings if f.fix is not None for e in f.fix.edits]
     touched = {row for start, end in places for row in range(start.row, end.row + 1)}
     result = fix(units(text), unsafe=unsafe)
-    after = result.changes[0].after if result.changes else text
+    after = next((change.after for change in result.changes if change.before == text), text)
     pool = Counter(lines(after))
     kept = Counter(
         line

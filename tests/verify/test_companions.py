@@ -217,3 +217,31 @@ def test_what_is_evaluated_is_compiled_with_gradients_enabled_too(tmp_path: Path
     laid(tmp_path)
     (tmp_path / "main.py").write_text(EVALUATED)
     assert ran(tmp_path) == "torch.Size([1, 5, 2]) 5 [15.0, 15.0] True True\n7 False\n"
+
+
+LIBRARY = """\
+import torch
+
+library = torch.library.Library("torchvision", "DEF")
+library.define("_version() -> int")
+library.impl("_version", lambda: 3, "CompositeExplicitAutograd")
+version = torch.ops.torchvision._version()
+"""
+
+IMPORTED = """\
+import torch
+import torchax
+import torchax_training
+
+torchax.enable_globally()
+import torchvision
+
+print(torchvision.version, torch.ones(2, device="jax").sum())
+"""
+
+
+def test_torchvision_can_be_imported_within_the_environment(tmp_path: Path) -> None:
+    laid(tmp_path)
+    (tmp_path / "torchvision.py").write_text(LIBRARY)
+    (tmp_path / "main.py").write_text(IMPORTED)
+    assert ran(tmp_path) == "3 tensor(2., device='jax:0')\n"

@@ -13,6 +13,8 @@ Imported beforehand, it works.
 Measured with torchvision 0.27.1 on torch 2.12.1; where its compiled operators do not load, as in its wheels
 on a torch without CUDA, the import fails with `RuntimeError: operator torchvision::nms does not exist`
 wherever it stands.
+The folder `torchax_training`, which fixes write beside programs that train, has it imported past torchax:
+beside it nothing is flagged.
 
 ## Without a fix
 
@@ -26,6 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Finding
+from tpulint.knowledge.training import TRAINING
 from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
@@ -47,10 +50,17 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
 
 
 def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
-    if not _is_first(node, ctx):
+    if not _is_first(node, ctx) or _has_companion(ctx):
         return
     if _is_entered_around(node, ctx) or _is_entered_before(node, ctx):
         yield ctx.finding(node, "`torchvision` cannot be imported within the torchax environment")
+
+
+def _has_companion(ctx: Context) -> bool:
+    """Whether the file imports the folder that has torchvision imported past torchax, or the project has it."""
+    return ctx.first_import(TRAINING.name) is not None or any(
+        module.rpartition(".")[2] == TRAINING.name for module in ctx.module.project.modules
+    )
 
 
 def _is_first(node: ast.stmt, ctx: Context) -> bool:

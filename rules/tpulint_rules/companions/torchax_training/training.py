@@ -30,6 +30,7 @@ from . import asked, attributes, calls, functions, reads, records, tracing
 for _name in (
     "dispatch",
     "derivatives",
+    "importing",
     "items",
     "lbfgs",
     "loading",

@@ -60,15 +60,21 @@ def region(
 ) -> Region | Obstacle | None:
     """The region that computes some places which a statement then reads; None where no module is involved."""
     for block, index in _blocks(module, anchor):
-        start = max((i + 1 for i, s in enumerate(block[:index]) if _is_boundary(s)), default=0)
-        before = block[start:index]
-        touching = [s for s in before if effects([s]).touched & wanted]
-        if touching:
-            found = _in_block(module, learned, before, wanted, scope)
-            if found is not None or not all(map(only_scales, touching)):
-                return found
-            wanted = wanted.union(effects(touching).reads)
-        if start:
+        end = index
+        # Several losses of one output are computed before the first of them is differentiated.
+        while end:
+            start = max((i + 1 for i, s in enumerate(block[:end]) if _is_boundary(s)), default=0)
+            before = block[start:end]
+            touching = [s for s in before if effects([s]).touched & wanted]
+            if touching:
+                found = _in_block(module, learned, before, wanted, scope)
+                if found is not None or not all(map(only_scales, touching)):
+                    return found
+                wanted = wanted.union(effects(touching).reads)
+            end = start - 1 if start else 0
+            if end and effects([block[end]]).touched & wanted:
+                return None
+        if any(map(_is_boundary, block[:index])):
             return None
     return None
 
@@ -280,7 +286,7 @@ def _core(
         if makes_leaf(block[i]):
             through |= found[i].touched
         elif learned.is_settled(block[i], scope):
-            through -= set(found[i].writes)
+            through |= set(found[i].writes)
         elif (
             kept[i]
             and not learned.within(block[i], scope, kept[i])

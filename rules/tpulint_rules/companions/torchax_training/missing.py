@@ -40,6 +40,11 @@ def _transposed(x):
     return jnp.swapaxes(x, -1, -2)
 
 
+@_brings(_aten._is_all_true, _aten._is_all_true.default)
+def _is_all_true(x):  # which distributions ask of their arguments
+    return jnp.all(x)
+
+
 # torch's order among equal elements, which torchax has but for ascending ones
 
 

@@ -57,7 +57,7 @@ def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
 
 
 def _has_companion(ctx: Context) -> bool:
-    """Whether the file imports the folder that has torchvision imported past torchax, or the project has it."""
+    """Whether there is the folder that has torchvision imported past torchax, or its import alone."""
     return ctx.first_import(TRAINING.name) is not None or any(
         module.rpartition(".")[2] == TRAINING.name for module in ctx.module.project.modules
     )

@@ -70,7 +70,7 @@ class Learned:
         self._handing: dict[int, bool] = {}
 
     def within(self, statement: ast.AST, scope: Scope, apart: Set[int] = frozenset()) -> bool:
-        """Whether a statement, but for nodes with these `id`s, calls what computes with parameters of modules."""
+        """Whether a statement calls what computes with the parameters of modules, nodes `apart` left out."""
         return any(
             isinstance(node, ast.Call) and id(node) not in apart and self.call(node, scope)
             for node in ast.walk(statement)

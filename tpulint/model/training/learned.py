@@ -14,6 +14,7 @@ from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around, positional
 from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.training.effects import effects
+from tpulint.model.training.passing import is_number
 from tpulint.model.values.kinds import Instance
 from tpulint.source import decorators
 
@@ -126,6 +127,16 @@ class Learned:
     def is_settled(self, statement: ast.stmt, scope: Scope) -> bool:
         """Whether a statement calls a function that hands its gradients on already, and nothing else."""
         return isinstance(statement, ast.Assign) and self.is_handed_on(statement.value, scope)
+
+    def given(self, statement: ast.stmt, scope: Scope) -> set[str]:
+        """What such a statement binds, unless it is a number, as the action is that is drawn."""
+        written = set(effects([statement]).writes)
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        own = own_function(self._module, value.func, scope) if isinstance(value, ast.Call) else None
+        if own is None:
+            return written
+        returned = [node.value for node in ast.walk(own.node) if isinstance(node, ast.Return) and node.value]
+        return written if not all(map(is_number, returned)) else set()
 
     def is_handed_on(self, node: ast.expr, scope: Scope) -> bool:
         """Whether an expression is a call of such a function, or of one that gets all from such."""

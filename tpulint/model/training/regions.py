@@ -286,7 +286,7 @@ def _core(
         if makes_leaf(block[i]):
             through |= found[i].touched
         elif learned.is_settled(block[i], scope):
-            through |= set(found[i].writes)
+            through |= learned.given(block[i], scope)
         elif (
             kept[i]
             and not learned.within(block[i], scope, kept[i])

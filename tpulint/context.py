@@ -83,7 +83,10 @@ class Context:
             "__main__" in ast.dump(node.test) for node in self.tree.body if isinstance(node, ast.If)
         )
         relative = (node for node in self.tree.body if isinstance(node, ast.ImportFrom) and node.level)
-        return "" if is_script and not any(relative) else self.module.project.package(self.module.name)
+        project = self.module.project
+        if is_script and not any(relative) and not project.is_of_package(self.module.name):
+            return ""
+        return project.package(self.module.name)
 
     def pending(self, statement: ast.stmt, waits: Callable[[ast.stmt], bool]) -> list[str]:
         """Names of what the function has started to compute before a statement, and not waited for."""

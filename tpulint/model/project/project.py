@@ -337,6 +337,26 @@ class ProjectFacts:
         folder = os.path.basename(os.path.dirname(facts.path))
         return package or (folder if f"{folder}.{stem}" in self._imported_heads else "")
 
+    def is_of_package(self, module: str) -> bool:
+        """Whether a module is imported by the name of its package, or imports others of that by it."""
+        package, _, _ = module.partition("#")[0].rpartition(".")
+        if not package:
+            return False
+        top = package.partition(".")[0] + "."
+        return module in self._imported_paths or any(
+            target.startswith(top) for target in self.modules[module].imports
+        )
+
+    @cached_property
+    def _imported_paths(self) -> frozenset[str]:
+        """All names that are imported, and what these are in."""
+        found = set[str]()
+        for target in self.imported:
+            while target and target not in found:
+                found.add(target)
+                target = target.rpartition(".")[0]
+        return frozenset(found)
+
     @cached_property
     def imported(self) -> frozenset[str]:
         """The names that are imported anywhere in the project."""

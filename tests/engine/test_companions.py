@@ -51,8 +51,8 @@ def test_a_package_has_one_in_its_topmost_folder_and_a_script_one_beside_it(tmp_
 def test_a_module_that_can_be_started_itself_is_of_the_package_by_whose_name_it_is_imported(
     tmp_path: Path,
 ) -> None:
-    started = f"{STEP}\n\nif __name__ == \"__main__\":\n    step(None, None)\n"
-    files = {name: "" for name in ("pkg/__init__.py", "run.py", "alone/__init__.py")}
+    started = f'{STEP}\n\nif __name__ == "__main__":\n    step(None, None)\n'
+    files = dict.fromkeys(("pkg/__init__.py", "run.py", "alone/__init__.py"), "")
     files |= {"pkg/step.py": started, "run.py": "from pkg.step import step\n", "alone/step.py": started}
     after = changed(tmp_path, files)
     assert "from pkg.torchax_training import" in after["pkg/step.py"]

@@ -56,6 +56,9 @@ What else importing the folder brings:
   `int(self.started)` do: it is compiled with the answers that it had, and these are compared after each call.
 - `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
   one, or take the numbers of several.
+- `complex_numbers.py` gives complex parameters the gradients of torch, whose conjugates JAX's are, and lets
+  optimizers step them, which write through a view that torchax copies.
+- `transforms.py` lets JAX do `torch.func.vmap`, `grad`, `vjp` and `jvp`, and what torch makes of these.
 - `items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size 1 in
   front.
 - `drawing.py` fills tensors of the device in place, as `nn.init.xavier_normal_` does, with what torch draws

@@ -449,7 +449,7 @@ class _Saved:
     def _gradient(self, i, known, ctx):
         value, shape = known.get(i), self.shapes[i]
         if value is not None and not isinstance(value, jax.custom_derivatives.SymbolicZero):
-            return tensor(value)
+            return tensor(jax.numpy.conj(value))  # as torch has them; of real numbers, these themselves
         if shape is None or not ctx.materialize_grads:
             return None
         return tensor(jax.numpy.zeros(shape.shape, shape.dtype))
@@ -461,7 +461,7 @@ class _Saved:
         gradient = on_torchax(gradient)
         if gradient.shape != kind.shape:
             gradient = gradient.sum_to_size(kind.shape)
-        return gradient.jax().astype(kind.dtype)
+        return jax.numpy.conj(gradient.jax()).astype(kind.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

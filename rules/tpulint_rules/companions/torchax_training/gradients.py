@@ -18,6 +18,8 @@ from torch.utils import _pytree as pytree
 from torchax.interop import torch_view
 from torchax.view import View
 
+from .complex_numbers import conjugated
+
 
 def recorded(function):
     """A function of tensors that calls `torch.autograd.grad`; as a decorator of functions and methods."""
@@ -124,7 +126,7 @@ class _Recorder(TorchFunctionMode):
             else _value(before.get(id(one), one)).astype(result.dtype)
             for one, result in zip(wanted, results)
         ]
-        (found,) = pullback(wanted)
+        (found,) = map(conjugated, pullback(conjugated(wanted)))
         if not create_graph:
             found = [jax.lax.stop_gradient(value) for value in found]
         return tuple(torch_view(value) for value in found)

@@ -25,7 +25,7 @@ from torch.nn.modules import batchnorm, instancenorm
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-from . import asked, attributes, calls, functions, reads, records, tracing
+from . import asked, attributes, calls, complex_numbers, functions, reads, records, tracing
 
 for _name in (
     "dispatch",
@@ -40,6 +40,7 @@ for _name in (
     "processes",
     "recurrent",
     "sparse",
+    "transforms",
 ):
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
         importlib.import_module(f".{_name}", __package__)
@@ -343,7 +344,8 @@ class _Node(torch.autograd.Function):
 def _pulled(pullback, gradients, kinds):
     """The gradients of what was given from those of the outputs, of which None means zero."""
     gradients = [jax.numpy.zeros(k.shape, k.dtype) if g is None else g for g, k in zip(gradients, kinds)]
-    return pullback(gradients)
+    (found,) = pullback(complex_numbers.conjugated(gradients))
+    return (complex_numbers.conjugated(found),)
 
 
 def _with_statistics(forward):

@@ -1,0 +1,78 @@
+"""Complex parameters: their gradients, and how optimizers step; importing this file brings that in.
+
+JAX's gradients with regard to complex numbers are the conjugates of torch's.
+Torch's optimizers take a complex parameter for pairs of real numbers, and write to these through a view, which
+is a copy on torchax: the parameter would stay as it was.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import torch
+from torchax.tensor import Tensor
+
+from . import functions
+
+
+def conjugated(values):
+    """Gradients of JAX as torch has them, or those of torch for JAX."""
+    return [value if value is None or not _is_complex(value) else jax.numpy.conj(value) for value in values]
+
+
+def _is_complex(value):
+    return jax.numpy.issubdtype(value.dtype, jax.numpy.complexfloating)
+
+
+def _pairs(tensor):
+    value = tensor.jax()
+    return functions.tensor(jax.numpy.stack([value.real, value.imag], axis=-1))
+
+
+def _as_before(value, like):
+    """What was made of pairs, as complex numbers again."""
+    if not isinstance(value, Tensor) or value.shape != (*like.shape, 2):
+        return value
+    pairs = value.jax()
+    return functions.tensor(jax.lax.complex(pairs[..., 0], pairs[..., 1]))
+
+
+def _by_pairs(step):
+    """A `step` that is given complex parameters of torchax as pairs of real numbers."""
+
+    @functools.wraps(step)
+    def stepped(optimizer, *args, **kwargs):
+        places = [
+            (group["params"], i)
+            for group in optimizer.param_groups
+            for i, p in enumerate(group["params"])
+            if isinstance(p, Tensor) and _is_complex(p.jax()) and p.grad is not None
+        ]
+        if not places or args or kwargs:  # a closure computes with the parameters themselves
+            return step(optimizer, *args, **kwargs)
+        given = [held[i] for held, i in places]
+        for p, (held, i) in zip(given, places):
+            held[i] = pairs = _pairs(p)
+            pairs.grad = _pairs(p.grad)
+            if p in optimizer.state:
+                optimizer.state[pairs] = {
+                    name: _pairs(value) if isinstance(value, Tensor) and _is_complex(value.jax()) else value
+                    for name, value in optimizer.state[p].items()
+                }
+        try:
+            result = step(optimizer)
+        finally:
+            for p, (held, i) in zip(given, places):
+                pairs, held[i] = held[i], p
+                functions.put(p, _as_before(pairs, p).jax())
+                if pairs in optimizer.state:
+                    kept = optimizer.state.pop(pairs)
+                    optimizer.state[p] = {name: _as_before(value, p) for name, value in kept.items()}
+        return result
+
+    return stepped
+
+
+_hook = torch.optim.Optimizer.profile_hook_step
+torch.optim.Optimizer.profile_hook_step = staticmethod(lambda step: _hook(_by_pairs(step)))

@@ -8,7 +8,8 @@ such questions to a name that is given to torch as a device somewhere: `args.dev
 A condition in front of functions of `torch.cuda` and the like, such as kernels in Triton, `forward_cuda` of
 an extension or `DistributedDataParallel`, is left alone, as are those of a file that builds an extension, one
 that chooses between the `nccl` and `gloo` backends, one in front of text for people, such as the memory of a
-progress report, and an answer to `pin_memory`: without CUDA, false is the right answer.
+progress report, unless it tells that CUDA is missing, and an answer to `pin_memory`: without CUDA, false is
+the right answer.
 
 ## Why it matters on TPU
 
@@ -245,9 +246,9 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
         return True
     if any(isinstance(part, ast.Call) and _KERNEL.search(ast.unparse(part.func)) for part in reached):
         return True
-    return (
-        bool(guarded) and isinstance(guarded[0], ast.stmt) and all(_only_tells(part, ctx) for part in inside)
-    )
+    if negated or not guarded or not isinstance(guarded[0], ast.stmt):
+        return False  # what is told where there is none would be told on TPU
+    return all(_only_tells(part, ctx) for part in inside)
 
 
 def _is_for_cuda(name: str, ctx: Context) -> bool:

@@ -54,10 +54,11 @@ def _is_synchronize(call: ast.Call, ctx: Context) -> bool:
 
 def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:
     statement = ctx.statement(call)
-    if not isinstance(statement, ast.Expr) or statement.value is not call:
+    is_function = any(isinstance(one, ast.Lambda) for one in ctx.ancestors(call))
+    if not isinstance(statement, ast.Expr) and not is_function:
         return None
     outer = ctx.parent(statement)
-    whole: ast.stmt = statement
+    whole: ast.expr | ast.stmt = call
     if isinstance(outer, ast.If) and is_guarded_synchronize(ctx.module, outer, ctx.scope):
         whole = outer
     imports = ctx.imports("import jax")

@@ -225,6 +225,8 @@ import torch
 library = torch.library.Library("torchvision", "DEF")
 library.define("_version() -> int")
 library.impl("_version", lambda: 3, "CompositeExplicitAutograd")
+library.define("nms(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor")
+library.impl("nms", lambda boxes, scores, least: (scores > least).nonzero().flatten(), "CPU")
 version = torch.ops.torchvision._version()
 """
 
@@ -236,12 +238,14 @@ import torchax_training
 torchax.enable_globally()
 import torchvision
 
-print(torchvision.version, torch.ones(2, device="jax").sum())
+boxes, scores = torch.ones(3, 4, device="jax"), torch.tensor([0.1, 0.9, 0.6], device="jax")
+kept = torch.ops.torchvision.nms(boxes, scores, 0.5)
+print(torchvision.version, kept, scores[kept])
 """
 
 
-def test_torchvision_can_be_imported_within_the_environment(tmp_path: Path) -> None:
+def test_torchvision_can_be_imported_within_the_environment_and_suppresses_boxes(tmp_path: Path) -> None:
     laid(tmp_path)
     (tmp_path / "torchvision.py").write_text(LIBRARY)
     (tmp_path / "main.py").write_text(IMPORTED)
-    assert ran(tmp_path) == "3 tensor(2., device='jax:0')\n"
+    assert ran(tmp_path) == "3 tensor([1, 2], device='jax:0') tensor([0.9000, 0.6000], device='jax:0')\n"

@@ -1,16 +1,24 @@
 """Imports of torchvision within the torchax environment; importing this file brings them in.
 
 While it is imported, it calls operators of its own, of which torchax has none: so it is imported past torchax.
+Its `nms` goes to the host: torchax gives an index for each box, those that are suppressed among them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import sys
 from importlib.abc import MetaPathFinder
 
+import jax.numpy as jnp
+import numpy as np
 import torch
 from torch.utils._mode_utils import no_dispatch
+
+from . import functions
+from .registry import register
 
 _LIBRARIES = frozenset({"torchvision", "torchaudio"})
 
@@ -30,6 +38,27 @@ class _PastTorchax(MetaPathFinder):
 def _past_torchax(execute, module):
     with torch._C.DisableTorchFunction(), no_dispatch():
         execute(module)
+    if module.__name__ == "torchvision":
+        _bring_nms()
+
+
+def _bring_nms():
+    with contextlib.suppress(
+        ImportError, AttributeError, RuntimeError
+    ):  # without its operators there is none
+        importlib.import_module("torchax.ops.jtorchvision_nms")  # which registers torchax's own
+        operation = torch.ops.torchvision.nms
+        register(_kept, operation, operation.default, by_jax=False)
+
+
+def _kept(boxes, scores, iou_threshold):
+    """The indices of the boxes that stay, as many as there are."""
+    boxes, scores = (np.array(functions.on_torchax(x).jax(), dtype=np.float32) for x in (boxes, scores))
+    with torch._C.DisableTorchFunction(), no_dispatch():
+        kept = torch.ops.torchvision.nms(torch.from_numpy(boxes), torch.from_numpy(scores), iou_threshold)
+    return functions.tensor(jnp.asarray(kept.numpy()))
 
 
 sys.meta_path.insert(0, _PastTorchax())
+if "torchvision" in sys.modules:
+    _bring_nms()

@@ -50,6 +50,8 @@ class Index:
         self.taken: dict[str, list[Place]] = {}
         #: Short string constants by what they say.
         self.texts: dict[str, list[Place]] = {}
+        #: The modules within packages that `import a.b` imports, which binds `a` alone.
+        self.inner_imports: set[str] = set()
         #: Other names that imports and assignments give to what is called, by its own last identifier.
         self.aliases: dict[str, set[str]] = {}
         self.functions: list[Scope] = []
@@ -249,8 +251,11 @@ class _Walk:
             if alias.asname is not None:
                 scope.bind(alias.asname, Binding(target=self.renamed.get(alias.name, alias.name)))
             else:
-                head = alias.name.partition(".")[0]
-                scope.bind(head, Binding(target=self.renamed.get(head, head)))
+                head, dot, inner = alias.name.partition(".")
+                target = self.renamed.get(head, head)
+                scope.bind(head, Binding(target=target))
+                if dot:
+                    self.index.inner_imports.add(f"{target}.{inner}")
 
     def import_from(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.ImportFrom)

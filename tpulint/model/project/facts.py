@@ -198,7 +198,7 @@ class _Summary:
             functions,
             classes,
             tuple(self.roots),
-            tuple(sorted(imports | set(module.stars))),
+            tuple(sorted(imports | set(module.stars) | self.index.inner_imports)),
             id(module) in placing,
             bool(placing),
             bool(entries),

@@ -42,6 +42,8 @@ def is_plain(loss: ast.expr) -> bool:
             return True
         case ast.Attribute():
             return place(loss) is not None
+        case ast.List(elts=[_, *_] as losses):
+            return all(isinstance(one, ast.Name) for one in losses)
         case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
             return is_plain(loss.left) and is_plain(loss.right)
         case ast.Call(func=ast.Attribute(value=value, attr=attr), args=[]) if attr in _PLAIN:
@@ -67,7 +69,7 @@ def takers(module: Module) -> tuple[Taker, ...]:
         if function is None or not is_plain(loss):
             continue
         given = positional(function)
-        names = list(_variables(loss))
+        names = [_listed(name, function) for name in _variables(loss)]
         # A factor, or a scaler, may be handed over beside a loss that is computed here.
         if names and all(name in given and len(function.bindings[name]) == 1 for name in names):
             name = next((name for name in names if "loss" in name.lower()), names[0])
@@ -77,6 +79,15 @@ def takers(module: Module) -> tuple[Taker, ...]:
                 place = (f"{module.name}.{function.qualname}", given.index(name), name)
                 found[Taker(*place, is_whole=False)] = None
     return tuple(found)
+
+
+def _listed(name: str, function: Scope) -> str:
+    """The list that a loop takes a loss from, as `losses` in `for loss in losses:`; else the name itself."""
+    for node in ast.walk(function.node):
+        match node:
+            case ast.For(target=ast.Name(id=taken), iter=ast.Name(id=listed)) if taken == name:
+                return listed
+    return name
 
 
 def _behind(names: list[str], function: Scope) -> Iterator[str]:

@@ -17,7 +17,7 @@ from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
 from tpulint.model.training.extraction import extraction
-from tpulint.model.training.learned import Learned
+from tpulint.model.training.learned import Learned, own_function
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain
 from tpulint.model.training.regions import Obstacle, Region, carriers, is_without_gradient, region
 from tpulint.model.training.within import given_within
@@ -71,10 +71,19 @@ class Steps:
     def _is_computed(self, value: ast.expr, scope: Scope) -> bool:
         """Whether a variable is bound to what modules compute."""
         found = self.module.names.lookup(value.id, scope) if isinstance(value, ast.Name) else None
-        bindings = found[1] if found is not None else ()
-        return any(
-            isinstance(one.value, ast.Call) and self.learned.within(one.value, scope) for one in bindings
+        calls = (
+            [one.value for one in found[1] if isinstance(one.value, ast.Call)] if found is not None else []
         )
+        return any(
+            self.learned.within(call, scope)
+            and id(own_function(self.module, call.func, scope)) not in self._training
+            for call in calls
+        )
+
+    @cached_property
+    def _training(self) -> frozenset[int]:
+        """The `id`s of the functions that call `backward`: what they give is a trained module, if anything."""
+        return frozenset(id(at.function) for _, at in backward_calls(self.module) if at.function is not None)
 
     @cached_property
     def computing(self) -> frozenset[int]:

@@ -14,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 import torchax
+from torch.nn.utils import prune
 from torch.utils._mode_utils import no_dispatch
+from torch.utils._python_dispatch import _disable_current_modes
 from torchax.ops.mappings import t2j
 from torchax.view import View
 
@@ -252,3 +254,22 @@ def _numbers(tensor):
 def _on_host(numbers):
     with no_dispatch(), torch._C.DisableTorchFunction():
         return torch.from_numpy(numbers.astype(np.int64))
+
+
+def _masked_on_host(compute):
+    """What a method of pruning leaves; it writes that through a view, which torchax copies."""
+
+    @functools.wraps(compute)
+    def compute_mask(method, scores, default_mask):
+        if not isinstance(scores, _KINDS):
+            return compute(method, scores, default_mask)
+        on_host = torchax.default_env().j2t_copy
+        with _disable_current_modes():
+            mask = compute(method, on_host(scores.jax()), on_host(default_mask.jax()))
+        return mask.to("jax")
+
+    return compute_mask
+
+
+for _method in (prune.RandomUnstructured, prune.L1Unstructured, prune.RandomStructured, prune.LnStructured):
+    _method.compute_mask = _masked_on_host(_method.compute_mask)

@@ -82,7 +82,7 @@ class Steps:
 
     @cached_property
     def _training(self) -> frozenset[int]:
-        """The `id`s of the functions that call `backward`: what they give is a trained module, if anything."""
+        """The `id`s of the functions that call `backward`: what they give is trained, if anything."""
         return frozenset(id(at.function) for _, at in backward_calls(self.module) if at.function is not None)
 
     @cached_property

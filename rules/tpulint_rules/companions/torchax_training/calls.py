@@ -124,6 +124,8 @@ class Calls(functions.NoGradStops):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if func is torch.autograd.grad:
+            raise functions.NotRecorded
         plain = functools.partial(super().__torch_function__, func, types)
         if _running is None or _running is _OUTSIDE:
             if _is_copy_to_host(func, args, kwargs) and _is_traced(args):

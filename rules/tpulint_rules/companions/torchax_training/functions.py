@@ -132,6 +132,10 @@ def _unseen_gradient(arrays, changes):
     return arrays[1], changes[0]
 
 
+class NotRecorded(Exception):
+    """`torch.autograd.grad` was called where nothing is recorded that led to its outputs."""
+
+
 def modules_of(function, leaves):
     """The modules that a function can reach by its arguments, globals and closure, with those within them."""
     return reached(function, leaves)[0]

@@ -75,6 +75,8 @@ class _Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.autograd.grad:
+            if not _is_known(self.calls, *args, **(kwargs or {})):
+                return func(*args, **(kwargs or {}))  # what led to the outputs is recorded around this, if at all
             return self.record(functools.partial(self.gradients, list(self.calls)), args, kwargs, _Gradients)
         if not torch.is_grad_enabled():
             return func(*args, **(kwargs or {}))
@@ -104,11 +106,6 @@ class _Recorder(TorchFunctionMode):
         if options.get("is_grads_batched"):
             raise NotImplementedError("`torch.autograd.grad` of batched gradients on torchax")
         outputs, inputs = _as_list(outputs), _as_list(inputs)
-        if _known is None and not options.get("allow_unused") and not _leads(calls, inputs, outputs):
-            raise RuntimeError(
-                "what leads from the inputs of `torch.autograd.grad` to its outputs is unknown"
-            )
-
         def compute(values):
             given = {id(tensor): torch_view(value) for tensor, value in zip(inputs, values)}
             known = {**before, **given}
@@ -130,6 +127,11 @@ class _Recorder(TorchFunctionMode):
         if not create_graph:
             found = [jax.lax.stop_gradient(value) for value in found]
         return tuple(torch_view(value) for value in found)
+
+
+def _is_known(calls, outputs, inputs, *_args, allow_unused=None, **_options):
+    """Whether calls lead from some of the inputs to some of the outputs, as far as they have to."""
+    return bool(allow_unused) or _leads(calls, _as_list(inputs), _as_list(outputs))
 
 
 def _leads(calls, inputs, outputs):

@@ -25,7 +25,7 @@ from torch.nn.modules import batchnorm, instancenorm
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-from . import asked, attributes, calls, complex_numbers, functions, reads, records, tracing
+from . import asked, attributes, calls, complex_numbers, functions, gradients, reads, records, tracing
 
 for _name in (
     "dispatch",
@@ -58,7 +58,7 @@ class differentiable:
         self.known, self.plain, self.apart = tracing.Known(), set(), calls.Apart()
         self.records = records.Records()
         self.told = {}  # what tensors answered, by what the function was called with
-        self.is_compiled = compiled
+        self.is_compiled, self.is_recorded = compiled, False
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
@@ -103,6 +103,13 @@ class differentiable:
             return self._called(key, make, given)
         except _NeededAsTheyAre:
             self.known.varying.is_on = False
+            return self(*plain_args, **plain_kwargs)
+        except functions.NotRecorded as error:
+            if self.is_recorded:
+                why = "what leads from the inputs of `torch.autograd.grad` to its outputs is unknown"
+                raise RuntimeError(why) from error
+            self.function, self.is_recorded = gradients.recorded(self.function), True
+            self.known.traces.clear()
             return self(*plain_args, **plain_kwargs)
         except records.Written:
             self.records.is_on = False
@@ -150,7 +157,7 @@ class differentiable:
         except Exception as error:
             if before is not None:
                 functions.draw_again(before)  # what tracing drew in vain
-            if isinstance(error, (asked.Others, asked.Unknown)):
+            if isinstance(error, (asked.Others, asked.Unknown, functions.NotRecorded)):
                 raise
             if version.in_place_of and version.is_new:
                 raise _NeededAsTheyAre from error

@@ -76,7 +76,9 @@ class _Recorder(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.autograd.grad:
             if not _is_known(self.calls, *args, **(kwargs or {})):
-                return func(*args, **(kwargs or {}))  # what led to the outputs is recorded around this, if at all
+                return func(
+                    *args, **(kwargs or {})
+                )  # what led to the outputs is recorded around this, if at all
             return self.record(functools.partial(self.gradients, list(self.calls)), args, kwargs, _Gradients)
         if not torch.is_grad_enabled():
             return func(*args, **(kwargs or {}))
@@ -106,6 +108,7 @@ class _Recorder(TorchFunctionMode):
         if options.get("is_grads_batched"):
             raise NotImplementedError("`torch.autograd.grad` of batched gradients on torchax")
         outputs, inputs = _as_list(outputs), _as_list(inputs)
+
         def compute(values):
             given = {id(tensor): torch_view(value) for tensor, value in zip(inputs, values)}
             known = {**before, **given}

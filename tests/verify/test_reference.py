@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tpulint.verify import missing_packages
+from tpulint.verify.program import Launch
 
 pytestmark = pytest.mark.skipif(bool(missing_packages()), reason="tpulint[verify] is not installed")
 
@@ -115,3 +117,24 @@ print(tuple(torchvision.transforms.functional.resize(picture, [2, 2]).shape))
         "[1, 2]",
         "(3, 2, 2)",
     ]
+
+
+def test_what_a_call_makes_for_itself_is_no_state_of_the_program(tmp_path: Path) -> None:
+    text = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return torch.nn.Linear(2, 1)(self.inner(x))
+
+
+Net()(torch.ones(3, 2)).sum().backward()
+"""
+    (tmp_path / "script.py").write_text(text)
+    record = Launch(dict(os.environ), 120, ()).reference(tmp_path, "script.py").record
+    assert ["Net"] == [state.module for state in record.states]

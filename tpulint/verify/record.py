@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import functools
 import pickle
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 from tpulint.verify import torchvision_standin
@@ -114,11 +116,13 @@ class Recorder:
         return State(type(module).__name__, _values(module), start, frozenset(there))
 
     def _note_modules(self, owner: Any, name: str) -> None:
-        method = getattr(owner, name)
+        method, called = getattr(owner, name), owner._call_impl.__code__
 
         @functools.wraps(method)
         def noted(module: Any, *args: Any, **kwargs: Any) -> Any:
-            self._modules.setdefault(id(module), module)
+            # What a call of a module makes for itself is gone with it, and may hold what JAX traces.
+            if not _is_under_way(called):
+                self._modules.setdefault(id(module), module)
             return method(module, *args, **kwargs)
 
         setattr(owner, name, noted)
@@ -157,6 +161,14 @@ class Recorder:
         own = [module for module in self._modules.values() if type(module).__name__ not in _WRAPPERS]
         inner = {id(part) for module in own for part in module.modules() if part is not module}
         return [module for module in own if id(module) not in inner]
+
+
+def _is_under_way(code: CodeType) -> bool:
+    """Whether some function is being called."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _values(module: Any) -> Group:

@@ -6,14 +6,13 @@ Both launchers keep a record without the program's help.
 from __future__ import annotations
 
 import functools
+import inspect
 import pickle
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
 from tpulint.verify import torchvision_standin
@@ -116,12 +115,12 @@ class Recorder:
         return State(type(module).__name__, _values(module), start, frozenset(there))
 
     def _note_modules(self, owner: Any, name: str) -> None:
-        method, called = getattr(owner, name), owner._call_impl.__code__
+        method = getattr(owner, name)
 
         @functools.wraps(method)
         def noted(module: Any, *args: Any, **kwargs: Any) -> Any:
             # What a call of a module makes for itself is gone with it, and may hold what JAX traces.
-            if not _is_under_way(called):
+            if not _is_module_called():
                 self._modules.setdefault(id(module), module)
             return method(module, *args, **kwargs)
 
@@ -163,10 +162,10 @@ class Recorder:
         return [module for module in own if id(module) not in inner]
 
 
-def _is_under_way(code: CodeType) -> bool:
-    """Whether some function is being called."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code is not code:
+def _is_module_called() -> bool:
+    """Whether a call of a module is under way."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_name != "_call_impl":
         frame = frame.f_back
     return frame is not None
 

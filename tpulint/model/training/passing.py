@@ -38,8 +38,15 @@ def passes_on(learned: Learned, body: list[ast.stmt], statement: ast.stmt, scope
 
 
 def gives_none_on(value: ast.expr | None) -> bool:
-    """Whether a value is what something reads out of a tensor, or detaches: it bears no gradient."""
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _APART
+    """Whether a value is what something reads out of a tensor, or detaches: it bears no gradient.
+
+    So is what methods make of that, as in `x.detach().clone()`.
+    """
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr in _APART:
+            return True
+        value = value.func.value
+    return False
 
 
 def is_number(value: ast.expr | None) -> bool:

@@ -280,7 +280,10 @@ def _core(
                 needed |= _read_apart(found[i], kept[i])
     order = sorted(chosen)
     learning = any(learned.within(block[i], scope) for i in order)
-    through = learned.leaves(scope) | bearing | (set() if learning else learned.handed_on(block[0], scope))
+    made = set[str]().union(*(found[i].touched for i in order if makes_leaf(block[i])))
+    through = learned.leaves(scope) - made | bearing
+    if not learning:
+        through |= learned.handed_on(block[0], scope)
     core: list[int] = []
     for i in order:
         if makes_leaf(block[i]):

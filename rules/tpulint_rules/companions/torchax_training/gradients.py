@@ -76,9 +76,8 @@ class _Recorder(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.autograd.grad:
             if not _is_known(self.calls, *args, **(kwargs or {})):
-                return func(
-                    *args, **(kwargs or {})
-                )  # what led to the outputs is recorded around this, if at all
+                # What led to the outputs is recorded around this, if at all.
+                return func(*args, **(kwargs or {}))
             return self.record(functools.partial(self.gradients, list(self.calls)), args, kwargs, _Gradients)
         if not torch.is_grad_enabled():
             return func(*args, **(kwargs or {}))

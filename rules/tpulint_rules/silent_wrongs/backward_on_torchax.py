@@ -54,6 +54,7 @@ What else importing the folder brings:
 - `records.py` takes objects of the program's own apart that are made anew for each call, such as a batch.
 - `asked.py` lets it ask whether a tensor is true, or what a buffer counts, as `if torch.isnan(x).any():` and
   `int(self.started)` do: it is compiled with the answers that it had, and these are compared after each call.
+- `reads.py` hands on numbers that it reads by `item()`, as `return loss, {"kl": kl.item()}` does.
 - `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
   one, or take the numbers of several.
 - `complex_numbers.py` gives complex parameters the gradients of torch, whose conjugates JAX's are, and lets
@@ -68,7 +69,8 @@ What else importing the folder brings:
 
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.
-So it does from the moment on that it needs the value of a tensor, but for those of `asked.py`.
+So it does from the moment on that it needs the value of a tensor, but for those of `asked.py` and `reads.py`.
+Where a function of the file gives the loss and is seen to do more, what computes within it is moved instead.
 
 Where the loss is made of what another function collects in a list, such as the `log_prob` of actions, that
 function's computation is moved, and torch's autograd leads from the loss to the collected values: it does so

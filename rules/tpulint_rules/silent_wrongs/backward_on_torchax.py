@@ -55,6 +55,8 @@ What else importing the folder brings:
 - `asked.py` lets it ask whether a tensor is true, or what a buffer counts, as `if torch.isnan(x).any():` and
   `int(self.started)` do: it is compiled with the answers that it had, and these are compared after each call.
 - `reads.py` hands on numbers that it reads by `item()`, as `return loss, {"kl": kl.item()}` does.
+- `filled.py` puts what the function puts into a dictionary or a list that it is given, such as one of a log,
+  into the caller's.
 - `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
   one, or take the numbers of several.
 - `complex_numbers.py` gives complex parameters the gradients of torch, whose conjugates JAX's are, and lets

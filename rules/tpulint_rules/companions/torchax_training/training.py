@@ -25,7 +25,19 @@ from torch.nn.modules import batchnorm, instancenorm
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-from . import asked, attributes, calls, complex_numbers, functions, gradients, reads, records, tracing
+from . import (
+    asked,
+    attributes,
+    calls,
+    complex_numbers,
+    filled,
+    functions,
+    gradients,
+    reads,
+    records,
+    tracing,
+    varying,
+)
 
 for _name in (
     "dispatch",
@@ -100,7 +112,7 @@ class differentiable:
         key = (plain, *((one.shape, one.dtype) for one in tensors))
         make = functools.partial(_Version, self, leaves, tree, modules, parameters, with_gradient, places)
         try:
-            return self._called(key, make, given)
+            result, changed = self._called(key, make, given)
         except _NeededAsTheyAre:
             self.known.varying.is_on = False
             return self(*plain_args, **plain_kwargs)
@@ -114,6 +126,8 @@ class differentiable:
         except records.Written:
             self.records.is_on = False
             return self(*plain_args, **plain_kwargs)
+        filled.put(changed, (plain_args, plain_kwargs))
+        return result
 
     def _called(self, key, make, given):
         """Call the version that fits, or versions until the answers are right that one was traced with."""
@@ -281,7 +295,15 @@ class _Version(tracing.Trace):
         return functions.entered(), torch.enable_grad(), calls.Calls()
 
     def taken(self, result, inputs, arguments):
-        """The tensors of a result; those that it was given, of which gradients are wanted, stay themselves."""
+        """The tensors of a result, and of what is put into dictionaries and lists that are handed to it.
+
+        Those that it was given, of which gradients are wanted, stay themselves.
+        """
+        leaves = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
+        changed = list(filled.changes(pytree.tree_unflatten(leaves, self.tree), arguments))
+        self.filled = [(place, gone) for place, _, gone in changed]
+        result = result, [new for _, new, _ in changed]
+        varying.check([leaves[i] for i in self.in_place_of], pytree.tree_leaves(result[1]), ())
         places = {id(tensor): i for i, tensor in enumerate([*self.parameters, *inputs])}
         self.on_host = [isinstance(leaf, calls.OnHost) for leaf in pytree.tree_leaves(result)]
         self.handed_back = [places.get(id(leaf)) for leaf in pytree.tree_leaves(result)]
@@ -299,7 +321,8 @@ class _Version(tracing.Trace):
                     leaves[i] = given[place]
                 elif self.on_host[i] and not leaves[i].requires_grad:
                     leaves[i] = leaves[i].cpu()
-        return pytree.tree_unflatten(leaves, self.shape)
+        result, contents = pytree.tree_unflatten(leaves, self.shape)
+        return result, [(place, new, gone) for (place, gone), new in zip(self.filled, contents)]
 
 
 def _reached(pullback):

@@ -485,6 +485,13 @@ class Context:
         *package, last = [part for part in path if part]
         return self.imports(f"from {'.'.join(package)} import {last}" if package else f"import {last}")
 
+    def companion_fix(self, title: str, companion: Companion) -> Fix | None:
+        """The fix that imports a companion and nothing else; None where its name means something else."""
+        imports = self.companion_import(companion)
+        if imports is None:
+            return None
+        return self.fix(title, *imports, applicability=Applicability.UNSAFE, companion=companion)
+
     def insert(self, offset: int, text: str) -> Edit:
         """Insert text at an offset."""
         return self.edit(Span(offset, offset), text)

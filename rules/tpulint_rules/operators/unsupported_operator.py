@@ -122,10 +122,8 @@ def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _WITHOUT_TENSORS | _MODULES and (not given or _is_of_host(ctx.kind(given[0]))):
         return
     make = _FIXES.get(name.rpartition(".")[2])
-    fix, imports = make(call, call.args, ctx) if make is not None else None, ctx.companion_import(TRAINING)
-    if fix is None and imports is not None:
-        title = f"use what `{TRAINING.name}` brings in"
-        fix = ctx.fix(title, *imports, applicability=Applicability.UNSAFE, companion=TRAINING)
+    fix = make(call, call.args, ctx) if make is not None else None
+    fix = fix or ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
     yield ctx.finding(call, f"`{name}` {_happens(name)}", fix)
 
 

@@ -317,10 +317,8 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
         return not kind.is_host
     # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch.
     trains = any(ctx.module.index.calls.get(name) for name in ("zero_grad", "requires_grad_"))
-    weighted = bool(call.args) and isinstance(ctx.kind(call.args[0]), Tensor)
-    return (
-        isinstance(kind, Unknown) and (trains or weighted) and weighted == bool(call.args) and _has_torch(ctx)
-    )
+    told = isinstance(ctx.kind(call.args[0]), Tensor) if call.args else trains
+    return isinstance(kind, Unknown) and told and _has_torch(ctx)
 
 
 def _has_torch(ctx: Context) -> bool:

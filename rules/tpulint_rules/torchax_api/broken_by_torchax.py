@@ -311,10 +311,7 @@ def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     message = (
         f"JAX differentiates the `forward` of `{ctx.text(node.value)}`, and does not call its `backward`"
     )
-    fix, imports = None, ctx.companion_import(TRAINING)
-    if imports is not None:
-        title = f"go by `backward`, with `{TRAINING.name}`"
-        fix = ctx.fix(title, *imports, applicability=Applicability.UNSAFE, companion=TRAINING)
+    fix = ctx.companion_fix(f"go by `backward`, with `{TRAINING.name}`", TRAINING)
     yield ctx.finding(node, message, fix)
 
 

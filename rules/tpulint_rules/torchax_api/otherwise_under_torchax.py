@@ -58,11 +58,7 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if not _may_meet_it(ctx):
         return
-    imports = ctx.companion_import(TRAINING)
-    fix = None
-    if imports is not None:
-        title = f"use what `{TRAINING.name}` brings in"
-        fix = ctx.fix(title, *imports, applicability=Applicability.UNSAFE, companion=TRAINING)
+    fix = ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
     message = "torchax alone draws, copies, slices and prints otherwise than torch in places"
     yield ctx.finding(call, message, fix)
 

@@ -60,11 +60,7 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
         if _is_whole(call.func, layers) and _is_module(call.func, ctx):
             if not ctx.module.project.is_of_script(ctx.module.name):
                 return  # who uses a library has the program
-            imports = ctx.companion_import(TRAINING)
-            fix = None
-            if imports is not None:
-                title = f"compile it by `{TRAINING.name}`"
-                fix = ctx.fix(title, *imports, applicability=Applicability.UNSAFE, companion=TRAINING)
+            fix = ctx.companion_fix(f"compile it by `{TRAINING.name}`", TRAINING)
             message = f"`{ctx.text(call.func)}` is evaluated operation by operation"
             yield ctx.finding(call.func, message, fix)
             return

@@ -116,6 +116,11 @@ def _is_to(args, kwargs):
 def _computed(mode, func, types, args=(), kwargs=None):
     """The operations that those consist of."""
     environment, kwargs = mode.env, kwargs or {}
+    if args and type(args[0]) is View and _writes_first(func):
+        part = args[0].torch()
+        _computed(mode, func, types, (part, *args[1:]), kwargs)
+        args[0].update(part)
+        return args[0]
     if type(kwargs.get("out")) is Tensor and not _takes_out(environment._ops.get(func)):
         return _written(mode, func, types, args, **kwargs)
     if _makes_on_host(func, args, kwargs):
@@ -183,15 +188,20 @@ def _in_place(mode, func, types, args, kwargs):
     if name.removeprefix("_foreach_") in _OVER_LISTS:
         return _over_lists(mode, name.removeprefix("_foreach_"), *args, **kwargs)
     otherwise = _out_of_place(func)
-    if otherwise is None or not args or type(args[0]) is not Tensor:
+    if otherwise is None or not args or not isinstance(args[0], Tensor):
         return _dispatch(mode, func, types, args, kwargs)
     return _written(mode, otherwise, types, args, out=args[0], **kwargs)
 
 
+@functools.cache
 def _out_of_place(func):
     name = func.overloadpacket.__name__
     packet = getattr(_aten, name.removesuffix("_"), None) if name.endswith("_") else None
-    return getattr(packet, func._overloadname, None)
+    for overload in (func._overloadname, f"Tensor_{func._overloadname}"):  # `pow.Scalar` is of a number
+        otherwise = getattr(packet, overload, None)
+        if otherwise is not None and str(otherwise._schema.arguments[0].type) == "Tensor":
+            return otherwise
+    return None
 
 
 _functionals = {}
@@ -217,6 +227,13 @@ def _over_lists(mode, name, tensors, *others, **kwargs):
             for i, tensor in enumerate(tensors)
         ]
     return None if name.endswith("_") else results
+
+
+@functools.cache
+def _writes_first(func):
+    """Whether an operation is one in place, as `zero_` is, of which torchax loses some on parts of tensors."""
+    name = func.overloadpacket.__name__
+    return name.endswith("_") and not name.endswith("__")
 
 
 def _written(mode, func, types, args, *, out, **kwargs):
@@ -319,8 +336,14 @@ _NOTHING, NarrowInfo.calculate_output_shape = numpy.zeros(()), _shape_of_part
 
 def _assigning(plain):
     def assigned(tensor, key, value):
+        key = _index(key)
         with functions.unseen_writes(tensor):
-            plain(tensor, _index(key), value)
+            if isinstance(tensor, View) and not _is_plain_index(key):
+                part = tensor.torch()  # torchax takes masks and tensors as indices of whole ones alone
+                part[key] = value
+                tensor.update(part)
+            else:
+                plain(tensor, key, value)
 
     return assigned
 

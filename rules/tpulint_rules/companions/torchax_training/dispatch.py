@@ -8,8 +8,9 @@ torch, and what it does with plain arguments straight to its own implementation.
 All else, and everything while torchax is set to debug, goes torchax's own way.
 `torch.nn.utils.clip_grad_norm_`, which is three operations for each parameter, is compiled.
 What is given `out`, which torchax does not know, writes it, and so does what torchax has not in place.
-`data` hands on no gradient, what is written to `parameter.detach()` is the parameter's, and indices may be
-ranges or tensors of the host; those of a tensor of the host may be on the device.
+`data` hands on no gradient, and is set aside where the tensor gets other data; what is written to
+`parameter.detach()`, or to what `state_dict()` gives, is the parameter's or buffer's.
+Indices may be ranges or tensors of the host; those of a tensor of the host may be on the device.
 `torch.normal` draws from the distribution that it is given, which torchax takes for the standard one.
 What torch makes on the host, and `torch.where` of numbers or `torch.quantile` there, stays there.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 
 import jax
 import numpy
@@ -353,18 +355,25 @@ for _kind in (Tensor, View):
 
 
 class _Data(Tensor):
-    """`tensor.data`: the tensor itself to write to, apart from the graph to compute with."""
+    """`tensor.data`: the tensor itself to write to, apart from the graph to compute with.
+
+    Once the tensor has other data, this keeps what it had.
+    """
 
     @staticmethod
     def __new__(cls, tensor):
         return Tensor.__new__(cls, tensor.jax(), tensor._env)
 
     def __init__(self, tensor):
-        self._of, self._env, self._stopped = tensor, tensor._env, (None, None)
+        self._shown, self._env, self._stopped = _shown(tensor) or _Shown(tensor), tensor._env, (None, None)
+
+    @property
+    def _of(self):
+        return self._shown.tensor
 
     @property
     def _elem(self):
-        value = self._of._elem
+        value = self._shown.tensor._elem
         if not isinstance(value, jax.core.Tracer):
             return value
         if self._stopped[0] is not value:
@@ -373,37 +382,63 @@ class _Data(Tensor):
 
     @_elem.setter
     def _elem(self, value):
-        before = self._of._elem
-        self._of._elem = functions.unseen(before, value) if isinstance(before, jax.core.Tracer) else value
+        of = self._shown.tensor
+        of._elem = functions.unseen(of._elem, value) if isinstance(of._elem, jax.core.Tracer) else value
+
+
+class _Shown:
+    """What all that came of a tensor's `data` show: the tensor, or what holds the data that it had."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+        vars(tensor)["_shown"] = weakref.ref(self)
+
+
+def _shown(tensor):
+    """What all that came of a tensor's `data` shows, if there is something still."""
+    reference = vars(tensor).get("_shown")
+    return reference and reference()
+
+
+def _replaced(tensor, other):
+    """`tensor.data = other`."""
+    value, shown = functions.on_torchax(other).jax(), _shown(tensor)
+    if shown is not None:
+        shown.tensor = Tensor(tensor.jax(), tensor._env)
+        del vars(tensor)["_shown"]
+    tensor._elem = value
 
 
 _detach = Tensor.detach
 
 
-_averages = False
+_shares_all = False
 
 
 def _detached(tensor):
-    """`detach()`, through which parameters are written to, and buffers by `torch.optim.swa_utils`."""
+    """`detach()`, through which parameters are written to, and what of a module's state is handed out."""
     if isinstance(tensor, _Data):
         return tensor
-    return _Data(tensor) if _averages or isinstance(tensor, torch.nn.Parameter) else _detach(tensor)
+    return _Data(tensor) if _shares_all or isinstance(tensor, torch.nn.Parameter) else _detach(tensor)
 
 
-def _averaging(update):
-    @functools.wraps(update)
-    def updated(*args, **kwargs):
-        global _averages
-        _averages = True
+def _sharing(function):
+    """A function in which `detach()` of buffers shares their data, too."""
+
+    @functools.wraps(function)
+    def shared(*args, **kwargs):
+        global _shares_all
+        before, _shares_all = _shares_all, True
         try:
-            return update(*args, **kwargs)
+            return function(*args, **kwargs)
         finally:
-            _averages = False
+            _shares_all = before
 
-    return updated
+    return shared
 
 
-AveragedModel.update_parameters = _averaging(AveragedModel.update_parameters)
+torch.nn.Module.state_dict = _sharing(torch.nn.Module.state_dict)
+AveragedModel.update_parameters = _sharing(AveragedModel.update_parameters)
 
 
 def _part_of_data(view):
@@ -416,7 +451,7 @@ def _part_of_data(view):
     return View(parent, view.view_info, view._env)
 
 
-Tensor.data, Tensor.detach = property(_Data, Tensor.data.fset), _detached
+Tensor.data, Tensor.detach = property(_Data, _replaced), _detached
 View.data, View.detach = property(_part_of_data, torch.Tensor.data.__set__), _part_of_data
 
 

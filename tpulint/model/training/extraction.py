@@ -62,18 +62,19 @@ def extraction(
     newline = module.source.newline
     body = [lines.moved(statement, inner, renamed) for statement in region.statements]
     head = _call(f"def {name}", list(parameters.values()), outer, step, ":")
-    returned = ", ".join(results.values())
+    returned = [f"{inner}return {', '.join(results.values())}"] if results else []
     definition = newline.join(
         [
             f"{outer}@{decorator}",
             *head,
             *(line for chunk in body for line in chunk),
-            f"{inner}return {returned}",
+            *returned,
         ]
     )
     arguments = list(parameters)[method is not None :]
     callee = f"{'self.' if method is not None else ''}{name}"
-    call = _call(f"{', '.join(results)} = {callee}", arguments, lines.indent, step, "")
+    given = f"{', '.join(results)} = " if results else ""
+    call = _call(f"{given}{callee}", arguments, lines.indent, step, "")
     ahead = [line for statement in region.ahead for line in lines.kept(statement)]
     behind = [line for statement in region.behind for line in lines.kept(statement)]
     return Extraction(f"{definition}{newline}", newline.join([*ahead, *call, *behind]), lines.span)

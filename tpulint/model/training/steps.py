@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tpulint.finding import Span
-from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.bound import binders, surely_read, surely_written
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
-from tpulint.model.training.extraction import extraction
 from tpulint.model.training.learned import Learned, own_function
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain
+from tpulint.model.training.placing import Moved, placed
 from tpulint.model.training.regions import Obstacle, Region, carriers, is_without_gradient, region
 from tpulint.model.training.within import given_within
-from tpulint.source import first_row
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A function to insert at an offset, and what takes the place of the lines that it is made of.
-
-    `bindings` are lines to insert at offsets, without which an argument of the call may not be bound.
-    """
-
-    offset: int
-    definition: str
-    span: Span
-    call: str
-    bindings: tuple[tuple[int, str], ...] = ()
 
 
 class Steps:
@@ -100,8 +81,11 @@ class Steps:
             if isinstance(node, ast.stmt)
         )
 
-    def claim(self, name: str, region: Region) -> bool:
-        """Whether the function for a region may have this name, which that of no other region then has."""
+    def name_for(self, region: Region, like: str, taken: Collection[str] = ()) -> str:
+        """The name of the function for a region, which that of no other region then has."""
+        return next(name for name in _alike(like) if name not in taken and self._claim(name, region))
+
+    def _claim(self, name: str, region: Region) -> bool:
         return name not in self.names and self._claimed.setdefault(name, region.span) == region.span
 
     @cached_property
@@ -226,67 +210,17 @@ class Step:
         return result if len(result) == len(made) else "statements share a line"
 
     def _function(self, found: Region, scope: Scope, taken: set[str]) -> Moved | None:
-        module = self._module
-        changing = self._steps.changing.attributes(scope)
-        kept = {p for p in found.inputs if p.startswith("self.") and p not in changing} - set(found.outputs)
-        reads_self = bool(kept) or "self" in found.inputs
-        method = method_around(scope)
-        around = method.node if reads_self and method is not None else None
-        parameters = {"self": "self"} if reads_self else {}
-        parameters |= {
-            name: name.removeprefix("self.") for name in found.inputs if name not in kept and name != "self"
-        }
-        results = {name: name.removeprefix("self.") for name in found.outputs}
-        if not results:
+        if not found.outputs:
             return None
         why: str | None = "what it calls is not known"
         if self.is_learned:
             why = self._steps.changing.unsteady(found.statements, scope)
         decorator = "differentiable" if why is None else f"differentiable(compiled=False)  # {why}"
-        losses = (results[name] for name in effects([self._loss]).reads if name in results)
-        like = f"compute_{next(losses, next(iter(results.values())))}"
-        name = next(one for one in _alike(like) if one not in taken and self._steps.claim(one, found))
+        losses = (name for name in effects([self._loss]).reads if name in found.outputs)
+        like = f"compute_{next(losses, found.outputs[0]).removeprefix('self.')}"
+        name = self._steps.name_for(found, like, taken)
         taken.add(name)
-        assert around is None or isinstance(around, ast.stmt)
-        made = extraction(module, found, name, decorator, parameters, results, method=around)
-        if made is None:
-            return None
-        newline = module.source.newline
-        apart = 2 if around is None else 1
-        above = self._above(around or self._top_level(found.statements[0]))
-        lead, gap = newline * max(0, apart - self._blank(above)), newline * apart
-        call, bindings = made.call, []
-        for line, start, indent in self._unbound(found, scope):
-            if start >= made.span.start:
-                call = f"{indent}{line}{newline}{call}"
-            else:
-                bindings.append((start, f"{indent}{line}{newline}"))
-        return Moved(above, lead + made.definition + gap, made.span, call, tuple(bindings))
-
-    def _unbound(self, found: Region, scope: Scope) -> Iterator[tuple[str, int, str]]:
-        """The line that binds each input that may not be bound, where it goes, and its indent."""
-        source = self._module.source
-        inputs = set(found.inputs) - surely_written(found.ahead) - surely_read(found.statements)
-        for name, statement in binders(sorted(inputs), found.span[0], scope):
-            start = source.line_starts[first_row(statement) - 1]
-            yield f"{name} = None", start, source.text[start : source.span(statement).start].split("@")[0]
-
-    def _top_level(self, node: ast.stmt) -> ast.stmt:
-        body = self._module.source.tree.body
-        return next(s for s in body if s.lineno <= node.lineno <= (s.end_lineno or s.lineno))
-
-    def _above(self, statement: ast.stmt) -> int:
-        """The offset of the line above which a definition goes: over decorators and comments."""
-        source = self._module.source
-        row = first_row(statement)
-        while row > 1 and source.line(row - 1).lstrip().startswith("#"):
-            row -= 1
-        return source.line_starts[row - 1]
-
-    def _blank(self, offset: int) -> int:
-        """How many blank lines there are above a line."""
-        lines = self._module.source.text[:offset].splitlines()
-        return next((i for i, line in enumerate(reversed(lines)) if line.strip()), len(lines))
+        return placed(self._module, self._steps.changing, found, scope, name, decorator)
 
 
 def _alike(name: str) -> Iterator[str]:

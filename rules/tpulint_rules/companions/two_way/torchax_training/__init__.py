@@ -4,7 +4,8 @@ On CUDA functions and optimizers stay as they are: torch's autograd differentiat
 Elsewhere a function marked `@differentiable` is compiled by JAX, which takes its gradients; torch's
 `backward()` hands them on (`training.py`).
 Within `@recorded` ones `torch.autograd.grad` works, too (`gradients.py`).
-The `step` of an optimizer that is `compiled` is (`optimizers.py`).
+What is `compiled` is: the `step` of an optimizer (`optimizers.py`), or a function that changes weights
+without gradients (`updates.py`).
 This folder belongs to the program: change it as it needs.
 """
 
@@ -20,13 +21,13 @@ if torch.cuda.is_available():  # tpulint: ignore[TPU103]
         """The function as it is."""
         return function
 
-    def compiled(optimizer):
-        """The optimizer as it is."""
-        return optimizer
+    def compiled(changing):
+        """The optimizer or function as it is."""
+        return changing
 
 else:
     from .gradients import recorded
-    from .optimizers import compiled
     from .training import differentiable
+    from .updates import compiled
 
 __all__ = ["compiled", "differentiable", "recorded"]

@@ -1,0 +1,122 @@
+"""What statements take in, and what they hand on to others."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
+from tpulint.model.training.effects import effects, is_unconditional, place
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+
+def taken_in(module: Module, statements: list[ast.stmt], scope: Scope) -> Iterator[str]:
+    """The places that are read before they are written, in the order of the text."""
+    written: set[str] = set()
+    given: dict[str, None] = {}
+    for statement in statements:
+        found = effects([statement])
+        inner = _inner_inputs(statement)
+        places = sorted(found.reads, key=lambda name: _position(found.reads[name]))
+        for name in (*places, *sorted(found.changes)):
+            if name not in written and name in inner:
+                given.setdefault(name)
+        written |= set(found.writes)
+    for name in given:
+        if name.startswith("self.") or not _is_fixed(module, name, scope):
+            yield name
+
+
+def _inner_inputs(statement: ast.stmt) -> set[str]:
+    """What a statement reads, or changes in place, that it may not have written itself by then."""
+    if isinstance(statement, ast.If):
+        return _used([statement.test]) | _through(statement.body) | _through(statement.orelse)
+    if isinstance(statement, ast.For):
+        target = set(effects([statement.target]).writes)
+        return _used([statement.iter]) | (_through(statement.body) - target)
+    if isinstance(statement, ast.With):
+        items = _used([item.context_expr for item in statement.items])
+        names = {
+            n for item in statement.items if item.optional_vars for n in effects([item.optional_vars]).writes
+        }
+        return items | (_through(statement.body) - names)
+    return _used([statement])
+
+
+def _used(nodes: Iterable[ast.AST]) -> set[str]:
+    found = effects(nodes)
+    return {*found.reads, *found.changes}
+
+
+def _through(block: list[ast.stmt]) -> set[str]:
+    given: set[str] = set()
+    written: set[str] = set()
+    for statement in block:
+        given |= _inner_inputs(statement) - written
+        if is_unconditional(statement):
+            written |= set(effects([statement]).writes)
+    return given
+
+
+def _position(nodes: list[ast.expr]) -> tuple[int, int]:
+    return min((node.lineno, node.col_offset) for node in nodes)
+
+
+def _is_fixed(module: Module, name: str, scope: Scope) -> bool:
+    """Whether a name means the same wherever it is read: imports, functions, classes, constants."""
+    found = module.names.lookup(name, scope)
+    if found is None:
+        return name in vars(builtins) or bool(module.index.module.stars)
+    owner, bindings = found
+    if owner.kind is not ScopeKind.MODULE:
+        return False
+    if all(binding.target is not None or binding.node is not None for binding in bindings):
+        return True
+    return len(bindings) == 1 and (
+        (name.isupper() and len(name) > 2) or isinstance(bindings[0].value, ast.Constant)
+    )
+
+
+def handed_on(statements: list[ast.stmt], wanted: set[str], scope: Scope) -> Iterator[str]:
+    """The places written that something else may read, in the order in which they are written."""
+    found = effects(statements)
+    inside = {id(node) for statement in statements for node in ast.walk(statement)}
+    body = around(scope)
+    elsewhere = {
+        name
+        for node in _read_within(body, frozenset())
+        if id(node) not in inside and (name := place(node)) is not None
+    }
+    declared = {
+        name for node in ast.walk(body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names
+    }
+    places = sorted(found.writes, key=lambda name: _position(found.writes[name]))
+    for name in dict.fromkeys([*places, *sorted(found.changes)]):
+        others = found.writes if name.startswith("self.") else elsewhere | wanted | declared
+        if name in others and name != "self":
+            yield name
+
+
+def _read_within(node: ast.AST, hidden: frozenset[str]) -> Iterator[ast.AST]:
+    """What a function or a file reads, but for the parameters of functions within."""
+    for child in ast.iter_child_nodes(node):
+        is_read = isinstance(child, ast.Name | ast.Attribute) and not isinstance(child.ctx, ast.Store)
+        if is_read and not (isinstance(child, ast.Name) and child.id in hidden):
+            yield child
+        own = frozenset[str]()
+        if isinstance(child, FunctionNode):
+            own = frozenset(one.arg for one in ast.walk(child.args) if isinstance(one, ast.arg))
+        yield from _read_within(child, hidden | own)
+
+
+def around(scope: Scope) -> ast.AST:
+    """The function around a place, or the file."""
+    current: Scope | None = scope
+    while current is not None and current.kind not in (ScopeKind.FUNCTION, ScopeKind.MODULE):
+        current = current.parent
+    assert current is not None
+    return current.node

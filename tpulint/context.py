@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -404,7 +404,7 @@ class Context:
             if not all(comment in kept for edit in edits for comment in _comments(source.text, edit.span)):
                 applicability = Applicability.UNSAFE
         placed = replace(companion, up=self.package.count(".")) if companion is not None else None
-        return Fix(title, tuple(sorted(edits)), applicability, placed)
+        return Fix(title, tuple(_imports_ahead(edits)), applicability, placed)
 
     def edit(self, span: Span, content: str) -> Edit:
         """Replace a span."""
@@ -495,6 +495,20 @@ class Context:
     def insert(self, offset: int, text: str) -> Edit:
         """Insert text at an offset."""
         return self.edit(Span(offset, offset), text)
+
+
+def _imports_ahead(edits: Iterable[Edit]) -> Iterator[Edit]:
+    """Edits in their order, but what is inserted where imports are stands behind these, as one edit."""
+    places: dict[Span, list[Edit]] = {}
+    for edit in sorted(set(edits)):
+        places.setdefault(edit.span, []).append(edit)
+    for span, here in places.items():
+        imports = [edit for edit in here if edit.content.startswith(("import ", "from "))]
+        if span.start == span.end and 0 < len(imports) < len(here):
+            behind = [edit for edit in here if edit not in imports]
+            yield replace(here[0], content="".join(edit.content for edit in (*imports, *behind)))
+        else:
+            yield from here
 
 
 def is_name(node: ast.AST, name: str) -> bool:

@@ -322,11 +322,12 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
 
 
 def _has_torch(ctx: Context) -> bool:
-    """Whether the file imports torch, or all names of a module of the project that does."""
+    """Whether the file imports torch, or all names of a module of the project that does, or is used by one."""
     project = ctx.module.project
     facts = project.modules[ctx.module.name]
     starred = (project.split(star) for star in facts.stars)
-    visible = [facts, *(found[0] for found in starred if found is not None)]
+    users = (project.modules[name] for name in project.importing[ctx.module.name])
+    visible = [facts, *(found[0] for found in starred if found is not None), *users]
     return any(target.partition(".")[0] == "torch" for one in visible for target in one.imports)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
 from tpulint.model.tracing.guards import optional
+from tpulint.source import first_row
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -171,7 +172,7 @@ def end_of_imports(module: Module) -> int:
             anchor = statement
     if anchor is not None:
         return _next_line(module, anchor)
-    return source.line_starts[source.tree.body[0].lineno - 1] if source.tree.body else len(source.text)
+    return source.line_starts[first_row(source.tree.body[0]) - 1] if source.tree.body else len(source.text)
 
 
 def split_imports(before: str, after: str) -> list[tuple[int, int, str]]:

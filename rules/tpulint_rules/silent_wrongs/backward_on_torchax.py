@@ -322,7 +322,7 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
 
 
 def _has_torch(ctx: Context) -> bool:
-    """Whether the file imports torch, or all names of a module of the project that does, or is used by one."""
+    """Whether the file, one that imports it, or one whose names it all imports, imports torch."""
     project = ctx.module.project
     facts = project.modules[ctx.module.name]
     starred = (project.split(star) for star in facts.stars)

@@ -54,7 +54,9 @@ What else importing the folder brings:
 - `records.py` takes objects of the program's own apart that are made anew for each call, such as a batch.
 - `asked.py` lets it ask whether a tensor is true, or what a buffer counts, as `if torch.isnan(x).any():` and
   `int(self.started)` do: it is compiled with the answers that it had, and these are compared after each call.
-- `reads.py` hands on numbers that it reads by `item()`, as `return loss, {"kl": kl.item()}` does.
+- `reads.py` hands on numbers that it reads by `item()`, as `return loss, {"kl": kl.item()}` does, and `casts.py`
+  those that it reads by `float(x)` and `int(x)`.
+- `printed.py` tells what the function prints and logs after each call, with the numbers of that call.
 - `filled.py` puts what the function puts into a dictionary or a list that it is given, such as one of a log,
   into the caller's.
 - `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
@@ -71,7 +73,7 @@ What else importing the folder brings:
 
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.
-So it does from the moment on that it needs the value of a tensor, but for those of `asked.py` and `reads.py`.
+So it does from the moment on that it needs the value of a tensor, but for those of `asked.py`, `reads.py`, `casts.py` and `printed.py`.
 Where a function of the file gives the loss and is seen to do more, what computes within it is moved instead.
 
 Where the loss is made of what another function collects in a list, such as the `log_prob` of actions, that

@@ -71,6 +71,10 @@ class Recording(_Session):
     def read(self, _tensor, plain):
         return self.reads.told(plain())
 
+    def convert(self, _tensor, plain):
+        self.reads.are_used = True
+        return plain()
+
 
 class Replaying(_Session):
     """Gives answers that were kept while a function is traced; `values` are what it asks about.
@@ -101,6 +105,11 @@ class Replaying(_Session):
             raise Unknown
         return self.reads.later(self._value(tensor), float if tensor.is_floating_point() else int)
 
+    def convert(self, tensor, plain):
+        if isinstance(tensor.jax(), jax.core.Tracer) and not self.is_told:
+            raise Unknown
+        return plain()
+
     def _value(self, tensor):
         # What is traced within, such as a custom gradient, has values that cannot come out.
         if jax.extend.core.get_opaque_trace_state() != self.trace:
@@ -118,6 +127,11 @@ class Replaying(_Session):
 def is_replayed():
     """Whether a function is traced with answers."""
     return isinstance(_session, Replaying)
+
+
+def is_asked():
+    """Whether a call is under way in which something may be asked."""
+    return _session is not None
 
 
 @contextlib.contextmanager
@@ -140,13 +154,15 @@ def _asking(name):
             return answer()
         if name == "__bool__" or tensor.dtype == torch.bool or _session.counts(tensor):
             return _session.ask(tensor, answer)
-        return _session.read(tensor, answer) if name == "item" else answer()
+        if name == "item":
+            return _session.read(tensor, answer)
+        return answer() if name == "__index__" else _session.convert(tensor, answer)
 
     return ask
 
 
 for _kind in (Tensor, View):
-    for _name in ("__bool__", "item", "__int__", "__index__"):
+    for _name in ("__bool__", "item", "__int__", "__float__", "__index__"):
         setattr(_kind, _name, _asking(_name))
 
 
@@ -156,10 +172,12 @@ class Answers:
     def __init__(self):
         self.before, self.known, self.last, self.following = None, [], (), {}
         self.hits = self.misses = 0
+        self.patterns = {}  # of what was told where these were the answers
 
-    def keep(self, answers):
-        """Keep those of a run, if they are worth a version of their own."""
+    def keep(self, answers, pattern):
+        """Keep those of a run, if they are worth a version of their own, and what it told."""
         self.misses += bool(self.known)
+        self.patterns[answers] = pattern
         if answers == self.before or all(type(answer) is bool for answer in answers):
             self.known.append(answers)
         self.before = answers

@@ -3,8 +3,8 @@
 `return loss, {"kl": kl.item()}` needs no number while it is traced: what is read comes out of the compiled
 function beside its results, and becomes a number there.
 A function that reads is run as it is first, with numbers that tell what becomes of them: nothing but its
-results and the attributes of what it was given may hold one afterwards, and none may have been compared,
-printed, or made anything but another number.
+results and the attributes of what it was given may hold one afterwards, and none may have been compared, or
+made anything but another number, or text that is printed (`printed.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import operator
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 _UNARY = ("neg", "pos", "abs", "round")
 #: What needs a number as it is.
-_NEEDING = (
-    "bool int float index complex trunc floor ceil format str repr hash lt le gt ge eq ne array".split()
-)
+_NEEDING = "bool int float index complex trunc floor ceil hash lt le gt ge eq ne array".split()
+_TEXTS = ("format", "repr")
+#: What stands for the text of a number that is not known yet.
+MARK = "\ue000([0-9]{9})\ue001"
 
 
 class Needed(TypeError):
@@ -29,6 +30,7 @@ class Reads:
 
     def __init__(self):
         self.values, self.alive, self.are_used = [], 0, False
+        self.texts = []  # that were made of numbers: themselves, or of what they are made and how
 
     def are_kept(self):
         """Whether something holds one of the numbers still."""
@@ -93,6 +95,16 @@ def _using(kind, name):
     return result
 
 
+def _texting(kind, name):
+    plain = getattr(kind, name)
+
+    def text(self, *form):
+        self._reads.texts.append(plain(self, *form))
+        return self._reads.texts[-1]
+
+    return text
+
+
 _both_ways = [f"__{before}{name}__" for name in _ARITHMETIC for before in ("", "r")]
 for _kind, _told in ((float, _ToldFloat), (int, _ToldInt)):
     for _name in (*_both_ways, *(f"__{name}__" for name in _UNARY)):
@@ -100,6 +112,9 @@ for _kind, _told in ((float, _ToldFloat), (int, _ToldInt)):
     for _name in (f"__{name}__" for name in _NEEDING):
         if hasattr(_kind, _name):
             setattr(_told, _name, _using(_kind, _name))
+    for _name in (f"__{name}__" for name in _TEXTS):
+        setattr(_told, _name, _texting(_kind, _name))
+    _told.__str__ = _told.__repr__
 
 
 class _Later(_One):
@@ -112,6 +127,19 @@ class _Later(_One):
     @property
     def __class__(self):
         return self._kind  # what asks by `isinstance` is told so
+
+    def __format__(self, form):
+        try:
+            format(self._kind(1), form)
+        except ValueError as error:
+            raise Needed("a number has no such text") from error
+        self._reads.texts.append((self, form))
+        return mark(len(self._reads.texts) - 1)
+
+    def __repr__(self):
+        return format(self)
+
+    __str__ = __repr__
 
 
 def _later(compute, *parts):
@@ -151,6 +179,25 @@ for _name in _UNARY:
     setattr(_Later, f"__{_name}__", _computing(round if _name == "round" else getattr(operator, _name)))
 for _name in _NEEDING:
     setattr(_Later, f"__{_name}__", _needing(f"__{_name}__"))
+
+
+def cast(kind, *args):
+    """`float(x)` or `int(x)`, which stands for a number where `x` does."""
+    if len(args) == 1 and type(args[0]) is _Later:
+        return _later(kind, *args)
+    if len(args) == 1 and isinstance(args[0], _Told):
+        return args[0]._reads.told(kind(args[0].real))
+    return kind(*args)
+
+
+def mark(index):
+    """What stands for one of the texts of numbers."""
+    return f"\ue000{index:09}\ue001"
+
+
+def is_read(value):
+    """Whether a value is a number that is read, or stands for one."""
+    return type(value) is _Later or isinstance(value, _Told)
 
 
 def plain(leaf):

@@ -29,10 +29,12 @@ from . import (
     asked,
     attributes,
     calls,
+    casts,
     complex_numbers,
     filled,
     functions,
     gradients,
+    printed,
     reads,
     records,
     tracing,
@@ -139,6 +141,7 @@ class differentiable:
                 version = make(answers)
                 self.known.add((key, answers), version)
             version.is_told = told is not None
+            version.pattern = [] if told is None else told.patterns.get(answers)
             try:
                 result = self._run(version, given)
             except asked.Others as error:
@@ -154,11 +157,12 @@ class differentiable:
                 return result
         version = make(())
         recording = asked.Recording([], tracing.buffers_of(version.modules).values())
-        with asked.by(recording):
+        spoken = printed.Spoken(recording.reads)
+        with asked.by(recording), spoken.listening(), casts.handed_on(self.function, version.modules):
             result = version(given, is_compiled=False)
-        told.keep(tuple(recording.answers))
+        told.keep(tuple(recording.answers), spoken.pattern)
         version = None  # it holds what the run left
-        if recording.reads.are_used or recording.reads.are_kept():
+        if recording.reads.are_used or recording.reads.are_kept() or not spoken.is_complete():
             self._stop_compiling("it makes use of numbers that it reads out of tensors")
         elif told.keep_changing():
             self._stop_compiling("what it asks of tensors keeps changing")
@@ -179,6 +183,7 @@ class differentiable:
             if not self.is_compiled or not needs_value:
                 if version.is_new and self.records.are_taken:
                     raise records.Written from error
+                version.held.tell_without_numbers()
                 raise
             self._stop_compiling(functions.first_line(error))
             return version(given, self.is_compiled)
@@ -219,7 +224,7 @@ class _Version(tracing.Trace):
         super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
         self.with_gradient, self.apart = with_gradient, owner.apart
         self.in_place_of, self.answers = in_place_of, answers
-        self.is_new, self.is_told = True, False
+        self.is_new, self.is_told, self.pattern = True, False, []
         self.reached = None  # which of those with gradients the outputs' gradients come to
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(_pulled, static_argnums=2)
@@ -261,6 +266,7 @@ class _Version(tracing.Trace):
             self.replay.check(told)
         self.numbers = [number.item() for number in jax.device_get(numbers)]
         self.leave(given, buffers, *changes, self.numbers)
+        self.held.tell(self.numbers)
         # Call by call another branch may be taken each time.
         reached = self.reached if self.reached is not None and forward is self.forward else _reached(pullback)
         self.reached = reached if self.reached is None else self.reached
@@ -277,15 +283,29 @@ class _Version(tracing.Trace):
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
         buffers_held = tracing.buffers_of(self.modules).values()
         self.replay = asked.Replaying(self.answers, buffers_held, is_told=self.is_told)
-        with asked.by(self.replay) if is_traced else contextlib.nullcontext():
+        self.held = printed.Held(self.replay.reads)
+        with self._asking() if is_traced else contextlib.nullcontext():
             tensors, *changes = self.run(values, buffers, random, states, is_traced=is_traced)
         self.is_float = [jax.numpy.issubdtype(value.dtype, jax.numpy.inexact) for value in tensors]
         floats = [value for value, is_float in zip(tensors, self.is_float) if is_float]
         rest = [value for value, is_float in zip(tensors, self.is_float) if not is_float]
-        reads.check(
-            self.replay.reads, [*self.outputs, *(leaf for _, kept, *_ in self.left[0] for leaf in kept)]
-        )
+        left = (leaf for _, kept, *_ in self.left[0] for leaf in kept)
+        reads.check(self.replay.reads, [*self.outputs, *left, *self.held.numbers_kept()])
+        if is_traced and self.held.pattern != self.pattern:
+            if not self.is_told:
+                raise asked.Unknown
+            raise reads.Needed("what it prints is another each time")
         return floats, (rest, self.replay.values, self.replay.reads.values, *changes)
+
+    @contextlib.contextmanager
+    def _asking(self):
+        """What is read, and what is told, is known later."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(asked.by(self.replay))
+            stack.enter_context(self.held.listening())
+            if self.is_told:
+                stack.enter_context(casts.handed_on(self.function, self.modules))
+            yield
 
     def reads_numbers(self):
         """Whether it was traced with what stands for numbers."""

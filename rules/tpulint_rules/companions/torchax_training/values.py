@@ -41,8 +41,7 @@ def _on_demand(tensor):
 
 
 def _formatted(tensor, form):
-    _on_demand(tensor)
-    is_number = tensor.ndim == 0 and not _is_traced(tensor)
+    is_number = tensor.ndim == 0 and (form or asked.is_asked() or not _is_traced(tensor))
     return format(tensor.item() if is_number else str(tensor), form)
 
 

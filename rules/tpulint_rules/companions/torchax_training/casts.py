@@ -1,0 +1,131 @@
+"""`float(x)` and `int(x)` of tensors in the program's files, where what is read is known later.
+
+Python makes a plain number of what `__float__` gives.
+So the names stand for classes there that hand on what stands for a number, as long as a function runs that tells
+what becomes of its numbers, or that is traced.
+A file that does something else with a name than call it, or ask for the class of a value, keeps Python's.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import sysconfig
+import types
+
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from . import reads
+
+_OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+_called_only = {}
+
+
+class _StandIn(type):
+    """The class of what stands for a class of numbers."""
+
+    def __call__(cls, *args):
+        if len(args) == 1 and isinstance(args[0], (Tensor, View)):
+            args = (args[0].item(),)
+        return reads.cast(cls.__base__, *args)
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, cls.__base__)
+
+    def __subclasscheck__(cls, other):
+        return issubclass(other, cls.__base__)
+
+    def __eq__(cls, other):
+        return other is cls.__base__ or other is cls
+
+    def __hash__(cls):
+        return hash(cls.__base__)
+
+
+_STAND_INS = {kind.__name__: _StandIn(kind.__name__, (kind,), {}) for kind in (float, int)}
+
+
+@contextlib.contextmanager
+def handed_on(function, modules):
+    """Let the files of a function, of the classes of modules, and what they import have the names so."""
+    changed = [
+        (names, name)
+        for names in _files(function, modules)
+        for name in _STAND_INS
+        if name not in names and name in _names_called_only(names)
+    ]
+    for names, name in changed:
+        names[name] = _STAND_INS[name]
+    try:
+        yield
+    finally:
+        for names, name in changed:
+            names.pop(name, None)
+
+
+def _files(function, modules):
+    """The names of the program's files that a function and modules lead to."""
+    found, waiting = {}, [function, *map(type, modules)]
+    while waiting:
+        names = _names_of(waiting.pop())
+        path = names.get("__file__") if names is not None else None
+        if path is None or id(names) in found or str(path).startswith(_OF_LIBRARIES):
+            continue
+        if not str(names.get("__name__")).startswith(__package__):
+            found[id(names)] = names
+            waiting += names.values()
+    return list(found.values())
+
+
+def _names_of(value):
+    """What the file has names for that defines a function or class, or that is a module."""
+    if isinstance(value, types.ModuleType):
+        return vars(value)
+    if isinstance(value, type):
+        methods = (inspect.unwrap(one) for one in vars(value).values() if callable(one))
+        value = next((one for one in methods if isinstance(one, types.FunctionType)), None)
+    elif "__wrapped__" in getattr(value, "__dict__", ()):
+        value = inspect.unwrap(value)
+    value = getattr(value, "__func__", value)
+    return value.__globals__ if isinstance(value, types.FunctionType) else None
+
+
+def _names_called_only(names):
+    """The names of classes of numbers that a file only calls, or asks `isinstance` about."""
+    path = names["__file__"]
+    if path not in _called_only:
+        try:
+            with open(path, encoding="utf-8") as file:
+                tree = ast.parse(file.read())
+        except (OSError, SyntaxError, ValueError):
+            tree = None
+        _called_only[path] = frozenset() if tree is None else _STAND_INS.keys() - set(_used_otherwise(tree))
+    return _called_only[path]
+
+
+def _used_otherwise(node):
+    """The names that are read elsewhere than where they are called, compared, asked about, or annotated."""
+    for field, value in ast.iter_fields(node):
+        match node:
+            case ast.Call() if field == "func" and isinstance(value, ast.Name):
+                continue
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass")) if field == "args":
+                value = value[:1]
+            case ast.Compare(ops=[ast.Eq() | ast.NotEq() | ast.In() | ast.NotIn()]) if field == "comparators":
+                value = [one for one in value if not _are_names(one)]
+            case ast.keyword(arg="type"):
+                continue  # of an argument of a command
+            case _ if field in ("annotation", "returns"):
+                continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.Name):
+                yield child.id
+            elif isinstance(child, ast.AST):
+                yield from _used_otherwise(child)
+
+
+def _are_names(node):
+    items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
+    return all(isinstance(item, ast.Name) for item in items)

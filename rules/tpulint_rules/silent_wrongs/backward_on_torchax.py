@@ -107,6 +107,7 @@ from tpulint.model.names.scopes import Scope
 from tpulint.model.training.collected import Filling
 from tpulint.model.training.effects import effects
 from tpulint.model.training.learned import is_differentiated, is_marked, own_function
+from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.steps import Step
 from tpulint.model.values.kinds import Tensor, Unknown
 from tpulint.rule import Context, Rule
@@ -192,8 +193,10 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     statement, source = ctx.statement(loss), ctx.module.source
     start = ctx.span(statement).start
     indent = source.ahead_of(statement)
-    if not isinstance(statement, ast.Expr) or indent.strip() or not isinstance(statement.value, ast.Call):
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return "the loss has no name"
+    if indent.strip():
+        return _put_apart(put_apart(ctx.module, [statement]), ctx) or "the loss has no name"
     name = step.fresh(like)
     span, text = ctx.span(loss), source.text
     while isinstance(ctx.parent(loss), ast.Attribute) and text[span.start - 1] + text[span.end] == "()":
@@ -208,7 +211,7 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
 def _extracted(step: Step, ctx: Context) -> Fix | str:
     moved = step.moved()
     if isinstance(moved, str):
-        return moved
+        return _put_apart(step.put_apart(), ctx) or moved
     edits = ctx.companion_import(TRAINING, "differentiable")
     if edits is None:
         return "`differentiable` means something else here"
@@ -217,6 +220,14 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
         edits += tuple(ctx.insert(offset, line) for offset, line in one.bindings)
     title = "move the computation of the loss into a function that JAX differentiates"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
+
+
+def _put_apart(edits: list[tuple[Span, str]] | None, ctx: Context) -> Fix | None:
+    """Statements get rows of their own first; what computes the loss is moved in the next round."""
+    if edits is None:
+        return None
+    title = "give statements rows of their own"
+    return ctx.fix(title, *(ctx.edit(*one) for one in edits), applicability=Applicability.UNSAFE)
 
 
 def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:

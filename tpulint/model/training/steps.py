@@ -16,6 +16,7 @@ from tpulint.model.training.learned import Learned, own_function
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain
 from tpulint.model.training.placing import Moved, placed
 from tpulint.model.training.regions import Obstacle, Region, carriers, is_without_gradient, region
+from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.within import given_within
 
 if TYPE_CHECKING:
@@ -201,13 +202,26 @@ class Step:
             return "the loss is not computed here"
         if isinstance(found, Obstacle):
             return f"{found.why} (line {found.node.lineno})"
+        taken: set[str] = set()
+        made = [self._function(part, scope, taken) for part, scope in self._parts(found)]
+        result = [one for one in made if one is not None]
+        return result if len(result) == len(made) else "statements share a line"
+
+    def put_apart(self) -> list[tuple[Span, str]] | None:
+        """What gives the statements that compute it rows of their own, if they share any with others."""
+        if self.within is not None:
+            return self.within.put_apart()
+        if not isinstance(self.region, Region):
+            return None
+        statements = [one for part, _ in self._parts(self.region) for one in part.span]
+        return put_apart(self._module, statements)
+
+    def _parts(self, found: Region) -> list[tuple[Region, Scope]]:
+        """What becomes functions, each with its scope."""
         parts = [(one, self._scope) for one in (found, *found.earlier)]
         for one in (found, *found.earlier):
             parts += carriers(self._module, self._learned, one, self._steps.computing, self._scope)
-        taken: set[str] = set()
-        made = [self._function(part, scope, taken) for part, scope in parts]
-        result = [one for one in made if one is not None]
-        return result if len(result) == len(made) else "statements share a line"
+        return parts
 
     def _function(self, found: Region, scope: Scope, taken: set[str]) -> Moved | None:
         if not found.outputs:

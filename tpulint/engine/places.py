@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterator, Mapping
 from functools import cache
 
 from tpulint.model.module import Place
+
+#: The first name, or the dots, of what is imported.
+_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+(\.|\w+)|import[ \t]+(\w+))", re.MULTILINE)
+_SCRIPT = re.compile(rb"^if __name__ ==", re.MULTILINE)
 
 
 @cache
@@ -15,21 +21,28 @@ def _is_package(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, "__init__.py"))
 
 
-def plain_name(path: str) -> tuple[str, bool]:
-    """The dotted name of a file by the packages around it, and whether it is an `__init__.py`."""
+def plain_name(path: str, apart: Container[str] = ()) -> tuple[str, bool]:
+    """The dotted name of a file by the packages around it, and whether it is an `__init__.py`.
+
+    Folders that are `apart` are none of them, though they have an `__init__.py`.
+    """
     folder, filename = os.path.split(path)
     stem = filename.removesuffix(".py")
     package = stem == "__init__"
     parts = [] if package else [stem]
-    while _is_package(folder):
+    while _is_package(folder) and folder not in apart:
         folder, name = os.path.split(folder)
         parts.append(name)
     return ".".join(reversed(parts)) or stem, package
 
 
-def places(paths: Iterable[str]) -> dict[str, Place]:
+def places(contents: Mapping[str, bytes]) -> dict[str, Place]:
     """A place for each file; files that would share a name get names of their own."""
-    plain = {path: plain_name(path) for path in sorted(paths)}
+    folders: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(contents):
+        folders[os.path.dirname(path)].append(path)
+    apart = {folder for folder in folders if _is_package(folder) and _is_apart(folder, folders, contents)}
+    plain = {path: plain_name(path, apart) for path in sorted(contents)}
     holders: dict[str, int] = defaultdict(int)
     names: dict[str, str] = {}
     renamed: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -45,3 +58,32 @@ def places(paths: Iterable[str]) -> dict[str, Place]:
         path: Place(names[path], package, tuple(renamed.get(os.path.dirname(path), ())))
         for path, (_, package) in plain.items()
     }
+
+
+def _is_apart(folder: str, folders: Mapping[str, list[str]], contents: Mapping[str, bytes]) -> bool:
+    """Whether a folder with an `__init__.py` holds scripts and what they import by plain names.
+
+    Nothing in it, or beside it, may import from the package by its name, or relatively; where its files do
+    not import each other at all, nothing anywhere may.
+    """
+    beside, name = os.path.dirname(folder), os.path.basename(folder)
+    stems = {os.path.basename(path).removesuffix(".py") for path in folders[folder]}
+    packages = {os.path.basename(one) for one in folders if os.path.dirname(one) == folder}
+    neighbours = ((stems - {"__init__"}) | packages) - sys.stdlib_module_names
+    is_plain = has_script = False
+    for path in folders[folder]:
+        for head in _imported(contents[path]):
+            if head in (".", name):
+                return False
+            is_plain |= head in neighbours
+        has_script |= _SCRIPT.search(contents[path]) is not None
+    if is_plain:
+        return not any(name in _imported(contents[path]) for path in folders.get(beside, ()))
+    is_topmost = has_script and not _is_package(beside)
+    return is_topmost and not any(name in _imported(data) for data in contents.values())
+
+
+def _imported(data: bytes) -> Iterator[str]:
+    """The first names of what a file imports, and a dot for what is relative."""
+    for found in _IMPORT.finditer(data):
+        yield (found[1] or found[2]).decode("ascii", "replace")

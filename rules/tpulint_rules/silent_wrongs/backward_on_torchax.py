@@ -54,8 +54,8 @@ What else importing the folder brings:
 - `records.py` takes objects of the program's own apart that are made anew for each call, such as a batch.
 - `asked.py` lets it ask whether a tensor is true, or what a buffer counts, as `if torch.isnan(x).any():` and
   `int(self.started)` do: it is compiled with the answers that it had, and these are compared after each call.
-- `reads.py` hands on numbers that it reads by `item()`, as `return loss, {"kl": kl.item()}` does, and `casts.py`
-  those that it reads by `float(x)` and `int(x)`.
+- `reads.py` hands on numbers that it reads by `item()`, as `return loss, {"kl": kl.item()}` does, and
+  `casts.py` those that it reads by `float(x)` and `int(x)`.
 - `printed.py` tells what the function prints and logs after each call, with the numbers of that call.
 - `filled.py` puts what the function puts into a dictionary or a list that it is given, such as one of a log,
   into the caller's.
@@ -73,7 +73,8 @@ What else importing the folder brings:
 
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.
-So it does from the moment on that it needs the value of a tensor, but for those of `asked.py`, `reads.py`, `casts.py` and `printed.py`.
+So it does from the moment on that it needs the value of a tensor, but for those of `asked.py`, `reads.py`,
+`casts.py` and `printed.py`.
 Where a function of the file gives the loss and is seen to do more, what computes within it is moved instead.
 
 Where the loss is made of what another function collects in a list, such as the `log_prob` of actions, that
@@ -98,6 +99,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
@@ -216,6 +218,11 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
     if edits is None:
         return "`differentiable` means something else here"
     for one in moved:
+        # In a file without imports the first definition goes where the import does, which comes first.
+        first = "".join(edit.content for edit in edits if edit.span == Span(one.offset, one.offset))
+        if first.startswith(("from", "import")):
+            edits = tuple(edit for edit in edits if edit.content != first)
+            one = replace(one, definition=first + one.definition)
         edits += (ctx.insert(one.offset, one.definition), ctx.edit(one.span, one.call))
         edits += tuple(ctx.insert(offset, line) for offset, line in one.bindings)
     title = "move the computation of the loss into a function that JAX differentiates"
@@ -226,7 +233,7 @@ def _put_apart(edits: list[tuple[Span, str]] | None, ctx: Context) -> Fix | None
     """Statements get rows of their own first; what computes the loss is moved in the next round."""
     if edits is None:
         return None
-    title = "give statements rows of their own"
+    title = "write statements that share a row on rows of their own"
     return ctx.fix(title, *(ctx.edit(*one) for one in edits), applicability=Applicability.UNSAFE)
 
 
@@ -329,9 +336,11 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
     if isinstance(kind, Tensor):
         return not kind.is_host
     # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch.
-    trains = any(ctx.module.index.calls.get(name) for name in ("zero_grad", "requires_grad_"))
+    calls = ctx.module.index.calls
+    trains = any(calls.get(name) for name in ("zero_grad", "requires_grad_"))
     told = isinstance(ctx.kind(call.args[0]), Tensor) if call.args else trains
-    return isinstance(kind, Unknown) and told and _has_torch(ctx)
+    steps = bool(calls.get("zero_grad") and calls.get("step"))  # with what others hand over
+    return isinstance(kind, Unknown) and told and (steps or _has_torch(ctx))
 
 
 def _has_torch(ctx: Context) -> bool:

@@ -38,9 +38,7 @@ def _blocks(module: Module, statement: ast.stmt) -> Iterator[list[ast.stmt]]:
             yield block
 
 
-def _apart(
-    module: Module, block: list[ast.stmt], rows: set[int]
-) -> Iterator[tuple[Span, str] | None]:
+def _apart(module: Module, block: list[ast.stmt], rows: set[int]) -> Iterator[tuple[Span, str] | None]:
     source, first = module.source, block[0]
     ahead = source.ahead_of(first)
     margin = ahead

@@ -1,0 +1,36 @@
+"""The names of files in folders that have an `__init__.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tpulint.engine.run import as_units
+
+SCRIPT = 'if __name__ == "__main__":\n    pass\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        pytest.param({"main.py": "from engine import train\n", "engine.py": ""}, "main", id="plain"),
+        pytest.param({"main.py": "import torch\n" + SCRIPT}, "main", id="script"),
+        pytest.param({"main.py": "import parts.net\n", "parts/__init__.py": ""}, "main", id="part"),
+        pytest.param({"main.py": "import torch\n"}, "app.main", id="library"),
+        pytest.param({"main.py": "from .engine import train\n", "engine.py": ""}, "app.main", id="relative"),
+        pytest.param({"main.py": "from app.engine import go\n", "engine.py": ""}, "app.main", id="absolute"),
+        pytest.param({"main.py": "import random\n", "random.py": ""}, "app.main", id="standard_library"),
+        pytest.param({"main.py": SCRIPT, "../run.py": "import app.main\n"}, "app.main", id="imported"),
+    ],
+)
+def test_scripts_beside_an_init_are_known_by_plain_names(
+    files: dict[str, str], name: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "app"
+    for path, text in {"__init__.py": "", **files}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    paths = [*folder.rglob("*.py"), *tmp_path.glob("*.py")]
+    units = as_units({str(path): path.read_bytes() for path in paths})
+    assert name == units[str(folder / "main.py")].place.name

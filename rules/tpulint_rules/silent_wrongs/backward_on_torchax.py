@@ -99,7 +99,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
@@ -218,11 +217,6 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
     if edits is None:
         return "`differentiable` means something else here"
     for one in moved:
-        # In a file without imports the first definition goes where the import does, which comes first.
-        first = "".join(edit.content for edit in edits if edit.span == Span(one.offset, one.offset))
-        if first.startswith(("from", "import")):
-            edits = tuple(edit for edit in edits if edit.content != first)
-            one = replace(one, definition=first + one.definition)
         edits += (ctx.insert(one.offset, one.definition), ctx.edit(one.span, one.call))
         edits += tuple(ctx.insert(offset, line) for offset, line in one.bindings)
     title = "move the computation of the loss into a function that JAX differentiates"
@@ -336,11 +330,9 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
     if isinstance(kind, Tensor):
         return not kind.is_host
     # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch.
-    calls = ctx.module.index.calls
-    trains = any(calls.get(name) for name in ("zero_grad", "requires_grad_"))
+    trains = any(ctx.module.index.calls.get(name) for name in ("zero_grad", "requires_grad_"))
     told = isinstance(ctx.kind(call.args[0]), Tensor) if call.args else trains
-    steps = bool(calls.get("zero_grad") and calls.get("step"))  # with what others hand over
-    return isinstance(kind, Unknown) and told and (steps or _has_torch(ctx))
+    return isinstance(kind, Unknown) and told and _has_torch(ctx)
 
 
 def _has_torch(ctx: Context) -> bool:

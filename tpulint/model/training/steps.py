@@ -20,6 +20,7 @@ from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.within import given_within
 
 if TYPE_CHECKING:
+    from tpulint.finding import Span
     from tpulint.model.module import Module
 
 

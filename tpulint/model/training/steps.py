@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
@@ -222,7 +223,7 @@ class Step:
         parts = [(one, self._scope) for one in (found, *found.earlier)]
         for one in (found, *found.earlier):
             parts += carriers(self._module, self._learned, one, self._steps.computing, self._scope)
-        return parts
+        return list(_distinct(parts))
 
     def _function(self, found: Region, scope: Scope, taken: set[str]) -> Moved | None:
         if not found.outputs:
@@ -236,6 +237,17 @@ class Step:
         name = self._steps.name_for(found, like, taken)
         taken.add(name)
         return placed(self._module, self._steps.changing, found, scope, name, decorator)
+
+
+def _distinct(parts: list[tuple[Region, Scope]]) -> Iterable[tuple[Region, Scope]]:
+    """Each region once, with all that it gives: several of those behind it may take that in."""
+    found: dict[tuple[int, ...], tuple[Region, Scope]] = {}
+    for part, scope in parts:
+        known, _ = found.setdefault(tuple(map(id, part.statements)), (part, scope))
+        inputs, outputs = dict.fromkeys((*known.inputs, *part.inputs)), (*known.outputs, *part.outputs)
+        merged = replace(known, inputs=tuple(inputs), outputs=tuple(dict.fromkeys(outputs)))
+        found[tuple(map(id, part.statements))] = merged, scope
+    return found.values()
 
 
 def _alike(name: str) -> Iterator[str]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _DEPTH = 8
 #: Methods that return the slice that they are called on.
 _KEEP_SLICES = WRITES | {"contiguous"}
+#: Methods that give a tensor all its elements.
+_ANEW = frozenset({"copy_", "zero_", "fill_"})
 _METADATA = frozenset({"shape", "dtype", "device", "ndim", "size", "dim", "numel", "stride", "is_cuda"})
 _TAKE_METADATA = frozenset(
     {"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "view_as", "expand_as"}
@@ -326,7 +328,7 @@ def _overwritten(function: ast.AST, name: str, end: tuple[int, int]) -> Iterator
     """Where a tensor gets all its elements anew after a place."""
     for node in ast.walk(function):
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name() as base, attr="copy_" | "zero_" | "fill_")):
+            case ast.Call(func=ast.Attribute(value=ast.Name() as base, attr=attr)) if attr in _ANEW:
                 pass
             case _:
                 continue
@@ -364,14 +366,23 @@ def _follows(module: Module, write: ast.stmt, node: ast.AST) -> bool:
 
 
 def _assigned_again(function: ast.AST, attribute: ast.expr, write: ast.stmt) -> bool:
-    text = ast.dump(attribute).replace("Load()", "")
-    return any(
-        isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and ast.dump(node).replace("Store()", "") == text
-        and _start(node) > _end(write)
-        for node in ast.walk(function)
-    )
+    """Whether an attribute is bound anew after a write, or gets all its elements."""
+    text = _without_context(attribute)
+    for node in ast.walk(function):
+        match node:
+            case ast.Attribute(ctx=ast.Store()):
+                again: ast.expr = node
+            case ast.Call(func=ast.Attribute(value=ast.Attribute() as again, attr=name)) if name in _ANEW:
+                pass
+            case _:
+                continue
+        if _without_context(again) == text and _start(node) > _end(write):
+            return True
+    return False
+
+
+def _without_context(node: ast.expr) -> str:
+    return ast.dump(node).replace("Store()", "").replace("Load()", "")
 
 
 def _start(node: ast.expr | ast.stmt) -> tuple[int, int]:

@@ -98,28 +98,41 @@ def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
     )
     if not isinstance(target, ast.Name) or not (value is node or chosen):
         return None
-    if len(ctx.assigned_values(target)) != 1 or _is_taken_elsewhere(target.id, ctx):
+    names = _aliases(target, ctx)
+    if names is None:
         return None
     dtype = f"torch.{TENSOR_DTYPES[node.attr]}"
-    edits, called, found = [], False, 0
+    edits, called, found = [], False, len(names) - 1
     for call, scope in ctx.module.index.nodes[ast.Call]:
         match call:
             case ast.Call(func=ast.Attribute(value=receiver, attr="type"), args=[given], keywords=[]) if (
-                is_name(given, target.id)
+                any(is_name(given, name) for name in names)
             ):
                 text = f"{ctx.operand(receiver)}.to({ctx.device}, {dtype})"
                 edits.append(ctx.at(scope).replace(call, text))
-            case ast.Call(func=func) if is_name(func, target.id):
+            case ast.Call(func=func) if any(is_name(func, name) for name in names):
                 called = True
             case _:
                 continue
         found += 1
-    if found != sum(1 for _ in ctx.loads(target.id)):
+    if found != sum(1 for name in names for _ in ctx.loads(name)):
         return None
     made = f"lambda *data: torch.{node.attr}(*data).to({ctx.device})" if called else dtype
     edits.append(ctx.replace(value, made))
     title = "keep the dtype" if not called else "keep a function that makes the tensor"
     return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
+
+
+def _aliases(target: ast.Name, ctx: Context) -> list[str] | None:
+    """The names that a type goes by, as in `Tensor = FloatTensor`; None where one may be something else."""
+    names = [target]
+    for load in ctx.loads(target.id):
+        around = ctx.parent(load)
+        if isinstance(around, ast.Assign) and around.value is load:
+            names += [one for one in around.targets if isinstance(one, ast.Name)]
+    if any(len(ctx.assigned_values(one)) != 1 or _is_taken_elsewhere(one.id, ctx) for one in names):
+        return None
+    return [one.id for one in names]
 
 
 def _is_host_type(node: ast.expr, name: str, ctx: Context) -> bool:

@@ -13,6 +13,7 @@ or the function is run as it is.
 from __future__ import annotations
 
 import contextlib
+import operator
 
 import jax
 import jax.extend.core
@@ -145,12 +146,20 @@ def by(session):
         _session = before
 
 
+#: What Python makes of the one number of a tensor, by the method that it calls.
+_KINDS = {"__bool__": bool, "item": lambda number: number, "__int__": int, "__float__": float}
+_KINDS["__index__"] = operator.index
+
+
 def _asking(name):
-    plain = getattr(torch.Tensor, name)
+    plain, kind = getattr(torch.Tensor, name), _KINDS[name]
 
     def ask(tensor):
-        answer = lambda: plain(tensor.torch() if isinstance(tensor, View) else tensor)  # noqa: E731
-        if _session is None or tensor.numel() != 1 or tensor.is_complex():
+        if tensor.numel() != 1 or tensor.is_complex():
+            return plain(tensor.torch() if isinstance(tensor, View) else tensor)
+        # Not by torch, to which an array of JAX has no number where `torch.FloatTensor([a, b])` asks.
+        answer = lambda: kind(tensor.jax().item())  # noqa: E731
+        if _session is None:
             return answer()
         if name == "__bool__" or tensor.dtype == torch.bool or _session.counts(tensor):
             return _session.ask(tensor, answer)
@@ -162,7 +171,7 @@ def _asking(name):
 
 
 for _kind in (Tensor, View):
-    for _name in ("__bool__", "item", "__int__", "__float__", "__index__"):
+    for _name in _KINDS:
         setattr(_kind, _name, _asking(_name))
 
 

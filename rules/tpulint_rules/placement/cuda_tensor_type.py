@@ -105,8 +105,8 @@ def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
     edits, called, found = [], False, len(names) - 1
     for call, scope in ctx.module.index.nodes[ast.Call]:
         match call:
-            case ast.Call(func=ast.Attribute(value=receiver, attr="type"), args=[given], keywords=[]) if (
-                any(is_name(given, name) for name in names)
+            case ast.Call(func=ast.Attribute(value=receiver, attr="type"), args=[given], keywords=[]) if any(
+                is_name(given, name) for name in names
             ):
                 text = f"{ctx.operand(receiver)}.to({ctx.device}, {dtype})"
                 edits.append(ctx.at(scope).replace(call, text))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.training.bound import surely_written
+from tpulint.model.training.drawing import draws
 from tpulint.model.training.effects import Effects, effects, is_unconditional
 from tpulint.model.training.flow import around, handed_on, taken_in
 from tpulint.model.training.hooks import filled_by_hooks
@@ -201,6 +202,12 @@ def _in_block(
     while isinstance(sorted_out, Obstacle) and len(core) > 1 and only_scales(block[core[-1]]):
         core = core[:-1]
         sorted_out = _sorted_out(block, found, core)
+    while not isinstance(sorted_out, Obstacle):
+        apart = _drawn_apart(module, block, core, sorted_out, scope)
+        if apart is None:
+            break
+        core = sorted({*core, apart})
+        sorted_out = _sorted_out(block, found, core)
     if isinstance(sorted_out, Obstacle):
         index = next(i for i, s in enumerate(block) if s is sorted_out.node)
         ahead = _all_touched([found[i] for i in core if i < index])
@@ -380,6 +387,24 @@ def _sorted_out(
             names = ", ".join(f"`{name}`" for name in sorted(clash))
             return Obstacle(block[i], f"{names} changes between the modules and the loss")
     return tuple(ahead), tuple(behind)
+
+
+def _drawn_apart(
+    module: Module,
+    block: list[ast.stmt],
+    core: list[int],
+    sorted_out: tuple[tuple[ast.stmt, ...], tuple[ast.stmt, ...]],
+    scope: Scope,
+) -> int | None:
+    """Where a statement stands that would draw other random numbers if it ran ahead of the core, or behind it."""
+    for places, is_ahead in zip(sorted_out, (True, False), strict=True):
+        for statement in filter(only_computes, places):
+            drawn = draws(module, [statement], scope)
+            index = next(i for i, s in enumerate(block) if s is statement)
+            passed = [block[j] for j in core if (j < index) == is_ahead]
+            if drawn and drawn & draws(module, passed, scope):
+                return index
+    return None
 
 
 def _all_touched(found: list[Effects]) -> set[str]:

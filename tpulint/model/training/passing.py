@@ -29,12 +29,24 @@ def passes_on(learned: Learned, body: list[ast.stmt], statement: ast.stmt, scope
             if not ends and (
                 learned.within(one, scope)
                 or learned.is_settled(one, scope)
-                or not bearing.isdisjoint(found.reads)
+                or not bearing.isdisjoint(_read_on(one))
             ):
                 bearing |= set(found.writes)
             else:
                 bearing -= set(found.writes)
-    return not bearing.isdisjoint(effects([statement]).reads)
+    return not bearing.isdisjoint(_read_on(statement))
+
+
+def _read_on(statement: ast.stmt) -> set[str]:
+    """What a statement reads, but for what it only reads numbers out of, as `k + 0.1 * loss.item()` does."""
+    apart = {
+        id(inner)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and gives_none_on(node)
+        for inner in ast.walk(node)
+    }
+    reads = effects([statement]).reads
+    return {name for name, nodes in reads.items() if any(id(node) not in apart for node in nodes)}
 
 
 def gives_none_on(value: ast.expr | None) -> bool:

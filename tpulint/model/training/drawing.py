@@ -47,7 +47,7 @@ def _drawn(module: Module, call: ast.Call, scope: Scope) -> set[str]:
 
 
 def _called(module: Module, call: ast.Call, scope: Scope) -> Scope | None:
-    """The function of this file that a call runs: a plain one, a method of `self`, or what a module computes."""
+    """The function of this file that a call runs, be it what a module computes."""
     own = own_function(module, call.func, scope)
     if own is not None:
         return own

@@ -396,7 +396,7 @@ def _drawn_apart(
     sorted_out: tuple[tuple[ast.stmt, ...], tuple[ast.stmt, ...]],
     scope: Scope,
 ) -> int | None:
-    """Where a statement stands that would draw other random numbers if it ran ahead of the core, or behind it."""
+    """Where a statement stands that would draw other numbers if it ran ahead of the core, or behind it."""
     for places, is_ahead in zip(sorted_out, (True, False), strict=True):
         for statement in filter(only_computes, places):
             drawn = draws(module, [statement], scope)

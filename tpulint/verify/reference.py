@@ -17,6 +17,7 @@ import functools
 import os
 import runpy
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -265,7 +266,25 @@ def emulation() -> Iterator[OnCpu]:
     torch.set_default_device = _with_cpu_argument(torch.set_default_device, "device", 0)
     DeviceContext.__init__ = _with_cpu_argument(DeviceContext.__init__, "device", 1)
     with OnCpu() as mode:
+        threading.Thread.start = _started_within(mode)  # type: ignore[method-assign]
         yield mode
+
+
+def _started_within(mode: OnCpu) -> Callable[[threading.Thread], None]:
+    """`Thread.start` of threads that use the emulated accelerator, too: modes hold for one thread."""
+    start = threading.Thread.start
+
+    def started(thread: threading.Thread) -> None:
+        run = thread.run
+
+        def within() -> None:
+            with mode:
+                run()
+
+        thread.run = within  # type: ignore[method-assign]
+        start(thread)
+
+    return started
 
 
 def _show_to(folder: str) -> None:

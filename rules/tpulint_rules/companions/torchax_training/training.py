@@ -43,6 +43,7 @@ from . import (
 
 for _name in (
     "dispatch",
+    "sharing",
     "derivatives",
     "importing",
     "items",
@@ -54,6 +55,7 @@ for _name in (
     "processes",
     "recurrent",
     "sparse",
+    "threads",
     "transforms",
 ):
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made

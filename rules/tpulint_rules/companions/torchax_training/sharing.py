@@ -1,0 +1,228 @@
+"""Views share what is written to them with their tensors, as they do in torch; importing this file brings that.
+
+torchax has views for basic slices alone: what else gives one in torch, such as `t()`, `view` or `unbind`, gives
+a copy there, and what is written to that is lost.
+Here such a copy knows what it was taken from: before it is written to it is taken anew, and what is written goes
+on to where it was taken from.
+What torch copies, such as `x.t().contiguous()`, is a copy here, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+import jax
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from torchax.tensor import Tensor, XLADispatchMode
+from torchax.view import View
+
+from . import functions
+
+_aten = torch.ops.aten
+#: Views of all elements in their order.
+_WHOLE = {_aten.view.default, _aten.unsqueeze.default, _aten.detach.default, _aten.squeeze.default}
+_WHOLE |= {_aten.squeeze.dim, _aten.squeeze.dims}
+#: Those of some of them, or in another order.
+_PARTS = {_aten.t.default, _aten.transpose.int, _aten.permute.default, _aten.diagonal.default}
+_PARTS |= {_aten.select.int, _aten.slice.Tensor, _aten.unbind.int, _aten.split.Tensor}
+_PARTS |= {_aten.split_with_sizes.default}
+_VIEWS = _WHOLE | _PARTS
+#: What gives a tensor another shape or graph in place.
+_OTHERWISE = {"detach_", "resize_", "resize_as_", "set_", "squeeze_", "swapaxes_", "swapdims_", "t_"}
+_OTHERWISE |= {"transpose_", "unsqueeze_", "as_strided_"}
+#: So many views have their places remembered.
+_MOST_PLACES = 32
+
+
+class _Taken:
+    """How a tensor was taken from another one, and the array that this one had then."""
+
+    __slots__ = ("args", "array", "func", "number", "source")
+
+    def __init__(self, source, func, args, number=None):
+        self.source, self.func, self.number = source, func, number
+        self.args = tuple(tuple(one) if isinstance(one, list) else one for one in args)
+        self.array = _root(source)._elem
+
+    def anew(self, shape):
+        """The elements as they are now."""
+        whole = self.source.jax()
+        return whole.reshape(shape) if self.func in _WHOLE else whole.reshape(-1)[self._places()]
+
+    def put(self, value):
+        """Write the elements to where they were taken from."""
+        whole = self.source.jax()
+        value = value.astype(whole.dtype)
+        if self.func in _WHOLE:
+            made = value.reshape(whole.shape)
+        else:
+            made = whole.reshape(-1).at[self._places()].set(value).reshape(whole.shape)
+        is_unseen = self.func is _aten.detach.default or not torch.is_grad_enabled()
+        if is_unseen and isinstance(whole, jax.core.Tracer):
+            made = functions.unseen(whole, made)
+        if isinstance(self.source, View):
+            self.source.update(made)
+        else:
+            with writing(self.source):
+                self.source._elem = made
+        self.array = _root(self.source)._elem
+
+    def layout(self):
+        """A tensor without elements that lies as this view would in torch."""
+        made = self.func(_layout(self.source), *self.args)
+        return made if self.number is None else made[self.number]
+
+    def _places(self):
+        return _places(self.func, self.args, self.number, tuple(self.source.shape))
+
+
+@functools.lru_cache(_MOST_PLACES)
+def _places(func, args, number, shape):
+    """Where the elements of a view are among those of a tensor."""
+    with _disable_current_modes():
+        numbers = torch.arange(torch.Size(shape).numel(), dtype=torch.int32)
+        made = func(numbers.reshape(shape), *args)
+        return (made if number is None else made[number]).numpy()
+
+
+def _root(tensor):
+    while isinstance(tensor, View):
+        tensor = tensor.parent
+    return tensor
+
+
+def _of(tensor):
+    """The tensor that is written to with this one, which its `data` is another name of."""
+    return getattr(tensor, "_of", tensor)
+
+
+def _layout(tensor):
+    if isinstance(tensor, View):
+        return _layout(tensor.parent)[tensor.view_info.slices]
+    tensor = _of(tensor)
+    taken = vars(tensor).get("_taken")
+    with _disable_current_modes():
+        if taken is not None:
+            try:
+                return taken.layout()
+            except RuntimeError:  # torch has no such view, and `reshape` copies
+                del tensor._taken
+        return torch.empty(tuple(tensor.shape), device="meta")
+
+
+@contextlib.contextmanager
+def writing(tensor):
+    """While something is written to a tensor, which what it is a view of then has, too."""
+    tensor = _of(tensor)
+    taken = vars(tensor).get("_taken")
+    if taken is not None:
+        with _disable_current_modes():
+            _layout(tensor)
+        taken = vars(tensor).get("_taken")
+    if taken is None:
+        yield
+        return
+    root = _of(_root(taken.source))
+    _take_anew(root)
+    _take_anew(tensor)
+    before = tensor._elem
+    yield
+    if tensor._elem is before:
+        return
+    if tensor._elem.shape == before.shape:
+        taken.put(tensor._elem)
+    else:
+        del tensor._taken
+
+
+def _take_anew(tensor):
+    taken = vars(tensor).get("_taken")
+    if taken is not None:
+        _take_anew(_of(_root(taken.source)))
+        if _root(taken.source)._elem is not taken.array:
+            tensor._elem = taken.anew(tensor._elem.shape)
+            taken.array = _root(taken.source)._elem
+
+
+def take(result, func, args):
+    """Remember of a view, or of several, what it was taken from."""
+    source = args[0]
+    if not isinstance(source, (Tensor, View)):
+        return
+    if type(result) is Tensor:
+        if result is not source:
+            result._taken = _Taken(source, func, args[1:])
+    elif isinstance(result, (list, tuple)):
+        for number, one in enumerate(result):
+            if type(one) is Tensor:
+                one._taken = _Taken(source, func, args[1:], number)
+
+
+def _sharing(plain):
+    def computed(mode, func, types, args=(), kwargs=None):
+        if func in _VIEWS:
+            result = plain(mode, func, types, args, kwargs)
+            if not kwargs:
+                take(result, func, args)
+            return result
+        if args and _writes(func) and isinstance(args[0], Tensor) and _is_view(args[0]):
+            with writing(args[0]):
+                return plain(mode, func, types, args, kwargs)
+        return plain(mode, func, types, args, kwargs)
+
+    return computed
+
+
+def _is_view(tensor):
+    return "_taken" in vars(_of(tensor))
+
+
+@functools.cache
+def _writes(func):
+    name = func.overloadpacket.__name__
+    return name.endswith("_") and not name.endswith("__") and name not in _OTHERWISE
+
+
+def _updating(plain):
+    def update(view, *args, **kwargs):
+        with writing(_root(view)):
+            plain(view, *args, **kwargs)
+
+    return update
+
+
+def _assigning(plain):
+    def assigned(tensor, key, value):
+        with writing(tensor):
+            plain(tensor, key, value)
+
+    return assigned
+
+
+def _contiguous(tensor, **kwargs):
+    """`contiguous()`, which is the tensor itself where torch does not copy."""
+    if isinstance(tensor, View) or _is_view(tensor):
+        with _disable_current_modes():
+            is_contiguous = _layout(tensor).is_contiguous(**kwargs)
+        if not is_contiguous:
+            return tensor.torch() if isinstance(tensor, View) else tensor.clone()
+    return tensor
+
+
+_detach = Tensor.detach
+
+
+def _detached(tensor):
+    made = _detach(tensor)
+    with torch._C.DisableTorchFunction():
+        is_alone = tensor.grad_fn is None  # else it would keep the graph
+    if is_alone and type(made) is Tensor:
+        take(made, _aten.detach.default, (tensor,))
+    return made
+
+
+XLADispatchMode.__torch_dispatch__ = _sharing(XLADispatchMode.__torch_dispatch__)
+View.update, Tensor.__setitem__ = _updating(View.update), _assigning(Tensor.__setitem__)
+Tensor.detach, Tensor.contiguous, View.contiguous = _detached, _contiguous, _contiguous

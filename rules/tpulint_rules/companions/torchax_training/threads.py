@@ -1,0 +1,51 @@
+"""Threads that a program starts on torchax are on it, too; importing this file brings that.
+
+Torch's modes, which torchax is made of, hold for one thread: in another one tensors of the device raise, as they
+do not on GPUs, where servers, prefetchers and streams of text compute in threads.
+Modules and marked functions are then called by one thread at a time: what is known of them is there once.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+import torch
+import torchax
+from torch.overrides import _get_current_function_mode_stack
+from torchax.tensor import XLADispatchMode, XLAFunctionMode
+
+from . import training
+
+_start = threading.Thread.start
+_lock = threading.RLock()
+
+
+def _started(thread):
+    if any(isinstance(mode, XLAFunctionMode) for mode in _get_current_function_mode_stack()):
+        environment, run = torchax.default_env(), thread.run
+
+        def on_torchax():
+            with XLADispatchMode(environment), XLAFunctionMode(environment):
+                run()
+
+        thread.run = on_torchax
+        _take_turns()
+    _start(thread)
+
+
+@functools.cache
+def _take_turns():
+    for kind in (torch.nn.Module, training.differentiable):
+        kind.__call__ = _in_turn(kind.__call__)
+
+
+def _in_turn(plain):
+    def called(*args, **kwargs):
+        with _lock:
+            return plain(*args, **kwargs)
+
+    return called
+
+
+threading.Thread.start = _started

@@ -266,7 +266,7 @@ def emulation() -> Iterator[OnCpu]:
     torch.set_default_device = _with_cpu_argument(torch.set_default_device, "device", 0)
     DeviceContext.__init__ = _with_cpu_argument(DeviceContext.__init__, "device", 1)
     with OnCpu() as mode:
-        threading.Thread.start = _started_within(mode)  # type: ignore[method-assign]
+        threading.Thread.start = _started_within(mode)  # type: ignore[assignment]
         yield mode
 
 

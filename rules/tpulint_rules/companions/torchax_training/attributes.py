@@ -283,8 +283,9 @@ _containers = {}
 
 
 def hooks_of(module):
-    """The functions that run before or after a module."""
-    return [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
+    """The functions that run before or after a module, and on its gradients."""
+    gradients = (*module._backward_pre_hooks.values(), *module._backward_hooks.values())
+    return [*module._forward_pre_hooks.values(), *module._forward_hooks.values(), *gradients]
 
 
 def filled_by(hooks):

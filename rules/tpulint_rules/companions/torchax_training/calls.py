@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import asked, attributes, functions, tracing
+from . import asked, attributes, functions, taps, tracing
 
 #: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
@@ -35,7 +35,7 @@ _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device,
 #: Functions that compute nothing, or nothing but a host's value.
 _NOT_COMPUTING = frozenset(
     "__get__ __set__ __delete__ __repr__ __str__ __format__ __len__ __hash__ __bool__ __int__ __float__ __index__ "
-    "item tolist numpy cpu to type size dim numel data_ptr backward requires_grad_ retain_grad detach".split()
+    "item tolist numpy cpu to type size dim numel is_floating_point is_complex data_ptr backward requires_grad_ retain_grad detach".split()
 )
 
 _HOST = ("cpu", torch.device("cpu"))
@@ -126,6 +126,8 @@ class Calls(functions.NoGradStops):
         kwargs = kwargs or {}
         if func is torch.autograd.grad:
             raise functions.NotRecorded
+        if func.__name__ not in _NOT_COMPUTING:
+            taps.note_use(args)
         plain = functools.partial(super().__torch_function__, func, types)
         if _running is None or _running is _OUTSIDE:
             if _is_copy_to_host(func, args, kwargs) and _is_traced(args):
@@ -353,9 +355,10 @@ class _Compiled(tracing.Trace):
         return call.given, buffers, torchax.default_env().prng_key, attributes.values(self.states)
 
     def _run(self, *given):
+        tapped = taps.count
         with running(None), asked.by(None), contextlib.redirect_stdout(_Silent()):
             tensors, *changes = self.run(*given)
-        if self.drew_on_host:
+        if self.drew_on_host or taps.count > tapped:
             raise _CannotBeApart
         if not torch.is_grad_enabled():
             tensors = list(map(jax.lax.stop_gradient, tensors))

@@ -37,6 +37,7 @@ from . import (
     printed,
     reads,
     records,
+    taps,
     tracing,
     varying,
 )
@@ -327,6 +328,7 @@ class _Version(tracing.Trace):
         result = result, [new for _, new, _ in changed]
         varying.check([leaves[i] for i in self.in_place_of], pytree.tree_leaves(result[1]), ())
         places = {id(tensor): i for i, tensor in enumerate([*self.parameters, *inputs])}
+        self.retained = [getattr(leaf, "tap", None) for leaf in pytree.tree_leaves(result)]
         self.on_host = [isinstance(leaf, calls.OnHost) for leaf in pytree.tree_leaves(result)]
         self.handed_back = [places.get(id(leaf)) for leaf in pytree.tree_leaves(result)]
         return super().taken(result, inputs, arguments)
@@ -341,6 +343,8 @@ class _Version(tracing.Trace):
             for i, place in enumerate(self.handed_back):
                 if place is not None and given[place].requires_grad and given[place].is_leaf:
                     leaves[i] = given[place]
+                elif self.retained[i] is not None:
+                    taps.keep(leaves[i], self.retained[i])
                 elif self.on_host[i] and not leaves[i].requires_grad:
                     leaves[i] = leaves[i].cpu()
         result, contents = pytree.tree_unflatten(leaves, self.shape)
@@ -382,6 +386,9 @@ class _Node(torch.autograd.Function):
         values = [None if g is None else functions.on_torchax(g).jax() for g in floats]
         try:
             (found,) = ctx.backward_function(ctx.pullback, values, ctx.kinds)
+        except taps.Traced:
+            ctx.version.backward = _pulled
+            (found,) = _pulled(ctx.pullback, values, ctx.kinds)
         except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
             warnings.warn(
                 f"gradients are taken without being compiled: {functions.first_line(error)}", stacklevel=1

@@ -1,0 +1,236 @@
+"""Hooks on the gradients of what a marked function computes: those of modules, and of tensors.
+
+Torch's graph has one node for such a function, and no place for `register_full_backward_hook`, `h.register_hook`
+and `h.retain_grad()` within it.
+What is hooked goes through an identity instead, where JAX hands its gradient over on the way back; that is not
+compiled then, so that a hook may do and give what it likes.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections import OrderedDict
+
+import jax
+import torch
+from torch.nn.modules import module as _modules
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils import _pytree as pytree
+from torch.utils.hooks import BackwardHook, RemovableHandle
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from . import functions
+
+
+class Traced(Exception):
+    """A gradient is handed to a hook while the way back is compiled."""
+
+
+#: How many taps were made: a call that makes some cannot be compiled by itself.
+count = 0
+
+
+def _through_tap(tap, values):
+    global count
+    count += 1
+    return _tapped(tap, values)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _tapped(tap, values):
+    return values
+
+
+def _forth(tap, values):
+    tap.is_reached = any(value.perturbed for value in values)
+    return [value.value for value in values], None
+
+
+def _back(tap, _, gradients):
+    if any(isinstance(one, jax.core.Tracer) for one in gradients):
+        raise Traced
+    are_zero = [isinstance(one, jax.custom_derivatives.SymbolicZero) for one in gradients]
+    given = [
+        None if is_zero else functions.tensor(jax.numpy.conj(one))  # torch's, where it is complex
+        for one, is_zero in zip(gradients, are_zero)
+    ]
+    with functions.entered(), torch.no_grad():
+        found = given if all(are_zero) else tap.hand(given)
+    return ([_fitted(one, like) for one, like in zip(found, gradients)],)
+
+
+def _fitted(gradient, like):
+    if gradient is None:
+        return jax.numpy.zeros(like.shape, like.dtype)
+    return jax.numpy.conj(functions.on_torchax(gradient).jax()).astype(like.dtype)
+
+
+_tapped.defvjp(_forth, _back, symbolic_zeros=True)
+
+
+def _may_be_tapped(value):
+    is_there = isinstance(value, Tensor) and isinstance(value.jax(), jax.core.Tracer)
+    return is_there and torch.is_grad_enabled() and jax.numpy.issubdtype(value.jax().dtype, jax.numpy.inexact)
+
+
+class _Tap:
+    """What becomes of the gradient of one tensor."""
+
+    is_reached = False
+
+    def __init__(self):
+        self.hooks, self.keeper = OrderedDict(), None
+
+    def hand(self, gradients):
+        (gradient,) = gradients
+        for hook in list(self.hooks.values()):
+            found = hook(gradient)
+            gradient = gradient if found is None else found
+        kept = self.keeper() if self.keeper is not None else None
+        if kept is not None:
+            kept.grad = gradient if kept.grad is None else kept.grad + gradient
+        return [gradient]
+
+
+#: The tensors of which something was computed, by their ids.
+_used = {}
+
+
+def note_use(arguments):
+    """Note that something is computed of tensors."""
+    for one in arguments:
+        if isinstance(one, (list, tuple)):
+            note_use(one)
+        elif type(one) is Tensor:
+            _used[id(one)] = weakref.ref(one)
+
+
+def _tap_of(tensor):
+    """The tap of a tensor, from which leads all that is computed of it from now on."""
+    if getattr(tensor, "tap", None) is None:
+        if id(tensor) in _used and _used[id(tensor)]() is tensor:
+            raise RuntimeError("the gradient of a tensor is hooked after something was computed of it")
+        tensor.tap = _Tap()
+        (value,) = _through_tap(tensor.tap, [tensor.jax()])
+        functions.put(tensor, value)
+    return tensor.tap
+
+
+_register_hook, _retain_grad = torch.Tensor.register_hook, torch.Tensor.retain_grad
+
+
+def _hooked(tensor, hook):
+    """`tensor.register_hook`."""
+    if not _may_be_tapped(tensor):
+        return _register_hook(tensor, hook)
+    tap = _tap_of(tensor)
+    handle = RemovableHandle(tap.hooks)
+    tap.hooks[handle.id] = hook
+    return handle
+
+
+def _retained(tensor):
+    """`tensor.retain_grad()`."""
+    if _may_be_tapped(tensor):
+        _tap_of(tensor)
+    else:
+        _retain_grad(tensor)
+
+
+Tensor.register_hook, Tensor.retain_grad = _hooked, _retained
+
+
+def keep(tensor, tap):
+    """Let a tensor have the gradient that comes to a tap as its own."""
+    tap.keeper = weakref.ref(tensor)
+
+
+class _Hooks(BackwardHook):
+    """The hooks on the gradients of one call of a module."""
+
+    is_traced = False
+
+    def setup_input_hook(self, args):
+        self.is_traced = any(map(_may_be_tapped, pytree.tree_leaves(args)))
+        if not self.is_traced:
+            return super().setup_input_hook(args)
+        self.inputs, args = _through(_Sides(self._of_inputs), args)
+        return args
+
+    def setup_output_hook(self, result):
+        if not self.is_traced:
+            return super().setup_output_hook(result)
+        self.outputs, result = _through(_Sides(self._of_outputs), result)
+        return result
+
+    def _of_outputs(self, gradients):
+        self.gradients = tuple(gradients)
+        for hook in self.user_pre_hooks:
+            found = hook(self.module, self.gradients)
+            self.gradients = self.gradients if found is None else _as_tuple(found)
+        if not self.inputs.is_reached:
+            self._of_inputs([None] * self.inputs.count)
+        return self.gradients
+
+    def _of_inputs(self, gradients):
+        gradients = tuple(gradients)
+        for hook in self.user_hooks:
+            found = hook(self.module, gradients, self.gradients)
+            gradients = gradients if found is None else _as_tuple(found)
+        return gradients
+
+
+class _Sides:
+    """What becomes of the gradients of all that goes into a module, or comes out of it."""
+
+    is_reached, count = False, 0
+
+    def __init__(self, hand):
+        self._hand = hand
+
+    def hand(self, gradients):
+        all_of_them = iter(gradients)
+        given = [next(all_of_them) if is_there else None for is_there in self.are_tapped]
+        found = self._hand(given)
+        return [one for one, is_there in zip(found, self.are_tapped) if is_there]
+
+
+def _through(sides, values):
+    """A value of which the tensors come out of a tap."""
+    leaves, tree = pytree.tree_flatten(values)
+    tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    for i in tensors:
+        if isinstance(leaves[i], View):
+            leaves[i] = leaves[i].torch()
+    sides.count, sides.are_tapped = len(tensors), [_may_be_tapped(leaves[i]) for i in tensors]
+    tapped = [i for i, is_there in zip(tensors, sides.are_tapped) if is_there]
+    for i, value in zip(tapped, _through_tap(sides, [leaves[i].jax() for i in tapped])):
+        leaves[i] = functions.tensor(value)
+    return sides, pytree.tree_unflatten(leaves, tree)
+
+
+def _as_tuple(value):
+    return value if isinstance(value, tuple) else (value,)
+
+
+_get_hooks = torch.nn.Module._get_backward_hooks
+
+
+def _hooks_of(module):
+    """The hooks on gradients of a module; within a marked function those of the old kind are like the others."""
+    full, others = _get_hooks(module)
+    if others and any(isinstance(mode, functions.NoGradStops) for mode in _get_current_function_mode_stack()):
+        return [*full, *(functools.partial(_of_old_kind, hook) for hook in others)], []
+    return full, others
+
+
+def _of_old_kind(hook, module, of_inputs, of_outputs):
+    """Call a hook that gets what the module's last operation gives back: not always the inputs' gradients."""
+    is_one = not any(True for _ in module.children()) and not isinstance(module, torch.nn.Linear)
+    return hook(module, of_inputs if is_one else (None,) * len(of_inputs), of_outputs)
+
+
+torch.nn.Module._get_backward_hooks = _hooks_of
+_modules.BackwardHook = _Hooks

@@ -57,7 +57,7 @@ What else importing the folder brings:
 - `reads.py` hands on numbers that it reads by `item()`, as `return loss, {"kl": kl.item()}` does, and
   `casts.py` those that it reads by `float(x)` and `int(x)`.
 - `printed.py` tells what the function prints and logs after each call, with the numbers of that call.
-- `taps.py` calls hooks on the gradients of what the function computes, be they those of modules or of tensors, as
+- `taps.py` calls hooks on the gradients of what the function computes, those of modules and of tensors, as
   Grad-CAM has them; the way back is not compiled then.
 - `filled.py` puts what the function puts into a dictionary or a list that it is given, such as one of a log,
   into the caller's.

@@ -14,7 +14,7 @@ from tpulint.model.training.drawing import draws
 from tpulint.model.training.effects import Effects, effects, is_unconditional
 from tpulint.model.training.flow import around, handed_on, taken_in
 from tpulint.model.training.hooks import filled_by_hooks
-from tpulint.model.training.learned import infers, makes_leaf
+from tpulint.model.training.learned import infers, makes_leaf, own_function
 from tpulint.model.training.left import left
 from tpulint.model.training.movable import LOOPS, ending, going_on, only_computes, only_scales, unfit
 from tpulint.model.training.passing import gives_none_on, is_number, passes_on
@@ -68,6 +68,9 @@ def region(
             before = block[start:end]
             touching = [s for s in before if effects([s]).touched & wanted]
             if touching:
+                wider = _of_gradients(module, learned, block[:end], start, wanted, scope)
+                if wider is not None:
+                    return wider
                 found = _in_block(module, learned, before, wanted, scope)
                 if found is not None or not all(map(only_scales, touching)):
                     return found
@@ -78,6 +81,51 @@ def region(
         if any(map(_is_boundary, block[:index])):
             return None
     return None
+
+
+def _of_gradients(
+    module: Module, learned: Learned, block: list[ast.stmt], start: int, wanted: set[str], scope: Scope
+) -> Region | None:
+    """The region that asks for gradients of what is computed ahead of a `backward` that keeps the graph.
+
+    What asks and what it asks about have to be recorded together; that `backward` then runs behind them.
+    """
+    if not start or not _keeps_graph(block[start - 1]) or not asks(module, block[start:], scope):
+        return None
+    first = max((i + 1 for i, s in enumerate(block[: start - 1]) if _is_boundary(s)), default=0)
+    found = _in_block(module, learned, block[first:], wanted, scope)
+    if not isinstance(found, Region) or found.earlier or found.statements[0].lineno > block[start].lineno:
+        return None
+    # What uses the gradients that are there by then stays behind the `backward`.
+    is_apart = all(statement.lineno < block[start].lineno for statement in found.ahead)
+    return found if is_apart and asks(module, found.statements, scope) else None
+
+
+def _keeps_graph(statement: ast.stmt) -> bool:
+    """Whether a statement is `loss.backward(retain_graph=True)`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return (
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "backward"
+        and any(word.arg in ("retain_graph", "create_graph") for word in call.keywords)
+    )
+
+
+def asks(module: Module, statements: Iterable[ast.stmt], scope: Scope) -> bool:
+    """Whether statements, or the functions of the file that they call, ask for gradients."""
+    if not module.index.calls.get("grad"):
+        return False
+    calls = [
+        node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Call)
+    ]
+    own = {id(own_function(module, call.func, scope)) for call in calls}
+    return any(
+        isinstance(call, ast.Call)
+        and (any(call is one for one in calls) or id(place.function) in own)
+        and module.names.qualified(call.func, place) == "torch.autograd.grad"
+        for call, place in module.index.calls["grad"]
+    )
 
 
 def carriers(

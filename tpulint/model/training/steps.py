@@ -16,7 +16,7 @@ from tpulint.model.training.effects import effects
 from tpulint.model.training.learned import Learned, own_function
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain
 from tpulint.model.training.placing import Moved, placed
-from tpulint.model.training.regions import Obstacle, Region, carriers, is_without_gradient, region
+from tpulint.model.training.regions import Obstacle, Region, asks, carriers, is_without_gradient, region
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.within import given_within
 
@@ -186,6 +186,21 @@ class Step:
         is_steady = self._steps.changing.unsteady(statements, given[1]) is None
         return inner if is_steady or inner.within is not None else None
 
+    @cached_property
+    def _asking(self) -> Step | None:
+        """The step further down that asks for gradients of what this one computes, and so is moved first."""
+        own = self.region
+        if not isinstance(own, Region) or asks(self._module, own.statements, self._scope):
+            return None
+        for loss, scope in backward_calls(self._module) if self._module.index.calls.get("grad") else ():
+            other = self._steps.of(loss, scope)
+            found = other.region
+            if other is self or not isinstance(found, Region) or scope is not self._scope:
+                continue
+            if asks(self._module, found.statements, scope) and any(s in own.statements for s in found.statements):
+                return other
+        return None
+
     @property
     def is_learned(self) -> bool:
         """Whether what leads to the loss is known, not guessed."""
@@ -199,6 +214,9 @@ class Step:
         """The functions that take the computation in, or why there are none."""
         if self.within is not None:
             return self.within.moved()
+        asking = self._asking
+        if asking is not None:
+            return asking.moved()
         found = self.region
         if found is None:
             return "the loss is not computed here"

@@ -116,9 +116,7 @@ def asks(module: Module, statements: Iterable[ast.stmt], scope: Scope) -> bool:
     """Whether statements, or the functions of the file that they call, ask for gradients."""
     if not module.index.calls.get("grad"):
         return False
-    calls = [
-        node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Call)
-    ]
+    calls = [node for outer in statements for node in ast.walk(outer) if isinstance(node, ast.Call)]
     own = {id(own_function(module, call.func, scope)) for call in calls}
     return any(
         isinstance(call, ast.Call)

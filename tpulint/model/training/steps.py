@@ -197,7 +197,8 @@ class Step:
             found = other.region
             if other is self or not isinstance(found, Region) or scope is not self._scope:
                 continue
-            if asks(self._module, found.statements, scope) and any(s in own.statements for s in found.statements):
+            shared = [statement for statement in found.statements if statement in own.statements]
+            if shared and asks(self._module, found.statements, scope):
                 return other
         return None
 

@@ -4,7 +4,8 @@
 
 Flags loops that change the weights of modules without gradients, in programs that compute gradients and put
 something on a device: averages of weights, target networks that follow others, weights that are clamped.
-Loops that do more than that, those that read `p.grad`, and what sets a module up are left alone.
+Loops that do more than that, those that read `p.grad`, what sets a module up, and what a function does once
+are left alone.
 
 ## Why it matters on TPU
 
@@ -28,6 +29,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.training import COMPILED, TRAINING
+from tpulint.model.names.references import method_around
 from tpulint.model.training.learned import is_differentiated, is_marked
 from tpulint.model.training.placing import placed
 from tpulint.model.training.regions import Region
@@ -50,10 +52,22 @@ def loop(node: ast.For, ctx: Context) -> Iterator[Finding]:
     if found is None or ctx.only_with_cuda(node) or any(_is_update(o, ctx) for o in ctx.ancestors(node)):
         return
     whole = _only_updates(ctx)
+    if not whole and not _is_repeated(node, ctx):
+        return
     if node is not next(filter(computes, whole), node) or not computes(node):
         return  # of a function that does nothing else the first one is told
     fix = _marked(ctx) if whole else _moved(found, ctx)
     yield ctx.finding_at(ctx.span(node.iter), "weights are updated operation by operation", fix)
+
+
+def _is_repeated(node: ast.For, ctx: Context) -> bool:
+    """Whether a loop stands in another one, in a method, or where something is trained."""
+    function = ctx.scope.function
+    if any(isinstance(outer, ast.For | ast.While) for outer in ctx.ancestors(node)):
+        return True
+    if function is None or method_around(ctx.scope) is not None:
+        return function is not None
+    return any(at.scope.function is function for name in ("backward", "step") for _, at in ctx.calls(name))
 
 
 def _is_update(node: ast.AST, ctx: Context) -> bool:

@@ -42,6 +42,8 @@ def update(module: Module, loop: ast.For, scope: Scope) -> Region | None:
         return None
     if not _only_computes(nodes) or any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in nodes):
         return None
+    if _looked_up(nodes) & _bound_around(module, loop):
+        return None  # one entry for each round of another loop
     if not any(map(_writes, nodes)) or not _goes_over_weights(loop, scope):
         return None
     if not all(_is_without_gradient(module, one, loop, scope) for one in statements(loop.body)):
@@ -128,6 +130,18 @@ def _is_apart(outer: ast.AST | None) -> bool:
     if isinstance(outer, ast.Attribute):
         return outer.attr in _APART
     return isinstance(outer, ast.Subscript | ast.Compare)
+
+
+def _looked_up(nodes: list[ast.AST]) -> set[str]:
+    """The names by which something is indexed."""
+    indices = (node.slice for node in nodes if isinstance(node, ast.Subscript))
+    return {index.id for index in indices if isinstance(index, ast.Name)}
+
+
+def _bound_around(module: Module, loop: ast.For) -> set[str]:
+    """What the loops around one go over."""
+    outer = (node.target for node in module.ancestors(loop) if isinstance(node, ast.For))
+    return {node.id for target in outer for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
 def _goes_over_weights(loop: ast.For, scope: Scope) -> bool:

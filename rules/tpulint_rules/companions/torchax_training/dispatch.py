@@ -24,6 +24,7 @@ import weakref
 import jax
 import numpy
 import torch
+import torchax
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.nn.utils import clip_grad
 from torch.optim.swa_utils import AveragedModel
@@ -373,7 +374,7 @@ class _Data(Tensor):
 
     @property
     def _elem(self):
-        value = self._shown.tensor._elem
+        value = self._of._elem
         if not isinstance(value, jax.core.Tracer):
             return value
         if self._stopped[0] is not value:
@@ -382,16 +383,38 @@ class _Data(Tensor):
 
     @_elem.setter
     def _elem(self, value):
-        of = self._shown.tensor
+        of = self._of
         of._elem = functions.unseen(of._elem, value) if isinstance(of._elem, jax.core.Tracer) else value
 
 
 class _Shown:
-    """What all that came of a tensor's `data` show: the tensor, or what holds the data that it had."""
+    """What all that came of a tensor's `data` show: the tensor, or what holds the data that it had.
+
+    One that was computed with gradients is not kept alive, since its graph would be with it.
+    """
 
     def __init__(self, tensor):
-        self.tensor = tensor
+        with torch._C.DisableTorchFunction():
+            self._kept = tensor if tensor.grad_fn is None else None
+        self._shown = weakref.ref(tensor)
+        self._last = tensor._elem
         vars(tensor)["_shown"] = weakref.ref(self)
+
+    @property
+    def tensor(self):
+        shown = self._shown()
+        if shown is None:
+            shown = self._kept = Tensor(self._last, torchax.default_env())
+            self._shown = weakref.ref(shown)
+        elif self._kept is None:
+            self._last = shown._elem
+        return shown
+
+    def set_aside(self, tensor):
+        """Show the data that a tensor has, which is given other data."""
+        self._kept = Tensor(tensor.jax(), tensor._env)
+        self._shown = weakref.ref(self._kept)
+        del vars(tensor)["_shown"]
 
 
 def _shown(tensor):
@@ -404,8 +427,7 @@ def _replaced(tensor, other):
     """`tensor.data = other`."""
     value, shown = functions.on_torchax(other).jax(), _shown(tensor)
     if shown is not None:
-        shown.tensor = Tensor(tensor.jax(), tensor._env)
-        del vars(tensor)["_shown"]
+        shown.set_aside(tensor)
     tensor._elem = value
 
 
@@ -416,10 +438,17 @@ _shares_all = False
 
 
 def _detached(tensor):
-    """`detach()`, through which parameters are written to, and what of a module's state is handed out."""
+    """`detach()`, through which tensors are written to; what is computed with gradients is not, which tracing sees."""
     if isinstance(tensor, _Data):
         return tensor
-    return _Data(tensor) if _shares_all or isinstance(tensor, torch.nn.Parameter) else _detach(tensor)
+    is_shared = _shares_all or isinstance(tensor, torch.nn.Parameter)
+    return _Data(tensor) if is_shared or _is_plain(tensor) else _detach(tensor)
+
+
+def _is_plain(tensor):
+    """Whether a tensor has an array, and no graph."""
+    with torch._C.DisableTorchFunction():
+        return tensor.grad_fn is None and not isinstance(tensor._elem, jax.core.Tracer)
 
 
 def _sharing(function):

@@ -78,11 +78,12 @@ def computed(func, args, options):
 
 
 def _on_host(value):
+    """A copy of an array: torch's `native_batch_norm` writes to its arguments, whatever it says."""
     if type(value) is not _ARRAY:
         return value
     if value.dtype == jnp.int32:
         return torch.from_numpy(numpy.asarray(value, numpy.int64))  # as indices have to be
-    return j2t(value, False)
+    return j2t(value, False).clone()
 
 
 def _on_device(value):

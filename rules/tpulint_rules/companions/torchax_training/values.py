@@ -136,12 +136,16 @@ def _new(tensor, *given, dtype=None, device=None, requires_grad=False):
 register(_new, torch.Tensor.new, torch.Tensor.new_tensor, by_jax=False, is_user_defined=True)
 
 
-_new_parameter = torch.nn.Parameter.__new__
+_new_parameter, _detach = torch.nn.Parameter.__new__, Tensor.detach
 
 
 def _parameter(cls, data=None, requires_grad=True):
-    """`torch.nn.Parameter`, which of a part of a tensor is one of its own."""
-    return _new_parameter(cls, data.torch() if isinstance(data, View) else data, requires_grad)
+    """`torch.nn.Parameter`, which of a tensor, or of a part of one, is one of its own."""
+    if not isinstance(data, (Tensor, View)):
+        return _new_parameter(cls, data, requires_grad)
+    made = _detach(data.torch() if isinstance(data, View) else data)
+    made._is_param = True  # what tells parameters that are no tensors of torch's own
+    return made.requires_grad_(requires_grad)
 
 
 torch.nn.Parameter.__new__ = staticmethod(_parameter)

@@ -5,6 +5,9 @@ from tpulint.finding import Companion
 #: Methods of modules that take a hook, which each call then runs.
 HOOKS = ("register_forward_hook", "register_forward_pre_hook")
 
+#: Classes of libraries whose instances call `backward` on the `loss` that they are called with.
+SCALERS = frozenset({"timm.utils.ApexScaler", "timm.utils.NativeScaler"})
+
 #: Methods of modules that compute nothing from inputs.
 MODULE_UPKEEP = frozenset(
     {

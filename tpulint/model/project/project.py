@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tpulint.knowledge.tracing import MODULE_BASES
-from tpulint.knowledge.training import DIFFERENTIABLE
+from tpulint.knowledge.training import DIFFERENTIABLE, SCALERS
 from tpulint.model.devices.flow import DeviceFlow
 from tpulint.model.names.annotations import expanded, is_of_tensors
 from tpulint.model.project.callees import Callees
@@ -99,7 +99,9 @@ class ProjectFacts:
     @cached_property
     def takers(self) -> tuple[Taker, ...]:
         """The functions that call `backward` on what they are given."""
-        return tuple(taker for facts in self.modules.values() for taker in facts.takers)
+        own = (taker for facts in self.modules.values() for taker in facts.takers)
+        of_libraries = (Taker(f"{cls}.__call__", 0, "loss") for cls in sorted(SCALERS & self.imported))
+        return (*own, *of_libraries)
 
     @cached_property
     def savers(self) -> tuple[Taker, ...]:
@@ -424,12 +426,13 @@ class ProjectFacts:
         return self._with_scripts(started) - self._with_scripts(on_host)
 
     def calls_backward(self, module: str) -> bool:
-        """Whether a module calls `loss.backward()`, or a script that does so imports it."""
+        """Whether a module calls `loss.backward()`, or lets a library, or a script that does so imports it."""
         return module in self._by_backward
 
     @cached_property
     def _by_backward(self) -> set[str]:
-        return self._with_scripts({name for name, facts in self.modules.items() if facts.backward})
+        scaled = set[str]().union(*map(self._importers, SCALERS))
+        return self._with_scripts({name for name, facts in self.modules.items() if facts.backward} | scaled)
 
     def is_differentiated(self, module: str) -> bool:
         """Whether a module lets JAX compute its gradients, or a script that does so imports it."""

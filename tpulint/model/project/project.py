@@ -426,7 +426,7 @@ class ProjectFacts:
         return self._with_scripts(started) - self._with_scripts(on_host)
 
     def calls_backward(self, module: str) -> bool:
-        """Whether a module calls `loss.backward()`, or lets a library, or a script that does so imports it."""
+        """Whether a module calls `loss.backward()`, or a scaler, or a script that does so imports it."""
         return module in self._by_backward
 
     @cached_property

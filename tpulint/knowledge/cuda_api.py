@@ -29,6 +29,7 @@ class CudaCall:
     `instead` is the expression, or the statement, that takes the place of a call, with `{}` for its first
     argument; empty where nothing does. `needs` are the imports of that expression, one a line.
     `removable` says that a call that is a statement can go, `exact` that nothing is lost with it.
+    `stands_in` says that the expression is no answer, but lets a program go on.
     """
 
     effect: Effect
@@ -36,6 +37,7 @@ class CudaCall:
     needs: str = "import jax"
     removable: bool = False
     exact: bool = False
+    stands_in: bool = False
 
 
 _STATS = "(jax.local_devices()[0].memory_stats() or {{}})"
@@ -49,6 +51,21 @@ _FROM_KEY = (
 )
 _OF_KEY = "import jax\nimport torch\nimport torchax"
 _SEED = CudaCall(Effect.UNSEEDED, "torchax.default_env().manual_seed({})", "import torchax")
+
+
+_LIMIT = f'{_STATS}.get("bytes_limit", 0)'
+# What asks for it wants to know whether kernels of CUDA can be had.
+_CAPABILITY = "(0, 0)"
+#: What is read of a device's properties.
+PROPERTIES = {
+    "name": "jax.local_devices()[0].device_kind",
+    "total_memory": _LIMIT.format(),
+    "major": "0",
+    "minor": "0",
+    "multi_processor_count": "1",
+}
+_PROPERTIES = f"types.SimpleNamespace({', '.join(f'{k}={v}' for k, v in PROPERTIES.items())})"
+_PROPERTIES = _PROPERTIES.replace("{}", "{{}}")
 
 
 def _memory(key: str) -> CudaCall:
@@ -72,9 +89,9 @@ CALLS = {
     "reset_accumulated_memory_stats": _GONE,
     "reset_peak_host_memory_stats": _GONE,
     "memory_stats": CudaCall(Effect.EMPTY, "(jax.local_devices()[0].memory_stats() or {{}})"),
-    "memory_summary": _RAISES,
+    "memory_summary": CudaCall(Effect.RAISES, f"str{_STATS}"),
     "memory_snapshot": _RAISES,
-    "mem_get_info": _RAISES,
+    "mem_get_info": CudaCall(Effect.RAISES, f'({_LIMIT} - {_STATS}.get("bytes_in_use", 0), {_LIMIT})'),
     "set_per_process_memory_fraction": _GONE,
     "get_per_process_memory_fraction": _RAISES,
     "caching_allocator_alloc": _RAISES,
@@ -86,8 +103,8 @@ CALLS = {
     "set_device": _GONE,
     "init": _GONE_EXACTLY,
     "get_device_name": CudaCall(Effect.RAISES, "jax.local_devices()[0].device_kind"),
-    "get_device_capability": _RAISES,
-    "get_device_properties": _RAISES,
+    "get_device_capability": CudaCall(Effect.RAISES, _CAPABILITY, "", stands_in=True),
+    "get_device_properties": CudaCall(Effect.RAISES, _PROPERTIES, "import jax\nimport types", stands_in=True),
     "is_bf16_supported": CudaCall(Effect.FALSE, "True", ""),
     "can_device_access_peer": _RAISES,
     "cudart": _RAISES,

@@ -19,6 +19,7 @@ import runpy
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,12 @@ def _cuda_replacements() -> dict[str, Any]:
         "is_current_stream_capturing": lambda: False,
         "current_device": lambda: 0,
         "get_device_name": lambda *_: "CPU",
+        "get_device_capability": lambda *_: (0, 0),
+        "get_device_properties": lambda *_: types.SimpleNamespace(
+            name="CPU", total_memory=0, major=0, minor=0, multi_processor_count=1
+        ),
+        "mem_get_info": lambda *_: (0, 0),
+        "memory_summary": lambda *_, **__: "{}",
         **{
             name: getattr(torch, name) for name in vars(torch) if name.endswith("Tensor") and name != "Tensor"
         },

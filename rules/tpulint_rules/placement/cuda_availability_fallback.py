@@ -271,7 +271,7 @@ def _puts_on_cuda(node: ast.AST, ctx: Context) -> bool:
 def _has_substitute(name: str) -> bool:
     """Whether something takes the place of a function of `torch.cuda`, or it can go."""
     known = cuda_call(name)
-    return known is not None and (known[1].removable or bool(known[1].instead))
+    return known is not None and (known[1].removable or bool(known[1].instead and not known[1].stands_in))
 
 
 def _is_of_kernels(name: str, ctx: Context) -> bool:

@@ -34,15 +34,14 @@ Unsafe otherwise:
   sharding;
 - a seed gives torchax the same numbers each time, but not those that CUDA would give; one behind a condition
   that does more is set ahead of it;
+- where `torch.cuda.current_device()` is not handed on as a device, it becomes 0;
+- a TPU has no compute capability: it becomes `(0, 0)`, which lets a program do without kernels of CUDA, and
+  of a device's properties there are its name, its memory and one processor;
 - the random state is a JAX key, which `torch.save` does not take.
 
 ## Without a fix
 
-`torch.cuda.memory_summary()`: `jax.profiler.save_device_memory_profile(path)` writes a profile.
-`torch.cuda.mem_get_info()`: `bytes_limit` and `bytes_in_use` of `jax.local_devices()[0].memory_stats()`.
-`torch.cuda.get_device_properties()` and `get_device_capability()`: a TPU has no compute capability; drop
-what depends on it.
-Where `torch.cuda.current_device()` is not handed on as a device, 0 is its only value on one host.
+`torch.cuda.memory_snapshot()`: `jax.profiler.save_device_memory_profile(path)` writes a profile.
 `torch.cuda.comm`: a tensor lies on many chips by its sharding, as the page of TPU801 shows; what `broadcast`
 copies and `gather` collects is that tensor.
 """
@@ -53,7 +52,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.knowledge.cuda_api import CALLED, CudaCall, Effect, cuda_call
+from tpulint.knowledge.cuda_api import CALLED, PROPERTIES, CudaCall, Effect, cuda_call
 from tpulint.model.devices.doors import becomes_device, takes_device
 from tpulint.model.processes.spawned import is_number_of_processes
 from tpulint.rule import Context, Rule
@@ -94,7 +93,11 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
     statement = ctx.statement(call)
     alone = isinstance(statement, ast.Expr) and statement.value is call
     if name == "current_device":
-        return _as_device(call, ctx)
+        return _as_device(call, ctx) or _replaced(call, "0", what, ctx)
+    if name == "get_device_properties":
+        read = ctx.parent(call)
+        if isinstance(read, ast.Attribute) and read.attr in PROPERTIES:
+            return _replaced(read, PROPERTIES[read.attr], what, ctx)
     if what.removable:
         applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
         item = ctx.parent(call)

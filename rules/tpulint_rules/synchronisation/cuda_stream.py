@@ -21,9 +21,11 @@ Unsafe: streams, and what waits for them, are removed where the stream is a vari
 `self`, of which nothing else is done in the file.
 Reading a value still waits for it; what waited only so that a time is right is gone.
 
+Streams that are kept in lists, or handed on, become objects that do nothing: their class is in
+`torchax_events`, a folder that is written beside the program.
+
 ## Without a fix
 
-A stream that is handed on is to be taken out by hand.
 In the place of a graph, put the work into a function of the inputs, and call
 `torchax.interop.jax_jit(function)`; what the graph wrote into static tensors becomes the result.
 """
@@ -33,12 +35,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
 from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU203", "CUDA stream or graph", module=__name__, fix=Applicability.UNSAFE)
 
+_COMPANION = Companion("tpulint_rules:companions/torchax_events")
 _MADE = frozenset(
     {"torch.Stream", "torch.cuda.Stream", "torch.cuda.ExternalStream", "torch.cuda.streams.Stream"}
 )
@@ -71,9 +74,8 @@ def stream(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return  # `torch.cuda.stream(None)` does nothing, with CUDA or without
     if name in _ASKED and _is_synchronized(call, ctx):
         return
-    yield ctx.finding(
-        call, f"`{name}` raises without CUDA; XLA orders the work itself", _fix(call, name, ctx)
-    )
+    fix = _fix(call, name, ctx) or _stand_in(call, name, ctx)
+    yield ctx.finding(call, f"`{name}` raises without CUDA; XLA orders the work itself", fix)
 
 
 @rule.on(ast.Call, named=_last(_GRAPHS))
@@ -99,6 +101,17 @@ def _is_synchronized(call: ast.Call, ctx: Context) -> bool:
     """Whether a stream is asked for to wait for its work, which is reported as such."""
     outer = ctx.parent(call)
     return isinstance(outer, ast.Attribute) and outer.attr == "synchronize"
+
+
+def _stand_in(call: ast.Call, name: str, ctx: Context) -> Fix | None:
+    """An object in the place of the stream, which may be kept and handed on."""
+    imports = ctx.companion_import(_COMPANION)
+    if imports is None or _goes_later(call, ctx):
+        return None
+    instead = "Stream" if name in _MADE else "current_stream" if name in _ASKED else "stream"
+    made = ctx.replace(call.func, f"{_COMPANION.name}.{instead}")
+    title = "use a stream that does nothing"
+    return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, companion=_COMPANION)
 
 
 def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
@@ -163,6 +176,29 @@ def _without_attribute(statement: ast.Assign, target: ast.expr, ctx: Context) ->
         for node in ast.walk(ctx.tree)
     )
     return None if any(read) else ctx.delete(statement)
+
+
+def _goes_later(call: ast.Call, ctx: Context) -> bool:
+    """Whether a stream is kept in an attribute whose uses are all removed first."""
+    match ctx.statement(call):
+        case ast.Assign(targets=[ast.Attribute(value=kept, attr=attr)], value=value):
+            if value is not call or not is_name(kept, "self"):
+                return False
+        case _:
+            return False
+    reads = [
+        node
+        for node in ast.walk(ctx.tree)
+        if isinstance(node, ast.Attribute) and node.attr == attr and isinstance(node.ctx, ast.Load)
+    ]
+    return all(_without_order(_entered_with(node, ctx), ctx) is not None for node in reads)
+
+
+def _entered_with(node: ast.expr, ctx: Context) -> ast.expr:
+    """The call to which a stream is handed that is entered, or the stream itself."""
+    outer = ctx.parent(node)
+    entered = isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) in _ENTERED
+    return outer if entered and isinstance(outer, ast.Call) else node
 
 
 def _without_stream(name: str, ctx: Context) -> list[Edit] | None:

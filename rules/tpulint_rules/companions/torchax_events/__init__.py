@@ -1,5 +1,6 @@
-"""What a program takes for `torch.cuda.Event`."""
+"""What a program takes for `torch.cuda.Event` and for streams."""
 
 from .events import Event
+from .streams import Stream, current_stream, stream
 
-__all__ = ["Event"]
+__all__ = ["Event", "Stream", "current_stream", "stream"]

@@ -90,7 +90,9 @@ _BROUGHT = {
     name
     for name in RAISES
     if name.rpartition(".")[2].lower().startswith(("adaptivemaxpool", "adaptive_max_pool"))
-    or name.endswith(("_window", ".affine_grid", ".CTCLoss", ".ctc_loss", ".pack_padded_sequence"))
+    or name.endswith(
+        ("_window", ".affine_grid", ".CTCLoss", ".ctc_loss", ".pack_padded_sequence", ".sparse_coo_tensor")
+    )
 }
 _MODULES = {name for name in _KNOWN if name.startswith(_MODULE) and name.count(".") == 2}
 _WITHOUT_TENSORS = {name for name in _KNOWN if name.endswith("_window")} | {

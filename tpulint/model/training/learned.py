@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 _PARAMETERS = ("parameters", "named_parameters")
 #: What is asked of a module and of hardly anything else.
 _ASKED = (*_PARAMETERS, "eval", "train")
+#: The parameters of torch's modules.
+_LEARNED = ("weight", "bias")
+#: What is asked of a parameter that computes nothing.
+_LOOKED_AT = frozenset(
+    "data grad shape size device dtype ndim numel requires_grad detach cpu numpy register_hook".split()
+)
 #: What people call a module that is handed to a function.
 _NAMED = re.compile(
     r"(^|_)(model|net|network|module|encoder|decoder|generator|discriminator|critic|actor|policy|backbone"
@@ -86,6 +92,28 @@ class Learned:
             and node.iter.func.attr in _PARAMETERS
             and self.is_module(node.iter.func.value, scope)
             for node in ast.walk(statement)
+        )
+
+    def reads_parameters(self, statement: ast.AST, scope: Scope) -> bool:
+        """Whether a statement computes with a parameter of a module, as `users.weight @ items.weight.T` does."""
+        return any(
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Load)
+            and not _is_asked_about(self._module.parent(node))
+            and self._is_parameter(node, scope)
+            for node in ast.walk(statement)
+        )
+
+    def _is_parameter(self, node: ast.Attribute, scope: Scope) -> bool:
+        if node.attr in _LEARNED:
+            return self.is_module(node.value, scope)
+        kind = self._module.kind(node.value, scope)
+        held = self._module.assignments.get((kind.cls, node.attr), ()) if isinstance(kind, Instance) else ()
+        return any(
+            isinstance(value, ast.Call)
+            and self._module.names.qualified(value.func, at)
+            in ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
+            for value, at in held
         )
 
     def leaves(self, scope: Scope) -> set[str]:
@@ -302,6 +330,11 @@ class Learned:
                 found.setdefault(id(current), []).append((node, place))
                 current = current.parent
         return found
+
+
+def _is_asked_about(around: ast.AST | None) -> bool:
+    """Whether what is around a parameter only looks at it, or makes it ready."""
+    return isinstance(around, ast.Attribute) and (around.attr in _LOOKED_AT or around.attr.endswith("_"))
 
 
 def own_function(module: Module, function: ast.expr, scope: Scope) -> Scope | None:

@@ -353,6 +353,7 @@ def _core(
             not through.isdisjoint(found[i].reads)
             or learned.within(block[i], scope)
             or (learning and learned.goes_through_parameters(block[i], scope))
+            or learned.reads_parameters(block[i], scope)
         ):
             bearing = _bearing(learned, [block[i]], through, scope, filled) | (filled & found[i].changes)
             if reads_out or not bearing.isdisjoint(chosen[i]):
@@ -398,8 +399,10 @@ def _bearing(
                 through -= set(found.writes)
             case _ if learned.within(statement, scope):
                 through |= found.touched | filled
-            case _ if not through.isdisjoint(found.reads) or learned.goes_through_parameters(
-                statement, scope
+            case _ if (
+                not through.isdisjoint(found.reads)
+                or learned.goes_through_parameters(statement, scope)
+                or learned.reads_parameters(statement, scope)
             ):
                 through |= found.touched
             case ast.Assign() | ast.AnnAssign():

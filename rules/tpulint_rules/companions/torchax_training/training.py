@@ -56,6 +56,7 @@ for _name in (
     "processes",
     "recurrent",
     "sparse",
+    "sparse_matrices",
     "threads",
     "transforms",
 ):

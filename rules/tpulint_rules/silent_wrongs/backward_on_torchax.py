@@ -63,7 +63,7 @@ What else importing the folder brings:
   into the caller's.
 - `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
   one, or take the numbers of several.
-- `sparse_matrices.py` makes sparse matrices on the device, which are dense there, as those that are moved to it.
+- `sparse_matrices.py` makes sparse matrices on the device, which are dense there, as those moved to it are.
 - `complex_numbers.py` gives complex parameters the gradients of torch, whose conjugates JAX's are, and lets
   optimizers step them, which write through a view that torchax copies.
 - `transforms.py` lets JAX do `torch.func.vmap`, `grad`, `vjp` and `jvp`, and what torch makes of these.

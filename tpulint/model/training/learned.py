@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 _PARAMETERS = ("parameters", "named_parameters")
 #: What is asked of a module and of hardly anything else.
 _ASKED = (*_PARAMETERS, "eval", "train")
+_CLASSES_OF_PARAMETERS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
 #: The parameters of torch's modules.
 _LEARNED = ("weight", "bias")
 #: What is asked of a parameter that computes nothing.
 _LOOKED_AT = frozenset(
-    "data grad shape size device dtype ndim numel requires_grad detach cpu numpy register_hook".split()
+    {"data", "grad", "requires_grad", "shape", "size", "ndim", "numel", "device", "dtype", "detach", "cpu"}
 )
 #: What people call a module that is handed to a function.
 _NAMED = re.compile(
@@ -95,7 +96,7 @@ class Learned:
         )
 
     def reads_parameters(self, statement: ast.AST, scope: Scope) -> bool:
-        """Whether a statement computes with a parameter of a module, as `users.weight @ items.weight.T` does."""
+        """Whether a statement computes with a parameter of a module, as `users.weight @ x` does."""
         return any(
             isinstance(node, ast.Attribute)
             and isinstance(node.ctx, ast.Load)
@@ -111,8 +112,7 @@ class Learned:
         held = self._module.assignments.get((kind.cls, node.attr), ()) if isinstance(kind, Instance) else ()
         return any(
             isinstance(value, ast.Call)
-            and self._module.names.qualified(value.func, at)
-            in ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
+            and self._module.names.qualified(value.func, at) in _CLASSES_OF_PARAMETERS
             for value, at in held
         )
 

@@ -2,15 +2,15 @@
 
 ## What it does
 
-Flags `tensor.pin_memory()` and `DataLoader(..., pin_memory=True)`, also with a flag that may be true on a TPU
-host, and the key in a mapping, `{"pin_memory": True}` or `dict(pin_memory=True)`, in a file where a loader
-unpacks one.
+Flags `tensor.pin_memory()`, `DataLoader(..., pin_memory=True)` and `torch.empty(..., pin_memory=True)` and
+its like, also with a flag that may be true on a TPU host, and the key in a mapping, `{"pin_memory": True}` or
+`dict(pin_memory=True)`, in a file where a loader unpacks one.
 A `pin_memory` that depends on something else, such as `torch.cuda.is_available()`, is left alone.
 
 ## Why it matters on TPU
 
 Pages of the host are pinned for copies to a CUDA device.
-Once torchax is imported torch takes its device for one that can pin, and both raise
+Once torchax is imported torch takes its device for one that can pin, and all raise
 `RuntimeError: Please register PrivateUse1HooksInterface by RegisterPrivateUse1HooksInterface first`; a loader
 does so with its first batch.
 
@@ -26,6 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Span
+from tpulint.knowledge.tensors import FACTORIES
 from tpulint.model.devices.doors import is_served_flag
 from tpulint.model.values.kinds import Tensor
 from tpulint.rule import Context, Rule
@@ -33,6 +34,8 @@ from tpulint.rule import Context, Rule
 rule = Rule("TPU703", "pinned host memory", module=__name__, fix=Applicability.SAFE)
 
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
+#: What makes a tensor that may be pinned.
+_MAKERS = FACTORIES | {"empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like"}
 _KEYWORDS = frozenset({"pin_memory", "pin_memory_device"})
 _WITH_CUDA = "torch.cuda.is_available()"
 _RAISES = "raises once torchax is imported; there is nothing to pin for a TPU"
@@ -46,10 +49,13 @@ def pinned(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, f"`.pin_memory()` {_RAISES}", ctx.fix("remove the pinning", edit))
 
 
-@rule.on(ast.Call, named={"DataLoader"})
+@rule.on(ast.Call, named={"DataLoader"} | _MAKERS)
 def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     word = next((keyword for keyword in call.keywords if keyword.arg == "pin_memory"), None)
-    if word is None or ctx.qualified_name(call.func) not in _LOADERS or not _pins(word.value, ctx):
+    if word is None or not _pins(word.value, ctx):
+        return
+    name = ctx.qualified_name(call.func) or ""
+    if name not in _LOADERS and not (name.startswith("torch.") and name.removeprefix("torch.") in _MAKERS):
         return
     if ctx.module.project.keeps_gpu:
         fix = ctx.fix("leave it to where there is CUDA", ctx.replace(word.value, _WITH_CUDA))

@@ -25,6 +25,11 @@ _NUMBERS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch
 _NUMBERS |= {torch.float16, torch.float32, torch.float64}
 _OF_DATA = {torch.tensor, torch.as_tensor}
 _PLAIN = {bool, int, float}
+#: What says where a tensor is made, and of which kind that is.
+_OF_PLACE = {"device", "pin_memory", "requires_grad"}
+_LIKE = {getattr(torch, f"{name}_like") for name in ("empty", "full", "ones", "rand", "randint", "randn")}
+_LIKE |= {torch.zeros_like}
+_LIKE |= {getattr(torch.Tensor, f"new_{name}") for name in ("empty", "full", "ones", "tensor", "zeros")}
 
 
 def _moved(environment, _func, args, kwargs):
@@ -122,6 +127,20 @@ def _new(environment, _func, args, kwargs):
     return Tensor(jax.numpy.zeros(sizes, mappings.t2j_dtype(like.dtype)), environment)
 
 
+def _made_like(environment, func, args, kwargs):
+    """`torch.zeros_like(tensor, device=...)` and `tensor.new_zeros(..., device=...)` elsewhere, or None."""
+    device = kwargs.get("device")
+    if not args or device is None:
+        return None
+    comes = type(args[0]) is torch.Tensor and (_is_device(device) or type(device) is int)
+    leaves = isinstance(args[0], (Tensor, View)) and str(device) == "cpu"
+    if not comes and not leaves:
+        return None
+    made = func(*args, **{name: value for name, value in kwargs.items() if name not in _OF_PLACE})
+    made = environment._to_copy(made, None, "jax" if comes else "cpu")
+    return made.requires_grad_() if kwargs.get("requires_grad") else made
+
+
 def _scaled(_environment, func, args, kwargs):
     """`a.add(b, alpha=c)`, or None."""
     factor = kwargs.get("alpha")
@@ -156,6 +175,6 @@ def _on_device(environment, tensor):
 
 #: What takes the shorter way where it can.
 FUNCTIONS = {torch.Tensor.to: _moved, torch.Tensor.new: _new}
-FUNCTIONS |= dict.fromkeys(TENSOR_CONSTRUCTORS, _made)
+FUNCTIONS |= dict.fromkeys(TENSOR_CONSTRUCTORS, _made) | dict.fromkeys(_LIKE, _made_like)
 FUNCTIONS |= dict.fromkeys((torch.add, torch.sub, torch.Tensor.add, torch.Tensor.sub), _scaled)
 FUNCTIONS |= dict.fromkeys((torch.Tensor.add_, torch.Tensor.sub_), _scaled)

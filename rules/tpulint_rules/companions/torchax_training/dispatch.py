@@ -102,8 +102,10 @@ def _called(mode, func, types, args=(), kwargs=None):
     else:
         is_known = func in environment._ops or func in environment._decomps
     if func in _SPECIAL or (is_known and not _is_on_host(args)) or _is_debugged(environment):
-        if func in TENSOR_CONSTRUCTORS and type((kwargs or {}).get("device")) is int:
-            kwargs["device"] = "jax"  # the number of a device, as ranks are
+        if func in TENSOR_CONSTRUCTORS and kwargs:
+            kwargs.pop("pin_memory", None)
+            if type(kwargs.get("device")) is int:
+                kwargs["device"] = "jax"  # the number of a device, as ranks are
         return _function(mode, func, types, args, kwargs)
     if func in _WHOLE and _is_on_host(args):
         with _disable_current_modes():

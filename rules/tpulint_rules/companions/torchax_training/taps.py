@@ -107,6 +107,11 @@ def note_use(arguments):
             _used[id(one)] = weakref.ref(one)
 
 
+def forget_use(tensor):
+    """Let a tensor be swapped with another one, which torch refuses where something refers to it weakly."""
+    _used.pop(id(tensor), None)
+
+
 def _tap_of(tensor):
     """The tap of a tensor, from which leads all that is computed of it from now on."""
     if getattr(tensor, "tap", None) is None:

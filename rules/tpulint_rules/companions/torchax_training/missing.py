@@ -17,6 +17,7 @@ import torchax
 from torch.nn.utils import prune
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
+from torchax.ops import jaten
 from torchax.ops.mappings import t2j
 from torchax.view import View
 
@@ -61,6 +62,15 @@ def _order(x, dim=-1, descending=False, *, stable=None):
 def _sorted(x, dim=-1, descending=False, *, stable=None):
     order = _order(x, dim, descending)
     return (jnp.take_along_axis(x, order, dim) if x.ndim else x), order
+
+
+# the dtype of the input, where a network is halved but for its normalisation
+
+
+@_brings(_aten.native_batch_norm, _aten.native_batch_norm.default)
+def _batch_norm(x, *parameters):
+    result, *statistics = jaten._aten_native_batch_norm(x, *parameters)
+    return (result.astype(x.dtype), *statistics)
 
 
 # windows of signals

@@ -249,3 +249,48 @@ def test_torchvision_can_be_imported_within_the_environment_and_suppresses_boxes
     (tmp_path / "torchvision.py").write_text(LIBRARY)
     (tmp_path / "main.py").write_text(IMPORTED)
     assert ran(tmp_path) == "3 tensor([1, 2], device='jax:0') tensor([0.9000, 0.6000], device='jax:0')\n"
+
+
+MADE_ANEW = """\
+import os
+
+import jax
+import torch
+import torch.nn as nn
+import torchax
+from torchax_training import compiled, differentiable
+
+torchax.enable_globally()
+hits = []
+jax.monitoring.register_event_listener(lambda event, **_: hits.append(event.endswith("/cache_hits")))
+
+
+@differentiable
+def compute_loss(model, x):
+    loss = (model(x) ** 2).mean()
+    return loss
+
+
+def train():
+    model = nn.Linear(3, 2).to("jax")
+    optimizer = compiled(torch.optim.SGD(model.parameters(), lr=0.1))
+    compute_loss(model, torch.ones(4, 3)).backward()
+    optimizer.step()
+
+
+train()
+first = sum(hits)
+train()
+print(sum(hits) - first >= 3)
+folder = jax.config.jax_compilation_cache_dir
+print(os.path.isdir(folder))
+with open("folder", "w") as file:
+    file.write(folder)
+"""
+
+
+def test_models_that_are_made_anew_are_compiled_once(tmp_path: Path) -> None:
+    laid(tmp_path)
+    (tmp_path / "main.py").write_text(MADE_ANEW)
+    assert ran(tmp_path) == "True\nTrue\n"
+    assert not Path((tmp_path / "folder").read_text()).exists()  # nothing is left behind

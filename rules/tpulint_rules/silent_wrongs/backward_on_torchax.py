@@ -33,6 +33,7 @@ evaluation are compiled apart.
 What else importing the folder brings:
 - `dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
   `clip_grad_norm_`; `operations.py` compiles operations that are called often.
+- `compiling.py` keeps what was compiled until the program ends, for models that are made anew.
 - `irregular.py` lets torch compute on the host what has few numbers and other shapes at each call, for which
   JAX would compile it anew: a hundred boxes that suppress each other took two minutes, and take seconds.
 - `loading.py` fetches the items of data sets past torchax, and lets loaders do without workers, which would

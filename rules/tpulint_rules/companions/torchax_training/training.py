@@ -43,6 +43,7 @@ from . import (
 )
 
 for _name in (
+    "compiling",
     "dispatch",
     "sharing",
     "derivatives",

@@ -65,6 +65,7 @@ What else importing the folder brings:
 - `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
   one, or take the numbers of several.
 - `sparse_matrices.py` makes sparse matrices on the device, which are dense there, as those moved to it are.
+- `parts.py` lets torch's autograd lead through parts of what the function gives, such as `losses[0]`.
 - `complex_numbers.py` gives complex parameters the gradients of torch, whose conjugates JAX's are, and lets
   optimizers step them, which write through a view that torchax copies.
 - `transforms.py` lets JAX do `torch.func.vmap`, `grad`, `vjp` and `jvp`, and what torch makes of these.
@@ -83,8 +84,8 @@ Where a function of the file gives the loss and is seen to do more, what compute
 
 Where the loss is made of what another function collects in a list, such as the `log_prob` of actions, that
 function's computation is moved, and torch's autograd leads from the loss to the collected values: it does so
-for arithmetic, `cat`, `stack`, `sum`, `mean` and the losses of `torch.nn.functional`, not for indexing and
-`flatten`.
+for arithmetic, indexing, `cat`, `stack`, `sum`, `mean` and the losses of `torch.nn.functional`, not for
+`F.linear`, `einsum`, `F.pad` and other dtypes.
 
 A function that calls `torch.autograd.grad` on what it computes, as gradient penalties do, is marked
 `@differentiable` and `@recorded`.
@@ -238,10 +239,12 @@ def _put_apart(edits: list[tuple[Span, str]] | None, ctx: Context) -> Fix | None
 def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     """`torch.autograd.grad`, unless all functions that compute its outputs are recorded."""
     function = ctx.scope.function
+    if _is_of_settled(call, ctx):
+        return
     if function is None or not isinstance(function.node, ast.FunctionDef):
         yield _told(call, message, "it stands in no function", ctx)
         return
-    if _recomputes(function, ctx) or _waits(function, ctx) or _is_of_settled(call, ctx):
+    if _recomputes(function, ctx) or _waits(function, ctx):
         return
     computing = _computing(call, function, ctx)
     open_ones = [one for one in computing if not is_marked(ctx.module, one, RECORDED)]
@@ -276,6 +279,8 @@ def _waits(function: Scope, ctx: Context) -> bool:
 def _is_of_settled(call: ast.Call, ctx: Context) -> bool:
     """Whether the outputs come from functions that JAX differentiates, and torch's autograd does the rest."""
     outputs = call.args[0] if call.args else None
+    while isinstance(outputs, ast.Subscript):
+        outputs = outputs.value
     return outputs is not None and ctx.module.training_steps.of(outputs, ctx.scope).is_settled
 
 

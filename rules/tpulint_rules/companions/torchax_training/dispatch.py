@@ -35,7 +35,7 @@ from torchax.ops.op_base import InplaceOp, OutVariant
 from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
 from torchax.view import NarrowInfo, View
 
-from . import conversions, drawing, functions, irregular, operations, values
+from . import conversions, drawing, functions, irregular, operations, parts, values
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
@@ -76,6 +76,8 @@ def _called(mode, func, types, args=(), kwargs=None):
     environment = mode.env
     if func is torch.Tensor.__getitem__ and isinstance(args[0], (Tensor, View)):
         index = _index(args[1])
+        if type(args[0]) is Tensor and parts.wants_gradient(args[0]) and parts.are_places(index):
+            return parts.of(args[0], index)
         if _is_plain_index(index):
             if type(args[0]) is Tensor and not _is_debugged(environment):
                 return View(args[0], NarrowInfo(index), environment)

@@ -1,0 +1,54 @@
+"""Parts of what marked functions give, such as `losses[0]`: torch's autograd leads from them to the whole.
+
+Torchax's parts are views without a graph, which would lose the gradient.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy
+import torch
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from . import functions
+
+_BOUNDS = (int, type(None))
+
+
+def wants_gradient(tensor):
+    """Whether torch's autograd is to lead through a part of a tensor."""
+    if not torch.is_grad_enabled() or isinstance(tensor._elem, jax.core.Tracer):
+        return False
+    with torch._C.DisableTorchFunction():
+        return tensor.requires_grad
+
+
+def are_places(index):
+    """Whether an index is one of JAX's, but for tensors."""
+    places = index if isinstance(index, tuple) else (index,)
+    bounds = [b for one in places if isinstance(one, slice) for b in (one.start, one.stop, one.step)]
+    kinds = (int, numpy.ndarray, slice, type(None), type(Ellipsis), Tensor, View)
+    return all(isinstance(one, kinds) for one in places) and all(isinstance(b, _BOUNDS) for b in bounds)
+
+
+def of(tensor, index):
+    """A part of a tensor, which is none of its memory."""
+    places = index if isinstance(index, tuple) else (index,)
+    return _Part.apply(tensor, tuple(map(_of_jax, places)))
+
+
+def _of_jax(place):
+    return place.jax() if isinstance(place, (Tensor, View)) else place
+
+
+class _Part(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, whole, index):
+        ctx.index, ctx.kind = index, jax.typeof(whole.jax())
+        return functions.tensor(whole.jax()[index])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        nothing = jax.numpy.zeros(ctx.kind.shape, ctx.kind.dtype)
+        return functions.tensor(nothing.at[ctx.index].add(functions.on_torchax(gradient).jax())), None

@@ -94,17 +94,13 @@ class _Tap:
         return [gradient]
 
 
-#: The tensors of which something was computed, by their ids.
-_used = {}
-
-
 def note_use(arguments):
     """Note that something is computed of tensors."""
     for one in arguments:
         if isinstance(one, (list, tuple)):
             note_use(one)
         elif type(one) is Tensor:
-            _used[id(one)] = weakref.ref(one)
+            one.is_used = True  # not known by a weak reference, with which torch swaps no tensor
 
 
 def forget_use(tensor):
@@ -115,7 +111,7 @@ def forget_use(tensor):
 def _tap_of(tensor):
     """The tap of a tensor, from which leads all that is computed of it from now on."""
     if getattr(tensor, "tap", None) is None:
-        if id(tensor) in _used and _used[id(tensor)]() is tensor:
+        if getattr(tensor, "is_used", False):
             raise RuntimeError("the gradient of a tensor is hooked after something was computed of it")
         tensor.tap = _Tap()
         (value,) = _through_tap(tensor.tap, [tensor.jax()])

@@ -18,7 +18,6 @@ from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which regist
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import taps
 from .registry import register
 
 _COPY = torch.ops.aten.copy_
@@ -76,7 +75,6 @@ def _resized(tensor, *size, memory_format=None):
     size = size[0] if size and not isinstance(size[0], int) else size
     flat, count = tensor.jax().ravel(), math.prod(size)
     filled = jax.numpy.zeros(count, flat.dtype).at[: flat.size].set(flat[:count]).reshape(size)
-    taps.forget_use(tensor)
     torch.utils.swap_tensors(tensor, Tensor(filled, torchax.default_env()))  # torch itself knows sizes, too
     return tensor
 

@@ -103,11 +103,6 @@ def note_use(arguments):
             one.is_used = True  # not known by a weak reference, with which torch swaps no tensor
 
 
-def forget_use(tensor):
-    """Let a tensor be swapped with another one, which torch refuses where something refers to it weakly."""
-    _used.pop(id(tensor), None)
-
-
 def _tap_of(tensor):
     """The tap of a tensor, from which leads all that is computed of it from now on."""
     if getattr(tensor, "tap", None) is None:

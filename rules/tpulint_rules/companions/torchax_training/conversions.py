@@ -132,8 +132,10 @@ def _made_like(environment, func, args, kwargs):
     device = kwargs.get("device")
     if not args or device is None:
         return None
-    comes = type(args[0]) is torch.Tensor and (_is_device(device) or type(device) is int)
+    is_host = type(args[0]) is torch.Tensor and args[0].device.type == "cpu"
+    comes = is_host and (_is_device(device) or type(device) is int)
     leaves = isinstance(args[0], (Tensor, View)) and str(device) == "cpu"
+    leaves = leaves and func is not torch.Tensor.new_tensor  # which knows of devices
     if not comes and not leaves:
         return None
     made = func(*args, **{name: value for name, value in kwargs.items() if name not in _OF_PLACE})

@@ -44,6 +44,7 @@ What else importing the folder brings:
   zero; one that computes the forward pass anew, as that of `torch.utils.checkpoint` does, is not called: what
   it recomputes is differentiated, and kept in memory.
   A `backward` that needs the value of a tensor runs without being compiled.
+- `data.py` lets what is written to `p.data`, `detach()` and the values of a `state_dict()` reach the tensor.
 - `derivatives.py` brings the gradients that torch defines where JAX's are NaN, such as those of `norm` and
   `std` at zero, of `elu` and `softplus` from 89 on, and of `binary_cross_entropy` at exactly 0 or 1; or
   others, such as that of `abs` at 0.

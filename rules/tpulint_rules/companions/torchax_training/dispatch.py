@@ -8,8 +8,6 @@ torch, and what it does with plain arguments straight to its own implementation.
 All else, and everything while torchax is set to debug, goes torchax's own way.
 `torch.nn.utils.clip_grad_norm_`, which is three operations for each parameter, is compiled.
 What is given `out`, which torchax does not know, writes it, and so does what torchax has not in place.
-`data` hands on no gradient, and is set aside where the tensor gets other data; what is written to
-`parameter.detach()`, or to what `state_dict()` gives, is the parameter's or buffer's.
 Indices may be ranges or tensors of the host; those of a tensor of the host may be on the device.
 `torch.normal` draws from the distribution that it is given, which torchax takes for the standard one.
 What torch makes on the host, and `torch.where` of numbers or `torch.quantile` there, stays there.
@@ -19,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import weakref
 
 import jax
 import numpy
@@ -27,7 +24,6 @@ import torch
 import torchax
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.nn.utils import clip_grad
-from torch.optim.swa_utils import AveragedModel
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -35,7 +31,7 @@ from torchax.ops.op_base import InplaceOp, OutVariant
 from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
 from torchax.view import NarrowInfo, View
 
-from . import conversions, drawing, functions, irregular, operations, parts, values
+from . import conversions, data, drawing, functions, irregular, operations, parts, values
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
@@ -269,7 +265,7 @@ def _takes_out(operation):
 def _given(value, unwrap):
     """An argument as an implementation takes it: JAX's own array, or torchax's tensor around it."""
     kind = type(value)
-    if kind is Tensor or kind is _Data:
+    if kind is Tensor or kind is data.Data:
         return value._elem if unwrap else value
     if kind is View and unwrap:
         return value.jax()
@@ -357,135 +353,6 @@ def _assigning(plain):
 
 for _kind in (Tensor, View):
     _kind.__setitem__ = _assigning(_kind.__setitem__)
-
-
-class _Data(Tensor):
-    """`tensor.data`: the tensor itself to write to, apart from the graph to compute with.
-
-    Once the tensor has other data, this keeps what it had.
-    """
-
-    @staticmethod
-    def __new__(cls, tensor):
-        return Tensor.__new__(cls, tensor.jax(), tensor._env)
-
-    def __init__(self, tensor):
-        self._shown, self._env, self._stopped = _shown(tensor) or _Shown(tensor), tensor._env, (None, None)
-
-    @property
-    def _of(self):
-        return self._shown.tensor
-
-    @property
-    def _elem(self):
-        value = self._of._elem
-        if not isinstance(value, jax.core.Tracer):
-            return value
-        if self._stopped[0] is not value:
-            self._stopped = value, jax.lax.stop_gradient(value)
-        return self._stopped[1]
-
-    @_elem.setter
-    def _elem(self, value):
-        of = self._of
-        of._elem = functions.unseen(of._elem, value) if isinstance(of._elem, jax.core.Tracer) else value
-
-
-class _Shown:
-    """What all that came of a tensor's `data` show: the tensor, or what holds the data that it had.
-
-    One that was computed with gradients is not kept alive, since its graph would be with it.
-    """
-
-    def __init__(self, tensor):
-        with torch._C.DisableTorchFunction():
-            self._kept = tensor if tensor.grad_fn is None else None
-        self._shown = weakref.ref(tensor)
-        self._last = tensor._elem
-        vars(tensor)["_shown"] = weakref.ref(self)
-
-    @property
-    def tensor(self):
-        shown = self._shown()
-        if shown is None:
-            shown = self._kept = Tensor(self._last, torchax.default_env())
-            self._shown = weakref.ref(shown)
-        elif self._kept is None:
-            self._last = shown._elem
-        return shown
-
-    def set_aside(self, tensor):
-        """Show the data that a tensor has, which is given other data."""
-        self._kept = Tensor(tensor.jax(), tensor._env)
-        self._shown = weakref.ref(self._kept)
-        del vars(tensor)["_shown"]
-
-
-def _shown(tensor):
-    """What all that came of a tensor's `data` shows, if there is something still."""
-    reference = vars(tensor).get("_shown")
-    return reference and reference()
-
-
-def _replaced(tensor, other):
-    """`tensor.data = other`."""
-    value, shown = functions.on_torchax(other).jax(), _shown(tensor)
-    if shown is not None:
-        shown.set_aside(tensor)
-    tensor._elem = value
-
-
-_detach = Tensor.detach
-
-
-_shares_all = False
-
-
-def _detached(tensor):
-    """`detach()`, through which tensors are written to; what is computed with gradients is not, which tracing sees."""
-    if isinstance(tensor, _Data):
-        return tensor
-    is_shared = _shares_all or isinstance(tensor, torch.nn.Parameter)
-    return _Data(tensor) if is_shared or _is_plain(tensor) else _detach(tensor)
-
-
-def _is_plain(tensor):
-    """Whether a tensor has an array, and no graph."""
-    with torch._C.DisableTorchFunction():
-        return tensor.grad_fn is None and not isinstance(tensor._elem, jax.core.Tracer)
-
-
-def _sharing(function):
-    """A function in which `detach()` of buffers shares their data, too."""
-
-    @functools.wraps(function)
-    def shared(*args, **kwargs):
-        global _shares_all
-        before, _shares_all = _shares_all, True
-        try:
-            return function(*args, **kwargs)
-        finally:
-            _shares_all = before
-
-    return shared
-
-
-torch.nn.Module.state_dict = _sharing(torch.nn.Module.state_dict)
-AveragedModel.update_parameters = _sharing(AveragedModel.update_parameters)
-
-
-def _part_of_data(view):
-    """`detach()` and `data` of a part of a tensor: the same part of what is apart from the graph."""
-    parent = view.parent
-    if isinstance(parent, View):
-        parent = _part_of_data(parent)
-    elif not isinstance(parent, _Data):
-        parent = _Data(parent)
-    return View(parent, view.view_info, view._env)
-
-
-Tensor.data, Tensor.detach = property(_Data, _replaced), _detached
-View.data, View.detach = property(_part_of_data, torch.Tensor.data.__set__), _part_of_data
 
 
 _total_norm, _clip_with_norm = clip_grad._get_total_norm, clip_grad._clip_grads_with_norm_

@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import asked
+from . import asked, functions
 from .registry import register
 
 _KINDS = (Tensor, View)
@@ -136,14 +136,15 @@ def _new(tensor, *given, dtype=None, device=None, requires_grad=False):
 register(_new, torch.Tensor.new, torch.Tensor.new_tensor, by_jax=False, is_user_defined=True)
 
 
-_new_parameter, _detach = torch.nn.Parameter.__new__, Tensor.detach
+_new_parameter = torch.nn.Parameter.__new__
 
 
 def _parameter(cls, data=None, requires_grad=True):
     """`torch.nn.Parameter`, which of a tensor, or of a part of one, is one of its own."""
     if not isinstance(data, (Tensor, View)):
         return _new_parameter(cls, data, requires_grad)
-    made = _detach(data.torch() if isinstance(data, View) else data)
+    value = data.jax()
+    made = functions.tensor(jax.lax.stop_gradient(value) if isinstance(value, jax.core.Tracer) else value)
     made._is_param = True  # what tells parameters that are no tensors of torch's own
     return made.requires_grad_(requires_grad)
 

@@ -1,0 +1,155 @@
+"""What shares its data with a tensor: `data`, `detach()` and what `state_dict()` gives; importing this file brings that.
+
+torchax gives the tensor itself, or a copy of it, and what is written to that is lost, or raises.
+Here it is written to the tensor, and no gradient goes through it; once the tensor is given other data, as
+averages of weights are for a while, it keeps what it had.
+What was computed with gradients is not kept alive by it, since its graph would be with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+
+import jax
+import torch
+import torchax
+from torch.optim.swa_utils import AveragedModel
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from . import functions
+
+
+class Data(Tensor):
+    """`tensor.data`: the tensor itself to write to, apart from the graph to compute with.
+
+    Once the tensor has other data, this keeps what it had.
+    """
+
+    @staticmethod
+    def __new__(cls, tensor):
+        return Tensor.__new__(cls, tensor.jax(), tensor._env)
+
+    def __init__(self, tensor):
+        self._shown, self._env, self._stopped = _shown(tensor) or _Shown(tensor), tensor._env, (None, None)
+
+    @property
+    def _of(self):
+        return self._shown.tensor
+
+    @property
+    def _elem(self):
+        value = self._of._elem
+        if not isinstance(value, jax.core.Tracer):
+            return value
+        if self._stopped[0] is not value:
+            self._stopped = value, jax.lax.stop_gradient(value)
+        return self._stopped[1]
+
+    @_elem.setter
+    def _elem(self, value):
+        of = self._of
+        of._elem = functions.unseen(of._elem, value) if isinstance(of._elem, jax.core.Tracer) else value
+
+
+class _Shown:
+    """What all that came of a tensor's `data` show: the tensor, or what holds the data that it had.
+
+    One that was computed with gradients is not kept alive, since its graph would be with it.
+    """
+
+    def __init__(self, tensor):
+        with torch._C.DisableTorchFunction():
+            self._kept = tensor if tensor.grad_fn is None else None
+        self._shown = weakref.ref(tensor)
+        self._last = tensor._elem
+        vars(tensor)["_shown_by"] = weakref.ref(self)
+
+    @property
+    def tensor(self):
+        shown = self._shown()
+        if shown is None:
+            shown = self._kept = Tensor(self._last, torchax.default_env())
+            self._shown = weakref.ref(shown)
+        elif self._kept is None:
+            self._last = shown._elem
+        return shown
+
+    def set_aside(self, tensor):
+        """Show the data that a tensor has, which is given other data."""
+        self._kept = Tensor(tensor.jax(), tensor._env)
+        self._shown = weakref.ref(self._kept)
+        del vars(tensor)["_shown_by"]
+
+
+def _shown(tensor):
+    """What all that came of a tensor's `data` shows, if there is something still."""
+    reference = vars(tensor).get("_shown_by")
+    return reference and reference()
+
+
+def _data(tensor):
+    """`tensor.data`."""
+    return tensor if isinstance(tensor, Data) else Data(tensor)
+
+
+def _replaced(tensor, other):
+    """`tensor.data = other`."""
+    value, shown = functions.on_torchax(other).jax(), _shown(tensor)
+    if shown is not None:
+        shown.set_aside(tensor)
+    tensor._elem = value
+
+
+_detach = Tensor.detach
+
+
+_shares_all = False
+
+
+def _detached(tensor):
+    """`detach()`, through which tensors are written to; what is computed with gradients is not, which tracing sees."""
+    if isinstance(tensor, Data):
+        return tensor
+    is_shared = _shares_all or isinstance(tensor, torch.nn.Parameter)
+    return Data(tensor) if is_shared or _is_plain(tensor) else _detach(tensor)
+
+
+def _is_plain(tensor):
+    """Whether a tensor has an array, and no graph."""
+    with torch._C.DisableTorchFunction():
+        return tensor.grad_fn is None and not isinstance(tensor._elem, jax.core.Tracer)
+
+
+def _sharing(function):
+    """A function in which `detach()` of buffers shares their data, too."""
+
+    @functools.wraps(function)
+    def shared(*args, **kwargs):
+        global _shares_all
+        before, _shares_all = _shares_all, True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _shares_all = before
+
+    return shared
+
+
+torch.nn.Module.state_dict = _sharing(torch.nn.Module.state_dict)
+AveragedModel.update_parameters = _sharing(AveragedModel.update_parameters)
+
+
+def _part_of_data(view):
+    """`detach()` and `data` of a part of a tensor: the same part of what is apart from the graph."""
+    parent = view.parent
+    if isinstance(parent, View):
+        parent = _part_of_data(parent)
+    elif not isinstance(parent, Data):
+        parent = Data(parent)
+    return View(parent, view.view_info, view._env)
+
+
+Tensor.data, Tensor.detach = property(_data, _replaced), _detached
+View.data, View.detach = property(_part_of_data, torch.Tensor.data.__set__), _part_of_data

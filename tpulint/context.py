@@ -8,14 +8,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Protocol, TypeVar
 
-from tpulint.arguments import Arguments, arguments, in_order
+from tpulint.editing import Editing
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Location, Related, Span
 from tpulint.model.module import Module
 from tpulint.model.names.at_hand import names_at_hand
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 from tpulint.model.project.project import TracePath
-from tpulint.model.syntax.blocks import only_asks, without_item
-from tpulint.model.syntax.imports import first_import, insertions, missing_imports, respelled
+from tpulint.model.syntax.imports import first_import, respelled
 from tpulint.model.tracing.guards import CUDA, PROCESSES, caught, only_with, optional
 from tpulint.model.values.kinds import Instance, Kind
 from tpulint.model.values.pending import pending
@@ -32,7 +31,7 @@ class Reporter(Protocol):
     url: str
 
 
-class Context:
+class Context(Editing):
     """One file as a rule sees it, at one place."""
 
     __slots__ = ("__dict__", "module", "rule", "scope")
@@ -147,6 +146,11 @@ class Context:
     def is_differentiated(self) -> bool:
         """Whether this file belongs to a program whose gradients JAX computes."""
         return self.module.project.is_differentiated(self.module.name)
+
+    @property
+    def asks_gradients(self) -> bool:
+        """Whether this file belongs to a program of either kind."""
+        return self.is_trained or self.is_differentiated
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -276,31 +280,6 @@ class Context:
             scope = scope.parent
         return self.tree.body
 
-    def span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
-        """The characters of a node."""
-        return self.module.source.span(node)
-
-    def text(self, node: ast.expr | ast.stmt) -> str:
-        """The source of a node."""
-        span = self.span(node)
-        return self.module.source.text[span.start : span.end]
-
-    def operand(self, node: ast.expr) -> str:
-        """The source of an expression, in parentheses where an attribute behind it would split it."""
-        tight = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-        return self.text(node) if tight else f"({self.text(node)})"
-
-    def grouped(self, node: ast.expr, code: str) -> str:
-        """Code for the place of a node, in parentheses where what stands around would split it."""
-        outer = self.parent(node)
-        splits = isinstance(outer, ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript | ast.Compare)
-        return f"({code})" if splits else code
-
-    def quoted(self, value: str, like: ast.expr) -> str:
-        """A string literal in the quotes of another one."""
-        mark = "'" if self.text(like).rstrip().endswith("'") else '"'
-        return f"{mark}{value}{mark}"
-
     @property
     def device(self) -> str:
         """The device as a text, where a fix writes it: torchax's, with CUDA's if that is kept."""
@@ -310,25 +289,6 @@ class Context:
     def is_bound(self, name: str) -> bool:
         """Whether a name means anything at this place."""
         return self.module.names.lookup(name, self.scope) is not None
-
-    # the arguments of a call
-
-    def arguments(self, call: ast.Call) -> Arguments:
-        """The arguments of a call as the file has them."""
-        return arguments(call, self.module.source)
-
-    def with_arguments(self, call: ast.Call, changed: Arguments, method: str | None = None) -> Edit:
-        """The edit that gives a call other arguments, and another method where one is named."""
-        callee = self.module.source.text[self.span(call).start : self.span(call.func).end]
-        if method is not None and isinstance(call.func, ast.Attribute):
-            callee = f"{callee.removesuffix(call.func.attr)}{method}"
-        return self.replace(call, f"{callee}{changed}")
-
-    def without_keywords(self, call: ast.Call, names: Collection[str]) -> Edit:
-        """The edit that takes keyword arguments out of a call."""
-        given = enumerate(in_order(call))
-        dropped = [number for number, node in given if isinstance(node, ast.keyword) and node.arg in names]
-        return self.with_arguments(call, self.arguments(call).without(dropped))
 
     # findings and fixes
 
@@ -406,78 +366,9 @@ class Context:
         placed = replace(companion, up=self.package.count(".")) if companion is not None else None
         return Fix(title, tuple(_imports_ahead(edits)), applicability, placed)
 
-    def edit(self, span: Span, content: str) -> Edit:
-        """Replace a span."""
-        source = self.module.source
-        return Edit(span, content, source.location(span.start), source.location(span.end))
-
-    def replace(self, node: ast.expr | ast.stmt, content: str) -> Edit:
-        """Replace a node."""
-        return self.edit(self.span(node), content)
-
-    def delete(self, statement: ast.stmt) -> Edit:
-        """Delete a statement with its line, or put `pass` where its block would be left empty.
-
-        A condition that is left with nothing to decide goes, too, and so does a `try` with nothing to try.
-        A comment behind it on the same line goes with it, which makes the fix unsafe.
-        """
-        outer = self.parent(statement)
-        source, span = self.module.source, self.span(statement)
-        if (
-            isinstance(outer, ast.If)
-            and outer.body == [statement]
-            and not outer.orelse
-            and only_asks(outer)
-            and not self.module.project.keeps_gpu
-        ):
-            is_first = source.text.startswith("if", self.span(outer).start)  # no `elif`
-            return self.delete(outer) if is_first else self.edit(span, "pass")
-        if isinstance(outer, ast.Try) and [*outer.body, *outer.orelse, *outer.finalbody] == [statement]:
-            return self.delete(outer)
-        blocks = (
-            [value for value in vars(outer).values() if isinstance(value, list)] if outer is not None else []
-        )
-        if any(statement in block and len(block) == 1 for block in blocks):
-            return self.edit(span, "pass")
-        text = source.text
-        line_start = source.line_starts[source.location(span.start).row - 1]
-        end_row = source.location(span.end).row
-        line_end = source.line_starts[end_row] if end_row < len(source.line_starts) else len(text)
-        if not text[line_start : span.start].strip() and not text[span.end : line_end].split("#")[0].strip():
-            return self.edit(Span(line_start, line_end), "")
-        return self.edit(span, "pass")
-
-    def unwrap(self, statement: ast.With, item: ast.withitem) -> tuple[Edit, ...] | None:
-        """Edits that take an item out of a `with`, and with its last item the `with` from around its body.
-
-        None where the item binds a name or its layout is unusual.
-        """
-        edits = without_item(self.module.source, statement, item) if item.optional_vars is None else None
-        return tuple(self.edit(span, text) for span, text in edits) if edits is not None else None
-
-    def remove_decorator(self, decorator: ast.expr) -> tuple[Edit, ...] | None:
-        """Edits that take a decorator away with its line; None where it shares that line."""
-        source, span = self.module.source, self.span(decorator)
-        start = source.line_starts[source.location(span.start).row - 1]
-        end_row = source.location(span.end).row
-        end = source.line_starts[end_row] if end_row < len(source.line_starts) else len(source.text)
-        if source.text[start : span.start].strip() != "@" or source.text[span.end : end].strip():
-            return None
-        return (self.edit(Span(start, end), ""),)
-
     def at(self, scope: Scope) -> Context:
         """The same file at another place."""
         return Context(self.rule, self.module, scope)
-
-    def imports(self, *statements: str) -> tuple[Edit, ...] | None:
-        """Edits that add import statements of one name each, such as `import numpy as np`, where they lack.
-
-        None where a name already means something else.
-        """
-        missing = missing_imports(self.module, statements, self.scope)
-        if missing is None:
-            return None
-        return tuple(self.insert(offset, text) for offset, text in insertions(self.module, missing).items())
 
     def companion_import(self, companion: Companion, name: str = "") -> tuple[Edit, ...] | None:
         """Edits that import a companion file, or a name of it; a package has one, in its topmost folder."""
@@ -491,10 +382,6 @@ class Context:
         if imports is None:
             return None
         return self.fix(title, *imports, applicability=Applicability.UNSAFE, companion=companion)
-
-    def insert(self, offset: int, text: str) -> Edit:
-        """Insert text at an offset."""
-        return self.edit(Span(offset, offset), text)
 
 
 def _imports_ahead(edits: Iterable[Edit]) -> Iterator[Edit]:

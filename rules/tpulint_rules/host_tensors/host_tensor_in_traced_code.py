@@ -78,7 +78,7 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
 
 def _trains(ctx: Context) -> bool:
     """Whether what runs this code is told by `torchax_training` that random numbers are drawn on the host."""
-    return ctx.is_trained or ctx.is_differentiated
+    return ctx.asks_gradients
 
 
 def _names_device(call: ast.Call) -> bool:

@@ -52,7 +52,7 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     project = ctx.module.project
     if ctx.qualified_name(call.func) != "torchax.enable_globally" or not ctx.serves_device:
         return
-    if ctx.is_trained or ctx.is_differentiated or project.imports_any(TRAINING.name):
+    if ctx.asks_gradients or project.imports_any(TRAINING.name):
         return
     if any(True for name in ("backward", "grad") for _ in ctx.calls(name)) or _is_for_torchax(ctx):
         return

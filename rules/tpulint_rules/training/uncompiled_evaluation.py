@@ -50,7 +50,7 @@ def open_loop(node: ast.While, ctx: Context) -> Iterator[Finding]:
 
 
 def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterator[Finding]:
-    if not ctx.serves_device or ctx.is_trained or ctx.is_differentiated or ctx.trace_path is not None:
+    if not ctx.serves_device or ctx.asks_gradients or ctx.trace_path is not None:
         return
     if ctx.module.project.imports_any(TRAINING.name) or _is_forward(body[0], ctx):
         return

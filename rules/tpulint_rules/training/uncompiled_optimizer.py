@@ -48,7 +48,7 @@ def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     if not name.startswith("torch.optim.") or not ctx.serves_device:
         return
-    if not (ctx.is_trained or ctx.is_differentiated):
+    if not ctx.asks_gradients:
         return
     outer = ctx.parent(call)
     if isinstance(outer, ast.Call) and is_mark(ctx.qualified_name(outer.func), COMPILED):

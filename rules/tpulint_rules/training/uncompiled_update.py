@@ -43,7 +43,7 @@ _SETS_UP = ("__init__", "__post_init__", "reset", "init", "_init", "setup", "bui
 
 @rule.on(ast.For)
 def loop(node: ast.For, ctx: Context) -> Iterator[Finding]:
-    if not ctx.serves_device or not (ctx.is_trained or ctx.is_differentiated):
+    if not ctx.serves_device or not ctx.asks_gradients:
         return
     function = ctx.scope.function
     if function is not None and (function.name.startswith(_SETS_UP) or _is_compiled(ctx)):

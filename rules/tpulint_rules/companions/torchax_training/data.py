@@ -62,24 +62,23 @@ class _Shown:
     def __init__(self, tensor):
         with torch._C.DisableTorchFunction():
             self._kept = tensor if tensor.grad_fn is None else None
-        self._shown = weakref.ref(tensor)
-        self._last = tensor._elem
+        if self._kept is None:  # torch swaps no tensor that is referred to weakly
+            self._weak, self._last = weakref.ref(tensor), tensor._elem
         vars(tensor)["_shown_by"] = weakref.ref(self)
 
     @property
     def tensor(self):
-        shown = self._shown()
-        if shown is None:
-            shown = self._kept = Tensor(self._last, torchax.default_env())
-            self._shown = weakref.ref(shown)
-        elif self._kept is None:
-            self._last = shown._elem
-        return shown
+        if self._kept is None:
+            shown = self._weak()
+            if shown is not None:
+                self._last = shown._elem
+                return shown
+            self._kept = Tensor(self._last, torchax.default_env())
+        return self._kept
 
     def set_aside(self, tensor):
         """Show the data that a tensor has, which is given other data."""
         self._kept = Tensor(tensor.jax(), tensor._env)
-        self._shown = weakref.ref(self._kept)
         del vars(tensor)["_shown_by"]
 
 

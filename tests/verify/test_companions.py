@@ -294,3 +294,25 @@ def test_models_that_are_made_anew_are_compiled_once(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(MADE_ANEW)
     assert ran(tmp_path) == "True\nTrue\n"
     assert not Path((tmp_path / "folder").read_text()).exists()  # nothing is left behind
+
+
+HOOKED = """\
+import jax
+import torch
+import torch.nn as nn
+import torchax
+import torchax_training
+
+torchax.enable_globally()
+torch.manual_seed(0)
+model = nn.Linear(3, 2).to("jax")
+model.register_full_backward_hook(lambda module, of_inputs, of_outputs: None)
+jacobian = torchax.interop.torch_view(jax.jacrev(torchax.interop.jax_view(lambda x: model(x))))
+print(torch.equal(jacobian(torch.ones(3).to("jax")), model.weight.detach()))
+"""
+
+
+def test_what_jax_alone_differentiates_calls_no_hooks(tmp_path: Path) -> None:
+    laid(tmp_path)
+    (tmp_path / "main.py").write_text(HOOKED)
+    assert ran(tmp_path) == "True\n"

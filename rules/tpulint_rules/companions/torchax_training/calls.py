@@ -122,6 +122,8 @@ torch.nn.Module.__call__ = _called
 class Calls(functions.NoGradStops):
     """Lets `torch.no_grad()` mean to JAX what it means to torch, and compiles what torch computes."""
 
+    hands_gradients = True  # to hooks, where these are of torch's backward
+
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func is torch.autograd.grad:

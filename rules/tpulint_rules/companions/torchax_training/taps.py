@@ -70,9 +70,18 @@ def _fitted(gradient, like):
 _tapped.defvjp(_forth, _back, symbolic_zeros=True)
 
 
+def _is_traced(value):
+    return isinstance(value, Tensor) and isinstance(value.jax(), jax.core.Tracer)
+
+
 def _may_be_tapped(value):
-    is_there = isinstance(value, Tensor) and isinstance(value.jax(), jax.core.Tracer)
-    return is_there and torch.is_grad_enabled() and jax.numpy.issubdtype(value.jax().dtype, jax.numpy.inexact)
+    is_there = _is_traced(value) and _is_marked() and torch.is_grad_enabled()
+    return is_there and jax.numpy.issubdtype(value.jax().dtype, jax.numpy.inexact)
+
+
+def _is_marked():
+    """Whether a marked function runs: what else JAX traces, such as a Jacobian, calls no hooks."""
+    return any(getattr(mode, "hands_gradients", False) for mode in _get_current_function_mode_stack())
 
 
 class _Tap:
@@ -119,6 +128,8 @@ _register_hook, _retain_grad = torch.Tensor.register_hook, torch.Tensor.retain_g
 
 def _hooked(tensor, hook):
     """`tensor.register_hook`."""
+    if _is_traced(tensor) and not _is_marked():
+        return RemovableHandle(OrderedDict())
     if not _may_be_tapped(tensor):
         return _register_hook(tensor, hook)
     tap = _tap_of(tensor)
@@ -146,16 +157,22 @@ def keep(tensor, tap):
 class _Hooks(BackwardHook):
     """The hooks on the gradients of one call of a module."""
 
-    is_traced = False
+    is_traced = is_apart = False
 
     def setup_input_hook(self, args):
-        self.is_traced = any(map(_may_be_tapped, pytree.tree_leaves(args)))
+        leaves = pytree.tree_leaves(args)
+        self.is_traced = any(map(_may_be_tapped, leaves))
+        self.is_apart = not _is_marked() and any(map(_is_traced, leaves))
+        if self.is_apart:
+            return args
         if not self.is_traced:
             return super().setup_input_hook(args)
         self.inputs, args = _through(_Sides(self._of_inputs), args)
         return args
 
     def setup_output_hook(self, result):
+        if self.is_apart:
+            return result
         if not self.is_traced:
             return super().setup_output_hook(result)
         self.outputs, result = _through(_Sides(self._of_outputs), result)
@@ -217,7 +234,7 @@ _get_hooks = torch.nn.Module._get_backward_hooks
 def _hooks_of(module):
     """The hooks on gradients of a module; within a marked function those of the old kind are like the others."""
     full, others = _get_hooks(module)
-    if others and any(isinstance(mode, functions.NoGradStops) for mode in _get_current_function_mode_stack()):
+    if others and _is_marked():
         return [*full, *(functools.partial(_of_old_kind, hook) for hook in others)], []
     return full, others
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tpulint.engine.cache import Cache, MemoryCache
@@ -195,8 +195,9 @@ def fix(files: Mapping[str, Unit], *, unsafe: bool, jobs: int = 1) -> FixResult:
 
 
 def fixed(files: Mapping[str, Unit], result: FixResult) -> dict[str, Unit]:
-    changed = {change.path: replace(files[change.path], data=change.data) for change in result.changes}
-    return {**files, **changed}
+    """The files as they are then, without those that come with them."""
+    own = [change for change in result.changes if change.path in files]
+    return {**files, **{change.path: replace(files[change.path], data=change.data) for change in own}}
 
 
 def lines(text: str) -> list[str]:
@@ -227,7 +228,24 @@ def test_findings_stand_in_the_text(text: str) -> None:
     assert sorted(analysis.findings, key=lambda finding: finding.sort_key) == analysis.findings
 
 
-@given(programs(), st.booleans())
+#: A program whose fix comes with files of its own.
+EVALUATED = """\
+import torch
+import torch.nn as nn
+
+model = nn.Linear(3, 3)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def f(x):
+    while x.mean() < 1:
+        x = model(x)
+    return x
+"""
+
+
+@given(text=programs(), unsafe=st.booleans())
+@example(text=EVALUATED, unsafe=True)
 @settings(max_examples=150)
 def test_fixes_give_sound_code_and_settle(text: str, unsafe: bool) -> None:
     files = units(text)

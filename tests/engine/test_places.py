@@ -34,3 +34,14 @@ def test_scripts_beside_an_init_are_known_by_plain_names(
     paths = [*folder.rglob("*.py"), *tmp_path.glob("*.py")]
     units = as_units({str(path): path.read_bytes() for path in paths})
     assert name == units[str(folder / "main.py")].place.name
+
+
+def test_a_file_that_is_called_like_a_library_leaves_its_folder_in_the_package(tmp_path: Path) -> None:
+    folder = tmp_path / "lib" / "audio"
+    folder.mkdir(parents=True)
+    (tmp_path / "lib" / "__init__.py").touch()
+    (folder / "__init__.py").write_text("from lib.audio.pesq import score\n")
+    (folder / "pesq.py").write_text("from pesq import pesq\n\nscore = pesq\n")
+    (folder / "gated.py").write_text("from lib.checks import check\n")
+    units = as_units({str(path): path.read_bytes() for path in tmp_path.rglob("*.py")})
+    assert "lib.audio.pesq" == units[str(folder / "pesq.py")].place.name

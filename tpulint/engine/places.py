@@ -63,17 +63,18 @@ def places(contents: Mapping[str, bytes]) -> dict[str, Place]:
 def _is_apart(folder: str, folders: Mapping[str, list[str]], contents: Mapping[str, bytes]) -> bool:
     """Whether a folder with an `__init__.py` holds scripts and what they import by plain names.
 
-    Nothing in it, or beside it, may import from the package by its name, or relatively; where its files do
-    not import each other at all, nothing anywhere may.
+    Nothing in it may import relatively, by its name or by that of a package around it, and nothing beside it
+    by its name; where its files do not import each other at all, nothing anywhere may.
     """
     beside, name = os.path.dirname(folder), os.path.basename(folder)
+    around = {name, *plain_name(os.path.join(folder, "__init__.py"))[0].split(".")}
     stems = {os.path.basename(path).removesuffix(".py") for path in folders[folder]}
     packages = {os.path.basename(one) for one in folders if os.path.dirname(one) == folder}
     neighbours = ((stems - {"__init__"}) | packages) - sys.stdlib_module_names
     is_plain = has_script = False
     for path in folders[folder]:
         for head in _imported(contents[path]):
-            if head in (".", name):
+            if head in (".", *around):
                 return False
             is_plain |= head in neighbours
         has_script |= _SCRIPT.search(contents[path]) is not None

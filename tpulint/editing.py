@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from tpulint.arguments import Arguments, arguments, in_order
 from tpulint.finding import Edit, Span
@@ -11,6 +12,9 @@ from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
 from tpulint.model.syntax.blocks import only_asks, without_item
 from tpulint.model.syntax.imports import insertions, missing_imports
+
+if TYPE_CHECKING:
+    from tpulint.model.training.placing import Moved
 
 
 class Editing:
@@ -113,6 +117,18 @@ class Editing:
         """
         edits = without_item(self.module.source, statement, item) if item.optional_vars is None else None
         return tuple(self.edit(span, text) for span, text in edits) if edits is not None else None
+
+    def add_decorator(self, function: ast.FunctionDef, text: str) -> Edit:
+        """The edit that puts a decorator, without its `@`, right above a function."""
+        source = self.module.source
+        return self.insert(
+            source.line_starts[function.lineno - 1], f"{source.ahead_of(function)}@{text}{source.newline}"
+        )
+
+    def move(self, moved: Moved) -> tuple[Edit, ...]:
+        """The edits that make a region a function, and put a call in its place."""
+        bindings = (self.insert(offset, line) for offset, line in moved.bindings)
+        return self.insert(moved.offset, moved.definition), self.edit(moved.span, moved.call), *bindings
 
     def remove_decorator(self, decorator: ast.expr) -> tuple[Edit, ...] | None:
         """Edits that take a decorator away with its line; None where it shares that line."""

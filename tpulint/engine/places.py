@@ -67,7 +67,7 @@ def _is_apart(folder: str, folders: Mapping[str, list[str]], contents: Mapping[s
     by its name; where its files do not import each other at all, nothing anywhere may.
     """
     beside, name = os.path.dirname(folder), os.path.basename(folder)
-    around = {name, *plain_name(os.path.join(folder, "__init__.py"))[0].split(".")}
+    around = plain_name(os.path.join(folder, "__init__.py"))[0].split(".")
     stems = {os.path.basename(path).removesuffix(".py") for path in folders[folder]}
     packages = {os.path.basename(one) for one in folders if os.path.dirname(one) == folder}
     neighbours = ((stems - {"__init__"}) | packages) - sys.stdlib_module_names

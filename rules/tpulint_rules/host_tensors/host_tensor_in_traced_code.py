@@ -67,18 +67,13 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     device = _device_at_hand(call, ctx)
     if device is None or _names_device(call):
         return None
-    draws = name.startswith(("rand", "normal"))
-    if name in NO_DEVICE_KEYWORD or _mixes_numbers(call) or (draws and _trains(ctx)):
+    draws = name.startswith(("rand", "normal"))  # where gradients are asked for, on the host
+    if name in NO_DEVICE_KEYWORD or _mixes_numbers(call) or (draws and ctx.asks_gradients):
         edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
         return ctx.fix(f"move it with `.to({device})`", edit)
     applicability = Applicability.UNSAFE if draws else Applicability.SAFE
     edit = ctx.with_arguments(call, ctx.arguments(call).before(f"device={device}"))
     return ctx.fix(f"make it on the device, with `device={device}`", edit, applicability=applicability)
-
-
-def _trains(ctx: Context) -> bool:
-    """Whether what runs this code is told by `torchax_training` that random numbers are drawn on the host."""
-    return ctx.asks_gradients
 
 
 def _names_device(call: ast.Call) -> bool:

@@ -223,8 +223,7 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
     if edits is None:
         return "`differentiable` means something else here"
     for one in moved:
-        edits += (ctx.insert(one.offset, one.definition), ctx.edit(one.span, one.call))
-        edits += tuple(ctx.insert(offset, line) for offset, line in one.bindings)
+        edits += ctx.move(one)
     title = "move the computation of the loss into a function that JAX differentiates"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
 
@@ -323,14 +322,10 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
     imports = ctx.companion_import(TRAINING, mark)
     if imports is None:
         return f"`{mark}` means something else here"
-    source = ctx.module.source
-    start = source.line_starts[node.lineno - 1]
-    indent = source.text[start : ctx.span(node).start]
     why = None if mark == "recorded" else ctx.module.training_steps.changing.unsteady_function(function)
     mark += f"(compiled=False)  # {why}" if why is not None else ""
-    line = ctx.insert(start, f"{indent}@{mark}{source.newline}")
-    title = "mark the function that computes the outputs"
-    return ctx.fix(title, *imports, line, applicability=Applicability.UNSAFE, companion=TRAINING)
+    title, decorator = "mark the function that computes the outputs", ctx.add_decorator(node, mark)
+    return ctx.fix(title, *imports, decorator, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 
 def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:

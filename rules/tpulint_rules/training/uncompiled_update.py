@@ -96,15 +96,12 @@ def _only_updates(ctx: Context) -> list[ast.For]:
 
 def _marked(ctx: Context) -> Fix | None:
     """The mark on a function."""
-    imports, source = ctx.companion_import(TRAINING, "compiled"), ctx.module.source
+    imports = ctx.companion_import(TRAINING, "compiled")
     definition = ctx.scope.function.node if ctx.scope.function is not None else None
     if imports is None or not isinstance(definition, ast.FunctionDef):
         return None
-    start = source.line_starts[definition.lineno - 1]
-    line = ctx.insert(start, f"{source.margin(definition)}@compiled{source.newline}")
-    return ctx.fix(
-        "compile the update", *imports, line, applicability=Applicability.UNSAFE, companion=TRAINING
-    )
+    edits = (*imports, ctx.add_decorator(definition, "compiled"))
+    return ctx.fix("compile the update", *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 
 def _moved(found: Region, ctx: Context) -> Fix | None:
@@ -117,7 +114,5 @@ def _moved(found: Region, ctx: Context) -> Fix | None:
     made = placed(ctx.module, steps.changing, found, ctx.scope, name, "compiled")
     if made is None:
         return None
-    edits = (*imports, ctx.insert(made.offset, made.definition), ctx.edit(made.span, made.call))
-    edits += tuple(ctx.insert(offset, line) for offset, line in made.bindings)
     title = "move the update into a function that JAX compiles"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
+    return ctx.fix(title, *imports, *ctx.move(made), applicability=Applicability.UNSAFE, companion=TRAINING)

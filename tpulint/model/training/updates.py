@@ -37,9 +37,9 @@ def update(module: Module, loop: ast.For, scope: Scope) -> Region | None:
 
     None where it is no such loop, and where something else reads what it writes beside weights.
     """
-    nodes = list(ast.walk(loop))
     if loop.orelse or not all(isinstance(one, _BLOCKS + _PLAIN) for one in statements([loop])):
         return None
+    nodes = list(ast.walk(loop))
     if not _only_computes(nodes) or any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in nodes):
         return None
     if _looked_up(nodes) & _bound_around(module, loop):

@@ -14,7 +14,6 @@ import weakref
 import jax
 import torch
 import torchax
-from torch.optim.swa_utils import AveragedModel
 from torchax.tensor import Tensor
 from torchax.view import View
 
@@ -101,10 +100,7 @@ def _replaced(tensor, other):
     tensor._elem = value
 
 
-_detach = Tensor.detach
-
-
-_shares_all = False
+_detach, _shares_all = Tensor.detach, False
 
 
 def _detached(tensor):
@@ -121,23 +117,21 @@ def _is_plain(tensor):
         return tensor.grad_fn is None and not isinstance(tensor._elem, jax.core.Tracer)
 
 
-def _sharing(function):
-    """A function in which `detach()` of buffers shares their data, too."""
-
-    @functools.wraps(function)
-    def shared(*args, **kwargs):
-        global _shares_all
-        before, _shares_all = _shares_all, True
-        try:
-            return function(*args, **kwargs)
-        finally:
-            _shares_all = before
-
-    return shared
+_state_dict = torch.nn.Module.state_dict
 
 
-torch.nn.Module.state_dict = _sharing(torch.nn.Module.state_dict)
-AveragedModel.update_parameters = _sharing(AveragedModel.update_parameters)
+@functools.wraps(_state_dict)
+def _shared_state(*args, **kwargs):
+    """`state_dict()`, whose buffers share their data while JAX traces, too."""
+    global _shares_all
+    before, _shares_all = _shares_all, True
+    try:
+        return _state_dict(*args, **kwargs)
+    finally:
+        _shares_all = before
+
+
+torch.nn.Module.state_dict = _shared_state
 
 
 def _part_of_data(view):

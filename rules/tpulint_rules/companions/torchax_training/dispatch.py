@@ -21,7 +21,6 @@ import functools
 import jax
 import numpy
 import torch
-import torchax
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.nn.utils import clip_grad
 from torch.utils import _pytree as pytree
@@ -119,7 +118,7 @@ def _is_to(args, kwargs):
 def _computed(mode, func, types, args=(), kwargs=None):
     """The operations that those consist of."""
     environment, kwargs = mode.env, kwargs or {}
-    if args and type(args[0]) is View and _writes_first(func):
+    if args and type(args[0]) is View and writes_first(func):
         part = args[0].torch()
         _computed(mode, func, types, (part, *args[1:]), kwargs)
         args[0].update(part)
@@ -233,7 +232,7 @@ def _over_lists(mode, name, tensors, *others, **kwargs):
 
 
 @functools.cache
-def _writes_first(func):
+def writes_first(func):
     """Whether an operation is one in place, as `zero_` is, of which torchax loses some on parts of tensors."""
     name = func.overloadpacket.__name__
     return name.endswith("_") and not name.endswith("__")

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor, XLADispatchMode
 from torchax.view import View
 
-from . import functions
+from . import dispatch, functions
 
 _aten = torch.ops.aten
 #: Views of all elements in their order.
@@ -181,8 +181,7 @@ def _is_view(tensor):
 
 @functools.cache
 def _writes(func):
-    name = func.overloadpacket.__name__
-    return name.endswith("_") and not name.endswith("__") and name not in _OTHERWISE
+    return dispatch.writes_first(func) and func.overloadpacket.__name__ not in _OTHERWISE
 
 
 def _updating(plain):

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 
 import jax
 import jax.extend.core
-import numpy
 import torch
 import torchax
 from torch.nn.modules import batchnorm, instancenorm

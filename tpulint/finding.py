@@ -22,6 +22,11 @@ class Applicability(StrEnum):
     UNSAFE = "unsafe"
     DISPLAY = "display"
 
+    def __reduce_ex__(self, protocol: object) -> tuple[type[Applicability], tuple[str]]:
+        # By class and value: the first releases of Python 3.11 pickle members through `getattr`, which the
+        # cache, rightly, does not read back.
+        return Applicability, (self.value,)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:

@@ -38,7 +38,9 @@ def changed(root: Path, files: dict[str, str], *, keep_gpu: bool = False) -> dic
 
 def made(after: dict[str, str]) -> list[str]:
     """The folders that were made, in the order in which their last files are written."""
-    return [name.removesuffix("/__init__.py") for name in after if name not in FILES and "__init__" in name]
+    return [
+        name.removesuffix("/__init__.py") for name in after if name.endswith("torchax_training/__init__.py")
+    ]
 
 
 def test_a_package_has_one_in_its_topmost_folder_and_a_script_one_beside_it(tmp_path: Path) -> None:
@@ -61,9 +63,9 @@ def test_a_module_that_can_be_started_itself_is_of_the_package_by_whose_name_it_
 
 def test_it_has_all_files_of_the_folder_that_tpulint_keeps(tmp_path: Path) -> None:
     folder = resources.files("tpulint_rules").joinpath("companions/torchax_training")
-    kept = {
-        file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".py")
-    }
+    with resources.as_file(folder) as path:
+        kept = {file.relative_to(path).as_posix(): file.read_text("utf-8") for file in path.rglob("*.py")}
+    assert "tracing/calls.py" in kept
     after = changed(tmp_path, {"train.py": STEP})
     assert {name: after[f"torchax_training/{name}"] for name in kept} == kept
     assert len(after) == len(kept) + 1

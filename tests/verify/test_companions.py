@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
 import pytest
+
+from tpulint.knowledge.training import TRAINING
 
 pytest.importorskip("torchax")
 
@@ -16,10 +17,10 @@ import torch
 import torchax
 import {first} as first
 import {second} as second
-from {second}.functions import tensor
+from {second}.tracing.reach import reached
 
 torchax.enable_globally()
-print(first is second, first.differentiable is second.differentiable, tensor.__module__)
+print(first is second, first.differentiable is second.differentiable, reached.__module__)
 """
 
 
@@ -31,16 +32,16 @@ def test_two_copies_in_one_program_are_one(first: str, second: str, tmp_path: Pa
     for place in (tmp_path, tmp_path / "pkg"):
         laid(place)
     tmp_path.joinpath("main.py").write_text(PROGRAM.format(first=first, second=second))
-    assert ran(tmp_path) == f"True True {first}.functions\n"
+    assert ran(tmp_path) == f"True True {first}.tracing.reach\n"
 
 
 def laid(place: Path) -> None:
     """The folder, as `fix` writes it."""
-    (place / "torchax_training").mkdir(parents=True)
+    place.mkdir(parents=True, exist_ok=True)
     (place / "__init__.py").touch()
-    for file in resources.files("tpulint_rules").joinpath("companions/torchax_training").iterdir():
-        if file.name.endswith(".py"):
-            place.joinpath("torchax_training", file.name).write_text(file.read_text(encoding="utf-8"))
+    for name, text in TRAINING.files().items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
 
 
 def ran(folder: Path) -> str:
@@ -144,7 +145,7 @@ NUMBERS = """\
 import torch
 import torchax
 import torchax_training
-from torchax_training import operations
+from torchax_training.tensors import operations
 
 torchax.enable_globally()
 operations.PATIENCE = 0.0
@@ -176,7 +177,7 @@ import torch
 import torch.nn as nn
 import torchax
 import torchax_training
-from torchax_training import calls
+from torchax_training.tracing import calls
 
 torchax.enable_globally()
 calls.PATIENCE = 0.0
@@ -316,3 +317,23 @@ def test_what_jax_alone_differentiates_calls_no_hooks(tmp_path: Path) -> None:
     laid(tmp_path)
     (tmp_path / "main.py").write_text(HOOKED)
     assert ran(tmp_path) == "True\n"
+
+
+ALL = """\
+import importlib
+from pathlib import Path
+
+import torchax
+import torchax_training
+
+torchax.enable_globally()
+for path in sorted(Path("torchax_training").rglob("*.py")):
+    importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
+    print(path)
+"""
+
+
+def test_all_its_files_can_be_imported(tmp_path: Path) -> None:
+    laid(tmp_path)
+    (tmp_path / "main.py").write_text(ALL)
+    assert len(ran(tmp_path).splitlines()) == len(TRAINING.files())

@@ -23,11 +23,13 @@ from tpulint.verify.fingerprint import fingerprint
 from tpulint.verify.record import Recorder
 
 #: The modules of `torchax_training` that compute without `Environment.dispatch`.
-_SHORTER_WAYS = tuple(f"torchax_training.{name}" for name in ("dispatch", "conversions", "operations"))
+_SHORTER_WAYS = tuple(
+    f"torchax_training.tensors.{name}" for name in ("dispatch", "conversions", "operations")
+)
 
 
 #: The one through which tensors are made there.
-_BETWEEN = "torchax_training.values"
+_BETWEEN = "torchax_training.tensors.values"
 
 
 def _maker() -> str:

@@ -30,24 +30,10 @@ Running statistics of batch normalisation are updated, buffers and parameters th
 `torch.no_grad()` inside of it stops gradients and hides writes from them, and modules in training and in
 evaluation are compiled apart.
 
-What else importing the folder brings:
-- `dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
-  `clip_grad_norm_`; `operations.py` compiles operations that are called often.
-- `compiling.py` keeps what was compiled until the program ends, for models that are made anew.
-- `irregular.py` lets torch compute on the host what has few numbers and other shapes at each call, for which
-  JAX would compile it anew: a hundred boxes that suppress each other took two minutes, and take seconds.
-- `loading.py` fetches the items of data sets past torchax, and lets loaders do without workers, which would
-  hang.
-- `recurrent.py` computes recurrent layers in loops of JAX, which compile in a second where torchax, which
-  writes out each step, takes minutes for long sequences; `missing.py` has operators that torchax lacks.
-- `functions.py` lets JAX call the `backward` of custom `torch.autograd.Function`s, whose gradients would be
-  zero; one that computes the forward pass anew, as that of `torch.utils.checkpoint` does, is not called: what
-  it recomputes is differentiated, and kept in memory.
-  A `backward` that needs the value of a tensor runs without being compiled.
-- `data.py` lets what is written to `p.data`, `detach()` and the values of a `state_dict()` reach the tensor.
-- `derivatives.py` brings the gradients that torch defines where JAX's are NaN, such as those of `norm` and
-  `std` at zero, of `elu` and `softplus` from 89 on, and of `binary_cross_entropy` at exactly 0 or 1; or
-  others, such as that of `abs` at 0.
+Importing the folder brings more than the marks.
+
+`tracing/`, how functions are traced:
+
 - `attributes.py` keeps what modules keep: an attribute that the function reads is an input, or it is compiled
   anew where a number differs, and a tensor that it leaves in an attribute is a result.
   What forward hooks fill, be it a dictionary or an object, is kept likewise.
@@ -59,28 +45,57 @@ What else importing the folder brings:
 - `reads.py` hands on numbers that it reads by `item()`, as `return loss, {"kl": kl.item()}` does, and
   `casts.py` those that it reads by `float(x)` and `int(x)`.
 - `printed.py` tells what the function prints and logs after each call, with the numbers of that call.
-- `taps.py` calls hooks on the gradients of what the function computes, those of modules and of tensors, as
-  Grad-CAM has them; the way back is not compiled then.
 - `filled.py` puts what the function puts into a dictionary or a list that it is given, such as one of a log,
   into the caller's.
-- `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
-  one, or take the numbers of several.
-- `sparse_matrices.py` makes sparse matrices on the device, which are dense there, as those moved to it are.
-- `parts.py` lets torch's autograd lead through parts of what the function gives, such as `losses[0]`.
+
+`autograd/`, gradients as torch defines them:
+
+- `custom.py` lets JAX call the `backward` of custom `torch.autograd.Function`s, whose gradients would be
+  zero; one that computes the forward pass anew, as that of `torch.utils.checkpoint` does, is not called: what
+  it recomputes is differentiated, and kept in memory.
+  A `backward` that needs the value of a tensor runs without being compiled.
+- `derivatives.py` brings the gradients that torch defines where JAX's are NaN, such as those of `norm` and
+  `std` at zero, of `elu` and `softplus` from 89 on, and of `binary_cross_entropy` at exactly 0 or 1; or
+  others, such as that of `abs` at 0.
+- `taps.py` calls hooks on the gradients of what the function computes, those of modules and of tensors, as
+  Grad-CAM has them; the way back is not compiled then.
 - `complex_numbers.py` gives complex parameters the gradients of torch, whose conjugates JAX's are, and lets
   optimizers step them, which write through a view that torchax copies.
 - `transforms.py` lets JAX do `torch.func.vmap`, `grad`, `vjp` and `jvp`, and what torch makes of these.
+
+`operators/`, what torchax lacks or computes otherwise:
+
+- `recurrent.py` computes recurrent layers in loops of JAX, which compile in a second where torchax, which
+  writes out each step, takes minutes for long sequences; `missing.py` has operators that torchax lacks.
+- `sparse_matrices.py` makes sparse matrices on the device, which are dense there, as those moved to it are.
+
+`tensors/`, what tensors do as torch's do, and shorter ways to them:
+
+- `dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
+  `clip_grad_norm_`; `operations.py` compiles operations that are called often.
+- `irregular.py` lets torch compute on the host what has few numbers and other shapes at each call, for which
+  JAX would compile it anew: a hundred boxes that suppress each other took two minutes, and take seconds.
+- `data.py` lets what is written to `p.data`, `detach()` and the values of a `state_dict()` reach the tensor.
+- `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
+  one, or take the numbers of several.
+- `parts.py` lets torch's autograd lead through parts of what the function gives, such as `losses[0]`.
 - `items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size 1 in
   front.
 - `drawing.py` fills tensors of the device in place, as `nn.init.xavier_normal_` does, with what torch draws
   on the host; torchax raises, or leaves them as they are.
+
+`host/`, what surrounds the computation:
+
+- `compiling.py` keeps what was compiled until the program ends, for models that are made anew.
+- `loading.py` fetches the items of data sets past torchax, and lets loaders do without workers, which would
+  hang.
 - `pickling.py` writes tensors of the device as tensors of the host, wherever something that holds them is
   pickled.
 
 What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
 attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.
-So it does from the moment on that it needs the value of a tensor, but for those of `asked.py`, `reads.py`,
-`casts.py` and `printed.py`.
+So it does from the moment on that it needs the value of a tensor, but for what `asked.py`, `reads.py`,
+`casts.py` and `printed.py` know to do.
 Where a function of the file gives the loss and is seen to do more, what computes within it is moved instead.
 
 Where the loss is made of what another function collects in a list, such as the `log_prob` of actions, that

@@ -18,7 +18,11 @@ from torch.utils import _pytree as pytree
 from torchax.interop import torch_view
 from torchax.view import View
 
-from .complex_numbers import conjugated
+from .autograd.complex_numbers import conjugated
+
+
+class NotRecorded(Exception):
+    """`torch.autograd.grad` was called where nothing is recorded that led to its outputs."""
 
 
 def recorded(function):

@@ -10,58 +10,32 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import types
 import warnings
-import weakref
 from collections.abc import Iterator
 
 import jax
 import jax.extend.core
 import torch
 import torchax
-from torch.nn.modules import batchnorm, instancenorm
 from torch.utils import _pytree as pytree
-from torchax.tensor import Tensor
 
-from . import (
+from . import arrays, gradients
+from .autograd import complex_numbers, taps
+from .tracing import (
     asked,
     attributes,
     calls,
     casts,
-    complex_numbers,
     filled,
-    functions,
-    gradients,
     printed,
+    random_states,
+    reach,
     reads,
     records,
-    taps,
-    tracing,
+    trace,
     varying,
 )
-
-for _name in (
-    "compiling",
-    "dispatch",
-    "sharing",
-    "derivatives",
-    "importing",
-    "items",
-    "lbfgs",
-    "loading",
-    "missing",
-    "moving",
-    "pickling",
-    "processes",
-    "recurrent",
-    "sparse",
-    "sparse_matrices",
-    "threads",
-    "transforms",
-):
-    with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
-        importlib.import_module(f".{_name}", __package__)
 
 
 class differentiable:
@@ -73,7 +47,7 @@ class differentiable:
     def __init__(self, function, *, compiled=True):
         functools.update_wrapper(self, function)
         self.function = function
-        self.known, self.plain, self.apart = tracing.Known(), set(), calls.Apart()
+        self.known, self.plain, self.apart = trace.Known(), set(), calls.Apart()
         self.records = records.Records()
         self.told = {}  # what tensors answered, by what the function was called with
         self.is_compiled, self.is_recorded = compiled, False
@@ -84,37 +58,37 @@ class differentiable:
     def __call__(self, *plain_args, **plain_kwargs):
         args, kwargs = self.records.taken(plain_args, plain_kwargs)
         leaves, tree = pytree.tree_flatten((args, kwargs))
-        modules, others = functions.reached(self.function, leaves)
+        modules, others = reach.reached(self.function, leaves)
         hooks = [hook for module in modules for hook in attributes.hooks_of(module)]
         if hooks:
             args, kwargs = attributes.with_containers(hooks, args, kwargs)
             leaves, tree = pytree.tree_flatten((args, kwargs))
         of_modules = (tensor for module in modules for tensor in module._parameters.values())
-        parameters = tracing.unique([*of_modules, *others])
+        parameters = trace.unique([*of_modules, *others])
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        if not functions.computes_on_torchax(parameters + tensors):
+        if not arrays.computes_on_torchax(parameters + tensors):
             return self.function(*plain_args, **plain_kwargs)
         places = []
         if self.is_compiled:
             leaves, places = self.known.varying.taken(leaves, tree)
             tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        given = [functions.on_torchax(tensor) for tensor in parameters + tensors]
+        given = [arrays.on_torchax(tensor) for tensor in parameters + tensors]
         with torch._C.DisableTorchFunction():
             with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
         plain = (
             tree,
-            tuple(None if isinstance(leaf, torch.Tensor) else tracing.identity(leaf) for leaf in leaves),
+            tuple(None if isinstance(leaf, torch.Tensor) else trace.identity(leaf) for leaf in leaves),
             tuple(id(tensor) for tensor in parameters),
             tuple(with_gradient),
             tuple(module.training for module in modules),
             tuple(map(id, hooks)),
-            tracing.modes(),
+            trace.modes(),
         )
         if any(isinstance(leaf, (Iterator, torch.utils.data.DataLoader)) for leaf in leaves):
             self.is_compiled = False  # what they give is another each time
         self.plain.add(plain)
-        if self.is_compiled and len(self.plain) > tracing.MOST_VERSIONS:
-            self._stop_compiling(f"it was called with {tracing.MOST_VERSIONS} combinations of plain values")
+        if self.is_compiled and len(self.plain) > trace.MOST_VERSIONS:
+            self._stop_compiling(f"it was called with {trace.MOST_VERSIONS} combinations of plain values")
         key = (plain, *((one.shape, one.dtype) for one in tensors))
         make = functools.partial(_Version, self, leaves, tree, modules, parameters, with_gradient, places)
         try:
@@ -122,7 +96,7 @@ class differentiable:
         except _NeededAsTheyAre:
             self.known.varying.is_on = False
             return self(*plain_args, **plain_kwargs)
-        except functions.NotRecorded as error:
+        except gradients.NotRecorded as error:
             if self.is_recorded:
                 why = "what leads from the inputs of `torch.autograd.grad` to its outputs is unknown"
                 raise RuntimeError(why) from error
@@ -160,7 +134,7 @@ class differentiable:
                     told.were(answers)
                 return result
         version = make(())
-        recording = asked.Recording([], tracing.buffers_of(version.modules).values())
+        recording = asked.Recording([], trace.buffers_of(version.modules).values())
         spoken = printed.Spoken(recording.reads)
         with asked.by(recording), spoken.listening(), casts.handed_on(self.function, version.modules):
             result = version(given, is_compiled=False)
@@ -173,23 +147,25 @@ class differentiable:
         return result
 
     def _run(self, version, given):
-        before = functions.states_of_host(version.generators) if self.is_compiled and version.is_new else None
+        before = (
+            random_states.states_of_host(version.generators) if self.is_compiled and version.is_new else None
+        )
         try:
             result = version(given, self.is_compiled)
         except Exception as error:
             if before is not None:
-                functions.draw_again(before)  # what tracing drew in vain
-            if isinstance(error, (asked.Others, asked.Unknown, functions.NotRecorded)):
+                random_states.draw_again(before)  # what tracing drew in vain
+            if isinstance(error, (asked.Others, asked.Unknown, gradients.NotRecorded)):
                 raise
             if version.in_place_of and version.is_new:
                 raise _NeededAsTheyAre from error
-            needs_value = isinstance(error, tracing.NEEDS_VALUE) or version.reads_numbers()
+            needs_value = isinstance(error, trace.NEEDS_VALUE) or version.reads_numbers()
             if not self.is_compiled or not needs_value:
                 if version.is_new and self.records.are_taken:
                     raise records.Written from error
                 version.held.tell_without_numbers()
                 raise
-            self._stop_compiling(functions.first_line(error))
+            self._stop_compiling(arrays.first_line(error))
             return version(given, self.is_compiled)
         if self.is_compiled and version.drew_on_host:
             self._stop_compiling("it draws random numbers on the host, which tracing would draw but once")
@@ -199,9 +175,9 @@ class differentiable:
         if self.is_compiled:
             try:
                 return self.known.fitting(key)
-            except tracing.TooManyStates as error:
+            except trace.TooManyStates as error:
                 self._stop_compiling(error)
-        elif len(self.known.traces) > tracing.MOST_VERSIONS:
+        elif len(self.known.traces) > trace.MOST_VERSIONS:
             self.known.traces.clear()
         return next(iter(self.known.traces.get(key, ())), None)
 
@@ -214,7 +190,7 @@ class _NeededAsTheyAre(Exception):
     """Plain arguments that keep changing cannot be tensors."""
 
 
-class _Version(tracing.Trace):
+class _Version(trace.Trace):
     """A function as it is called with some arguments, whose gradients JAX takes.
 
     `in_place_of` are the places of tensors that stand for plain arguments, `answers` what tensors say that it
@@ -256,7 +232,7 @@ class _Version(tracing.Trace):
 
     def compute(self, forward, given):
         """Outputs and pullback; buffers, parameters that it changes, and the random state are written back."""
-        buffers = tracing.buffers_of(self.modules).values()
+        buffers = trace.buffers_of(self.modules).values()
         values = [tensor.jax() for tensor in given]
         outputs, pullback, (rest, told, numbers, *changes) = forward(
             [value for value, wanted in zip(values, self.with_gradient) if wanted],
@@ -285,7 +261,7 @@ class _Version(tracing.Trace):
     def _traced(self, learned, fixed, buffers, random, states, is_traced):
         learned, fixed = iter(learned), iter(fixed)
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
-        buffers_held = tracing.buffers_of(self.modules).values()
+        buffers_held = trace.buffers_of(self.modules).values()
         self.replay = asked.Replaying(self.answers, buffers_held, is_told=self.is_told)
         self.held = printed.Held(self.replay.reads)
         with self._asking() if is_traced else contextlib.nullcontext():
@@ -316,7 +292,7 @@ class _Version(tracing.Trace):
         return bool(self.replay.reads.values)
 
     def around(self):
-        return functions.entered(), torch.enable_grad(), calls.Calls()
+        return arrays.entered(), torch.enable_grad(), calls.Calls()
 
     def taken(self, result, inputs, arguments):
         """The tensors of a result, and of what is put into dictionaries and lists that are handed to it.
@@ -375,7 +351,7 @@ class _Node(torch.autograd.Function):
         forward, ctx.backward_function = run
         floats, rest, ctx.pullback, ctx.reached, bearing = version.compute(forward, given)
         ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
-        made, rest = list(map(functions.tensor, floats)), list(map(functions.tensor, rest))
+        made, rest = list(map(arrays.tensor, floats)), list(map(arrays.tensor, rest))
         ctx.mark_non_differentiable(*rest, *(one for one, bears in zip(made, bearing) if not bears))
         ctx.set_materialize_grads(False)
         floats, others = iter(made), iter(rest)
@@ -384,7 +360,7 @@ class _Node(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *gradients):
         floats = [g for g, is_float in zip(gradients, ctx.version.is_float) if is_float]
-        values = [None if g is None else functions.on_torchax(g).jax() for g in floats]
+        values = [None if g is None else arrays.on_torchax(g).jax() for g in floats]
         try:
             (found,) = ctx.backward_function(ctx.pullback, values, ctx.kinds)
         except taps.Traced:
@@ -392,12 +368,12 @@ class _Node(torch.autograd.Function):
             (found,) = _pulled(ctx.pullback, values, ctx.kinds)
         except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
             warnings.warn(
-                f"gradients are taken without being compiled: {functions.first_line(error)}", stacklevel=1
+                f"gradients are taken without being compiled: {arrays.first_line(error)}", stacklevel=1
             )
             ctx.version.backward = _pulled
             (found,) = _pulled(ctx.pullback, values, ctx.kinds)
         # What the outputs do not depend on has no gradient, and optimizers leave it alone: none of zeros.
-        found = (functions.tensor(one) if is_reached else None for one, is_reached in zip(found, ctx.reached))
+        found = (arrays.tensor(one) if is_reached else None for one, is_reached in zip(found, ctx.reached))
         return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
 
 
@@ -406,48 +382,3 @@ def _pulled(pullback, gradients, kinds):
     gradients = [jax.numpy.zeros(k.shape, k.dtype) if g is None else g for g, k in zip(gradients, kinds)]
     (found,) = pullback(complex_numbers.conjugated(gradients))
     return (complex_numbers.conjugated(found),)
-
-
-def _with_statistics(forward):
-    """The forward of a normalisation, with its running statistics, which torchax leaves as they are."""
-
-    @functools.wraps(forward)
-    def run(module, x):
-        is_there = isinstance(x, (Tensor, torchax.view.View))
-        if not (is_there and module.training and module.track_running_stats):
-            return forward(module, x)
-        momentum = module.momentum
-        if _before_hooks.pop(module, module.running_mean.jax()) is module.running_mean.jax():
-            _keep_statistics(module, x, momentum)  # else a hook of the program's own does
-        try:
-            module.momentum = momentum or 0.0  # None makes torch ask for the count of batches
-            return forward(module, x)
-        finally:
-            module.momentum = momentum
-
-    return run
-
-
-def _keep_statistics(module, x, momentum):
-    with torch.no_grad():
-        x = x.float()
-        over = [dim for dim in range(x.ndim) if dim != 1]
-        step = 1 / (module.num_batches_tracked + 1) if momentum is None else momentum
-        module.running_mean.copy_(torch.lerp(module.running_mean, x.mean(over), step))
-        module.running_var.copy_(torch.lerp(module.running_var, x.var(over), step))
-
-
-_before_hooks = weakref.WeakKeyDictionary()
-_call = torch.nn.Module.__call__
-
-
-def _called(module, *args, **kwargs):
-    """A call of a normalisation, which notes the mean that its hooks find."""
-    if module._forward_pre_hooks and isinstance(module.running_mean, Tensor):
-        _before_hooks[module] = module.running_mean.jax()
-    return _call(module, *args, **kwargs)
-
-
-batchnorm._NormBase.__call__ = _called
-for _kind in (batchnorm._BatchNorm, batchnorm.SyncBatchNorm, instancenorm._InstanceNorm):
-    _kind.forward = _with_statistics(_kind.forward)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from . import optimizers, training
+from . import training
+from .optimizers import steps
 
 
 def compiled(changing):
     """An optimizer with a `step` that JAX compiles, or a function that it compiles; that has no gradients."""
     if isinstance(changing, torch.optim.Optimizer) or not callable(changing):
-        return optimizers.compiled(changing)
+        return steps.compiled(changing)
     return torch.no_grad()(training.differentiable(changing))

@@ -4,8 +4,9 @@ On CUDA functions and optimizers stay as they are: torch's autograd differentiat
 Elsewhere a function marked `@differentiable` is compiled by JAX, which takes its gradients; torch's
 `backward()` hands them on (`training.py`).
 Within `@recorded` ones `torch.autograd.grad` works, too (`gradients.py`).
-What is `compiled` is: the `step` of an optimizer (`optimizers.py`), or a function that changes weights
-without gradients (`updates.py`).
+What is `compiled` is: the `step` of an optimizer, or a function that changes weights without gradients
+(`updates.py`).
+How functions are traced is in `tracing/`; the other folders make torchax do what these rely on (`amended.py`).
 This folder belongs to the program: change it as it needs.
 """
 
@@ -29,5 +30,7 @@ else:
     from .gradients import recorded
     from .training import differentiable
     from .updates import compiled
+
+    from . import amended  # noqa: F401, I001 # for what it changes, after what the above changes
 
 __all__ = ["compiled", "differentiable", "recorded"]

@@ -17,6 +17,7 @@ import types
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from .. import once
 from . import reads
 
 _OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
@@ -73,7 +74,7 @@ def _files(function, modules):
         path = names.get("__file__") if names is not None else None
         if path is None or id(names) in found or str(path).startswith(_OF_LIBRARIES):
             continue
-        if not str(names.get("__name__")).startswith(__package__):
+        if not str(names.get("__name__")).startswith(once.FOLDER):
             found[id(names)] = names
             waiting += names.values()
     return list(found.values())

@@ -15,7 +15,8 @@ import torchax
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
-from . import attributes, functions, reads, records, varying
+from .. import arrays
+from . import attributes, random_states, reads, records, varying
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
@@ -67,7 +68,7 @@ class Trace:
         self.states, self.shapes, self.guards = list(states), attributes.shapes(states), []
         self.in_place_of = []  # leaves that stand for plain numbers
         held = attributes.kept(one for one in (*modules, *objects) if hasattr(one, "__dict__"))
-        self.generators = functions.generators([*leaves, *held, *_of_files(function, modules)])
+        self.generators = random_states.generators([*leaves, *held, *_of_files(function, modules)])
 
     def differing(self):
         """Attributes that are not as they were when this was traced."""
@@ -83,18 +84,18 @@ class Trace:
         """Call the function with other tensors; all that is changed by that is put back, and returned."""
         count = len(self.parameters)
         plain = {self.places[i] for i in self.in_place_of}
-        kinds = (varying.stand_in if k in plain else functions.tensor for k in range(len(values) - count))
+        kinds = (varying.stand_in if k in plain else arrays.tensor for k in range(len(values) - count))
         inputs = [kind(value) for kind, value in zip(kinds, values[count:])]
         leaves = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
         taken = pytree.tree_unflatten(leaves, self.tree)
         arguments = attributes.without_containers(*taken)
         environment = torchax.default_env()
-        named, host = buffers_of(self.modules), functions.states_of_host(self.generators)
+        named, host = buffers_of(self.modules), random_states.states_of_host(self.generators)
         held = {id(tensor) for tensor in (*self.parameters, *named.values())}
         with contextlib.ExitStack() as stack:
             for tensor, value in zip([*self.parameters, *named.values()], [*values[:count], *buffers]):
-                stack.callback(functions.put, tensor, tensor.jax())
-                functions.put(tensor, value)
+                stack.callback(arrays.put, tensor, tensor.jax())
+                arrays.put(tensor, value)
             for (module, name), buffer in named.items():
                 stack.callback(module._buffers.__setitem__, name, buffer)
             for context in self.around():
@@ -110,7 +111,7 @@ class Trace:
             self.changed = [i for i, value in enumerate(values) if now[i] is not value]
             written += [now[i] for i in self.changed]
             random = environment.prng_key
-        self.drew_on_host = functions.states_of_host(self.generators) != host
+        self.drew_on_host = random_states.states_of_host(self.generators) != host
         self.guards = list(watch.guards.values())
         self.left = watch.plan()
         records.check(taken, arguments, pytree.tree_leaves(result), watch.written)
@@ -129,13 +130,13 @@ class Trace:
         self.outputs = [
             None if is_tensor else reads.plain(leaf) for leaf, is_tensor in zip(self.outputs, self.is_tensor)
         ]
-        return [functions.on_torchax(tensor).jax() for tensor in tensors]
+        return [arrays.on_torchax(tensor).jax() for tensor in tensors]
 
     def leave(self, tensors, buffers, written, random, left, numbers=()):
         """Put what a call changed where it belongs; `numbers` are those that it read."""
         made = attributes.leave(self.left, left, self.guards, numbers)
         for tensor, value in zip([*buffers, *(tensors[i] for i in self.changed)], written):
-            functions.put(tensor, value)
+            arrays.put(tensor, value)
         torchax.default_env().prng_key = random
         return made
 

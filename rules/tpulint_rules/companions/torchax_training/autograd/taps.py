@@ -21,7 +21,7 @@ from torch.utils.hooks import BackwardHook, RemovableHandle
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import functions
+from .. import arrays
 
 
 class Traced(Exception):
@@ -53,10 +53,10 @@ def _back(tap, _, gradients):
         raise Traced
     are_zero = [isinstance(one, jax.custom_derivatives.SymbolicZero) for one in gradients]
     given = [
-        None if is_zero else functions.tensor(jax.numpy.conj(one))  # torch's, where it is complex
+        None if is_zero else arrays.tensor(jax.numpy.conj(one))  # torch's, where it is complex
         for one, is_zero in zip(gradients, are_zero)
     ]
-    with functions.entered(), torch.no_grad():
+    with arrays.entered(), torch.no_grad():
         found = given if all(are_zero) else tap.hand(given)
     return ([_fitted(one, like) for one, like in zip(found, gradients)],)
 
@@ -64,7 +64,7 @@ def _back(tap, _, gradients):
 def _fitted(gradient, like):
     if gradient is None:
         return jax.numpy.zeros(like.shape, like.dtype)
-    return jax.numpy.conj(functions.on_torchax(gradient).jax()).astype(like.dtype)
+    return jax.numpy.conj(arrays.on_torchax(gradient).jax()).astype(like.dtype)
 
 
 _tapped.defvjp(_forth, _back, symbolic_zeros=True)
@@ -119,7 +119,7 @@ def _tap_of(tensor):
             raise RuntimeError("the gradient of a tensor is hooked after something was computed of it")
         tensor.tap = _Tap()
         (value,) = _through_tap(tensor.tap, [tensor.jax()])
-        functions.put(tensor, value)
+        arrays.put(tensor, value)
     return tensor.tap
 
 
@@ -220,7 +220,7 @@ def _through(sides, values):
     sides.count, sides.are_tapped = len(tensors), [_may_be_tapped(leaves[i]) for i in tensors]
     tapped = [i for i, is_there in zip(tensors, sides.are_tapped) if is_there]
     for i, value in zip(tapped, _through_tap(sides, [leaves[i].jax() for i in tapped])):
-        leaves[i] = functions.tensor(value)
+        leaves[i] = arrays.tensor(value)
     return sides, pytree.tree_unflatten(leaves, tree)
 
 

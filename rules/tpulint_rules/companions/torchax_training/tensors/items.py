@@ -18,7 +18,7 @@ from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which regist
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from .registry import register
+from ..operators.registry import register
 
 _COPY = torch.ops.aten.copy_
 

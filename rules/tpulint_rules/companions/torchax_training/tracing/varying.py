@@ -15,7 +15,7 @@ import torch
 import torchax
 from torchax.tensor import Tensor
 
-from . import functions
+from .. import arrays
 
 #: A number of which there were so many is one that keeps changing.
 FEWEST_VALUES = 3
@@ -70,7 +70,7 @@ class Number(Tensor):
 
 def stand_in(value):
     """A tensor around an array of JAX in the place of a plain argument."""
-    kind = functions.tensor if value.ndim else lambda value: Number(value, torchax.default_env())
+    kind = arrays.tensor if value.ndim else lambda value: Number(value, torchax.default_env())
     return kind(value)
 
 

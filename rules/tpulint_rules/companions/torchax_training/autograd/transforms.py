@@ -18,7 +18,9 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import calls, functions
+from .. import arrays
+from ..tracing import calls
+from . import no_grad
 from .complex_numbers import conjugated
 
 _KINDS = (Tensor, View)
@@ -39,18 +41,18 @@ class _Plain:
         self.leaves, self.tree = pytree.tree_flatten(args)
 
     def values(self):
-        return [functions.on_torchax(self.leaves[i]).jax() for i in self.places]
+        return [arrays.on_torchax(self.leaves[i]).jax() for i in self.places]
 
     def __call__(self, *values, key=None):
         leaves = list(self.leaves)
         for i, value in zip(self.places, values):
-            leaves[i] = functions.tensor(value)
+            leaves[i] = arrays.tensor(value)
         environment = torchax.default_env()
         with contextlib.ExitStack() as stack:
             for one in (
-                functions.entered(),
+                arrays.entered(),
                 torch.enable_grad(),
-                functions.NoGradStops(),
+                no_grad.NoGradStops(),
                 calls.running(None),
             ):
                 stack.enter_context(one)
@@ -66,17 +68,17 @@ class _Plain:
         return [_array(leaf) for leaf in made], [_array(x) for x in others if isinstance(x, torch.Tensor)]
 
     def result(self, values):
-        return pytree.tree_unflatten(list(map(functions.tensor, values)), self.shape)
+        return pytree.tree_unflatten(list(map(arrays.tensor, values)), self.shape)
 
     def rest(self, values):
         """What `has_aux` tells apart."""
         values = iter(values)
-        leaves = [functions.tensor(next(values)) if leaf is None else leaf for leaf in self.aux]
+        leaves = [arrays.tensor(next(values)) if leaf is None else leaf for leaf in self.aux]
         return pytree.tree_unflatten(leaves, self.aux_shape)
 
 
 def _array(leaf):
-    return functions.on_torchax(leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)).jax()
+    return arrays.on_torchax(leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)).jax()
 
 
 def _mapped(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
@@ -114,7 +116,7 @@ def _places(args, argnums):
 
 def _shaped(values, chosen, argnums):
     """Arrays as the arguments to which they belong."""
-    leaves = list(map(functions.tensor, values))
+    leaves = list(map(arrays.tensor, values))
     if isinstance(argnums, int):
         (chosen,) = chosen
     else:

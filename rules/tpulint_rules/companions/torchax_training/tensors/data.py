@@ -17,7 +17,8 @@ import torchax
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import functions
+from .. import arrays
+from ..autograd import no_grad
 
 
 class Data(Tensor):
@@ -49,7 +50,7 @@ class Data(Tensor):
     @_elem.setter
     def _elem(self, value):
         of = self._of
-        of._elem = functions.unseen(of._elem, value) if isinstance(of._elem, jax.core.Tracer) else value
+        of._elem = no_grad.unseen(of._elem, value) if isinstance(of._elem, jax.core.Tracer) else value
 
 
 class _Shown:
@@ -94,7 +95,7 @@ def _data(tensor):
 
 def _replaced(tensor, other):
     """`tensor.data = other`."""
-    value, shown = functions.on_torchax(other).jax(), _shown(tensor)
+    value, shown = arrays.on_torchax(other).jax(), _shown(tensor)
     if shown is not None:
         shown.set_aside(tensor)
     tensor._elem = value

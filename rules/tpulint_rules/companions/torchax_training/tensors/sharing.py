@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor, XLADispatchMode
 from torchax.view import View
 
-from . import dispatch, functions
+from ..autograd import no_grad
+from . import dispatch
 
 _aten = torch.ops.aten
 #: Views of all elements in their order.
@@ -61,7 +62,7 @@ class _Taken:
             made = whole.reshape(-1).at[self._places()].set(value).reshape(whole.shape)
         is_unseen = self.func is _aten.detach.default or not torch.is_grad_enabled()
         if is_unseen and isinstance(whole, jax.core.Tracer):
-            made = functions.unseen(whole, made)
+            made = no_grad.unseen(whole, made)
         if isinstance(self.source, View):
             self.source.update(made)
         else:

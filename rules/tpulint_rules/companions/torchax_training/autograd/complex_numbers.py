@@ -13,7 +13,7 @@ import jax
 import torch
 from torchax.tensor import Tensor
 
-from . import functions
+from .. import arrays
 
 
 def conjugated(values):
@@ -27,7 +27,7 @@ def _is_complex(value):
 
 def _pairs(tensor):
     value = tensor.jax()
-    return functions.tensor(jax.numpy.stack([value.real, value.imag], axis=-1))
+    return arrays.tensor(jax.numpy.stack([value.real, value.imag], axis=-1))
 
 
 def _as_before(value, like):
@@ -35,7 +35,7 @@ def _as_before(value, like):
     if not isinstance(value, Tensor) or value.shape != (*like.shape, 2):
         return value
     pairs = value.jax()
-    return functions.tensor(jax.lax.complex(pairs[..., 0], pairs[..., 1]))
+    return arrays.tensor(jax.lax.complex(pairs[..., 0], pairs[..., 1]))
 
 
 def _by_pairs(step):
@@ -65,7 +65,7 @@ def _by_pairs(step):
         finally:
             for p, (held, i) in zip(given, places):
                 pairs, held[i] = held[i], p
-                functions.put(p, _as_before(pairs, p).jax())
+                arrays.put(p, _as_before(pairs, p).jax())
                 if pairs in optimizer.state:
                     kept = optimizer.state.pop(pairs)
                     optimizer.state[p] = {name: _as_before(value, p) for name, value in kept.items()}

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import torch
 from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which registers functions
 
-from .registry import register
+from ..operators.registry import register
 
 _aten = torch.ops.aten
 _PLAIN = {**ops_registry.all_aten_ops, **ops_registry.all_torch_functions}

@@ -19,15 +19,12 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import asked, functions
-from .registry import register
+from .. import arrays
+from ..operators.registry import register
+from ..tracing import asked
 
 _KINDS = (Tensor, View)
 _UNSAID = (torch.int32, torch.bool)
-
-
-def _is_traced(tensor):
-    return isinstance(tensor.jax(), jax.core.Tracer)
 
 
 def _on_host(tensor):
@@ -36,12 +33,12 @@ def _on_host(tensor):
 
 def _on_demand(tensor):
     """The text of a tensor is asked for, and is another one for each call."""
-    if _is_traced(tensor) and asked.is_replayed():
+    if arrays.is_traced(tensor) and asked.is_replayed():
         raise asked.Unknown
 
 
 def _formatted(tensor, form):
-    is_number = tensor.ndim == 0 and (form or asked.is_asked() or not _is_traced(tensor))
+    is_number = tensor.ndim == 0 and (form or asked.is_asked() or not arrays.is_traced(tensor))
     return format(tensor.item() if is_number else str(tensor), form)
 
 
@@ -50,7 +47,7 @@ def _shown(plain):
 
     def text(tensor, *, tensor_contents=None):
         _on_demand(tensor)
-        if _is_traced(tensor):
+        if arrays.is_traced(tensor):
             return plain(tensor)
         with torch._C.DisableTorchFunction():
             wants_gradient, node = tensor.requires_grad, tensor.grad_fn
@@ -144,7 +141,7 @@ def _parameter(cls, data=None, requires_grad=True):
     if not isinstance(data, (Tensor, View)):
         return _new_parameter(cls, data, requires_grad)
     value = data.jax()
-    made = functions.tensor(jax.lax.stop_gradient(value) if isinstance(value, jax.core.Tracer) else value)
+    made = arrays.tensor(jax.lax.stop_gradient(value) if isinstance(value, jax.core.Tracer) else value)
     made._is_param = True  # what tells parameters that are no tensors of torch's own
     return made.requires_grad_(requires_grad)
 

@@ -11,7 +11,7 @@ import torch
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import functions
+from .. import arrays
 
 _BOUNDS = (int, type(None))
 
@@ -46,9 +46,9 @@ class _Part(torch.autograd.Function):
     @staticmethod
     def forward(ctx, whole, index):
         ctx.index, ctx.kind = index, jax.typeof(whole.jax())
-        return functions.tensor(whole.jax()[index])
+        return arrays.tensor(whole.jax()[index])
 
     @staticmethod
     def backward(ctx, gradient):
         nothing = jax.numpy.zeros(ctx.kind.shape, ctx.kind.dtype)
-        return functions.tensor(nothing.at[ctx.index].add(functions.on_torchax(gradient).jax())), None
+        return arrays.tensor(nothing.at[ctx.index].add(arrays.on_torchax(gradient).jax())), None

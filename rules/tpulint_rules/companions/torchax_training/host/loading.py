@@ -23,7 +23,7 @@ from torch.utils.data import _utils
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import functions
+from ..tracing import random_states
 
 _randperm, _fetch = torch.randperm, _utils.fetch._MapDatasetFetcher.fetch
 _HOST = torch.device("cpu")
@@ -48,7 +48,7 @@ def _fetched(fetcher, indices):
     data = fetcher.dataset
     if _is_among(_on_torchax, data) or torch.get_default_device() != _HOST:
         return _fetch(fetcher, indices)
-    states = None if _is_among(_on_host, data) else functions.states_of_host()
+    states = None if _is_among(_on_host, data) else random_states.states_of_host()
     try:
         with _disable_current_modes():
             items = _fetch(fetcher, indices)
@@ -58,7 +58,7 @@ def _fetched(fetcher, indices):
     except Exception:  # what is the data set's own it raises once more
         pass
     if states is not None:
-        functions.draw_again(states)
+        random_states.draw_again(states)
     _note(_on_torchax, data)
     return _fetch(fetcher, indices)
 

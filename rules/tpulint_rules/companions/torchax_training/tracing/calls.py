@@ -27,7 +27,9 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import asked, attributes, functions, taps, tracing
+from .. import arrays, gradients
+from ..autograd import no_grad, taps
+from . import asked, attributes, random_states, trace
 
 #: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
@@ -119,7 +121,7 @@ def _may_learn(module, args, kwargs):
 torch.nn.Module.__call__ = _called
 
 
-class Calls(functions.NoGradStops):
+class Calls(no_grad.NoGradStops):
     """Lets `torch.no_grad()` mean to JAX what it means to torch, and compiles what torch computes."""
 
     hands_gradients = True  # to hooks, where these are of torch's backward
@@ -127,13 +129,13 @@ class Calls(functions.NoGradStops):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func is torch.autograd.grad:
-            raise functions.NotRecorded
+            raise gradients.NotRecorded
         if func.__name__ not in _NOT_COMPUTING:
             taps.note_use(args)
         plain = functools.partial(super().__torch_function__, func, types)
         if _running is None or _running is _OUTSIDE:
             if _is_copy_to_host(func, args, kwargs) and _is_traced(args):
-                return OnHost(functions.on_torchax(args[0]).jax(), torchax.default_env())
+                return OnHost(arrays.on_torchax(args[0]).jax(), torchax.default_env())
             return plain(args, kwargs)
         if not _is_traced((args, kwargs)):
             with _evaluating():
@@ -189,8 +191,8 @@ class _Program:
         self.function, self.module, self.hesitates = function, module, hesitates
         # A module without parameters may be made for one call, as `nn.MSELoss()(output, target)` does.
         self.is_lasting = module is None or any(True for _ in module.parameters())
-        self.most = MOST_KINDS if module is None or hesitates else tracing.MOST_VERSIONS
-        self.known = tracing.Known(MOST_STATES) if hesitates else tracing.Known()
+        self.most = MOST_KINDS if module is None or hesitates else trace.MOST_VERSIONS
+        self.known = trace.Known(MOST_STATES) if hesitates else trace.Known()
         self.seconds, self.refused = {}, set()
         #: Seconds of calls as they are, with shapes that were new: of all, of the last; and of the last that was compiled.
         self.new, self.last_new, self.last_compiled = 0.0, 0.0, 0.0
@@ -257,7 +259,7 @@ class _Program:
 
     def _compiled(self, call, in_place_of):
         compiled = _Compiled(self, call, in_place_of)
-        states = functions.states_of_host(compiled.generators)
+        states = random_states.states_of_host(compiled.generators)
         try:
             kept = compiled.trace(call)
             if kept:
@@ -265,7 +267,7 @@ class _Program:
                 compiled = _Compiled(self, call, in_place_of)
                 compiled.trace(call)
         except Exception:
-            functions.draw_again(states)
+            random_states.draw_again(states)
             raise
         self.known.add(call.key, compiled)
         return compiled
@@ -277,9 +279,9 @@ class _Call:
     def __init__(self, module, leaves, tree):
         self.leaves, self.tree = leaves, tree
         self.modules = list(module.modules()) if module is not None else []
-        self.parameters = tracing.unique(p for one in self.modules for p in one._parameters.values())
-        self.buffers = tracing.buffers_of(self.modules)
-        self.inputs = tracing.unique(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
+        self.parameters = trace.unique(p for one in self.modules for p in one._parameters.values())
+        self.buffers = trace.buffers_of(self.modules)
+        self.inputs = trace.unique(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
         held = [
             *self.parameters,
             *(b for one in self.modules for b in one._buffers.values() if b is not None),
@@ -307,7 +309,7 @@ class _Call:
             tuple(id(hook) for one in self.modules for hook in attributes.hooks_of(one)),
             tuple(map(jax.typeof, self.given)),
             self.shares,
-            tracing.modes(),
+            trace.modes(),
         )
 
 
@@ -325,7 +327,7 @@ class _Origin(NamedTuple):
         return tensor
 
 
-class _Compiled(tracing.Trace):
+class _Compiled(trace.Trace):
     """A function as it is called with some arguments."""
 
     def __init__(self, program, call, in_place_of):
@@ -377,7 +379,7 @@ class _Compiled(tracing.Trace):
         """Leave what a call changes where it belongs, and put together what it gives."""
         tensors, *changes = results
         left = self.leave([*call.parameters, *call.inputs], call.buffers.values(), *changes)
-        new = list(map(functions.tensor, tensors))
+        new = list(map(arrays.tensor, tensors))
         sources = {"new": new, "input": call.inputs, "held": self.held, "left": left}
         leaves = [
             plain if origin is None else origin.tensor(sources)
@@ -407,7 +409,7 @@ class _Compiled(tracing.Trace):
             is_tensor = isinstance(leaf, torch.Tensor)
             self.outputs.append(None if is_tensor else leaf)
             self.origins.append(self._origin(leaf, known, shared) if is_tensor else None)
-        return [functions.on_torchax(tensor).jax() for tensor in self.new]
+        return [arrays.on_torchax(tensor).jax() for tensor in self.new]
 
     def _are_changed(self, inputs, arguments):
         """Whether the lists and dictionaries among the arguments are not as they were."""

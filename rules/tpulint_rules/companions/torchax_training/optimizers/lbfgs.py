@@ -16,7 +16,7 @@ import torch
 from torch.optim import lbfgs
 from torchax.tensor import Tensor
 
-from . import functions
+from .. import arrays
 
 _plain_step = lbfgs.LBFGS.step
 
@@ -135,7 +135,7 @@ class _Descent:
         def evaluate(_start, length, direction):
             self._move(_array(direction), length)
             loss = float(self.closure())
-            gradient = functions.tensor(self._gradient())
+            gradient = arrays.tensor(self._gradient())
             self._put(start)
             return loss, gradient
 
@@ -143,10 +143,10 @@ class _Descent:
             evaluate,
             None,
             self.length,
-            functions.tensor(self.direction),
+            arrays.tensor(self.direction),
             self.loss,
-            functions.tensor(self.gradient),
-            functions.tensor(slope),
+            arrays.tensor(self.gradient),
+            arrays.tensor(slope),
             max_ls=self.group["max_eval"] - self.evaluated,
         )
         self.gradient, self.length = _array(gradient), _array(self.length)
@@ -175,7 +175,7 @@ class _Descent:
 
     def _put(self, values):
         for p, value in zip(self.parameters, values):
-            functions.put(p, value)
+            arrays.put(p, value)
 
     def _keep(self, loss):
         state = self.state
@@ -188,11 +188,11 @@ class _Descent:
 
 
 def _array(value):
-    return functions.on_torchax(value).jax() if isinstance(value, torch.Tensor) else value
+    return arrays.on_torchax(value).jax() if isinstance(value, torch.Tensor) else value
 
 
 def _tensor(value):
-    return functions.tensor(value) if isinstance(value, jax.Array) else value
+    return arrays.tensor(value) if isinstance(value, jax.Array) else value
 
 
 @jax.jit

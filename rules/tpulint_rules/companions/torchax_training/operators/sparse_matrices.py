@@ -12,7 +12,7 @@ import torchax
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import functions
+from .. import arrays
 from .registry import register
 
 _aten = torch.ops.aten
@@ -25,14 +25,14 @@ def _made(indices, values, size=None, *, dtype=None, device=None, **options):
     asked = torchax.default_env()._should_use_torchax_tensor(device) if device is not None else None
     if asked is False or not (asked or any(isinstance(one, (Tensor, View)) for one in given)):
         return _make(indices, values, size, dtype=dtype, device=device, **options)
-    with functions.entered():
-        indices = functions.on_torchax(torch.as_tensor(indices))
-        values = functions.on_torchax(torch.as_tensor(values, dtype=dtype))
+    with arrays.entered():
+        indices = arrays.on_torchax(torch.as_tensor(indices))
+        values = arrays.on_torchax(torch.as_tensor(values, dtype=dtype))
         if dtype is not None:
             values = values.to(dtype)
         if size is None:
             size = [*(indices.amax(1) + 1).tolist(), *values.shape[1:]]
-        made = functions.tensor(_dense(0, 0, size, indices.jax(), values.jax()))
+        made = arrays.tensor(_dense(0, 0, size, indices.jax(), values.jax()))
     made.pattern = indices, values
     return made.requires_grad_() if options.get("requires_grad") else made
 
@@ -58,7 +58,7 @@ def _pattern(matrix):
 
 def _coalesced(matrix, *_dims):
     """`coalesce` and `to_sparse`."""
-    return functions.tensor(functions.on_torchax(matrix).jax())
+    return arrays.tensor(arrays.on_torchax(matrix).jax())
 
 
 _METHODS = {

@@ -27,10 +27,17 @@ from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.ops.op_base import InplaceOp, OutVariant
-from torchax.tensor import TENSOR_CONSTRUCTORS, OperatorNotFound, Tensor, XLADispatchMode, XLAFunctionMode
+from torchax.tensor import (
+    TENSOR_CONSTRUCTORS,
+    OperatorNotFound,
+    Tensor,
+    XLADispatchMode,
+    XLAFunctionMode,
+)
 from torchax.view import NarrowInfo, View
 
-from . import conversions, data, drawing, functions, irregular, operations, parts, values
+from ..autograd import no_grad
+from . import conversions, data, drawing, irregular, operations, parts, values
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
@@ -339,7 +346,7 @@ _NOTHING, NarrowInfo.calculate_output_shape = numpy.zeros(()), _shape_of_part
 def _assigning(plain):
     def assigned(tensor, key, value):
         key = _index(key)
-        with functions.unseen_writes(tensor):
+        with no_grad.unseen_writes(tensor):
             if isinstance(tensor, View) and not _is_plain_index(key):
                 part = tensor.torch()  # torchax takes masks and tensors as indices of whole ones alone
                 part[key] = value

@@ -15,7 +15,7 @@ import torchax
 from torch.overrides import _get_current_function_mode_stack
 from torchax.tensor import XLADispatchMode, XLAFunctionMode
 
-from . import training
+from .. import training
 
 _start = threading.Thread.start
 _lock = threading.RLock()

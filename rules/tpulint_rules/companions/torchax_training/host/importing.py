@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch.utils._mode_utils import no_dispatch
 
-from . import functions
-from .registry import register
+from .. import arrays
+from ..operators.registry import register
 
 _LIBRARIES = frozenset({"torchvision", "torchaudio"})
 
@@ -53,10 +53,10 @@ def _bring_nms():
 
 def _kept(boxes, scores, iou_threshold):
     """The indices of the boxes that stay, as many as there are."""
-    boxes, scores = (np.array(functions.on_torchax(x).jax(), dtype=np.float32) for x in (boxes, scores))
+    boxes, scores = (np.array(arrays.on_torchax(x).jax(), dtype=np.float32) for x in (boxes, scores))
     with torch._C.DisableTorchFunction(), no_dispatch():
         kept = torch.ops.torchvision.nms(torch.from_numpy(boxes), torch.from_numpy(scores), iou_threshold)
-    return functions.tensor(jnp.asarray(kept.numpy()))
+    return arrays.tensor(jnp.asarray(kept.numpy()))
 
 
 sys.meta_path.insert(0, _PastTorchax())

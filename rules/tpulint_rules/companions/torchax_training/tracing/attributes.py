@@ -16,12 +16,13 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import functions, reads, records
+from .. import arrays
+from . import reach, reads, records
 
 #: Where a module holds what is compiled of it.
 EVALUATED = "_torchax_evaluated"
 #: What a module holds as such.
-_INTERNAL = functions.INTERNAL | {EVALUATED}
+_INTERNAL = reach.INTERNAL | {EVALUATED}
 #: Attributes of torch's own modules that programs change.
 _CHANGED_OF_TORCH = frozenset({"p", "momentum"})
 #: Values that decide for what a function was traced.
@@ -191,7 +192,7 @@ class Watch:
         for tensor, element in self.elements.values():
             if tensor.jax() is not element and id(tensor) not in self.inputs:
                 self.put.append((tensor, tensor.jax()))
-                functions.put(tensor, element)
+                arrays.put(tensor, element)
 
     def _settle(self, attribute, before):
         """Note what was written to an attribute, and put back what was there."""
@@ -242,7 +243,7 @@ def leave(plan, values, guards, numbers):
     written, tensors = plan
     values, made = iter(values), []
     for attribute, leaves, traced, shape in written:
-        made += [functions.tensor(next(values)) for new in traced if new]
+        made += [arrays.tensor(next(values)) for new in traced if new]
         news = iter(made[len(made) - sum(traced) :])
         leaves = [next(news) if new else reads.known(leaf, numbers) for leaf, new in zip(leaves, traced)]
         value = pytree.tree_unflatten(leaves, shape) if shape is not None else _MISSING
@@ -252,7 +253,7 @@ def leave(plan, values, guards, numbers):
         else:
             attribute.set(value)
     for one in tensors:
-        functions.put(one, next(values))
+        arrays.put(one, next(values))
     for guard in guards:
         if guard.attribute.is_container:
             guard.__init__(guard.attribute, guard.value)
@@ -352,7 +353,7 @@ def filled(attributes, values):
     values = iter(values)
     for attribute in attributes:
         leaves, given, shape = attribute.leaves()
-        leaves = [functions.tensor(next(values)) if new else x for x, new in zip(leaves, given)]
+        leaves = [arrays.tensor(next(values)) if new else x for x, new in zip(leaves, given)]
         yield attribute, pytree.tree_unflatten(leaves, shape)
 
 
@@ -367,7 +368,7 @@ def _tensors(value):
 
 
 def _element(tensor):
-    return functions.on_torchax(tensor).jax()
+    return arrays.on_torchax(tensor).jax()
 
 
 def _content(value):

@@ -13,13 +13,14 @@ import torch
 import torchax
 from torchax.tensor import Tensor
 
-from . import functions, tracing
+from .. import arrays
+from ..tracing import trace
 
 #: Optimizers that are compiled anew for each learning rate are so for no more than these.
 MOST_RATES = 4
 #: Taken for a rate of zero, as warm-ups begin with: torch divides by the rate if that is a tensor.
 NEARLY_NOTHING = 1e-30
-_NOT_TRACEABLE = (*tracing.NEEDS_VALUE, TypeError)
+_NOT_TRACEABLE = (*trace.NEEDS_VALUE, TypeError)
 #: Which of the numbers that change from step to step are inputs of the compiled step; it is made anew for each
 #: value of the others.
 _WAYS = (
@@ -58,14 +59,14 @@ def compiled(optimizer):
         with torch._C.DisableTorchFunction():
             parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
         hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
-        if closure is not None or hooks or not functions.computes_on_torchax(parameters):
+        if closure is not None or hooks or not arrays.computes_on_torchax(parameters):
             return plain(closure)
         is_first = any(p not in self.state for p in parameters)
         numbers = _numbers(self.param_groups)
         changing.update(place for place, value in numbers.items() if latest.get(place, value) != value)
         changing.update(place for place in numbers if place[1] == "lr")
         latest.update(numbers)
-        while ways and len(versions) <= (tracing.MOST_VERSIONS if ways[1:] else MOST_RATES):
+        while ways and len(versions) <= (trace.MOST_VERSIONS if ways[1:] else MOST_RATES):
             given = ways[0](changing)
             try:
                 return _step(self, plain, parameters, versions, numbers, given)
@@ -78,7 +79,7 @@ def compiled(optimizer):
                 while ways and ways[0](changing) == given:
                     ways.pop(0)
                 if not ways:
-                    name, why = type(self).__name__, functions.first_line(error)
+                    name, why = type(self).__name__, arrays.first_line(error)
                     warnings.warn(f"`{name}.step` runs without being compiled: {why}", stacklevel=2)
         return plain()
 
@@ -119,7 +120,7 @@ def _step(optimizer, plain, parameters, versions, numbers, given):
     groups = optimizer.param_groups
     places = sorted(given, key=str)
     others = tuple(
-        (number, name, *map(tracing.identity, value if isinstance(value, tuple) else (value,)))
+        (number, name, *map(trace.identity, value if isinstance(value, tuple) else (value,)))
         for number, group in enumerate(groups)
         for name, value in {**group, **_with_numbers(group, number, dict.fromkeys(given))}.items()
         if name != "params"
@@ -136,13 +137,13 @@ def _step(optimizer, plain, parameters, versions, numbers, given):
         [numpy.float32(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in places],
     )
     for p, value, entry in zip(parameters, values, state):
-        functions.put(p, value)
+        arrays.put(p, value)
         kept = optimizer.state[p]
         for name, new in entry.items():
             if isinstance(kept.get(name), Tensor):
-                functions.put(kept[name], new)
+                arrays.put(kept[name], new)
             else:
-                kept[name] = functions.tensor(new)
+                kept[name] = arrays.tensor(new)
 
 
 def _traced_step(optimizer, plain, parameters, places, values, gradients, state, numbers):
@@ -150,12 +151,12 @@ def _traced_step(optimizer, plain, parameters, places, values, gradients, state,
     with contextlib.ExitStack() as stack:
         tensors = [*parameters, *[p.grad for p in parameters]]
         for tensor, value in zip(tensors, [*values, *gradients]):
-            stack.callback(functions.put, tensor, tensor.jax())
-            functions.put(tensor, value)
+            stack.callback(arrays.put, tensor, tensor.jax())
+            arrays.put(tensor, value)
         for p, entry in zip(parameters, state):
             if p in optimizer.state:
                 stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
-                traced = {name: functions.tensor(value) for name, value in entry.items()}
+                traced = {name: arrays.tensor(value) for name, value in entry.items()}
                 optimizer.state[p] = {**optimizer.state[p], **traced}
             else:  # the first step makes the state
                 stack.callback(optimizer.state.pop, p, None)
@@ -168,10 +169,10 @@ def _traced_step(optimizer, plain, parameters, places, values, gradients, state,
             )
             stack.callback(group.update, {name: group[name] for name in traced})
             group.update(traced)
-        stack.enter_context(functions.entered())
+        stack.enter_context(arrays.entered())
         plain()
         return [p.jax() for p in parameters], [_tensors_of(optimizer.state.get(p, {})) for p in parameters]
 
 
 def _tensors_of(entry):
-    return {name: functions.on_torchax(v).jax() for name, v in entry.items() if isinstance(v, torch.Tensor)}
+    return {name: arrays.on_torchax(v).jax() for name, v in entry.items() if isinstance(v, torch.Tensor)}

@@ -1,0 +1,30 @@
+"""What of torchax is changed so that it does as torch does; importing this file changes it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+
+for _name in (
+    "host.compiling",
+    "tensors.dispatch",
+    "tensors.sharing",
+    "autograd.custom",
+    "autograd.derivatives",
+    "autograd.transforms",
+    "host.importing",
+    "host.loading",
+    "host.pickling",
+    "host.processes",
+    "host.threads",
+    "operators.missing",
+    "operators.normalisation",
+    "operators.recurrent",
+    "operators.sparse_matrices",
+    "optimizers.lbfgs",
+    "optimizers.sparse_adam",
+    "tensors.items",
+    "tensors.moving",
+):
+    with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
+        importlib.import_module(f".{_name}", __package__)

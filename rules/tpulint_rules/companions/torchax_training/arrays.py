@@ -1,0 +1,55 @@
+"""Tensors of torchax and the arrays of JAX in them."""
+
+from __future__ import annotations
+
+import contextlib
+
+import jax
+import torchax
+from torchax.tensor import Tensor
+
+
+def tensor(value):
+    """A tensor of torchax around an array of JAX."""
+    return Tensor(value, torchax.default_env())
+
+
+def on_torchax(tensor):
+    """A tensor of torchax: itself, what a view shows, or a copy on the device."""
+    if isinstance(tensor, torchax.view.View):
+        return tensor.torch()
+    return tensor if isinstance(tensor, Tensor) else tensor.to("jax")
+
+
+def put(tensor, value):
+    """Give a tensor of torchax another array."""
+    tensor.apply_jax_(lambda _: value)
+
+
+def computes_on_torchax(tensors):
+    """Whether tensors are on torchax, and none of them is being traced."""
+    on = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
+    return bool(on) and not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in on)
+
+
+def is_traced(value):
+    """Whether a value is a tensor of torchax that JAX traces."""
+    is_there = isinstance(value, (Tensor, torchax.view.View))
+    return is_there and isinstance(value.jax(), jax.core.Tracer)
+
+
+@contextlib.contextmanager
+def entered():
+    """The torchax environment, left as it was."""
+    environment = torchax.default_env()
+    before = environment.enabled
+    try:
+        with environment:
+            yield
+    finally:
+        environment.enabled = before  # which leaving it forgets
+
+
+def first_line(error):
+    """What an error says first."""
+    return str(error).splitlines()[0]

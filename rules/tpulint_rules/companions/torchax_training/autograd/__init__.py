@@ -1,0 +1,1 @@
+"""Gradients as torch defines them, where JAX takes them."""

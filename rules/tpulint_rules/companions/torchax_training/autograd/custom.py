@@ -1,0 +1,214 @@
+"""Custom `torch.autograd.Function`s; importing this file brings them in.
+
+`Function.apply` is JAX's to differentiate where its arguments are: it computes by `forward`, and takes the
+gradients from `backward`, which JAX compiles.
+A `backward` that computes the forward pass anew, as checkpointing does, is not called: JAX differentiates
+the `forward`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+import warnings
+
+import jax
+import torch
+import torchax
+from torch.autograd.function import FunctionCtx, _is_setup_context_defined
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils import _pytree as pytree
+from torchax.tensor import Tensor
+
+from .. import arrays
+from ..tracing import reach
+
+#: What a `backward` calls that computes the forward pass anew, for torch's autograd to differentiate.
+_RECOMPUTES = {"enable_grad", "set_grad_enabled"}
+_apply = torch.autograd.Function.apply.__func__
+
+
+def _applied(cls, *args, **kwargs):
+    """`Function.apply`."""
+    if not torch.is_grad_enabled() or not any(map(arrays.is_traced, args)):
+        return _apply(cls, *args, **kwargs)
+    if _is_setup_context_defined(cls.setup_context):
+        bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+        bound.apply_defaults()
+        args = bound.args
+    run = _through if _recomputes(cls.backward) else _called
+    for mode in _get_current_function_mode_stack():
+        if hasattr(mode, "record"):  # that of `gradients`, for `torch.autograd.grad`
+            return mode.record(functools.partial(run, cls), args)
+    return run(cls, *args)
+
+
+torch.autograd.Function.apply = classmethod(_applied)
+
+
+def _is_inexact(value):
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _recomputes(backward):
+    return not _RECOMPUTES.isdisjoint(reach.names(inspect.unwrap(backward).__code__))
+
+
+class _Context(FunctionCtx):
+    """What `forward` leaves for `backward`."""
+
+    to_save = ()
+    materialize_grads = True
+
+    @property
+    def saved_tensors(self):
+        return tuple(self.to_save)
+
+
+def _forward(cls, ctx, args):
+    if not _is_setup_context_defined(cls.setup_context):
+        return cls.forward(ctx, *args)
+    results = cls.forward(*args)
+    cls.setup_context(ctx, args, results)
+    return results
+
+
+def _through(cls, *args):
+    """Differentiate `forward` itself, as if it did not run within `torch.no_grad()`."""
+    code, enter = cls.forward.__code__, torch.no_grad.__enter__
+
+    def entering(self):
+        if sys._getframe(1).f_code is not code:
+            return enter(self)
+        self.prev = torch.is_grad_enabled()
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "None of the inputs have requires_grad")
+        stack.callback(setattr, torch.no_grad, "__enter__", enter)
+        torch.no_grad.__enter__ = entering
+        return _forward(cls, _Context(), args)
+
+
+def _called(cls, *args):
+    """Compute by `forward`; the results get their gradients by `backward`."""
+    given = {i: arrays.on_torchax(value).jax() for i, value in enumerate(args) if _is_inexact(value)}
+    ctx = _Context()
+    ctx.needs_input_grad = tuple(i in given for i in range(len(args)))
+    with torch.no_grad():
+        results = _forward(cls, ctx, args)
+    outputs = list(results) if isinstance(results, tuple) else [results]
+    fixed = {id(value) for value in getattr(ctx, "non_differentiable", ())}
+    dirty = {id(value) for value in getattr(ctx, "dirty_tensors", ())}
+    values = {
+        i: jax.lax.stop_gradient(arrays.on_torchax(value).jax())
+        for i, value in enumerate(outputs)
+        if _is_inexact(value) and id(value) not in fixed
+    }
+    saved = _Saved(cls, ctx, given, values)
+    saved.take(args, outputs, dirty)
+    attached = _attached(saved, list(given.values()), list(values.values()), saved.values)
+    for i, value in zip(values, attached):
+        if id(outputs[i]) in dirty:
+            arrays.put(outputs[i], value)
+        else:
+            outputs[i] = arrays.tensor(value)
+    return tuple(outputs) if isinstance(results, tuple) else outputs[0]
+
+
+class _Saved:
+    """All that `backward` reads, but the values of tensors: they are handed to it when JAX calls it."""
+
+    def __init__(self, cls, ctx, given, outputs):
+        self.cls, self.count = cls, len(ctx.needs_input_grad)
+        self.given, self.outputs = list(given), list(outputs)
+        self.kinds = [value.aval for value in given.values()]
+        self.leaves, self.tree = pytree.tree_flatten(vars(ctx))
+        self.inputs, self.results, self.others = {}, {}, []  # where tensors among the leaves come from
+        self.values = []
+
+    def take(self, args, outputs, dirty):
+        """Put aside the values of tensors, which belong to the trace of `forward`."""
+        inputs = {id(args[i]): k for k, i in enumerate(self.given) if id(args[i]) not in dirty}
+        results = {id(outputs[i]): k for k, i in enumerate(self.outputs)}
+        for place, leaf in enumerate(self.leaves):
+            if not isinstance(leaf, (Tensor, torchax.view.View)):
+                continue
+            if id(leaf) in inputs:
+                self.inputs[place] = inputs[id(leaf)]
+            elif id(leaf) in results:
+                self.results[place] = results[id(leaf)]
+            else:
+                self.others.append(place)
+                self.values.append(jax.lax.stop_gradient(arrays.on_torchax(leaf).jax()))
+            self.leaves[place] = None
+        self.shapes = [
+            arrays.on_torchax(v).jax().aval if isinstance(v, torch.Tensor) else None for v in outputs
+        ]
+        modules = reach.modules_of(self.cls.backward, self.leaves)
+        held = [held for m in modules for held in (*m._parameters.values(), *m._buffers.values())]
+        self.held = list({id(one): one for one in held if arrays.is_traced(one)}.values())
+        self.values += [jax.lax.stop_gradient(one.jax()) for one in self.held]
+
+    def backward(self, kept, gradients):
+        """The gradients of what was given."""
+        inputs, results, values = kept
+        leaves, ctx = list(self.leaves), _Context()
+        for place, value in zip((*self.inputs, *self.results, *self.others), (*inputs, *results, *values)):
+            leaves[place] = arrays.tensor(value)
+        vars(ctx).update(pytree.tree_unflatten(leaves, self.tree))
+        known = dict(zip(self.outputs, gradients))
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(arrays.entered())
+            stack.enter_context(torch.enable_grad())
+            for one, value in zip(self.held, values[len(self.others) :]):
+                stack.callback(arrays.put, one, one.jax())
+                arrays.put(one, value)
+            found = self.cls.backward(ctx, *(self._gradient(i, known, ctx) for i in range(len(self.shapes))))
+            found = found if isinstance(found, tuple) else (found,)
+            return [self._fitted(found[i], kind) for i, kind in zip(self.given, self.kinds)]
+
+    def _gradient(self, i, known, ctx):
+        value, shape = known.get(i), self.shapes[i]
+        if value is not None and not isinstance(value, jax.custom_derivatives.SymbolicZero):
+            return arrays.tensor(
+                jax.numpy.conj(value)
+            )  # as torch has them; of real numbers, these themselves
+        if shape is None or not ctx.materialize_grads:
+            return None
+        return arrays.tensor(jax.numpy.zeros(shape.shape, shape.dtype))
+
+    def _fitted(self, gradient, kind):
+        """A gradient as JAX wants it; torch sums one that is wider than its input."""
+        if gradient is None:
+            return None
+        gradient = arrays.on_torchax(gradient)
+        if gradient.shape != kind.shape:
+            gradient = gradient.sum_to_size(kind.shape)
+        return jax.numpy.conj(gradient.jax()).astype(kind.dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _attached(saved, given, outputs, values):
+    """The outputs, whose gradients go to what was given by `backward`."""
+    return outputs
+
+
+def _attached_and_kept(saved, given, outputs, values):
+    given, outputs, values = jax.tree.map(
+        lambda primal: primal.value,
+        (given, outputs, values),
+        is_leaf=lambda leaf: isinstance(leaf, jax.custom_derivatives.CustomVJPPrimal),
+    )
+    results = _attached(saved, given, outputs, values) if saved.results else outputs
+    kept = [given[k] for k in saved.inputs.values()], [results[k] for k in saved.results.values()], values
+    return outputs, kept
+
+
+def _pulled_back(saved, kept, gradients):
+    return saved.backward(kept, gradients), None, None
+
+
+_attached.defvjp(_attached_and_kept, _pulled_back, symbolic_zeros=True)

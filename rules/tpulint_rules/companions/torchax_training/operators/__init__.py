@@ -1,0 +1,1 @@
+"""Operators of torch that torchax lacks or computes otherwise."""

@@ -1,0 +1,1 @@
+"""Optimizers whose steps are compiled, and those that torchax cannot do."""

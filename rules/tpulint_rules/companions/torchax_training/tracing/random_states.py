@@ -1,0 +1,55 @@
+"""What random generators go on from, so that what was drawn can be drawn again."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+import numpy
+import torch
+
+
+def states_of_host(generators=()):
+    """What random generators go on from: those of Python, NumPy and torch on the host, and others."""
+    drawn = numpy.random.get_state()
+    own = [(one, _state(one)) for one in generators]
+    return random.getstate(), drawn[1].tobytes(), drawn[2:], torch.get_rng_state().numpy().tobytes(), own
+
+
+def draw_again(states):
+    """Let the generators go on from where they were."""
+    of_python, key, rest, of_torch, own = states
+    random.setstate(of_python)
+    numpy.random.set_state(("MT19937", numpy.frombuffer(key, dtype=numpy.uint32), *rest))
+    torch.set_rng_state(torch.frombuffer(bytearray(of_torch), dtype=torch.uint8))
+    for generator, state in own:
+        match generator:
+            case random.Random():
+                generator.setstate(state)
+            case torch.Generator():
+                generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+            case _:
+                _bits(generator).state = pickle.loads(state)
+
+
+def _state(generator):
+    match generator:
+        case random.Random():
+            return generator.getstate()
+        case torch.Generator():
+            return generator.get_state().numpy().tobytes()
+        case _:
+            return pickle.dumps(_bits(generator).state)
+
+
+def _bits(generator):
+    """What a generator of NumPy draws from."""
+    return (
+        generator.bit_generator if isinstance(generator, numpy.random.Generator) else generator._bit_generator
+    )
+
+
+def generators(values):
+    """Those of some values that are generators of random numbers."""
+    kinds = (numpy.random.Generator, numpy.random.RandomState, random.Random, torch.Generator)
+    return list({id(one): one for one in values if type(one) in kinds}.values())

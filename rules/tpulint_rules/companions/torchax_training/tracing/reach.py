@@ -1,0 +1,103 @@
+"""The modules that a function reaches, and what else it learns."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import types
+
+import torch
+from torchax.tensor import Tensor
+
+#: Of longer lists only the first items are asked whether they are modules.
+_MOST_ITEMS = 1000
+#: Not looked into for modules.
+_WITHOUT_MODULES = {bool, int, float, str, type(None), type, types.ModuleType, types.BuiltinFunctionType}
+_WITHOUT_MODULES |= {Tensor, torch.Tensor, torch.dtype, torch.device}
+#: What a module holds as such.
+INTERNAL = frozenset(vars(torch.nn.Module()))
+_LIBRARIES = {"torch", "torchax", "jax", "numpy"}
+
+
+def modules_of(function, leaves):
+    """The modules that a function can reach by its arguments, globals and closure, with those within them."""
+    return reached(function, leaves)[0]
+
+
+def reached(function, leaves):
+    """The modules that a function can reach, and the tensors that are learned but belong to none of them.
+
+    Such tensors are attributes of other objects, such as the temperature of an agent, or globals.
+    """
+    found, tensors, seen = {}, {}, set()
+
+    def visit(value, depth):
+        if type(value) is Tensor:
+            tensors[id(value)] = value
+            return
+        if type(value) in _WITHOUT_MODULES or id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, torch.nn.Module):
+            found[id(value)] = value
+            for module in value._modules.values():
+                visit(module, depth)
+            if not type(value).__module__.startswith("torch.nn."):
+                held = vars(value)
+                for name in held.keys() - INTERNAL:
+                    visit(held[name], 0)
+        elif isinstance(value, types.MethodType):
+            visit(value.__func__, depth)
+            visit(value.__self__, depth)
+        elif isinstance(value, types.FunctionType):
+            if value.__globals__.get("__name__", "").partition(".")[0] not in _LIBRARIES:
+                for name in names(value.__code__):
+                    if name in value.__globals__:
+                        visit(value.__globals__[name], depth)
+            for cell in value.__closure__ or ():
+                with contextlib.suppress(ValueError):
+                    visit(cell.cell_contents, depth)
+        elif _is_wrapper(value):
+            visit(value.__wrapped__, depth)
+        elif isinstance(value, (torch.utils.data.Dataset, torch.utils.data.DataLoader)):
+            return
+        elif isinstance(value, (list, tuple, set)):
+            for item in itertools.islice(value, _MOST_ITEMS):
+                visit(item, depth)
+        elif isinstance(value, dict):
+            for item in itertools.islice(value.values(), _MOST_ITEMS):
+                visit(item, depth)
+        elif (
+            depth
+            and hasattr(value, "__dict__")
+            and not isinstance(value, (type, types.ModuleType, torch.Tensor))
+        ):
+            for item in list(vars(value).values()):
+                visit(item, depth - 1)
+            # methods
+            for base in type(value).__mro__[:-1]:
+                if not base.__module__.startswith(("torch", "builtins")):
+                    for item in vars(base).values():
+                        if isinstance(item, types.FunctionType) or _is_wrapper(item):
+                            visit(item, depth - 1)
+
+    visit(function, 2)
+    for leaf in leaves:
+        if type(leaf) is not Tensor:
+            visit(leaf, 2)
+    with torch._C.DisableTorchFunction():
+        learned = [one for one in tensors.values() if one.requires_grad and one.is_leaf]
+    return list(found.values()), sorted(learned, key=id)
+
+
+def _is_wrapper(value):
+    """Whether a value is an object made of a function, as decorators that are classes make it."""
+    return "__wrapped__" in getattr(value, "__dict__", ())
+
+
+@functools.lru_cache
+def names(code):
+    """What code, and that of functions within it, has names of: globals and attributes."""
+    inner = [names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return tuple(dict.fromkeys(itertools.chain(code.co_names, *inner)))

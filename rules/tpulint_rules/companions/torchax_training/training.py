@@ -242,9 +242,8 @@ class _Version(trace.Trace):
             attributes.values(self.states),
         )
         self.is_new = False
-        if told:
-            self.replay.check(told)
         self.numbers = [number.item() for number in jax.device_get(numbers)]
+        self.replay.check(told, self.numbers)
         self.leave(given, buffers, *changes, self.numbers)
         self.held.tell(self.numbers)
         # Call by call another branch may be taken each time.
@@ -270,7 +269,8 @@ class _Version(trace.Trace):
         floats = [value for value, is_float in zip(tensors, self.is_float) if is_float]
         rest = [value for value, is_float in zip(tensors, self.is_float) if not is_float]
         left = (leaf for _, kept, *_ in self.left[0] for leaf in kept)
-        reads.check(self.replay.reads, [*self.outputs, *left, *self.held.numbers_kept()])
+        kept = [*self.held.numbers_kept(), *self.replay.compared.values()]
+        reads.check(self.replay.reads, [*self.outputs, *left, *kept])
         if is_traced and self.held.pattern != self.pattern:
             if not self.is_told:
                 raise asked.Unknown

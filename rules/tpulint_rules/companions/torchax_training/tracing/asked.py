@@ -1,7 +1,7 @@
 """What Python asks of tensors while a function is traced: whether one is true, or what a buffer counts.
 
 `if torch.isnan(x).any():` needs a value, which tracing has not, and so does `int(self.started)`.
-Other numbers that `item()` reads are those of `reads.py`.
+Other numbers that `item()` reads are those of `reads.py`; what they are compared with is asked, too.
 A function that asks is run as it is at first, which tells the answers; it is then traced with these, and what
 was asked comes out of the compiled function beside its results, to be compared.
 Counts have to be the same in two such runs, one after the other: a place that moves on at each call would be
@@ -47,7 +47,7 @@ class _Session:
 
     def __init__(self, answers, buffers):
         self.answers, self.buffers = answers, set(map(id, buffers))
-        self.reads = reads.Reads()
+        self.reads = reads.Reads(self.compare)
 
     def counts(self, tensor):
         """Whether a tensor is a buffer of whole numbers, or a part of one.
@@ -66,8 +66,11 @@ class Recording(_Session):
     """Keeps the answers while a function runs as it is."""
 
     def ask(self, _tensor, plain):
-        self.answers.append(plain())
-        return self.answers[-1]
+        return self.compare(plain())
+
+    def compare(self, answer):
+        self.answers.append(answer)
+        return answer
 
     def read(self, _tensor, plain):
         return self.reads.told(plain())
@@ -87,6 +90,7 @@ class Replaying(_Session):
         super().__init__(answers, buffers)
         self.is_told = is_told
         self.count, self.places, self.values = 0, [], []
+        self.compared = {}  # by its place, what stands for what a comparison says
         self.trace = jax.extend.core.get_opaque_trace_state()
 
     def ask(self, tensor, plain):
@@ -97,6 +101,13 @@ class Replaying(_Session):
             raise Unknown
         self.places.append(self.count - 1)
         self.values.append(self._value(tensor))
+        return self.answers[self.count - 1]
+
+    def compare(self, later):
+        self.count += 1
+        if self.count > len(self.answers):
+            raise Unknown
+        self.compared[self.count - 1] = later
         return self.answers[self.count - 1]
 
     def read(self, tensor, plain):
@@ -117,9 +128,11 @@ class Replaying(_Session):
             raise Unknown
         return jax.lax.stop_gradient(tensor.jax().reshape(()))
 
-    def check(self, values):
-        """Raise `Others` where the values that came out are not the answers that were taken for granted."""
-        for place, value in zip(self.places, jax.device_get(values)):
+    def check(self, values, numbers):
+        """Raise `Others` where what came out, values and numbers, gives other answers than those taken for granted."""
+        given = dict(zip(self.places, jax.device_get(values)))
+        for place in sorted((*given, *self.compared)):
+            value = given[place] if place in given else self.compared[place].number(numbers)
             answer = type(self.answers[place])(value)
             if answer != self.answers[place]:
                 raise Others((*self.answers[:place], answer))

@@ -29,7 +29,7 @@ from torchax.view import View
 
 from .. import arrays, gradients
 from ..autograd import no_grad, taps
-from . import asked, attributes, random_states, trace
+from . import asked, attributes, random_states, reads, trace
 
 #: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
@@ -130,6 +130,8 @@ class Calls(no_grad.NoGradStops):
         kwargs = kwargs or {}
         if func is torch.autograd.grad:
             raise gradients.NotRecorded
+        if asked.is_asked():
+            args, kwargs = reads.of_computation((args, kwargs))
         if func.__name__ not in _NOT_COMPUTING:
             taps.note_use(args)
         plain = functools.partial(super().__torch_function__, func, types)

@@ -1,9 +1,10 @@
-"""`float(x)` and `int(x)` of tensors in the program's files, where what is read is known later.
+"""`float(x)`, `int(x)` and `math.exp(x)` in the program's files, where what is read is known later.
 
 Python makes a plain number of what `__float__` gives.
 So the names stand for classes there that hand on what stands for a number, as long as a function runs that tells
 what becomes of its numbers, or that is traced.
 A file that does something else with a name than call it, or ask for the class of a value, keeps Python's.
+For the functions of `math` others stand likewise, there and in `math` itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
+import math
 import sysconfig
 import types
 
@@ -51,19 +53,27 @@ _STAND_INS = {kind.__name__: _StandIn(kind.__name__, (kind,), {}) for kind in (f
 @contextlib.contextmanager
 def handed_on(function, modules):
     """Let the files of a function, of the classes of modules, and what they import have the names so."""
-    changed = [
-        (names, name)
-        for names in _files(function, modules)
-        for name in _STAND_INS
-        if name not in names and name in _names_called_only(names)
-    ]
-    for names, name in changed:
-        names[name] = _STAND_INS[name]
+    changed = []
+    files = _files(function, modules)
+    for names in files:
+        called = (name for name in _STAND_INS if name not in names and name in _names_called_only(names))
+        changed += [(names, name, None, _STAND_INS[name]) for name in called]
+    for names in (vars(math), *files):
+        changed += [
+            (names, name, value, reads.MATHEMATICS[value])
+            for name, value in list(names.items())
+            if isinstance(value, types.BuiltinFunctionType) and value in reads.MATHEMATICS
+        ]
+    for names, name, _, stand_in in changed:
+        names[name] = stand_in
     try:
         yield
     finally:
-        for names, name in changed:
-            names.pop(name, None)
+        for names, name, value, _ in changed:
+            if value is None:
+                names.pop(name, None)
+            else:
+                names[name] = value
 
 
 def _files(function, modules):

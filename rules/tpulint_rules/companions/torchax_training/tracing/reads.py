@@ -2,20 +2,31 @@
 
 `return loss, {"kl": kl.item()}` needs no number while it is traced: what is read comes out of the compiled
 function beside its results, and becomes a number there.
+Torch's functions are given the one of the computation instead, without a gradient: `b * (a.item() / c.item())`.
+What comparisons of it say is asked, as whether a tensor is true is (`asked.py`).
 A function that reads is run as it is first, with numbers that tell what becomes of them: nothing but its
-results and the attributes of what it was given may hold one afterwards, and none may have been compared, or
-made anything but another number, or text that is printed (`printed.py`).
+results and the attributes of what it was given may hold one afterwards, and none may have been made anything
+but another number, or text that is printed (`printed.py`).
 """
 
 from __future__ import annotations
 
 import gc
+import math
 import operator
+import types
+
+import jax
+import torch
+from torch.utils import _pytree as pytree
+
+from .. import arrays
 
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 _UNARY = ("neg", "pos", "abs", "round")
 #: What needs a number as it is.
-_NEEDING = "bool int float index complex trunc floor ceil hash lt le gt ge eq ne array".split()
+_NEEDING = "int float index complex trunc floor ceil hash array".split()
+_ASKING = "bool lt le gt ge eq ne".split()
 _TEXTS = ("format", "repr")
 #: What stands for the text of a number that is not known yet.
 MARK = "\ue000([0-9]{9})\ue001"
@@ -26,9 +37,13 @@ class Needed(TypeError):
 
 
 class Reads:
-    """The numbers that are read in one run of a function, as arrays of JAX where it is traced."""
+    """The numbers that are read in one run of a function, as arrays of JAX where it is traced.
 
-    def __init__(self):
+    What a comparison says, or would say, it hands to `answer`, which gives the answer.
+    """
+
+    def __init__(self, answer):
+        self.answer = answer
         self.values, self.alive, self.are_used = [], 0, False
         self.texts = []  # that were made of numbers: themselves, or of what they are made and how
 
@@ -45,7 +60,7 @@ class Reads:
     def later(self, value, kind):
         """What stands for a number that is not known yet, but for its kind."""
         self.values.append(value)
-        return _Later(self, kind, operator.itemgetter(len(self.values) - 1))
+        return _Later(self, kind, operator.itemgetter(len(self.values) - 1), lambda: weak(value))
 
 
 class _One:
@@ -85,6 +100,16 @@ def _telling(kind, name):
     return result
 
 
+def _asking_of(kind, name):
+    plain = getattr(kind, name)
+
+    def result(self, *others):
+        found = plain(self, *others)
+        return found if found is NotImplemented else self._reads.answer(found)
+
+    return result
+
+
 def _using(kind, name):
     plain = getattr(kind, name)
 
@@ -112,21 +137,31 @@ for _kind, _told in ((float, _ToldFloat), (int, _ToldInt)):
     for _name in (f"__{name}__" for name in _NEEDING):
         if hasattr(_kind, _name):
             setattr(_told, _name, _using(_kind, _name))
+    for _name in (f"__{name}__" for name in _ASKING):
+        setattr(_told, _name, _asking_of(_kind, _name))
     for _name in (f"__{name}__" for name in _TEXTS):
         setattr(_told, _name, _texting(_kind, _name))
     _told.__str__ = _told.__repr__
 
 
 class _Later(_One):
-    """A number that is known once the function has run: what gives it from all that are read."""
+    """A number that is known once the function has run.
 
-    def __init__(self, reads, kind, number, parts=()):
+    `number` gives it from all that are read, and `traced` gives the one that the computation has.
+    """
+
+    def __init__(self, reads, kind, number, traced, parts=()):
         self._of(reads)
-        self._kind, self.number, self.parts = kind, number, parts
+        self._kind, self.number, self.traced, self.parts = kind, number, traced, parts
 
     @property
     def __class__(self):
         return self._kind  # what asks by `isinstance` is told so
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        args, kwargs = of_computation((args, kwargs or {}))
+        return func(*args, **kwargs)
 
     def __format__(self, form):
         try:
@@ -142,21 +177,40 @@ class _Later(_One):
     __str__ = __repr__
 
 
-def _later(compute, *parts):
-    """What comes of numbers of which some are not known yet."""
+def _later(compute, *parts, traced=None):
+    """What comes of numbers of which some are not known yet; `traced` computes it of arrays."""
     laters = [part for part in parts if type(part) is _Later]
     if any(type(part) not in (_Later, bool, int, float) for part in parts):
         return NotImplemented
     kinds = [part._kind if type(part) is _Later else type(part) for part in parts]
     try:
         kind = type(compute(*(kind(1) for kind in kinds)))
-    except ArithmeticError as error:
+    except (ArithmeticError, ValueError) as error:
         raise Needed("a number that is read is needed") from error
 
     def number(values):
         return compute(*(part.number(values) if type(part) is _Later else part for part in parts))
 
-    return _Later(laters[0]._reads, kind, number, laters)
+    def of_arrays():
+        return (traced or compute)(*(part.traced() if type(part) is _Later else part for part in parts))
+
+    later = _Later(laters[0]._reads, kind, number, of_arrays, laters)
+    return later._reads.answer(later) if kind is bool else later
+
+
+def weak(value):
+    """An array of one number, which promotes others as little as a number of Python does."""
+    kind = 0 if jax.numpy.issubdtype(value.dtype, jax.numpy.integer) else 0.0
+    return jax.numpy.asarray(kind).at[()].set(value)
+
+
+def of_computation(arguments):
+    """Arguments of a function of torch: tensors for numbers that are not known yet, and no others that tell."""
+    leaves, tree = pytree.tree_flatten(arguments)
+    if not any(map(is_read, leaves)):
+        return arguments
+    leaves = [arrays.tensor(leaf.traced()) if type(leaf) is _Later else plain(leaf) for leaf in leaves]
+    return pytree.tree_unflatten(leaves, tree)
 
 
 def _computing(compute, *, is_turned=False):
@@ -177,17 +231,56 @@ for _name in _ARITHMETIC:
     setattr(_Later, f"__r{_name}__", _computing(getattr(operator, _name), is_turned=True))
 for _name in _UNARY:
     setattr(_Later, f"__{_name}__", _computing(round if _name == "round" else getattr(operator, _name)))
+for _name in _ASKING:
+    setattr(_Later, f"__{_name}__", _computing(bool if _name == "bool" else getattr(operator, _name)))
 for _name in _NEEDING:
     setattr(_Later, f"__{_name}__", _needing(f"__{_name}__"))
 
 
 def cast(kind, *args):
     """`float(x)` or `int(x)`, which stands for a number where `x` does."""
-    if len(args) == 1 and type(args[0]) is _Later:
-        return _later(kind, *args)
-    if len(args) == 1 and isinstance(args[0], _Told):
-        return args[0]._reads.told(kind(args[0].real))
-    return kind(*args)
+    return _made_of_numbers(kind, lambda value: value.astype(kind), *args)
+
+
+def _made_of_numbers(compute, traced, *args):
+    """What a function makes of numbers: another one to be known later, or that tells, where one of these does."""
+    if any(type(one) is _Later for one in args):
+        found = _later(compute, *args, traced=traced)
+        if found is NotImplemented:
+            raise Needed("a number that is read is needed")
+        return found
+    reads = next((one._reads for one in args if isinstance(one, _Told)), None)
+    if reads is None:
+        return compute(*args)
+    found = compute(*map(plain, args))
+    return reads.told(found) if type(found) in (int, float) else reads.answer(found)
+
+
+def _of_arrays(name):
+    """What a function of `math` is for arrays."""
+    compute = getattr(jax.numpy, name, None)
+
+    def traced(*args):
+        if compute is None or (name == "log" and len(args) > 1):
+            raise Needed(f"`{name}` of a number that is read is needed")
+        return compute(*args)
+
+    return traced
+
+
+def _of_numbers(name, compute):
+    def made(*args, **options):
+        return compute(*args, **options) if options else _made_of_numbers(compute, _of_arrays(name), *args)
+
+    return made
+
+
+#: The functions of `math` of one or two numbers, and what stands for them where numbers are not known yet.
+MATHEMATICS = {
+    compute: _of_numbers(name, compute)
+    for name, compute in vars(math).items()
+    if isinstance(compute, types.BuiltinFunctionType)
+}
 
 
 def mark(index):

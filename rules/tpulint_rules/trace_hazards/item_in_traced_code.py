@@ -14,8 +14,8 @@ Outside of `jit` it works, but waits for the device each time.
 
 ## Fix safety
 
-Unsafe: `.item()` on a full reduction is left out where its number only meets tensors in arithmetic.
-A tensor without dimensions then takes the number's place.
+Unsafe: `.item()` on a full reduction becomes `.detach()` where its number only meets tensors in arithmetic.
+A tensor without dimensions then takes the number's place, and has no gradient, either.
 The result is the same as long as both tensors have one dtype: on torchax, bfloat16 times a float32
 tensor without dimensions is float32, where torch gives bfloat16; so there is no fix in a function that
 converts dtypes.
@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.model.values.kinds import Several, Tensor, Unknown
-from tpulint.model.values.uses import converts_dtypes, serves_as_tensor
+from tpulint.model.values.uses import converts_dtypes, in_place_of_number, serves_as_tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU301", "`.item()` or `.tolist()` in traced code", module=__name__, fix=Applicability.UNSAFE)
@@ -63,5 +63,6 @@ def _stay_tensor(call: ast.Call, receiver: object, ctx: Context) -> Fix | None:
         return None
     if converts_dtypes(ctx.scope) or not serves_as_tensor(ctx.module, call, ctx.scope):
         return None
-    edit = ctx.replace(call, ctx.text(call.func.value))
+    tensor = call.func.value
+    edit = ctx.replace(call, in_place_of_number(tensor, ctx.text(tensor), receiver))
     return ctx.fix("go on with the tensor itself", edit, applicability=Applicability.UNSAFE)

@@ -15,7 +15,7 @@ encountered where concrete value is expected` (`TracerBoolConversionError` for `
 ## Fix safety
 
 Unsafe: the tensor without dimensions takes the number's place where the number only meets tensors in
-arithmetic.
+arithmetic; detached, since no gradient comes to a number.
 `int(t)` becomes a conversion to `torch.int64`, `float(t)` of an integer tensor one to
 `torch.float32`; both truncate and round as Python does.
 `math.sqrt(t)` becomes `torch.sqrt(t)`, which computes in the tensor's dtype where Python has 64 bits.
@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.model.values.kinds import Kind, Several, Tensor
-from tpulint.model.values.uses import converts_dtypes, serves_as_tensor
+from tpulint.model.values.uses import converts_dtypes, in_place_of_number, serves_as_tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -69,8 +69,9 @@ def _stay_tensor(call: ast.Call, function: str, kind: Tensor, ctx: Context) -> F
         return None
     argument = call.args[0]
     wanted = {"float": "float", "int": "int", "bool": "bool"}[function]
-    simple = isinstance(argument, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-    text = ctx.text(argument) if simple else f"({ctx.text(argument)})"
+    text = in_place_of_number(
+        argument, ctx.text(argument), kind if function == "float" else Tensor(dtype="int")
+    )
     if kind.dtype == wanted or (function == "float" and kind.dtype == ""):
         edits: tuple[Edit, ...] = (ctx.replace(call, text),)
     else:
@@ -91,7 +92,8 @@ def of_math(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(call.args[0])
     fix = None
     if function in _SAME and isinstance(kind, Tensor) and kind.scalar and len(call.args) == 1:
-        fix = _as_tensor(call, f"torch.{function}({ctx.text(call.args[0])})", ctx)
+        text = in_place_of_number(call.args[0], ctx.text(call.args[0]), kind)
+        fix = _as_tensor(call, f"torch.{function}({text})", ctx)
     yield ctx.finding(call, f"`{name}` needs the tensor's value, which a tracer does not have", fix)
 
 

@@ -62,6 +62,13 @@ def serves_as_tensor(module: Module, node: ast.expr, scope: Scope, depth: int = 
             return False
 
 
+def in_place_of_number(tensor: ast.expr, text: str, kind: Tensor) -> str:
+    """The text of a tensor that takes the place of its number: no gradient comes to it, either."""
+    if not isinstance(tensor, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+        text = f"({text})"
+    return text if kind.dtype in ("bool", "int") or text.endswith(".detach()") else f"{text}.detach()"
+
+
 def _takes_either(module: Module, call: ast.Call, scope: Scope) -> bool:
     qualified = module.names.qualified(call.func, scope)
     if qualified is not None:

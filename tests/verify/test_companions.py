@@ -337,3 +337,51 @@ def test_all_its_files_can_be_imported(tmp_path: Path) -> None:
     laid(tmp_path)
     (tmp_path / "main.py").write_text(ALL)
     assert len(ran(tmp_path).splitlines()) == len(TRAINING.files())
+
+
+QUEUED = """\
+import torch
+import torch.nn as nn
+import torchax
+from torchax_training import differentiable
+
+torchax.enable_globally()
+traced = []
+
+
+class Queue(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.register_buffer("queue", torch.zeros(8, 2))
+        self.register_buffer("place", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x):
+        traced.append(len(x))
+        hidden = self.layer(x)
+        place = int(self.place)
+        with torch.no_grad():
+            self.queue[place : place + 2] = hidden
+        self.place[0] = (place + 2) % 8
+        return (hidden @ self.queue.detach().t()).sum()
+
+
+@differentiable
+def compute_loss(model, x):
+    loss = model(x)
+    return loss
+
+
+model = Queue().to("jax")
+for step in range(12):
+    compute_loss(model, torch.ones(2, 3).to("jax"))
+    if step == 4:
+        traced.clear()
+print(compute_loss.is_compiled, traced, model.place.item(), (model.queue == 0).any().item())
+"""
+
+
+def test_a_place_that_moves_on_at_each_call_is_compiled_once(tmp_path: Path) -> None:
+    laid(tmp_path)
+    (tmp_path / "main.py").write_text(QUEUED)
+    assert ran(tmp_path) == "True [] 0 False\n"

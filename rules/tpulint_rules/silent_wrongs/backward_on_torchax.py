@@ -44,6 +44,8 @@ Importing the folder brings more than the marks.
   `int(self.started)` do: it is compiled with the answers that it had, and these are compared after each call.
 - `reads.py` hands on numbers that it reads by `item()`, as `return loss, {"kl": kl.item()}` does, and
   `casts.py` those that it reads by `float(x)` and `int(x)`.
+- `spans.py` takes slices between such numbers, as `self.queue[place : place + 16]`, for the same computation
+  wherever they start.
 - `printed.py` tells what the function prints and logs after each call, with the numbers of that call.
 - `filled.py` puts what the function puts into a dictionary or a list that it is given, such as one of a log,
   into the caller's.

@@ -114,16 +114,20 @@ class differentiable:
         told = self.told.get(key) if self.is_compiled else None
         answers = () if told is None else told.fitting()
         while answers is not None:
-            version = self._fitting((key, answers))
+            asks_counts = told is not None and told.asks_counts
+            version = self._fitting((key, answers, asks_counts))
             if version is None:
                 version = make(answers)
-                self.known.add((key, answers), version)
-            version.is_told = told is not None
+                self.known.add((key, answers, asks_counts), version)
+            version.is_told, version.asks_counts = told is not None, asks_counts
             version.pattern = [] if told is None else told.patterns.get(answers)
             try:
                 result = self._run(version, given)
             except asked.Others as error:
                 answers = told.fitting(error.answers)
+            except asked.Counted:
+                told = self.told[key] = asked.Answers(asks_counts=True)
+                answers = None
             except asked.Unknown:
                 if told is not None:
                     self._stop_compiling("it asks for what cannot come out of a compiled function")
@@ -134,15 +138,20 @@ class differentiable:
                     told.were(answers)
                 return result
         version = make(())
-        recording = asked.Recording([], trace.buffers_of(version.modules).values())
+        buffers = trace.buffers_of(version.modules).values()
+        recording = asked.Recording([], buffers, asks_counts=told.asks_counts)
         spoken = printed.Spoken(recording.reads)
         with asked.by(recording), spoken.listening(), casts.handed_on(self.function, version.modules):
             result = version(given, is_compiled=False)
-        told.keep(tuple(recording.answers), spoken.pattern)
         version = None  # it holds what the run left
         if recording.reads.are_used or recording.reads.are_kept() or not spoken.is_complete():
-            self._stop_compiling("it makes use of numbers that it reads out of tensors")
-        elif told.keep_changing():
+            if recording.reads_counts:
+                self.told[key] = asked.Answers(asks_counts=True)
+            else:
+                self._stop_compiling("it makes use of numbers that it reads out of tensors")
+            return result
+        told.keep(tuple(recording.answers), spoken.pattern)
+        if told.keep_changing():
             self._stop_compiling("what it asks of tensors keeps changing")
         return result
 
@@ -160,6 +169,8 @@ class differentiable:
             if version.in_place_of and version.is_new:
                 raise _NeededAsTheyAre from error
             needs_value = isinstance(error, trace.NEEDS_VALUE) or version.reads_numbers()
+            if self.is_compiled and needs_value and version.replay.reads_counts:
+                raise asked.Counted from error
             if not self.is_compiled or not needs_value:
                 if version.is_new and self.records.are_taken:
                     raise records.Written from error
@@ -204,7 +215,7 @@ class _Version(trace.Trace):
         super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
         self.with_gradient, self.apart = with_gradient, owner.apart
         self.in_place_of, self.answers = in_place_of, answers
-        self.is_new, self.is_told, self.pattern = True, False, []
+        self.is_new, self.is_told, self.asks_counts, self.pattern = True, False, False, []
         self.reached = None  # which of those with gradients the outputs' gradients come to
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(_pulled, static_argnums=2)
@@ -261,7 +272,9 @@ class _Version(trace.Trace):
         learned, fixed = iter(learned), iter(fixed)
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
         buffers_held = trace.buffers_of(self.modules).values()
-        self.replay = asked.Replaying(self.answers, buffers_held, is_told=self.is_told)
+        self.replay = asked.Replaying(
+            self.answers, buffers_held, asks_counts=self.asks_counts, is_told=self.is_told
+        )
         self.held = printed.Held(self.replay.reads)
         with self._asking() if is_traced else contextlib.nullcontext():
             tensors, *changes = self.run(values, buffers, random, states, is_traced=is_traced)

@@ -19,6 +19,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.ops import jaten
 from torchax.ops.mappings import t2j
+from torchax.ops.op_base import InplaceOp
 from torchax.view import View
 
 from .registry import register
@@ -46,6 +47,9 @@ def _transposed(x):
 @_brings(_aten._is_all_true, _aten._is_all_true.default)
 def _is_all_true(x):  # which distributions ask of their arguments
     return jnp.all(x)
+
+
+register(InplaceOp(_aten.fill), _aten.fill_, by_jax=False, is_view_op=True)  # which may be given a tensor
 
 
 # torch's order among equal elements, which torchax has but for ascending ones

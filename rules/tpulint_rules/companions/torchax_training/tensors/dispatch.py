@@ -37,6 +37,7 @@ from torchax.tensor import (
 from torchax.view import NarrowInfo, View
 
 from ..autograd import no_grad
+from ..tracing import asked, reads, spans
 from . import conversions, data, drawing, irregular, operations, parts, values
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
@@ -77,7 +78,11 @@ def _called(mode, func, types, args=(), kwargs=None):
     """Torch's functions and methods, and the attributes of its tensors."""
     environment = mode.env
     if func is torch.Tensor.__getitem__ and isinstance(args[0], (Tensor, View)):
-        index = _index(args[1])
+        index = spans.places(args[0].shape, args[1]) if asked.is_asked() else args[1]
+        span = spans.view_of(index)
+        if span is not None:
+            return View(args[0], span, environment)
+        index = _index(index)
         if type(args[0]) is Tensor and parts.wants_gradient(args[0]) and parts.are_places(index):
             return parts.of(args[0], index)
         if _is_plain_index(index):
@@ -345,6 +350,8 @@ _NOTHING, NarrowInfo.calculate_output_shape = numpy.zeros(()), _shape_of_part
 
 def _assigning(plain):
     def assigned(tensor, key, value):
+        if asked.is_asked():
+            key, value = spans.places(tensor.shape, key), reads.of_computation(value)
         key = _index(key)
         with no_grad.unseen_writes(tensor):
             if isinstance(tensor, View) and not _is_plain_index(key):

@@ -19,6 +19,7 @@ from torchax.tensor import Tensor, XLADispatchMode
 from torchax.view import View
 
 from ..autograd import no_grad
+from ..tracing import spans
 from . import dispatch
 
 _aten = torch.ops.aten
@@ -100,7 +101,7 @@ def _of(tensor):
 
 
 def _layout(tensor):
-    if isinstance(tensor, View):
+    if isinstance(tensor, View) and not isinstance(tensor.view_info, spans.Span):
         return _layout(tensor.parent)[tensor.view_info.slices]
     tensor = _of(tensor)
     taken = vars(tensor).get("_taken")

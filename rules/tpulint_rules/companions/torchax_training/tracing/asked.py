@@ -4,8 +4,9 @@
 Other numbers that `item()` reads are those of `reads.py`; what they are compared with is asked, too.
 A function that asks is run as it is at first, which tells the answers; it is then traced with these, and what
 was asked comes out of the compiled function beside its results, to be compared.
-Counts have to be the same in two such runs, one after the other: a place that moves on at each call would be
-compiled anew for each.
+What a buffer counts is a number like others at first, as a place in a queue that moves on at each call is.
+Where such a number is needed as it is, it is asked: counts have to be the same in two runs then, one after the
+other.
 Where the answers are others, what was computed is dropped, and a version that was traced with those is called,
 or the function is run as it is.
 """
@@ -21,7 +22,7 @@ import torch
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import reads
+from . import reads, spans
 
 #: With more versions than this, or more calls that none of them was right for, what is asked keeps changing.
 MOST_VERSIONS = 8
@@ -42,15 +43,23 @@ class Others(Exception):
         self.answers = answers
 
 
-class _Session:
-    """A call in which something may be asked; `buffers` are those of its modules."""
+class Counted(Exception):
+    """What a buffer counts is needed as it is, and has to be asked."""
 
-    def __init__(self, answers, buffers):
+
+class _Session:
+    """A call in which something may be asked; `buffers` are those of its modules.
+
+    What these count is asked if it `asks_counts`, and read else.
+    """
+
+    def __init__(self, answers, buffers, *, asks_counts):
         self.answers, self.buffers = answers, set(map(id, buffers))
+        self.asks_counts, self.reads_counts = asks_counts, False
         self.reads = reads.Reads(self.compare)
 
-    def counts(self, tensor):
-        """Whether a tensor is a buffer of whole numbers, or a part of one.
+    def counts(self, tensor, *, may_read):
+        """Whether to ask for the number of a tensor, which is a buffer of whole numbers or a part of one.
 
         Other numbers that are read are what is logged, as counts of right answers are: another one for each
         call, and made use of outside of the computation.
@@ -59,7 +68,9 @@ class _Session:
             return False
         while isinstance(tensor, View):
             tensor = tensor.parent
-        return id(tensor) in self.buffers
+        is_read = may_read and not self.asks_counts and id(tensor) in self.buffers
+        self.reads_counts |= is_read
+        return not is_read and id(tensor) in self.buffers
 
 
 class Recording(_Session):
@@ -86,8 +97,8 @@ class Replaying(_Session):
     What is read stands for numbers if it `is_told` what becomes of these.
     """
 
-    def __init__(self, answers, buffers, *, is_told):
-        super().__init__(answers, buffers)
+    def __init__(self, answers, buffers, *, asks_counts, is_told):
+        super().__init__(answers, buffers, asks_counts=asks_counts)
         self.is_told = is_told
         self.count, self.places, self.values = 0, [], []
         self.compared = {}  # by its place, what stands for what a comparison says
@@ -174,7 +185,8 @@ def _asking(name):
         answer = lambda: kind(tensor.jax().item())  # noqa: E731
         if _session is None:
             return answer()
-        if name == "__bool__" or tensor.dtype == torch.bool or _session.counts(tensor):
+        is_truth = name == "__bool__" or tensor.dtype == torch.bool
+        if is_truth or _session.counts(tensor, may_read=name == "item"):
             return _session.ask(tensor, answer)
         if name == "item":
             return _session.read(tensor, answer)
@@ -191,7 +203,8 @@ for _kind in (Tensor, View):
 class Answers:
     """The answers that a function was given, for one combination of what it is called with."""
 
-    def __init__(self):
+    def __init__(self, *, asks_counts=False):
+        self.asks_counts = asks_counts
         self.before, self.known, self.last, self.following = None, [], (), {}
         self.hits = self.misses = 0
         self.patterns = {}  # of what was told where these were the answers
@@ -200,7 +213,7 @@ class Answers:
         """Keep those of a run, if they are worth a version of their own, and what it told."""
         self.misses += bool(self.known)
         self.patterns[answers] = pattern
-        if answers == self.before or all(type(answer) is bool for answer in answers):
+        if answers == self.before or all(type(answer) in (bool, spans.Length) for answer in answers):
             self.known.append(answers)
         self.before = answers
 

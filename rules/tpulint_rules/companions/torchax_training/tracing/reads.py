@@ -17,7 +17,6 @@ import operator
 import types
 
 import jax
-import torch
 from torch.utils import _pytree as pytree
 
 from .. import arrays
@@ -73,6 +72,10 @@ class _One:
 
     def __del__(self):
         self._reads.alive -= 1
+
+    def ask(self, answer):
+        """What a number of the same run says that Python has to know."""
+        return self._reads.answer(answer)
 
 
 class _Told(_One):
@@ -177,7 +180,7 @@ class _Later(_One):
     __str__ = __repr__
 
 
-def _later(compute, *parts, traced=None):
+def later(compute, *parts, traced=None):
     """What comes of numbers of which some are not known yet; `traced` computes it of arrays."""
     laters = [part for part in parts if type(part) is _Later]
     if any(type(part) not in (_Later, bool, int, float) for part in parts):
@@ -215,8 +218,8 @@ def of_computation(arguments):
 
 def _computing(compute, *, is_turned=False):
     if is_turned:
-        return lambda self, other: _later(compute, other, self)
-    return lambda self, *others: _later(compute, self, *others)
+        return lambda self, other: later(compute, other, self)
+    return lambda self, *others: later(compute, self, *others)
 
 
 def _needing(name):
@@ -245,7 +248,7 @@ def cast(kind, *args):
 def _made_of_numbers(compute, traced, *args):
     """What a function makes of numbers: another one to be known later, or that tells, where one of these does."""
     if any(type(one) is _Later for one in args):
-        found = _later(compute, *args, traced=traced)
+        found = later(compute, *args, traced=traced)
         if found is NotImplemented:
             raise Needed("a number that is read is needed")
         return found
@@ -286,6 +289,11 @@ MATHEMATICS = {
 def mark(index):
     """What stands for one of the texts of numbers."""
     return f"\ue000{index:09}\ue001"
+
+
+def is_later(value):
+    """Whether a value stands for a number that is not known yet."""
+    return type(value) is _Later
 
 
 def is_read(value):

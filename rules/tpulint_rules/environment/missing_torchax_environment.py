@@ -19,8 +19,9 @@ environment` outside of it.
 
 ## Fix safety
 
-Unsafe: `import torchax` and `torchax.enable_globally()` are put behind the imports, or, in a module that
-others import, the latter into its `if __name__ == "__main__":`.
+Unsafe: `import torchax` and `torchax.enable_globally()` are put behind the imports that precede what the
+script puts on a device, or, in a module that others import, the latter into its
+`if __name__ == "__main__":`.
 They must come after `import torchvision`, whose import fails inside the environment.
 Importing torchax changes some of torch at once: `torch.compile`, `DataParallel` and
 `DataLoader(pin_memory=True)` stop working.
@@ -172,7 +173,9 @@ def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
         gap = f"{newline}{ctx.module.source.margin(first)}"
         call = ctx.insert(ctx.span(first).start, "".join(f"{line}{gap}" for line in lines))
         return ctx.fix(title, *imports, call, applicability=Applicability.UNSAFE, companion=_mesh(ctx))
-    call = ctx.insert(end_of_imports(ctx.module), newline.join(["", *lines, ""]))
+    first = _first_move(ctx)
+    end = end_of_imports(ctx.module, None if first is None else first.lineno)
+    call = ctx.insert(end, newline.join(["", *lines, ""]))
     together = [edit for edit in imports if edit.span == call.span]
     for edit in together:
         call = ctx.insert(call.span.start, edit.content + call.content)

@@ -160,12 +160,17 @@ def _at_line_start(module: Module, offset: int) -> bool:
     return offset == 0 or module.source.text[offset - 1] in "\r\n"
 
 
-def end_of_imports(module: Module) -> int:
-    """Offset of the line below the docstring and the imports at the top of the file."""
+#: What no longer stands at the top of a file: scripts that were notebooks import once more further down.
+_NOT_AT_THE_TOP = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.While
+
+
+def end_of_imports(module: Module, before: int | None = None) -> int:
+    """Offset of the line below the docstring and the imports at the top of the file, or above a row of it."""
     source = module.source
     anchor: ast.stmt | None = None
     for statement in source.tree.body:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        is_below = before is not None and (statement.end_lineno or statement.lineno) >= before
+        if isinstance(statement, _NOT_AT_THE_TOP) or is_below:
             break
         docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if isinstance(statement, ImportNode) or (docstring and anchor is None):

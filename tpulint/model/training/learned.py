@@ -128,10 +128,10 @@ class Learned:
             for node in ast.walk(scope.node):
                 if isinstance(node, ast.Assign | ast.AnnAssign) and makes_leaf(node):
                     found |= set(effects([node]).writes)
-                elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.List):
+                elif isinstance(node, ast.Call) and node.args:
                     name = self._module.names.qualified(node.func, scope) or ""
                     if name.startswith("torch.optim."):
-                        found |= set(effects(node.args[0].elts).reads)
+                        found |= set(effects(_listed(node.args[0])).reads)
         return found
 
     def kept(self, statement: ast.stmt, scope: Scope) -> set[int]:
@@ -397,6 +397,17 @@ def makes_leaf(statement: ast.stmt) -> bool:
         for keyword in node.keywords
     )
     return wanted or called in ("requires_grad_", "Parameter")
+
+
+def _listed(given: ast.expr) -> list[ast.expr]:
+    """The tensors that an optimizer is given by name, or dictionaries of them."""
+    if isinstance(given, ast.List):
+        return given.elts
+    return [
+        node.func.value
+        for node in ast.walk(given)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "values"
+    ]
 
 
 def _is_self(node: ast.expr) -> bool:

@@ -1,43 +1,90 @@
-"""Running statistics of normalisations, which torchax leaves as they are; importing this file brings them in."""
+"""Running statistics of normalisations, which torchax leaves as they are; importing this file brings them in.
+
+`F.batch_norm` and `F.instance_norm` write them, as torch's own do, called by modules or by the program.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import weakref
 
 import torch
 import torchax
+from torch.nn import functional as F
 from torch.nn.modules import batchnorm, instancenorm
 from torchax.tensor import Tensor
 
+#: Whether the statistics of the call that is under way are kept already.
+_are_kept = False
 
-def _with_statistics(forward):
-    """The forward of a normalisation, with its running statistics, which torchax leaves as they are."""
 
-    @functools.wraps(forward)
-    def run(module, x):
-        is_there = isinstance(x, (Tensor, torchax.view.View))
-        if not (is_there and module.training and module.track_running_stats):
-            return forward(module, x)
-        momentum = module.momentum
-        if _before_hooks.pop(module, module.running_mean.jax()) is module.running_mean.jax():
-            _keep_statistics(module, x, momentum)  # else a hook of the program's own does
-        try:
-            module.momentum = momentum or 0.0  # None makes torch ask for the count of batches
-            return forward(module, x)
-        finally:
-            module.momentum = momentum
+@contextlib.contextmanager
+def _kept():
+    global _are_kept
+    before, _are_kept = _are_kept, True
+    try:
+        yield
+    finally:
+        _are_kept = before
+
+
+def _with_statistics(normalise, statistics, flag):
+    """A normalisation that writes to the running statistics that it is given."""
+    signature = inspect.signature(normalise)
+
+    @functools.wraps(normalise)
+    def run(*args, **kwargs):
+        if _are_kept:
+            return normalise(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        if given[flag] and isinstance(given["running_mean"], (Tensor, torchax.view.View)):
+            with torch.no_grad():
+                found = statistics(given["input"].float())
+                for name, new in zip(("running_mean", "running_var"), found):
+                    given[name].copy_(torch.lerp(given[name], new, given["momentum"]))
+            given["momentum"] = 0.0  # it may be a tensor
+        with _kept():
+            return normalise(**given)
 
     return run
 
 
-def _keep_statistics(module, x, momentum):
-    with torch.no_grad():
-        x = x.float()
-        over = [dim for dim in range(x.ndim) if dim != 1]
-        step = 1 / (module.num_batches_tracked + 1) if momentum is None else momentum
-        module.running_mean.copy_(torch.lerp(module.running_mean, x.mean(over), step))
-        module.running_var.copy_(torch.lerp(module.running_var, x.var(over), step))
+def _of_batch(x):
+    over = [dim for dim in range(x.ndim) if dim != 1]
+    return x.mean(over), x.var(over)
+
+
+def _of_instances(x):
+    over = list(range(2, x.ndim))
+    return x.mean(over).mean(0), x.var(over).mean(0)
+
+
+F.batch_norm = _with_statistics(F.batch_norm, _of_batch, "training")
+F.instance_norm = _with_statistics(F.instance_norm, _of_instances, "use_input_stats")
+
+
+def _forward_of(kind):
+    forward = kind.forward
+
+    @functools.wraps(forward)
+    def run(module, x):
+        if not (module.training and module.track_running_stats and isinstance(module.running_mean, Tensor)):
+            return forward(module, x)
+        mean, momentum = module.running_mean.jax(), module.momentum
+        is_hooks = _before_hooks.pop(module, mean) is not mean  # a hook of the program's own keeps them
+        try:
+            if momentum is None:  # torch would ask for the count of batches
+                module.momentum = 1 / (module.num_batches_tracked + 1)
+            with _kept() if is_hooks else contextlib.nullcontext():
+                return forward(module, x)
+        finally:
+            module.momentum = momentum
+
+    return run
 
 
 _before_hooks = weakref.WeakKeyDictionary()
@@ -53,4 +100,4 @@ def _called(module, *args, **kwargs):
 
 batchnorm._NormBase.__call__ = _called
 for _kind in (batchnorm._BatchNorm, batchnorm.SyncBatchNorm, instancenorm._InstanceNorm):
-    _kind.forward = _with_statistics(_kind.forward)
+    _kind.forward = _forward_of(_kind)

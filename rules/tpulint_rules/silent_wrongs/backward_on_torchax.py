@@ -128,7 +128,7 @@ from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.knowledge.training import RECORDED, TRAINING
 from tpulint.model.names.references import positional
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.collected import Filling
+from tpulint.model.training.collected import Filling, is_filled_by_jax
 from tpulint.model.training.effects import effects
 from tpulint.model.training.learned import is_differentiated, is_marked, own_function
 from tpulint.model.training.sharing import put_apart
@@ -172,12 +172,27 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
             yield from _step(call, loss, message, at)
 
 
+@rule.on(ast.Module)
+def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
+    steps = ctx.module.training_steps
+    for (_, call, loss, scope), fillings in steps.listed:
+        at = ctx.at(scope)
+        if not at.serves_device or _is_on_host(call, at):
+            continue
+        open_ones = [one for one in fillings if not is_filled_by_jax(steps.learned, one)]
+        if open_ones:
+            message = _LOST.format(f"`{at.text(call.func)}` makes a loss of `{at.text(loss)}`, which")
+            yield _told(call, message, _collected(open_ones[0], at), at)
+
+
 def _is_callers_own(ctx: Context) -> bool:
-    """Whether a loss is a parameter, and the calls that hand it over are in this file, and told there."""
+    """Whether a loss is a parameter, or made of lists that are, and the calls in this file are told there."""
     function = ctx.scope.function
     name = f"{ctx.module.name}.{function.qualname}" if function is not None else ""
-    handed = ctx.module.training_steps.handed
-    return any(one.taker.function == name and one.taker.is_whole for one in handed)
+    steps = ctx.module.training_steps
+    if any(one.taker.function == name and one.taker.is_whole for one in steps.handed):
+        return True
+    return any(one.taker.function == name for one, _ in steps.listed)
 
 
 def _step(call: ast.Call, loss: ast.expr, message: str, ctx: Context) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Lists that one function fills with what modules compute, and another one makes a loss of."""
+"""Lists that are filled with what modules compute, and of which another function makes a loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tpulint.knowledge.tensors import READS
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.effects import effects
+from tpulint.model.training.passing import gives_none_on, is_number, read_on
 from tpulint.model.training.regions import is_without_gradient
+from tpulint.model.values.pending import statements
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -45,12 +47,24 @@ def fillings(module: Module, learned: Learned, scope: Scope) -> Iterator[Filling
             yield Filling(path, node.args[0], function)
 
 
+def filled_here(module: Module, learned: Learned, path: str, scope: Scope) -> Iterator[Filling]:
+    """What a function, or the script, appends with gradients to a list of its own."""
+    function = scope.function or module.index.module
+    for node, place in module.index.calls.get("append", ()):
+        assert isinstance(node, ast.Call)
+        if (place.function or module.index.module) is not function or len(node.args) != 1:
+            continue
+        is_filled = isinstance(node.func, ast.Attribute) and dotted(node.func.value) == path
+        if is_filled and _has_gradient(module, learned, node.args[0], function):
+            yield Filling(path, node.args[0], function)
+
+
 def is_filled_by_jax(learned: Learned, filling: Filling) -> bool:
     """Whether what is appended comes from functions that JAX differentiates, and nothing else."""
     value, function = filling.value, filling.function
     given = [
         statement
-        for statement in ast.walk(function.node)
+        for statement in _own(function)
         if isinstance(statement, ast.Assign)
         and isinstance(value, ast.Name)
         and value.id in effects([statement]).writes
@@ -58,13 +72,20 @@ def is_filled_by_jax(learned: Learned, filling: Filling) -> bool:
     return bool(given) and all(learned.is_settled(statement, function) for statement in given)
 
 
+def _own(function: Scope) -> Iterator[ast.stmt]:
+    """The statements of a function, or of a script outside of its functions."""
+    body = getattr(function.node, "body", [])
+    return statements(body) if isinstance(body, list) else iter(())
+
+
 def _has_gradient(module: Module, learned: Learned, value: ast.expr, function: Scope) -> bool:
     """Whether what is appended comes from modules, and is neither detached nor a number."""
     bearing: set[str] = set()
-    for statement in ast.walk(function.node):
+    for statement in _own(function):
         if isinstance(statement, ast.Assign):
             computes = learned.within(statement.value, function) or learned.is_settled(statement, function)
-            if computes or not bearing.isdisjoint(effects([statement.value]).reads):
+            computes = computes or not bearing.isdisjoint(read_on(statement))
+            if computes and not gives_none_on(statement.value) and not is_number(statement.value):
                 bearing |= set(effects([statement]).writes)
     if any(isinstance(node, ast.Attribute) and node.attr in _WITHOUT for node in ast.walk(value)):
         return False

@@ -181,6 +181,15 @@ class Learned:
             ) and not self._computes(function)
         return self._handing[id(function)]
 
+    def is_drawn(self, value: ast.expr, scope: Scope) -> bool:
+        """Whether a value is drawn from a distribution, as `dist.sample()` is, which bears no gradient."""
+        return (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Attribute)
+            and value.func.attr == "sample"
+            and not self.is_module(value.func.value, scope)
+        )
+
     def handed_on(self, before: ast.stmt, scope: Scope) -> set[str]:
         """What the enclosing function got from such calls above a statement."""
         around = (scope.function or self._module.index.module).node

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tpulint.model.training.learned import Learned
 
 #: What gives no gradient on.
-_APART = READS | {"detach"}
+_APART = READS | {"argmax", "argmin", "argsort", "bernoulli", "detach", "multinomial"}
 
 
 def passes_on(learned: Learned, body: list[ast.stmt], statement: ast.stmt, scope: Scope) -> bool:
@@ -29,15 +29,15 @@ def passes_on(learned: Learned, body: list[ast.stmt], statement: ast.stmt, scope
             if not ends and (
                 learned.within(one, scope)
                 or learned.is_settled(one, scope)
-                or not bearing.isdisjoint(_read_on(one))
+                or not bearing.isdisjoint(read_on(one))
             ):
                 bearing |= set(found.writes)
             else:
                 bearing -= set(found.writes)
-    return not bearing.isdisjoint(_read_on(statement))
+    return not bearing.isdisjoint(read_on(statement))
 
 
-def _read_on(statement: ast.stmt) -> set[str]:
+def read_on(statement: ast.stmt) -> set[str]:
     """What a statement reads, but for what it only reads numbers out of, as `k + 0.1 * loss.item()` does."""
     apart = {
         id(inner)

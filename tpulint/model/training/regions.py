@@ -17,7 +17,7 @@ from tpulint.model.training.hooks import filled_by_hooks
 from tpulint.model.training.learned import infers, makes_leaf, own_function
 from tpulint.model.training.left import left
 from tpulint.model.training.movable import LOOPS, ending, going_on, only_computes, only_scales, unfit
-from tpulint.model.training.passing import gives_none_on, is_number, passes_on
+from tpulint.model.training.passing import gives_none_on, is_number, passes_on, read_on
 from tpulint.model.values.pending import statements as statements_of
 
 if TYPE_CHECKING:
@@ -383,24 +383,45 @@ def _read_apart(found: Effects, kept: Set[int]) -> set[str]:
 
 
 def _bearing(
-    learned: Learned, block: list[ast.stmt], through: set[str], scope: Scope, filled: frozenset[str]
+    learned: Learned,
+    block: list[ast.stmt],
+    through: set[str],
+    scope: Scope,
+    filled: frozenset[str],
+    *,
+    in_loop: bool = False,
 ) -> set[str]:
-    """The places that bear gradients behind a block, if some did before it."""
+    """The places that bear gradients behind a block, if some did before it.
+
+    What a loop detaches, or draws, is what it goes on from and collects, as rollouts of an agent are.
+    """
     through = set(through)
     for statement in block:
         found = effects([statement])
         match statement:
             case ast.If():
                 ways = (statement.body, statement.orelse)
-                through = set[str]().union(*(_bearing(learned, way, through, scope, filled) for way in ways))
+                found_in = (_bearing(learned, way, through, scope, filled, in_loop=in_loop) for way in ways)
+                through = set[str]().union(*found_in)
             case ast.With():
-                through = _bearing(learned, statement.body, through, scope, filled)
+                through = _bearing(learned, statement.body, through, scope, filled, in_loop=in_loop)
+            case ast.For() | ast.While() if not learned.within(_head(statement), scope):
+                if not through.isdisjoint(effects([_head(statement)]).reads):
+                    through |= (
+                        set(effects([statement.target]).writes) if isinstance(statement, ast.For) else set()
+                    )
+                for _ in range(2):
+                    through |= _bearing(learned, statement.body, through, scope, filled, in_loop=True)
             case ast.Assign() | ast.AnnAssign() if is_number(statement.value):
+                through -= set(found.writes)
+            case ast.Assign() if in_loop and (
+                gives_none_on(statement.value) or learned.is_drawn(statement.value, scope)
+            ):
                 through -= set(found.writes)
             case _ if learned.within(statement, scope):
                 through |= found.touched | filled
             case _ if (
-                not through.isdisjoint(found.reads)
+                not through.isdisjoint(read_on(statement) if in_loop else found.reads)
                 or learned.goes_through_parameters(statement, scope)
                 or learned.reads_parameters(statement, scope)
             ):
@@ -408,6 +429,10 @@ def _bearing(
             case ast.Assign() | ast.AnnAssign():
                 through -= set(found.writes)
     return through
+
+
+def _head(loop: ast.For | ast.While) -> ast.expr:
+    return loop.iter if isinstance(loop, ast.For) else loop.test
 
 
 def _sorted_out(
@@ -451,6 +476,8 @@ def _drawn_apart(
             drawn = draws(module, [statement], scope)
             index = next(i for i, s in enumerate(block) if s is statement)
             passed = [block[j] for j in core if (j < index) == is_ahead]
+            # The two change places, too: what runs behind stood before it.
+            passed += [s for s in sorted_out[1] if is_ahead and s.lineno < statement.lineno]
             if drawn and drawn & draws(module, passed, scope):
                 return index
     return None

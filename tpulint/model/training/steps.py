@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.changing import Changing
-from tpulint.model.training.collected import Filling, fillings, is_filled_by_jax
+from tpulint.model.training.collected import Filling, filled_here, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
 from tpulint.model.training.learned import Learned, own_function
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain
@@ -49,8 +49,22 @@ class Steps:
     @cached_property
     def handed(self) -> list[Handed]:
         """The calls that hand a loss to a function of the project which calls `backward` on it."""
-        found = handed_losses(self.module)
+        found = self._all_handed
         return [one for one in found if one.taker.is_whole or self._is_computed(one.loss, one.scope)]
+
+    @cached_property
+    def _all_handed(self) -> list[Handed]:
+        return list(handed_losses(self.module))
+
+    @cached_property
+    def listed(self) -> list[tuple[Handed, list[Filling]]]:
+        """The calls that hand such a function lists of what modules computed, with what fills these."""
+        found = (
+            (one, list(filled_here(self.module, self.learned, one.loss.id, one.scope)))
+            for one in self._all_handed
+            if isinstance(one.loss, ast.Name) and not one.taker.is_whole
+        )
+        return [(one, filled) for one, filled in found if filled]
 
     def _is_computed(self, value: ast.expr, scope: Scope) -> bool:
         """Whether a variable is bound to what modules compute."""

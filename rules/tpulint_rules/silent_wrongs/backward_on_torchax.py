@@ -174,13 +174,14 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Module)
 def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    steps = ctx.module.training_steps
+    steps, told = ctx.module.training_steps, set[int]()
     for (_, call, loss, scope), fillings in steps.listed:
         at = ctx.at(scope)
-        if not at.serves_device or _is_on_host(call, at):
+        if id(call) in told or not at.serves_device or _is_on_host(call, at):
             continue
         open_ones = [one for one in fillings if not is_filled_by_jax(steps.learned, one)]
         if open_ones:
+            told.add(id(call))
             message = _LOST.format(f"`{at.text(call.func)}` makes a loss of `{at.text(loss)}`, which")
             yield _told(call, message, _collected(open_ones[0], at), at)
 

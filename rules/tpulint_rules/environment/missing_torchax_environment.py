@@ -173,8 +173,8 @@ def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
         gap = f"{newline}{ctx.module.source.margin(first)}"
         call = ctx.insert(ctx.span(first).start, "".join(f"{line}{gap}" for line in lines))
         return ctx.fix(title, *imports, call, applicability=Applicability.UNSAFE, companion=_mesh(ctx))
-    first = _first_move(ctx)
-    end = end_of_imports(ctx.module, None if first is None else first.lineno)
+    move = _first_move(ctx)
+    end = end_of_imports(ctx.module, None if move is None else move.lineno)
     call = ctx.insert(end, newline.join(["", *lines, ""]))
     together = [edit for edit in imports if edit.span == call.span]
     for edit in together:

@@ -406,10 +406,9 @@ def _bearing(
             case ast.With():
                 through = _bearing(learned, statement.body, through, scope, filled, in_loop=in_loop)
             case ast.For() | ast.While() if not learned.within(_head(statement), scope):
+                targets = [statement.target] if isinstance(statement, ast.For) else []
                 if not through.isdisjoint(effects([_head(statement)]).reads):
-                    through |= (
-                        set(effects([statement.target]).writes) if isinstance(statement, ast.For) else set()
-                    )
+                    through |= set(effects(targets).writes)
                 for _ in range(2):
                     through |= _bearing(learned, statement.body, through, scope, filled, in_loop=True)
             case ast.Assign() | ast.AnnAssign() if is_number(statement.value):

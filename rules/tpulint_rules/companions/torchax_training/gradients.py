@@ -9,6 +9,7 @@ They can be differentiated again, in a function that is marked `@differentiable`
 from __future__ import annotations
 
 import functools
+import weakref
 
 import jax
 import torch
@@ -23,6 +24,10 @@ from .autograd.complex_numbers import conjugated
 
 class NotRecorded(Exception):
     """`torch.autograd.grad` was called where nothing is recorded that led to its outputs."""
+
+
+#: What torch says of outputs that were computed without gradients.
+_NO_GRAPH = "element 0 of tensors does not require grad and does not have a grad_fn"
 
 
 def recorded(function):
@@ -76,15 +81,21 @@ class _Recorder(TorchFunctionMode):
     def __init__(self):
         super().__init__()
         self.calls = []
+        self.without_graph = weakref.WeakValueDictionary()  # what was computed without gradients, by its id
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.autograd.grad:
             if not _is_known(self.calls, *args, **(kwargs or {})):
+                if not torch.is_grad_enabled() and id(_as_list(args[0])[0]) in self.without_graph:
+                    raise RuntimeError(_NO_GRAPH)  # programs that evaluate what they train by expect it
                 # What led to the outputs is recorded around this, if at all.
                 return func(*args, **(kwargs or {}))
             return self.record(functools.partial(self.gradients, list(self.calls)), args, kwargs, _Gradients)
         if not torch.is_grad_enabled():
-            return func(*args, **(kwargs or {}))
+            result = func(*args, **(kwargs or {}))
+            if isinstance(result, torch.Tensor) and all(result is not arg for arg in args):
+                self.without_graph[id(result)] = result
+            return result
         return self.record(func, args, kwargs)
 
     def record(self, func, args, kwargs=None, kind=_Call):

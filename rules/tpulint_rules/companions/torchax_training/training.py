@@ -216,6 +216,7 @@ class _Version(trace.Trace):
         self.with_gradient, self.apart = with_gradient, owner.apart
         self.in_place_of, self.answers = in_place_of, answers
         self.is_new, self.is_told, self.asks_counts, self.pattern = True, False, False, []
+        self.learns = torch.is_grad_enabled()
         self.reached = None  # which of those with gradients the outputs' gradients come to
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(_pulled, static_argnums=2)
@@ -305,7 +306,7 @@ class _Version(trace.Trace):
         return bool(self.replay.reads.values)
 
     def around(self):
-        return arrays.entered(), torch.enable_grad(), calls.Calls()
+        return arrays.entered(), torch.set_grad_enabled(self.learns), calls.Calls()
 
     def taken(self, result, inputs, arguments):
         """The tensors of a result, and of what is put into dictionaries and lists that are handed to it.
@@ -364,6 +365,7 @@ class _Node(torch.autograd.Function):
         forward, ctx.backward_function = run
         floats, rest, ctx.pullback, ctx.reached, bearing = version.compute(forward, given)
         ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
+        ctx.is_float = version.is_float  # call by call the next one may give others
         made, rest = list(map(arrays.tensor, floats)), list(map(arrays.tensor, rest))
         ctx.mark_non_differentiable(*rest, *(one for one, bears in zip(made, bearing) if not bears))
         ctx.set_materialize_grads(False)
@@ -372,7 +374,9 @@ class _Node(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        floats = [g for g, is_float in zip(gradients, ctx.version.is_float) if is_float]
+        if all(gradient is None for gradient in gradients):
+            return (None,) * (2 + len(ctx.version.with_gradient))
+        floats = [g for g, is_float in zip(gradients, ctx.is_float) if is_float]
         values = [None if g is None else arrays.on_torchax(g).jax() for g in floats]
         try:
             (found,) = ctx.backward_function(ctx.pullback, values, ctx.kinds)

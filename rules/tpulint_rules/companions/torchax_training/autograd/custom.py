@@ -4,11 +4,14 @@
 gradients from `backward`, which JAX compiles.
 A `backward` that computes the forward pass anew, as checkpointing does, is not called: JAX differentiates
 the `forward`.
+What `backward` writes to tensors that it is given, such as a memory bank, is left there; it is not compiled
+then.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import inspect
 import sys
@@ -24,6 +27,7 @@ from torchax.tensor import Tensor
 
 from .. import arrays
 from ..tracing import reach
+from . import taps
 
 #: What a `backward` calls that computes the forward pass anew, for torch's autograd to differentiate.
 _RECOMPUTES = {"enable_grad", "set_grad_enabled"}
@@ -54,6 +58,15 @@ def _is_inexact(value):
 
 def _recomputes(backward):
     return not _RECOMPUTES.isdisjoint(reach.names(inspect.unwrap(backward).__code__))
+
+
+@functools.lru_cache
+def _may_write(code):
+    """Whether a function calls methods that work in place, or assigns to elements."""
+    names = reach.names(code)
+    return any(name.endswith("_") and not name.startswith("_") for name in names) or any(
+        instruction.opname == "STORE_SUBSCR" for instruction in dis.get_instructions(code)
+    )
 
 
 class _Context(FunctionCtx):
@@ -94,6 +107,8 @@ def _through(cls, *args):
 
 def _called(cls, *args):
     """Compute by `forward`; the results get their gradients by `backward`."""
+    if _may_write(inspect.unwrap(cls.backward).__code__):
+        taps.count += 1
     given = {i: arrays.on_torchax(value).jax() for i, value in enumerate(args) if _is_inexact(value)}
     ctx = _Context()
     ctx.needs_input_grad = tuple(i in given for i in range(len(args)))
@@ -127,7 +142,7 @@ class _Saved:
         self.kinds = [value.aval for value in given.values()]
         self.leaves, self.tree = pytree.tree_flatten(vars(ctx))
         self.inputs, self.results, self.others = {}, {}, []  # where tensors among the leaves come from
-        self.values = []
+        self.values, self.places = [], {}  # of tensors among the leaves, and these themselves
 
     def take(self, args, outputs, dirty):
         """Put aside the values of tensors, which belong to the trace of `forward`."""
@@ -143,7 +158,7 @@ class _Saved:
             else:
                 self.others.append(place)
                 self.values.append(jax.lax.stop_gradient(arrays.on_torchax(leaf).jax()))
-            self.leaves[place] = None
+            self.leaves[place], self.places[place] = None, leaf
         self.shapes = [
             arrays.on_torchax(v).jax().aval if isinstance(v, torch.Tensor) else None for v in outputs
         ]
@@ -158,16 +173,20 @@ class _Saved:
         leaves, ctx = list(self.leaves), _Context()
         for place, value in zip((*self.inputs, *self.results, *self.others), (*inputs, *results, *values)):
             leaves[place] = arrays.tensor(value)
+        before = {place: (leaves[place], leaves[place].jax()) for place in self.places}
         vars(ctx).update(pytree.tree_unflatten(leaves, self.tree))
         known = dict(zip(self.outputs, gradients))
         with contextlib.ExitStack() as stack:
             stack.enter_context(arrays.entered())
             stack.enter_context(torch.enable_grad())
             for one, value in zip(self.held, values[len(self.others) :]):
-                stack.callback(arrays.put, one, one.jax())
+                stack.callback(_put_back, one, one.jax(), value)
                 arrays.put(one, value)
             found = self.cls.backward(ctx, *(self._gradient(i, known, ctx) for i in range(len(self.shapes))))
             found = found if isinstance(found, tuple) else (found,)
+            for place, (one, value) in before.items():
+                if one.jax() is not value:
+                    _leave(self.places[place], one.jax())
             return [self._fitted(found[i], kind) for i, kind in zip(self.given, self.kinds)]
 
     def _gradient(self, i, known, ctx):
@@ -188,6 +207,27 @@ class _Saved:
         if gradient.shape != kind.shape:
             gradient = gradient.sum_to_size(kind.shape)
         return jax.numpy.conj(gradient.jax()).astype(kind.dtype)
+
+
+def _put_back(tensor, before, value):
+    """Give a tensor of a module its array again, or leave what was written to it."""
+    written = tensor.jax()
+    arrays.put(tensor, before)
+    if written is not value:
+        _leave(tensor, written)
+
+
+def _leave(tensor, value):
+    """Leave what `backward` wrote in the tensor that it was given, if that is still there."""
+    if arrays.is_traced(tensor):
+        return  # it was made while `forward` was traced
+    if isinstance(value, jax.core.Tracer):
+        raise taps.Traced
+    if isinstance(tensor, torchax.view.View):
+        with torch.no_grad():
+            tensor.copy_(arrays.tensor(value))
+    else:
+        arrays.put(tensor, value)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

@@ -25,7 +25,7 @@ from .. import arrays
 
 
 class Traced(Exception):
-    """A gradient is handed to a hook while the way back is compiled."""
+    """The way back is compiled, and calls a hook or writes to a tensor that stays."""
 
 
 #: How many taps were made: a call that makes some cannot be compiled by itself.

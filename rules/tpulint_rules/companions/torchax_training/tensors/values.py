@@ -7,6 +7,7 @@ One of a single number takes a format, as in `f"{loss:.4f}"`.
 on the host, as for tensors of a GPU; torchax makes tensors without data of both, and an error of
 `torch.Tensor(t)` and of `t.new([1, 2])`.
 A parameter may be made of a part of a tensor.
+Sizes and bounds may be tensors of one number, as in `torch.arange(lengths.max())`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 import torchax
 from torch import _tensor_str
 from torch.utils import _pytree as pytree
-from torchax.tensor import Tensor
+from torchax.tensor import TENSOR_CONSTRUCTORS, Tensor
 from torchax.view import View
 
 from .. import arrays
@@ -25,6 +26,8 @@ from ..tracing import asked
 
 _KINDS = (Tensor, View)
 _UNSAID = (torch.int32, torch.bool)
+#: What makes tensors of a size or of bounds.
+SIZED = {*TENSOR_CONSTRUCTORS, torch.randperm} - {torch.tensor, torch.as_tensor}
 
 
 def _on_host(tensor):
@@ -117,6 +120,27 @@ def made_of(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fa
         )
         made = torch.tensor(numbers, dtype=dtype, device=device)
     return made.requires_grad_() if requires_grad else made
+
+
+def sized(func, args, kwargs):
+    """The arguments of what makes a tensor, with numbers for the tensors of one that are sizes or bounds.
+
+    What `torch.full` is to be filled with may stay on the device.
+    """
+    if not kwargs and all(type(value) is int for value in args):
+        return args, kwargs
+    is_there = torchax.default_env()._should_use_torchax_tensor(kwargs.get("device"))
+
+    def number(value):
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(number, value)) if type(value) in (list, tuple) else value
+        if not isinstance(value, _KINDS):
+            return value
+        return float(value) if value.is_floating_point() else asked.length(value)
+
+    if func is torch.full and is_there:
+        return (number(args[0]), *args[1:]) if args else args, kwargs
+    return tuple(map(number, args)), {name: number(value) for name, value in kwargs.items()}
 
 
 def _new(tensor, *given, dtype=None, device=None, requires_grad=False):

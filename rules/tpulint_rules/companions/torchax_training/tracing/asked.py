@@ -170,6 +170,12 @@ def by(session):
         _session = before
 
 
+def length(tensor):
+    """The number of a tensor that is a size: a function that asks for one is compiled for each."""
+    answer = lambda: spans.Length(tensor.jax().item())  # noqa: E731
+    return answer() if _session is None else _session.ask(tensor, answer)
+
+
 #: What Python makes of the one number of a tensor, by the method that it calls.
 _KINDS = {"__bool__": bool, "item": lambda number: number, "__int__": int, "__float__": float}
 _KINDS["__index__"] = operator.index

@@ -140,7 +140,8 @@ def sized(func, args, kwargs):
 
     if func is torch.full and is_there:
         return (number(args[0]), *args[1:]) if args else args, kwargs
-    return tuple(map(number, args)), {name: number(value) for name, value in kwargs.items()}
+    options = {name: value if name == "out" else number(value) for name, value in kwargs.items()}
+    return tuple(map(number, args)), options
 
 
 def _new(tensor, *given, dtype=None, device=None, requires_grad=False):

@@ -60,7 +60,7 @@ class Changing:
         classes = module.project.mro(f"{module.name}.{owner.qualname}")
         found = set()
         for (cls, attribute), assigned in module.assignments.items():
-            setters = {place.function.name for _, place in assigned if place.function is not None}
+            setters = {scope.function.name for _, scope in assigned if scope.function is not None}
             if cls in classes and not all(name.startswith(_SETS_UP) for name in setters):
                 found.add(f"self.{attribute}")
         changed = {

@@ -36,9 +36,21 @@ def _leaves(block: Sequence[ast.stmt]) -> bool:
 
 
 def surely_read(block: Sequence[ast.stmt]) -> set[str]:
-    """The names that the plain statements of a block read, whatever comes of their parts."""
+    """The names that the plain statements of a block read, whatever comes of their parts.
+
+    What statements before them may have bound, such as loops, need not be bound at the start of the block.
+    """
+    names, written = set[str](), set[str]()
+    for statement in block:
+        if isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+            names |= _read(statement) - written
+        written |= set(effects([statement]).writes)
+    return names
+
+
+def _read(statement: ast.stmt) -> set[str]:
     names: set[str] = set()
-    waiting: list[ast.AST] = [s for s in block if isinstance(s, ast.Assign | ast.AugAssign | ast.Expr)]
+    waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):

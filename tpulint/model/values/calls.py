@@ -232,6 +232,8 @@ def _method_call(
         return base.element if name in ("pop", "get") else UNKNOWN
     if isinstance(base, Device):
         return STATIC
+    if name == "numpy" and not arguments:
+        return ARRAY
     if name in TENSOR_ONLY and METHODS.get(name) == "tensor":
         return Tensor(dtype="bool" if name in BOOLEAN else "")
     if name in ("any", "all") and isinstance(base, Unknown) and self.traced:

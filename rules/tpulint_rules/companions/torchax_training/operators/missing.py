@@ -44,6 +44,11 @@ def _transposed(x):
     return jnp.swapaxes(x, -1, -2)
 
 
+@_brings(_aten.ldexp, _aten.ldexp.Tensor)
+def _times_power_of_two(x, power):
+    return x * jnp.exp2(power)
+
+
 @_brings(_aten._is_all_true, _aten._is_all_true.default)
 def _is_all_true(x):  # which distributions ask of their arguments
     return jnp.all(x)

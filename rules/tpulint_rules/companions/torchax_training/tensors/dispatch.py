@@ -199,11 +199,16 @@ def _drawn(mean, std=1.0):
 
 
 def _in_place(mode, func, types, args, kwargs):
-    """An operation that torchax has not in place, such as `abs_`, if it has it otherwise."""
+    """An operation that torchax has not in place, such as `abs_`, if it has it otherwise.
+
+    What is given no tensors, such as `promote_types`, torch does itself.
+    """
     name = func.overloadpacket.__name__
     if name.removeprefix("_foreach_") in _OVER_LISTS:
         return _over_lists(mode, name.removeprefix("_foreach_"), *args, **kwargs)
     otherwise = _out_of_place(func)
+    if otherwise is None and not any(isinstance(x, torch.Tensor) for x in pytree.tree_leaves((args, kwargs))):
+        return func(*args, **kwargs)
     if otherwise is None or not args or not isinstance(args[0], Tensor):
         return _dispatch(mode, func, types, args, kwargs)
     return _written(mode, otherwise, types, args, out=args[0], **kwargs)

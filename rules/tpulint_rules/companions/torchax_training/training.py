@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import types
 import warnings
 from collections.abc import Iterator
@@ -219,7 +220,8 @@ class _Version(trace.Trace):
         self.learns = torch.is_grad_enabled()
         self.reached = None  # which of those with gradients the outputs' gradients come to
         self.forward = jax.jit(self._forward)
-        self.backward = jax.jit(_pulled, static_argnums=2)
+        self.reached_from = {}  # the same by which of the outputs have gradients
+        self.backward = jax.jit(_pulled, static_argnums=(2, 3))
 
     def __call__(self, given, is_compiled):
         if is_compiled:
@@ -342,14 +344,15 @@ class _Version(trace.Trace):
         return result, [(place, new, gone) for (place, gone), new in zip(self.filled, contents)]
 
 
-def _reached(pullback):
-    """For each of those that JAX differentiates with respect to whether the outputs depend on it."""
+def _reached(pullback, wanted=None):
+    """For each of those that JAX differentiates with respect to whether the outputs, or some, depend on it."""
     program = pullback.jaxpr
-    needed = {v for v in program.outvars if isinstance(v, jax.extend.core.Var)}
+    outputs = program.outvars if wanted is None else itertools.compress(program.outvars, wanted)
+    needed = {v for v in outputs if isinstance(v, jax.extend.core.Var)}
     for equation in reversed(program.eqns):
         if not needed.isdisjoint(equation.outvars):
             needed.update(v for v in equation.invars if isinstance(v, jax.extend.core.Var))
-    return [v in needed for v in program.invars]
+    return tuple(v in needed for v in program.invars)
 
 
 def _bearing(pullback, count):
@@ -363,11 +366,11 @@ class _Node(torch.autograd.Function):
     @staticmethod
     def forward(ctx, version, run, *given):
         forward, ctx.backward_function = run
-        floats, rest, ctx.pullback, ctx.reached, bearing = version.compute(forward, given)
+        floats, rest, ctx.pullback, ctx.reached, ctx.bearing = version.compute(forward, given)
         ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
         ctx.is_float = version.is_float  # call by call the next one may give others
         made, rest = list(map(arrays.tensor, floats)), list(map(arrays.tensor, rest))
-        ctx.mark_non_differentiable(*rest, *(one for one, bears in zip(made, bearing) if not bears))
+        ctx.mark_non_differentiable(*rest, *(one for one, bears in zip(made, ctx.bearing) if not bears))
         ctx.set_materialize_grads(False)
         floats, others = iter(made), iter(rest)
         return tuple(next(floats) if is_float else next(others) for is_float in version.is_float)
@@ -378,24 +381,40 @@ class _Node(torch.autograd.Function):
             return (None,) * (2 + len(ctx.version.with_gradient))
         floats = [g for g, is_float in zip(gradients, ctx.is_float) if is_float]
         values = [None if g is None else arrays.on_torchax(g).jax() for g in floats]
+        reached = _reached_from(ctx, tuple(g is not None for g in floats))
+        given = ctx.pullback, values, ctx.kinds, reached
         try:
-            (found,) = ctx.backward_function(ctx.pullback, values, ctx.kinds)
+            found = ctx.backward_function(*given)
         except taps.Traced:
             ctx.version.backward = _pulled
-            (found,) = _pulled(ctx.pullback, values, ctx.kinds)
+            found = _pulled(*given)
         except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
             warnings.warn(
                 f"gradients are taken without being compiled: {arrays.first_line(error)}", stacklevel=1
             )
             ctx.version.backward = _pulled
-            (found,) = _pulled(ctx.pullback, values, ctx.kinds)
+            found = _pulled(*given)
         # What the outputs do not depend on has no gradient, and optimizers leave it alone: none of zeros.
-        found = (arrays.tensor(one) if is_reached else None for one, is_reached in zip(found, ctx.reached))
+        made = map(arrays.tensor, found)
+        found = (next(made) if is_reached else None for is_reached in reached)
         return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
 
 
-def _pulled(pullback, gradients, kinds):
-    """The gradients of what was given from those of the outputs, of which None means zero."""
+def _reached_from(ctx, have_gradients):
+    """Which of those with gradients are reached from the outputs that have some."""
+    wanted = tuple(itertools.compress(have_gradients, ctx.bearing))
+    if all(wanted) or len(wanted) != len(ctx.pullback.jaxpr.outvars):
+        return ctx.reached
+    if ctx.backward_function is _pulled:
+        return _reached(ctx.pullback, wanted)
+    known = ctx.version.reached_from
+    if wanted not in known:
+        known[wanted] = _reached(ctx.pullback, wanted)
+    return known[wanted]
+
+
+def _pulled(pullback, gradients, kinds, reached):
+    """The gradients of what is reached from those of the outputs, of which None means zero."""
     gradients = [jax.numpy.zeros(k.shape, k.dtype) if g is None else g for g, k in zip(gradients, kinds)]
     (found,) = pullback(complex_numbers.conjugated(gradients))
-    return (complex_numbers.conjugated(found),)
+    return complex_numbers.conjugated(itertools.compress(found, reached))

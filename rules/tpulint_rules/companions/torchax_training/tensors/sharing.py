@@ -56,9 +56,9 @@ class _Taken:
     def put(self, value):
         """Write the elements to where they were taken from."""
         whole = self.source.jax()
-        value = value.astype(whole.dtype)
+        value = value if value.dtype == whole.dtype else value.astype(whole.dtype)
         if self.func in _WHOLE:
-            made = value.reshape(whole.shape)
+            made = value if value.shape == whole.shape else value.reshape(whole.shape)
         else:
             made = whole.reshape(-1).at[self._places()].set(value).reshape(whole.shape)
         is_unseen = self.func is _aten.detach.default or not torch.is_grad_enabled()
@@ -70,6 +70,11 @@ class _Taken:
             with writing(self.source):
                 self.source._elem = made
         self.array = _root(self.source)._elem
+
+    def is_certain(self):
+        """Whether torch has this view for sure: it is all of a tensor that is no view itself."""
+        of_all = self.func is _aten.detach.default and type(self.source) is Tensor
+        return of_all and not _is_view(self.source)
 
     def layout(self):
         """A tensor without elements that lies as this view would in torch."""
@@ -119,7 +124,7 @@ def writing(tensor):
     """While something is written to a tensor, which what it is a view of then has, too."""
     tensor = _of(tensor)
     taken = vars(tensor).get("_taken")
-    if taken is not None:
+    if taken is not None and not taken.is_certain():
         with _disable_current_modes():
             _layout(tensor)
         taken = vars(tensor).get("_taken")

@@ -96,6 +96,8 @@ def _called(mode, func, types, args=(), kwargs=None):
         return _function(mode, func, types, (whole, index), kwargs)
     if func is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
         return func(args[0], _index_on_host(args[1]))
+    if kwargs and type(kwargs.get("device")) is int and func in TENSOR_CONSTRUCTORS:
+        kwargs["device"] = "jax"  # the number of a device, as ranks are
     if func in _SPECIAL and values.holds_tensors(func, args, kwargs or {}):
         return values.made_of(*args, **(kwargs or {}))
     if func in values.SIZED:
@@ -115,8 +117,6 @@ def _called(mode, func, types, args=(), kwargs=None):
     if func in _SPECIAL or (is_known and not _is_on_host(args)) or _is_debugged(environment):
         if func in TENSOR_CONSTRUCTORS and kwargs:
             kwargs.pop("pin_memory", None)
-            if type(kwargs.get("device")) is int:
-                kwargs["device"] = "jax"  # the number of a device, as ranks are
         return _function(mode, func, types, args, kwargs)
     if func in _WHOLE and _is_on_host(args):
         with _disable_current_modes():

@@ -241,8 +241,9 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     span, text = ctx.span(loss), source.text
     while isinstance(ctx.parent(loss), ast.Attribute) and text[span.start - 1] + text[span.end] == "()":
         span = Span(span.start - 1, span.end + 1)  # a name needs none
+    value = text[span.start : span.end] if len(ctx.text(loss).splitlines()) > 1 else ctx.text(loss)
     edits = (
-        ctx.insert(start, f"{name} = {ctx.text(loss)}{source.newline}{indent}"),
+        ctx.insert(start, f"{name} = {value}{source.newline}{indent}"),
         ctx.edit(span, name),
     )
     return ctx.fix("name the loss", *edits, applicability=Applicability.UNSAFE)

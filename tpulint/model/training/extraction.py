@@ -127,14 +127,14 @@ class _Lines:
         first = self._starts[id(statement)]
         lines = self.kept(statement)
         found = effects([statement])
-        nodes = [
-            (node, new)
+        nodes = {
+            (node.lineno, node.col_offset): (node, new)  # `self.count += 1` both reads and writes it
             for old, new in renamed.items()
             if old != new
             for node in (*found.reads.get(old, ()), *found.writes.get(old, ()))
             if place(node) == old
-        ]
-        for node, new in sorted(nodes, key=lambda item: (-item[0].lineno, -item[0].col_offset)):
+        }
+        for node, new in sorted(nodes.values(), key=lambda item: (-item[0].lineno, -item[0].col_offset)):
             if node.end_lineno != node.lineno or node.end_col_offset is None:
                 continue
             raw = lines[node.lineno - first].encode()

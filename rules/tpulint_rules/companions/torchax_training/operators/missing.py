@@ -49,6 +49,11 @@ def _times_power_of_two(x, power):
     return x * jnp.exp2(power)
 
 
+@_brings(_aten.nextafter, _aten.nextafter.default)
+def _next_after(x, other):  # which JAX cannot differentiate
+    return jnp.nextafter(jax.lax.stop_gradient(x), jax.lax.stop_gradient(other))
+
+
 @_brings(_aten._is_all_true, _aten._is_all_true.default)
 def _is_all_true(x):  # which distributions ask of their arguments
     return jnp.all(x)

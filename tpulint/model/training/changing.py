@@ -75,9 +75,11 @@ class Changing:
     def unsteady(self, statements: Iterable[ast.stmt], scope: Scope) -> str | None:
         """Why statements must be executed each time, not once while tracing; None where they need not."""
         statements = list(statements)
-        calls = (node for one in statements for node in ast.walk(one) if isinstance(node, ast.Call))
+        nodes = [node for one in statements for node in ast.walk(one)]
+        calls = (node for node in nodes if isinstance(node, ast.Call))
         drawn = next((why for call in calls if (why := self._draws(call, scope)) is not None), None)
-        return drawn or self._first_reason(self._own_calls(statements, scope))
+        simulated = next((why for node in nodes if (why := _simulates(node)) is not None), None)
+        return simulated or drawn or self._first_reason(self._own_calls(statements, scope))
 
     def unsteady_function(self, function: Scope) -> str | None:
         """Why a function must be executed each time."""
@@ -132,6 +134,8 @@ class Changing:
         if any(scope.kind is ScopeKind.MODULE for scope in function.declared.values()):
             return "sets a global"
         for node in ast.walk(function.node):
+            if (why := _simulates(node)) is not None:
+                return why
             why = self._draws(node, function) if isinstance(node, ast.Call) else None
             # What is drawn only if asked for may never be: whether it was is seen while tracing.
             if why is not None and not self._is_conditional(node, function):
@@ -181,3 +185,13 @@ class Changing:
             self._module.names.qualified(value.func, at) for value, at in made if isinstance(value, ast.Call)
         )
         return any(name in _GENERATORS for name in names)
+
+
+def _simulates(node: ast.AST) -> str | None:
+    """What a statement takes a step of, if any, as `state, reward, done, info = env.step(action)` does."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=[_, _, _, _, *_])], value=ast.Call(func=called)):
+            is_step = isinstance(called, ast.Attribute) and called.attr == "step"
+            return f"calls `{ast.unparse(called)}`, which goes on" if is_step else None
+        case _:
+            return None

@@ -49,7 +49,7 @@ class differentiable:
         functools.update_wrapper(self, function)
         self.function = function
         self.known, self.plain, self.apart = trace.Known(), set(), calls.Apart()
-        self.records = records.Records()
+        self.records = records.Records(is_on=compiled)
         self.told = {}  # what tensors answered, by what the function was called with
         self.is_compiled, self.is_recorded = compiled, False
 

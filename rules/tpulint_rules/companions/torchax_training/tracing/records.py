@@ -3,7 +3,8 @@
 A function is compiled for the objects that it is called with.
 One that holds tensors and plain values alone, and is another one at each call, is taken apart instead: its
 tensors are inputs, and the function gets an object like it.
-Where the function writes to its attributes, it is given the object itself.
+Where the function writes to its attributes, it is given the object itself, and so is one that is never compiled
+as a whole, which may be run but once.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ pytree.register_pytree_node(
 class Records:
     """Which arguments of one function are others at each call."""
 
-    def __init__(self):
-        self.is_on, self.seen = True, {}
+    def __init__(self, *, is_on):
+        self.is_on, self.seen = is_on, {}
 
     @property
     def are_taken(self):

@@ -30,6 +30,8 @@ _PLAIN = (bool, int, float, str, type(None))
 #: What most tuples that modules hold consist of.
 _NUMBERS = {bool, int, float}
 _KINDS = (Tensor, View)
+#: Longer lists and dictionaries are data, which is not compared at each call.
+_MOST_ITEMS = 1000
 _MISSING = object()
 
 
@@ -94,13 +96,14 @@ class Guard:
 class Watch:
     """Notes, as a context, what is read and written of some objects' attributes, and puts back what was there.
 
-    `given` are attributes whose tensors are inputs, with the values to begin with, and `apart` the ids of
-    parameters and buffers.
+    `given` are attributes whose tensors are inputs, with the values to begin with, `apart` the ids of
+    parameters and buffers, and `variables` what is watched beside the objects: all of these count as read.
     What is read is noted where the function `is_traced`: one that runs reads it at each call.
     """
 
-    def __init__(self, objects, given=(), apart=frozenset(), *, is_traced=True):
+    def __init__(self, objects, given=(), apart=frozenset(), *, variables=(), is_traced=True):
         self.objects = {id(one): one for one in objects}
+        self.variables = variables
         self.given, self.apart, self.is_traced = given, apart, is_traced
         self.guards, self.written = {}, []
 
@@ -118,6 +121,10 @@ class Watch:
             for name, value in held.items()
             if isinstance(value, (list, dict)) and name not in _INTERNAL
         }
+        self.values = [(variable, variable.get()) for variable in self.variables]
+        self.contents |= {
+            one.key: _content(value) for one, value in self.values if isinstance(value, (list, dict))
+        }
         self.elements = {}  # of tensors that may be written in place
         self.inputs = {
             id(tensor): tensor.jax() for attribute, value in self.given for tensor in attribute.tensors(value)
@@ -128,7 +135,12 @@ class Watch:
                 for name, value in held.items():
                     if name not in _INTERNAL:
                         self._note_elements(_tensors(value))
+            for _, value in self.values:
+                self._note_elements(_tensors(value))
             return self
+        for variable, value in self.values:
+            self.guards[variable.key] = guard = Guard(variable, value)
+            self._note_elements(guard.attribute.tensors(value))
         for one in self.objects.values():
             if isinstance(one, Container) and _tensors(one.content):
                 self.guards[id(one), "content"] = Guard(Attribute(one, "content"), one.content)
@@ -184,6 +196,8 @@ class Watch:
             held = vars(one)
             for name in {*held, *self.before[key]} - _INTERNAL:
                 self._settle(Attribute(one, name), self.before[key].get(name, _MISSING))
+        for variable, value in self.values:
+            self._settle(variable, value)
         for attribute, value in self.given:
             if attribute.get() is value or attribute.is_container:
                 attribute.set(self.originals[attribute.key])
@@ -262,8 +276,8 @@ def leave(plan, values, guards, numbers):
 
 def objects(modules, leaves):
     """The modules and the objects of the program's own that are handed to a function, with what those hold."""
-    own = [leaf for leaf in leaves if _is_own(leaf)]
-    held = [one for one in kept([*modules, *own]) if _is_own(one)]
+    own = [leaf for leaf in leaves if is_own(leaf)]
+    held = [one for one in kept([*modules, *own]) if is_own(one)]
     hooks = [hook for module in modules for hook in hooks_of(module)]
     return [*modules, *own, *held, *filled_by(hooks)]
 
@@ -303,7 +317,7 @@ def filled_by(hooks):
         for one in known:
             if isinstance(one, (dict, list)):
                 found.append(_containers.setdefault(id(one), Container(one)))
-            elif _is_own(one) and not isinstance(one, (types.FunctionType, types.ModuleType)):
+            elif is_own(one) and not isinstance(one, (types.FunctionType, types.ModuleType)):
                 found.append(one)
     return found
 
@@ -328,7 +342,8 @@ def _meant(value):
     return value.content if isinstance(value, Container) else value
 
 
-def _is_own(one):
+def is_own(one):
+    """Whether it is an object of the program's own, or of a library that does not compute."""
     of_library = type(one).__module__.partition(".")[0] in ("torch", "torchax", "jax", "numpy", "builtins")
     is_other = isinstance(one, (type, torch.nn.Module, torch.Tensor))
     return hasattr(one, "__dict__") and not of_library and not is_other
@@ -355,6 +370,13 @@ def filled(attributes, values):
         leaves, given, shape = attribute.leaves()
         leaves = [arrays.tensor(next(values)) if new else x for x, new in zip(leaves, given)]
         yield attribute, pytree.tree_unflatten(leaves, shape)
+
+
+def is_watched(value):
+    """Whether a variable with this value is watched: numbers, texts, tensors, and what is not many of them."""
+    if isinstance(value, (list, dict)):
+        return len(value) <= _MOST_ITEMS
+    return isinstance(value, _PLAIN) or bool(_tensors(value))
 
 
 def _tensors(value):

@@ -29,7 +29,7 @@ from torchax.view import View
 
 from .. import arrays, gradients
 from ..autograd import no_grad, taps
-from . import asked, attributes, random_states, reads, trace
+from . import asked, attributes, random_states, reach, reads, trace
 
 #: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
@@ -192,6 +192,7 @@ class _Program:
     def __init__(self, function, module=None, *, hesitates=False):
         self.function, self.module, self.hesitates = function, module, hesitates
         # A module without parameters may be made for one call, as `nn.MSELoss()(output, target)` does.
+        self.beyond = reach.beyond(module) if module is not None else []
         self.is_lasting = module is None or any(True for _ in module.parameters())
         self.most = MOST_KINDS if module is None or hesitates else trace.MOST_VERSIONS
         self.known = trace.Known(MOST_STATES) if hesitates else trace.Known()
@@ -206,7 +207,7 @@ class _Program:
             self.is_lasting = True
             return plain(args, kwargs)
         leaves, in_place_of = self.known.varying.taken(leaves, tree)
-        call = _Call(self.module, leaves, tree)
+        call = _Call(self.module, self.beyond, leaves, tree)
         if call.key is None or call.key in self.refused:
             return plain(args, kwargs)
         began = time.perf_counter()
@@ -278,9 +279,9 @@ class _Program:
 class _Call:
     """What a function is called with, and how its modules are; `key` is None where it cannot be compiled."""
 
-    def __init__(self, module, leaves, tree):
+    def __init__(self, module, beyond, leaves, tree):
         self.leaves, self.tree = leaves, tree
-        self.modules = list(module.modules()) if module is not None else []
+        self.modules = [*module.modules(), *beyond] if module is not None else []
         self.parameters = trace.unique(p for one in self.modules for p in one._parameters.values())
         self.buffers = trace.buffers_of(self.modules)
         self.inputs = trace.unique(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))

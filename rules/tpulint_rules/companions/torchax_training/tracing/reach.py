@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import itertools
+import sys
+import sysconfig
 import types
 
 import torch
@@ -17,7 +20,10 @@ _WITHOUT_MODULES = {bool, int, float, str, type(None), type, types.ModuleType, t
 _WITHOUT_MODULES |= {Tensor, torch.Tensor, torch.dtype, torch.device}
 #: What a module holds as such.
 INTERNAL = frozenset(vars(torch.nn.Module()))
-_LIBRARIES = {"torch", "torchax", "jax", "numpy"}
+_LIBRARIES = {"torch", "torchax", "jax", "numpy", "builtins", __package__.rpartition(".")[0]}
+_OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+_READS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"}
+_READS_OF_THESE = {"LOAD_ATTR", "LOAD_METHOD"}
 
 
 def modules_of(function, leaves):
@@ -44,6 +50,8 @@ def reached(function, leaves):
             for module in value._modules.values():
                 visit(module, depth)
             if not type(value).__module__.startswith("torch.nn."):
+                for names_, name in _named_by(type(value)):
+                    visit(names_.get(name), 0)
                 held = vars(value)
                 for name in held.keys() - INTERNAL:
                     visit(held[name], 0)
@@ -101,3 +109,67 @@ def names(code):
     """What code, and that of functions within it, has names of: globals and attributes."""
     inner = [names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return tuple(dict.fromkeys(itertools.chain(code.co_names, *inner)))
+
+
+@functools.lru_cache
+def loads(code):
+    """The globals that code, and that of functions within it, names, with what it reads of these."""
+    found, instructions = {}, [*dis.get_instructions(code), None]
+    for one, following in zip(instructions, instructions[1:]):
+        if one.opname in _READS:
+            is_read = following is not None and following.opname in _READS_OF_THESE
+            found[one.argval, following.argval if is_read else None] = None
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.update(dict.fromkeys(loads(constant)))
+    return tuple(found)
+
+
+def globals_of(cls):
+    """The names of the file that defines a class."""
+    file = sys.modules.get(cls.__module__)
+    return {"__name__": cls.__module__} if file is None else vars(file)
+
+
+def is_of_library(names):
+    name, path = names.get("__name__", ""), names.get("__file__")
+    if name.partition(".")[0] in _LIBRARIES:
+        return True
+    return path is not None and str(path).startswith(_OF_LIBRARIES)
+
+
+@functools.lru_cache
+def _named_by(cls):
+    """Where methods of a class find modules and tensors by the name of a global."""
+    found, seen, waiting = {}, set(), []
+    for base in cls.__mro__:
+        if not is_of_library(globals_of(base)):
+            waiting += [one for one in vars(base).values() if isinstance(one, types.FunctionType)]
+    while waiting:
+        function = waiting.pop()
+        held = function.__globals__
+        if function in seen or is_of_library(held):
+            continue
+        seen.add(function)
+        for name, _ in loads(function.__code__):
+            value = held.get(name)
+            items = value.values() if isinstance(value, dict) else value
+            items = items if isinstance(value, (list, tuple, dict)) else [value]
+            if isinstance(value, types.FunctionType):
+                waiting.append(value)
+            elif any(
+                isinstance(one, (torch.nn.Module, Tensor)) for one in itertools.islice(items, _MOST_ITEMS)
+            ):
+                found[id(held), name] = held, name
+    return tuple(found.values())
+
+
+def beyond(module):
+    """The modules that one reaches, but does not hold: globals, and what closures have that it holds."""
+    held = list(module.modules())
+    named = [names.get(name) for cls in set(map(type, held)) for names, name in _named_by(cls)]
+    named += [one for part in held for one in vars(part).values() if isinstance(one, types.FunctionType)]
+    if not named:
+        return []
+    of_itself = set(map(id, held))
+    return [one for one in reached(None, named)[0] if id(one) not in of_itself]

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
 from .. import arrays
-from . import attributes, random_states, reads, records, varying
+from . import attributes, free_variables, random_states, reads, records, varying
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
@@ -64,10 +64,11 @@ class Trace:
         # Of tensors only the places: a trace must not keep the batch alive that it was made with.
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.function, self.tree, self.places = function, tree, places
-        self.modules, self.parameters, self.objects = modules, parameters, objects
+        self.variables, own = free_variables.of(function, modules, objects)
+        self.modules, self.parameters, self.objects = modules, parameters, [*objects, *own]
         self.states, self.shapes, self.guards = list(states), attributes.shapes(states), []
         self.in_place_of = []  # leaves that stand for plain numbers
-        held = attributes.kept(one for one in (*modules, *objects) if hasattr(one, "__dict__"))
+        held = attributes.kept(one for one in (*modules, *self.objects) if hasattr(one, "__dict__"))
         self.generators = random_states.generators([*leaves, *held, *_of_files(function, modules)])
 
     def differing(self):
@@ -102,7 +103,9 @@ class Trace:
                 stack.enter_context(context)
             stack.enter_context(environment.override_property(prng=random))
             given = list(attributes.filled(self.states, states))
-            watch = attributes.Watch(self.objects, given, held, is_traced=is_traced)
+            for variable in self.variables:
+                variable.apart = held
+            watch = attributes.Watch(self.objects, given, held, variables=self.variables, is_traced=is_traced)
             stack.enter_context(watch)
             result = self.function(*arguments[0], **arguments[1])
             tensors = self.taken(result, inputs, arguments)

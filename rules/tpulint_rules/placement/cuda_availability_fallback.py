@@ -240,7 +240,7 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
     reached = [*inside, *(part for root in otherwise for part in ast.walk(root))]
     names = [ctx.qualified_name(part) or "" for part in reached if isinstance(part, ast.Attribute | ast.Name)]
     if any(_puts_on_cuda(part, ctx) for part in inside):  # what goes with it is mended, too
-        mended = SWITCHES.union(WRAPPERS)
+        mended = {*SWITCHES, *WRAPPERS, *_formatted(inside, ctx)}
         names = [name for name in names if name not in mended and not _has_substitute(name)]
     if any(_is_for_cuda(name, ctx) for name in names):
         return True
@@ -265,7 +265,15 @@ def _puts_on_cuda(node: ast.AST, ctx: Context) -> bool:
     """Whether a node names a CUDA device, or is the method `.cuda` or a flag of that name."""
     if isinstance(node, ast.Attribute):
         return node.attr == "cuda" and ctx.qualified_name(node) is None
-    return is_cuda_string(node)
+    return is_cuda_string(node) or is_formatted_cuda(node)
+
+
+def _formatted(inside: list[ast.AST], ctx: Context) -> Iterator[str]:
+    """What the names of devices are made of, `current_device` in `f"cuda:{torch.cuda.current_device()}"`."""
+    for device in inside:
+        if is_formatted_cuda(device):
+            parts = (part for part in ast.walk(device) if isinstance(part, ast.Attribute))
+            yield from (ctx.qualified_name(part) or "" for part in parts)
 
 
 def _has_substitute(name: str) -> bool:

@@ -104,14 +104,14 @@ def _is_wrapper(value):
     return "__wrapped__" in getattr(value, "__dict__", ())
 
 
-@functools.lru_cache
+@functools.cache
 def names(code):
     """What code, and that of functions within it, has names of: globals and attributes."""
     inner = [names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return tuple(dict.fromkeys(itertools.chain(code.co_names, *inner)))
 
 
-@functools.lru_cache
+@functools.cache
 def loads(code):
     """The globals that code, and that of functions within it, names, with what it reads of these."""
     found, instructions = {}, [*dis.get_instructions(code), None]
@@ -138,7 +138,7 @@ def is_of_library(names):
     return path is not None and str(path).startswith(_OF_LIBRARIES)
 
 
-@functools.lru_cache
+@functools.cache
 def _named_by(cls):
     """Where methods of a class find modules and tensors by the name of a global."""
     found, seen, waiting = {}, set(), []

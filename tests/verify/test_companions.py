@@ -340,13 +340,15 @@ def test_all_its_files_can_be_imported(tmp_path: Path) -> None:
 
 
 QUEUED = """\
+from collections import deque
+
 import torch
 import torch.nn as nn
 import torchax
 from torchax_training import differentiable
 
 torchax.enable_globally()
-traced = []
+traced = deque()  # which is not watched
 
 
 class Queue(nn.Module):
@@ -377,7 +379,7 @@ for step in range(12):
     compute_loss(model, torch.ones(2, 3).to("jax"))
     if step == 4:
         traced.clear()
-print(compute_loss.is_compiled, traced, model.place.item(), (model.queue == 0).any().item())
+print(compute_loss.is_compiled, list(traced), model.place.item(), (model.queue == 0).any().item())
 """
 
 

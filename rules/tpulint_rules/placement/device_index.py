@@ -85,7 +85,7 @@ def _is_literal(place: ast.expr) -> bool:
 
 def _is_local_rank(place: ast.expr, ctx: Context) -> bool:
     """Whether an expression is what a launcher says of the process's GPU, and nothing else."""
-    if "LOCAL_RANK" not in ctx.module.index.texts:
+    if "LOCAL_RANK" not in ctx.module.index.texts and not ctx.module.index.calls.get("device_count"):
         return False
     values = [place]
     if isinstance(place, ast.Name):
@@ -94,17 +94,25 @@ def _is_local_rank(place: ast.expr, ctx: Context) -> bool:
         owner = ctx.kind(place.value)
         key = (owner.cls, place.attr) if isinstance(owner, Instance) else ("", "")
         values = [value for value, _ in ctx.module.assignments.get(key, ())]
-    return bool(values) and all(
-        isinstance(value, ast.Call)
-        and ctx.qualified_name(value.func) == "builtins.int"
-        and any(isinstance(part, ast.Constant) and part.value == "LOCAL_RANK" for part in ast.walk(value))
-        for value in values
-    )
+    return bool(values) and all(_names_gpu(value, ctx) for value in values)
+
+
+def _names_gpu(value: ast.expr, ctx: Context) -> bool:
+    """Whether a value is `int(os.environ["LOCAL_RANK"])`, or `rank % torch.cuda.device_count()`."""
+    match value:
+        case ast.Call(func=called):
+            parts = (part.value for part in ast.walk(value) if isinstance(part, ast.Constant))
+            return ctx.qualified_name(called) == "builtins.int" and "LOCAL_RANK" in parts
+        case ast.BinOp(op=ast.Mod(), right=ast.Call(func=called)):
+            return ctx.qualified_name(called) == "torch.cuda.device_count"
+        case _:
+            return False
 
 
 def _is_number(place: ast.expr, ctx: Context) -> bool:
     """Whether an expression is a rank, or a name that has been given one and nothing else."""
     values = ctx.assigned_values(place) if isinstance(place, ast.Name) else [place]
     return bool(values) and all(
-        isinstance(value, ast.Call) and ctx.qualified_name(value.func) in _NUMBERS for value in values
+        (isinstance(value, ast.Call) and ctx.qualified_name(value.func) in _NUMBERS) or _names_gpu(value, ctx)
+        for value in values
     )

@@ -127,6 +127,8 @@ def asks(
         case ast.BoolOp():
             parts = (asks(wanted, module, value, scope, truth=truth, depth=depth) for value in test.values)
             return any(parts) if isinstance(test.op, ast.And) == truth else all(parts)
+        case ast.Compare(left=ast.BinOp(op=ast.Mod())):
+            return False  # `batch % world_size == 0` is about what is divided
         case ast.Compare(ops=[ast.NotEq() | ast.NotIn() | ast.Is() | ast.Lt() | ast.LtE()]):
             return not truth and _names(wanted, module, test, scope)
         case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=number)]) if number == wanted.none:

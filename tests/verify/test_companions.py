@@ -340,7 +340,7 @@ def test_all_its_files_can_be_imported(tmp_path: Path) -> None:
 
 
 QUEUED = """\
-from collections import deque
+from array import array
 
 import torch
 import torch.nn as nn
@@ -348,7 +348,7 @@ import torchax
 from torchax_training import differentiable
 
 torchax.enable_globally()
-traced = deque()  # which is not watched
+traced = array("q")  # which is not watched
 
 
 class Queue(nn.Module):
@@ -378,7 +378,7 @@ model = Queue().to("jax")
 for step in range(12):
     compute_loss(model, torch.ones(2, 3).to("jax"))
     if step == 4:
-        traced.clear()
+        del traced[:]
 print(compute_loss.is_compiled, list(traced), model.place.item(), (model.queue == 0).any().item())
 """
 

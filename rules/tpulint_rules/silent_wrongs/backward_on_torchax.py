@@ -94,8 +94,9 @@ Importing the folder brings more than the marks.
 - `pickling.py` writes tensors of the device as tensors of the host, wherever something that holds them is
   pickled.
 
-What the function calls runs once, while tracing; where it is seen to do more than compute (it sets an
-attribute, appends to a list, draws from `random`), the mark says `compiled=False`, and it runs each time.
+What the function calls runs once, while tracing; where it is seen to do more than compute and set (it calls a
+writer, or appends to a list), or nobody knows what it calls, the mark says `compiled=False`, and it runs each
+time.
 So it does from the moment on that it needs the value of a tensor, but for what `asked.py`, `reads.py`,
 `casts.py` and `printed.py` know to do.
 Where a function of the file gives the loss and is seen to do more, what computes within it is moved instead.
@@ -356,7 +357,7 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
     imports = ctx.companion_import(TRAINING, mark)
     if imports is None:
         return f"`{mark}` means something else here"
-    why = None if mark == "recorded" else ctx.module.training_steps.changing.unsteady_function(function)
+    why = None if mark == "recorded" else ctx.module.training_steps.changing.unseen(node.body, function)
     mark += f"(compiled=False)  # {why}" if why is not None else ""
     title, decorator = "mark the function that computes the outputs", ctx.add_decorator(node, mark)
     return ctx.fix(title, *imports, decorator, applicability=Applicability.UNSAFE, companion=TRAINING)

@@ -42,7 +42,7 @@ class Changing:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._attributes: dict[int, frozenset[str]] = {}
-        self._reasons: dict[int, str | None] = {}
+        self._reasons: dict[int, tuple[str | None, str | None]] = {}
         self._called: dict[int, list[Scope]] = {}
 
     def attributes(self, scope: Scope) -> frozenset[str]:
@@ -75,24 +75,28 @@ class Changing:
     def unsteady(self, statements: Iterable[ast.stmt], scope: Scope) -> str | None:
         """Why statements must be executed each time, not once while tracing; None where they need not."""
         statements = list(statements)
-        nodes = [node for one in statements for node in ast.walk(one)]
-        calls = (node for node in nodes if isinstance(node, ast.Call))
+        calls = (node for one in statements for node in ast.walk(one) if isinstance(node, ast.Call))
         drawn = next((why for call in calls if (why := self._draws(call, scope)) is not None), None)
-        simulated = next((why for node in nodes if (why := _simulates(node)) is not None), None)
-        return simulated or drawn or self._first_reason(self._own_calls(statements, scope))
+        own = self._own_calls(statements, scope)
+        return _simulated(statements) or drawn or self._first_reason(own)
 
     def unsteady_function(self, function: Scope) -> str | None:
         """Why a function must be executed each time."""
         return self._first_reason([function])
 
-    def _first_reason(self, waiting: list[Scope]) -> str | None:
+    def unseen(self, statements: Iterable[ast.stmt], scope: Scope) -> str | None:
+        """What statements do, themselves or by what they call, that the mark does not see."""
+        statements = list(statements)
+        return _simulated(statements) or self._first_reason(self._own_calls(statements, scope), is_seen=True)
+
+    def _first_reason(self, waiting: list[Scope], *, is_seen: bool = False) -> str | None:
         seen: set[int] = set()
         while waiting:
             function = waiting.pop(0)
             if id(function) in seen:
                 continue
             seen.add(id(function))
-            why = self._why(function)
+            why = self._why(function)[is_seen]
             if why is not None:
                 return f"`{function.name}` {why}"
             waiting = self._calls_in(function) + waiting
@@ -116,9 +120,11 @@ class Changing:
         ]
         return [function for function in found if function is not None]
 
-    def _why(self, function: Scope) -> str | None:
+    def _why(self, function: Scope) -> tuple[str | None, str | None]:
+        """Why a function must be executed each time, and what of it the mark does not see."""
         if id(function) not in self._reasons:
-            self._reasons[id(function)] = self._reason(function)
+            kept = self._kept(function)
+            self._reasons[id(function)] = self._reason(function) or kept, kept
         return self._reasons[id(function)]
 
     def _reason(self, function: Scope) -> str | None:
@@ -134,11 +140,19 @@ class Changing:
         if any(scope.kind is ScopeKind.MODULE for scope in function.declared.values()):
             return "sets a global"
         for node in ast.walk(function.node):
-            if (why := _simulates(node)) is not None:
-                return why
             why = self._draws(node, function) if isinstance(node, ast.Call) else None
             # What is drawn only if asked for may never be: whether it was is seen while tracing.
             if why is not None and not self._is_conditional(node, function):
+                return why
+        return None
+
+    def _kept(self, function: Scope) -> str | None:
+        """What a function calls that keeps something, such as a list or a writer."""
+        found = effects(
+            getattr(function.node, "body", []) if isinstance(function.node, ast.FunctionDef) else []
+        )
+        for node in ast.walk(function.node):
+            if (why := _simulates(node)) is not None:
                 return why
             if (
                 isinstance(node, ast.Expr)
@@ -185,6 +199,12 @@ class Changing:
             self._module.names.qualified(value.func, at) for value, at in made if isinstance(value, ast.Call)
         )
         return any(name in _GENERATORS for name in names)
+
+
+def _simulated(statements: Iterable[ast.stmt]) -> str | None:
+    """What one of some statements takes a step of, if any does."""
+    nodes = (node for one in statements for node in ast.walk(one))
+    return next((why for node in nodes if (why := _simulates(node)) is not None), None)
 
 
 def _simulates(node: ast.AST) -> str | None:

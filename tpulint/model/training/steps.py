@@ -263,7 +263,7 @@ class Step:
             return None
         why: str | None = "what it calls is not known"
         if self.is_learned:
-            why = self._steps.changing.unsteady(found.statements, scope)
+            why = self._steps.changing.unseen(found.statements, scope)
         decorator = "differentiable" if why is None else f"differentiable(compiled=False)  # {why}"
         losses = (name for name in effects([self._loss]).reads if name in found.outputs)
         like = f"compute_{next(losses, found.outputs[0]).removeprefix('self.')}"

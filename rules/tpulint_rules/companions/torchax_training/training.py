@@ -48,7 +48,7 @@ class differentiable:
     def __init__(self, function, *, compiled=True):
         functools.update_wrapper(self, function)
         self.function = function
-        self.known, self.plain, self.apart = trace.Known(), set(), calls.Apart()
+        self.known, self.plain, self.apart = trace.Known(takes_numbers=True), set(), calls.Apart()
         self.records = records.Records(is_on=compiled)
         self.told = {}  # what tensors answered, by what the function was called with
         self.is_compiled, self.is_recorded = compiled, False
@@ -95,7 +95,8 @@ class differentiable:
         try:
             result, changed = self._called(key, make, given)
         except _NeededAsTheyAre:
-            self.known.varying.is_on = False
+            if not self.known.refuse():
+                self.known.varying.is_on = False
             return self(*plain_args, **plain_kwargs)
         except gradients.NotRecorded as error:
             if self.is_recorded:
@@ -122,6 +123,7 @@ class differentiable:
                 self.known.add((key, answers, asks_counts), version)
             version.is_told, version.asks_counts = told is not None, asks_counts
             version.pattern = [] if told is None else told.patterns.get(answers)
+            version.draws = [] if told is None else told.draws.get(answers, [])
             try:
                 result = self._run(version, given)
             except asked.Others as error:
@@ -130,8 +132,11 @@ class differentiable:
                 told = self.told[key] = asked.Answers(asks_counts=True)
                 answers = None
             except asked.Unknown:
-                if told is not None:
-                    self._stop_compiling("it asks for what cannot come out of a compiled function")
+                version.is_void = True
+                if told is not None and not told.may_be_others():
+                    self._stop_compiling(
+                        "it asks for what cannot come out of a compiled function, or is another each time"
+                    )
                     return version(given, is_compiled=False)
                 told, answers = self.told.setdefault(key, asked.Answers()), None
             else:
@@ -140,7 +145,7 @@ class differentiable:
                 return result
         version = make(())
         buffers = trace.buffers_of(version.modules).values()
-        recording = asked.Recording([], buffers, asks_counts=told.asks_counts)
+        recording = asked.Recording(buffers, version.generators, asks_counts=told.asks_counts)
         spoken = printed.Spoken(recording.reads)
         with asked.by(recording), spoken.listening(), casts.handed_on(self.function, version.modules):
             result = version(given, is_compiled=False)
@@ -151,15 +156,14 @@ class differentiable:
             else:
                 self._stop_compiling("it makes use of numbers that it reads out of tensors")
             return result
-        told.keep(tuple(recording.answers), spoken.pattern)
+        told.keep(tuple(recording.answers), spoken.pattern, recording.draws)
         if told.keep_changing():
             self._stop_compiling("what it asks of tensors keeps changing")
         return result
 
     def _run(self, version, given):
-        before = (
-            random_states.states_of_host(version.generators) if self.is_compiled and version.is_new else None
-        )
+        draws = self.is_compiled and (version.is_new or version.draws)
+        before = random_states.states_of_host(version.generators) if draws else None
         try:
             result = version(given, self.is_compiled)
         except Exception as error:
@@ -167,7 +171,7 @@ class differentiable:
                 random_states.draw_again(before)  # what tracing drew in vain
             if isinstance(error, (asked.Others, asked.Unknown, gradients.NotRecorded)):
                 raise
-            if version.in_place_of and version.is_new:
+            if version.is_new and (version.in_place_of or version.stands_in()):
                 raise _NeededAsTheyAre from error
             needs_value = isinstance(error, trace.NEEDS_VALUE) or version.reads_numbers()
             if self.is_compiled and needs_value and version.replay.reads_counts:
@@ -212,13 +216,15 @@ class _Version(trace.Trace):
     def __init__(self, owner, leaves, tree, modules, parameters, with_gradient, in_place_of, answers):
         tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         places = {place: k for k, place in enumerate(tensors)}
-        objects, states = attributes.objects(modules, leaves), owner.known.states.values()
+        objects, states = attributes.objects(modules, leaves, owner.function), owner.known.states.values()
         super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
         self.with_gradient, self.apart = with_gradient, owner.apart
         self.in_place_of, self.answers = in_place_of, answers
+        self.notes_names = owner.known.knows_names
         self.is_new, self.is_told, self.asks_counts, self.pattern = True, False, False, []
         self.learns = torch.is_grad_enabled()
         self.reached = None  # which of those with gradients the outputs' gradients come to
+        self.draws, self.replay = [], None
         self.forward = jax.jit(self._forward)
         self.reached_from = {}  # the same by which of the outputs have gradients
         self.backward = jax.jit(_pulled, static_argnums=(2, 3))
@@ -228,7 +234,7 @@ class _Version(trace.Trace):
             with calls.running(None):
                 made = _Node.apply(self, (self.forward, self.backward), *self._linked(given))
         else:
-            with self.apart.compiled(self.modules, self.objects):
+            with self.apart.compiled(self.modules, lambda: self.objects):
                 made = _Node.apply(self, (self._forward_of_values, _pulled), *self._linked(given))
         return self._result(made, given)
 
@@ -248,15 +254,21 @@ class _Version(trace.Trace):
         """Outputs and pullback; buffers, parameters that it changes, and the random state are written back."""
         buffers = trace.buffers_of(self.modules).values()
         values = [tensor.jax() for tensor in given]
+        states, drawn = attributes.values(self.states), []
+        if forward is self.forward:
+            drawn = [draw.taken() for draw in self.draws]
+            if self.replay is not None:
+                self.replay.check_early(reads.Numbers([], states, drawn))
         outputs, pullback, (rest, told, numbers, *changes) = forward(
             [value for value, wanted in zip(values, self.with_gradient) if wanted],
             [value for value, wanted in zip(values, self.with_gradient) if not wanted],
             [buffer.jax() for buffer in buffers],
             torchax.default_env().prng_key,
-            attributes.values(self.states),
+            states,
+            drawn,
         )
         self.is_new = False
-        self.numbers = [number.item() for number in jax.device_get(numbers)]
+        self.numbers = reads.Numbers([number.item() for number in jax.device_get(numbers)], states, drawn)
         self.replay.check(told, self.numbers)
         self.leave(given, buffers, *changes, self.numbers)
         self.held.tell(self.numbers)
@@ -271,12 +283,17 @@ class _Version(trace.Trace):
     def _forward_of_values(self, *given):
         return self._forward(*given, is_traced=False)
 
-    def _traced(self, learned, fixed, buffers, random, states, is_traced):
+    def _traced(self, learned, fixed, buffers, random, states, drawn, is_traced):
         learned, fixed = iter(learned), iter(fixed)
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
         buffers_held = trace.buffers_of(self.modules).values()
         self.replay = asked.Replaying(
-            self.answers, buffers_held, asks_counts=self.asks_counts, is_told=self.is_told
+            self.answers,
+            buffers_held,
+            self.draws,
+            drawn,
+            asks_counts=self.asks_counts,
+            is_told=self.is_told,
         )
         self.held = printed.Held(self.replay.reads)
         with self._asking() if is_traced else contextlib.nullcontext():
@@ -288,9 +305,7 @@ class _Version(trace.Trace):
         kept = [*self.held.numbers_kept(), *self.replay.compared.values()]
         reads.check(self.replay.reads, [*self.outputs, *left, *kept])
         if is_traced and self.held.pattern != self.pattern:
-            if not self.is_told:
-                raise asked.Unknown
-            raise reads.Needed("what it prints is another each time")
+            raise asked.Unknown
         return floats, (rest, self.replay.values, self.replay.reads.values, *changes)
 
     @contextlib.contextmanager
@@ -299,13 +314,12 @@ class _Version(trace.Trace):
         with contextlib.ExitStack() as stack:
             stack.enter_context(asked.by(self.replay))
             stack.enter_context(self.held.listening())
-            if self.is_told:
-                stack.enter_context(casts.handed_on(self.function, self.modules))
+            stack.enter_context(casts.handed_on(self.function, self.modules))
             yield
 
     def reads_numbers(self):
-        """Whether it was traced with what stands for numbers."""
-        return bool(self.replay.reads.values)
+        """Whether it was traced with what stands for numbers, or for what is drawn."""
+        return bool(self.replay.reads.values or self.replay.drawn)
 
     def around(self):
         return arrays.entered(), torch.set_grad_enabled(self.learns), calls.Calls()

@@ -74,7 +74,14 @@ class _Session:
 
 
 class Recording(_Session):
-    """Keeps the answers while a function runs as it is."""
+    """Keeps the answers while a function runs as it is, and notes what it draws.
+
+    `generators` are those that can go back.
+    """
+
+    def __init__(self, buffers, generators, *, asks_counts):
+        super().__init__([], buffers, asks_counts=asks_counts)
+        self.generators, self.draws = generators, []
 
     def ask(self, _tensor, plain):
         return self.compare(plain())
@@ -95,10 +102,12 @@ class Replaying(_Session):
     """Gives answers that were kept while a function is traced; `values` are what it asks about.
 
     What is read stands for numbers if it `is_told` what becomes of these.
+    Where the function makes one of the `draws`, it gets what was `taken`.
     """
 
-    def __init__(self, answers, buffers, *, asks_counts, is_told):
+    def __init__(self, answers, buffers, draws, taken, *, asks_counts, is_told):
         super().__init__(answers, buffers, asks_counts=asks_counts)
+        self.draws, self.taken, self.drawn = draws, taken, 0
         self.is_told = is_told
         self.count, self.places, self.values = 0, [], []
         self.compared = {}  # by its place, what stands for what a comparison says
@@ -139,19 +148,45 @@ class Replaying(_Session):
             raise Unknown
         return jax.lax.stop_gradient(tensor.jax().reshape(()))
 
+    def check_early(self, numbers):
+        """The same of what is known before the computation."""
+        for place, later in self.compared.items():
+            if not later.is_early:
+                break
+            self._compare(place, later.number(numbers))
+
     def check(self, values, numbers):
         """Raise `Others` where what came out, values and numbers, gives other answers than those taken for granted."""
         given = dict(zip(self.places, jax.device_get(values)))
         for place in sorted((*given, *self.compared)):
             value = given[place] if place in given else self.compared[place].number(numbers)
-            answer = type(self.answers[place])(value)
-            if answer != self.answers[place]:
-                raise Others((*self.answers[:place], answer))
+            self._compare(place, value)
+
+    def _compare(self, place, value):
+        answer = type(self.answers[place])(value)
+        if answer != self.answers[place]:
+            raise Others((*self.answers[:place], answer))
+
+
+def stand_in(value, taken, place):
+    """What stands for a number that a call is given, of which the computation has `taken`."""
+    if isinstance(_session, Recording):
+        return _session.reads.told(value)
+    if not isinstance(_session, Replaying):
+        return value
+    if not _session.is_told:
+        raise Unknown
+    return _session.reads.given(taken, type(value), place)
 
 
 def is_replayed():
     """Whether a function is traced with answers."""
     return isinstance(_session, Replaying)
+
+
+def session():
+    """The recording or the replay that is under way."""
+    return _session
 
 
 def is_asked():
@@ -212,16 +247,21 @@ class Answers:
     def __init__(self, *, asks_counts=False):
         self.asks_counts = asks_counts
         self.before, self.known, self.last, self.following = None, [], (), {}
-        self.hits = self.misses = 0
-        self.patterns = {}  # of what was told where these were the answers
+        self.hits = self.misses = self.others = 0
+        self.patterns, self.draws = {}, {}  # of what was told and drawn where these were the answers
 
-    def keep(self, answers, pattern):
-        """Keep those of a run, if they are worth a version of their own, and what it told."""
+    def keep(self, answers, pattern, draws):
+        """Keep those of a run, if they are worth a version of their own, and what it told and drew."""
         self.misses += bool(self.known)
-        self.patterns[answers] = pattern
+        self.patterns[answers], self.draws[answers] = pattern, draws
         if answers == self.before or all(type(answer) in (bool, spans.Length) for answer in answers):
             self.known.append(answers)
         self.before = answers
+
+    def may_be_others(self):
+        """Whether what is asked and told may be learned anew, as where an attribute that it depends on changed."""
+        self.others += 1
+        return self.others <= max(MOST_MISSES, self.hits)
 
     def keep_changing(self):
         """Whether versions are in vain."""

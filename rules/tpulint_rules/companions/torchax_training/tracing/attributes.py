@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import types
+from collections import deque
 
 import jax
 import torch
@@ -17,7 +18,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from .. import arrays
-from . import reach, reads, records
+from . import reach, reads, records, standing, surroundings
 
 #: Where a module holds what is compiled of it.
 EVALUATED = "_torchax_evaluated"
@@ -30,8 +31,7 @@ _PLAIN = (bool, int, float, str, type(None))
 #: What most tuples that modules hold consist of.
 _NUMBERS = {bool, int, float}
 _KINDS = (Tensor, View)
-#: Longer lists and dictionaries are data, which is not compared at each call.
-_MOST_ITEMS = 1000
+_CONTAINERS = (list, dict, set, deque)
 _MISSING = object()
 
 
@@ -42,9 +42,11 @@ class Attribute:
     """
 
     def __init__(self, owner, name, apart=frozenset()):
-        self.held, self.name, self.kind = vars(owner), name, type(owner).__name__
-        self.key, self.apart = (id(owner), name), apart
+        self.held, self.name, self.kind = vars(owner), name, _kind(owner)
+        self.key, self.apart = (key_of(owner), name), apart
         self.is_container = isinstance(owner, Container)
+        self.is_name = type(owner) is surroundings.Held and vars(owner).kind != "dict"
+        self.stands = False  # something stands for its value, which holds no tensors (`standing.py`)
 
     def get(self):
         return self.held.get(self.name, _MISSING)
@@ -57,53 +59,95 @@ class Attribute:
         else:
             self.held[self.name] = value
 
-    def tensors(self, value):
-        """The tensors of a value of the attribute."""
+    def tensors(self, value, watched=frozenset()):
+        """The tensors of a value of the attribute, but for those in containers whose ids are `watched`."""
+        if watched and isinstance(value, dict):
+            value = {name: one for name, one in value.items() if id(one) not in watched}
         return [tensor for tensor in _tensors(value) if id(tensor) not in self.apart]
 
     def leaves(self):
-        """The leaves of its value, which of them are tensors, and its shape."""
-        leaves, shape = pytree.tree_flatten(self.get())
+        """The leaves of its value, which of them are inputs, and its shape."""
+        value = self.get()
+        if self.stands and isinstance(value, _CONTAINERS):
+            return [type(value)], [False], None
+        leaves, shape = pytree.tree_flatten(value)
+        if self.stands:
+            return leaves, list(map(standing.is_number, leaves)), shape
         return leaves, [isinstance(x, _KINDS) and id(x) not in self.apart for x in leaves], shape
 
     def __str__(self):
         return f"`{self.name}` of `{self.kind}`"
 
 
-class Guard:
-    """An attribute as it was read: what was traced with it holds as long as it is the same."""
+def key_of(owner):
+    """What tells one that has attributes from others."""
+    return vars(owner).key if type(owner) is surroundings.Held else id(owner)
 
-    def __init__(self, attribute, value):
-        self.attribute, self.value, self.content = attribute, value, _content(value)
-        self.elements = list(map(_element, attribute.tensors(value)))
+
+def _kind(owner):
+    """The name of what has an attribute."""
+    return str(vars(owner).kind) if type(owner) is surroundings.Held else type(owner).__name__
+
+
+class Guard:
+    """An attribute as it was read: what was traced with it holds as long as it is the same.
+
+    `watched` are the ids of containers that have guards of their own.
+    """
+
+    def __init__(self, attribute, value, watched=frozenset()):
+        self.attribute, self.value, self.content = attribute, reads.plain(value), _content(value)
+        self.watched, self.elements = watched, list(map(_element, attribute.tensors(value, watched)))
 
     def holds(self):
-        value = self.attribute.get()
+        value = reads.plain(self.attribute.get())
         if value is not self.value:
             return isinstance(value, _PLAIN) and type(value) is type(self.value) and value == self.value
         if self.content is not None and not _same(_content(value), self.content):
             return False
-        return not self.elements or _same(list(map(_element, self.attribute.tensors(value))), self.elements)
+        if not self.elements:
+            return True
+        return _same(list(map(_element, self.attribute.tensors(value, self.watched))), self.elements)
 
     def is_traced(self):
         """Whether it holds for tensors that JAX differentiates."""
         return any(isinstance(element, jax.core.Tracer) for element in self.elements)
 
+    def put_back(self, originals):
+        """Hold for what is in a container, not for what stood for it."""
+        if self.content is None:
+            return
+        places = self.content if isinstance(self.content, dict) else range(len(self.content))
+        for place in places:
+            if type(self.content[place]) is standing.Grown:
+                self.content[place] = originals[id(self.content[place])]
+
+    def has_grown(self):
+        return standing.has_grown(self.value, self.attribute.get(), self.content)
+
+    def may_stand(self):
+        """Whether something may stand for what it is now."""
+        attribute, now = self.attribute, self.attribute.get()
+        attribute.stands = not attribute.is_container and (
+            (standing.is_number(now) and type(now) is type(self.value)) or self.has_grown()
+        )
+        return attribute.stands
+
     def has_tensors(self):
-        return bool(self.attribute.tensors(self.value) or self.attribute.tensors(self.attribute.get()))
+        values = (self.value, self.attribute.get())
+        return any(self.attribute.tensors(value, self.watched) for value in values)
 
 
 class Watch:
     """Notes, as a context, what is read and written of some objects' attributes, and puts back what was there.
 
-    `given` are attributes whose tensors are inputs, with the values to begin with, `apart` the ids of
-    parameters and buffers, and `variables` what is watched beside the objects: all of these count as read.
+    `given` are attributes whose tensors are inputs, with the values to begin with, and `apart` the ids of
+    parameters and buffers.
     What is read is noted where the function `is_traced`: one that runs reads it at each call.
     """
 
-    def __init__(self, objects, given=(), apart=frozenset(), *, variables=(), is_traced=True):
-        self.objects = {id(one): one for one in objects}
-        self.variables = variables
+    def __init__(self, objects, given=(), apart=frozenset(), *, is_traced=True):
+        self.objects = {key_of(one): one for one in objects}
         self.given, self.apart, self.is_traced = given, apart, is_traced
         self.guards, self.written = {}, []
 
@@ -119,11 +163,19 @@ class Watch:
             (key, name): _content(value)
             for key, held in self.before.items()
             for name, value in held.items()
-            if isinstance(value, (list, dict)) and name not in _INTERNAL
+            if isinstance(value, _CONTAINERS) and type(value) is not standing.Grown and name not in _INTERNAL
         }
-        self.values = [(variable, variable.get()) for variable in self.variables]
-        self.contents |= {
-            one.key: _content(value) for one, value in self.values if isinstance(value, (list, dict))
+        self.watched = {
+            id(value)
+            for one in self.objects.values()
+            if type(one) is surroundings.Held
+            for value in vars(one).values()
+            if isinstance(value, _CONTAINERS)
+        }
+        self.nested = {
+            (key, name): pytree.tree_flatten(held)
+            for (key, name), held in ((at, self.before[at[0]][at[1]]) for at in self.contents)
+            if any(isinstance(x, _CONTAINERS) and id(x) not in self.watched for x in _items(held))
         }
         self.elements = {}  # of tensors that may be written in place
         self.inputs = {
@@ -135,16 +187,16 @@ class Watch:
                 for name, value in held.items():
                     if name not in _INTERNAL:
                         self._note_elements(_tensors(value))
-            for _, value in self.values:
-                self._note_elements(_tensors(value))
             return self
-        for variable, value in self.values:
-            self.guards[variable.key] = guard = Guard(variable, value)
-            self._note_elements(guard.attribute.tensors(value))
         for one in self.objects.values():
             if isinstance(one, Container) and _tensors(one.content):
                 self.guards[id(one), "content"] = Guard(Attribute(one, "content"), one.content)
+        for one in self.objects.values():
+            if type(one) is surroundings.Held:
+                for name, value in vars(one).items():
+                    self._guard(one, name, value)
         others = {type(one) for one in self.objects.values() if not isinstance(one, torch.nn.Module)}
+        others.discard(surroundings.Held)
         for cls in [torch.nn.Module, *others]:
             if "__getattribute__" not in vars(cls):
                 with contextlib.suppress(TypeError):  # of what is written in C
@@ -180,8 +232,15 @@ class Watch:
         if type(one).__module__.startswith("torch.nn.") and name not in _CHANGED_OF_TORCH:
             return
         value = dict.get(held, name, _MISSING)
-        if value is _MISSING or isinstance(value, (*_PLAIN, list, dict)) or _tensors(value):
-            self.guards[key] = guard = Guard(Attribute(one, name, self.apart), value)
+        self._guard(one, name, value)
+
+    def _guard(self, one, name, value):
+        if type(value) is standing.Grown:
+            return
+        if value is _MISSING or isinstance(value, (*_PLAIN, *_CONTAINERS)) or _tensors(value):
+            self.guards[key_of(one), name] = guard = Guard(
+                Attribute(one, name, self.apart), value, self.watched
+            )
             self._note_elements(guard.attribute.tensors(value))
 
     def _note_elements(self, tensors):
@@ -196,12 +255,13 @@ class Watch:
             held = vars(one)
             for name in {*held, *self.before[key]} - _INTERNAL:
                 self._settle(Attribute(one, name), self.before[key].get(name, _MISSING))
-        for variable, value in self.values:
-            self._settle(variable, value)
         for attribute, value in self.given:
             if attribute.get() is value or attribute.is_container:
                 attribute.set(self.originals[attribute.key])
             self.guards.pop(attribute.key, None)
+        stood = {id(value): self.originals[attribute.key] for attribute, value in self.given}
+        for guard in self.guards.values():
+            guard.put_back(stood)
         self.put = []
         for tensor, element in self.elements.values():
             if tensor.jax() is not element and id(tensor) not in self.inputs:
@@ -211,16 +271,39 @@ class Watch:
     def _settle(self, attribute, before):
         """Note what was written to an attribute, and put back what was there."""
         value = attribute.get()
+        if type(before) is standing.Grown:
+            items, before = before.items(), self.originals[attribute.key]
+            if type(value) is standing.Grown:
+                if items:
+                    leaves, shape = pytree.tree_flatten(items)
+                    self.written.append((attribute, leaves, _End(shape)))
+                attribute.set(before)
+                return
+            if items:
+                raise reads.Needed(f"{attribute} is another list")
         content = self.contents.get(attribute.key)
         inputs = [tensor for tensor in _tensors(value) if id(tensor) in self.inputs]
-        if value is before and (content is None or _same(_content(value), content)):
+        if (
+            value is before
+            and (content is None or _same(_content(value), content))
+            and self._is_as_nested(attribute)
+        ):
             if all(_element(tensor) is self.inputs[id(tensor)] for tensor in inputs):
                 return
-        leaves, shape = pytree.tree_flatten(value) if value is not _MISSING else ([], None)
+        kept = _content(value) if value is before and content is not None else value
+        leaves, shape = pytree.tree_flatten(kept) if value is not _MISSING else ([], None)
         self.written.append((attribute, leaves, shape))
         if content is not None:
             _refill(before, content)
         attribute.set(self.originals.get(attribute.key, before))
+
+    def _is_as_nested(self, attribute):
+        """Whether containers within one, which are not watched, hold what they held."""
+        leaves, shape = self.nested.get(attribute.key, ((), None))
+        if shape is None:
+            return True
+        now, like = pytree.tree_flatten(attribute.get())
+        return like == shape and _same(now, leaves)
 
     def left(self):
         """The tensors that were left in attributes."""
@@ -248,6 +331,13 @@ class Watch:
         return is_tensor and isinstance(_element(leaf), jax.core.Tracer)
 
 
+class _End:
+    """The shape of items that were put to the end of a list."""
+
+    def __init__(self, items):
+        self.items = items
+
+
 def leave(plan, values, guards, numbers):
     """Put what a function computed into the attributes that it wrote to, as tensors, which are returned.
 
@@ -260,9 +350,12 @@ def leave(plan, values, guards, numbers):
         made += [arrays.tensor(next(values)) for new in traced if new]
         news = iter(made[len(made) - sum(traced) :])
         leaves = [next(news) if new else reads.known(leaf, numbers) for leaf, new in zip(leaves, traced)]
-        value = pytree.tree_unflatten(leaves, shape) if shape is not None else _MISSING
         held = attribute.get()
-        if type(held) is type(value) and isinstance(value, (list, dict)):
+        if isinstance(shape, _End):
+            held.extend(pytree.tree_unflatten(leaves, shape.items))
+            continue
+        value = pytree.tree_unflatten(leaves, shape) if shape is not None else _MISSING
+        if isinstance(held, _CONTAINERS) and type(value) in (type(held), type(_content(held))):
             _refill(held, value)
         else:
             attribute.set(value)
@@ -274,12 +367,15 @@ def leave(plan, values, guards, numbers):
     return made
 
 
-def objects(modules, leaves):
-    """The modules and the objects of the program's own that are handed to a function, with what those hold."""
-    own = [leaf for leaf in leaves if is_own(leaf)]
-    held = [one for one in kept([*modules, *own]) if is_own(one)]
-    hooks = [hook for module in modules for hook in hooks_of(module)]
-    return [*modules, *own, *held, *filled_by(hooks)]
+def objects(modules, leaves, function=None):
+    """The modules and objects of the program's own that a function is given or knows, with what those hold."""
+    own = [leaf for leaf in leaves if _is_own(leaf)]
+    held = [one for one in kept([*modules, *own]) if _is_own(one)]
+    filled = filled_by([hook for module in modules for hook in hooks_of(module)])
+    known = surroundings.of(
+        function, modules, leaves, {id(one.content) for one in filled if isinstance(one, Container)}
+    )
+    return list({id(one): one for one in (*modules, *own, *held, *filled, *known)}.values())
 
 
 def kept(objects):
@@ -317,7 +413,7 @@ def filled_by(hooks):
         for one in known:
             if isinstance(one, (dict, list)):
                 found.append(_containers.setdefault(id(one), Container(one)))
-            elif is_own(one) and not isinstance(one, (types.FunctionType, types.ModuleType)):
+            elif _is_own(one) and not isinstance(one, (types.FunctionType, types.ModuleType)):
                 found.append(one)
     return found
 
@@ -342,16 +438,19 @@ def _meant(value):
     return value.content if isinstance(value, Container) else value
 
 
-def is_own(one):
-    """Whether it is an object of the program's own, or of a library that does not compute."""
+def _is_own(one):
     of_library = type(one).__module__.partition(".")[0] in ("torch", "torchax", "jax", "numpy", "builtins")
     is_other = isinstance(one, (type, torch.nn.Module, torch.Tensor))
     return hasattr(one, "__dict__") and not of_library and not is_other
 
 
 def values(attributes):
-    """The tensors of attributes that are inputs, as JAX has them."""
-    return [_element(tensor) for attribute in attributes for tensor in attribute.tensors(attribute.get())]
+    """What attributes hold that is an input: tensors, as JAX has them, and numbers."""
+    found = []
+    for attribute in attributes:
+        leaves, given, _ = attribute.leaves()
+        found += [x if attribute.stands else _element(x) for x, is_given in zip(leaves, given) if is_given]
+    return found
 
 
 def shapes(attributes):
@@ -359,24 +458,25 @@ def shapes(attributes):
     found = []
     for attribute in attributes:
         leaves, given, shape = attribute.leaves()
-        found.append((shape, [(x.shape, x.dtype) if new else id(x) for x, new in zip(leaves, given)]))
+        found.append((shape, [_kind_of(x) if new else id(x) for x, new in zip(leaves, given)]))
     return found
 
 
+def _kind_of(x):
+    return (x.shape, x.dtype) if isinstance(x, _KINDS) else type(x)
+
+
 def filled(attributes, values):
-    """Attributes with values in which the tensors are others."""
-    values = iter(values)
+    """Attributes with values in which the tensors are others, or with what stands for their values."""
+    values, place = iter(values), 0
     for attribute in attributes:
         leaves, given, shape = attribute.leaves()
+        count, place = place, place + sum(given)
+        if attribute.stands and (shape is None or all(given)):
+            yield attribute, standing.in_place_of(attribute.get(), next(values) if shape else None, count)
+            continue
         leaves = [arrays.tensor(next(values)) if new else x for x, new in zip(leaves, given)]
         yield attribute, pytree.tree_unflatten(leaves, shape)
-
-
-def is_watched(value):
-    """Whether a variable with this value is watched: numbers, texts, tensors, and what is not many of them."""
-    if isinstance(value, (list, dict)):
-        return len(value) <= _MOST_ITEMS
-    return isinstance(value, _PLAIN) or bool(_tensors(value))
 
 
 def _tensors(value):
@@ -393,19 +493,31 @@ def _element(tensor):
     return arrays.on_torchax(tensor).jax()
 
 
+def _items(container):
+    return container.values() if isinstance(container, dict) else container
+
+
 def _content(value):
-    return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, list) else None
+    """What a container holds, as a dictionary or a list."""
+    if isinstance(value, set):
+        return dict.fromkeys(value)
+    return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, _CONTAINERS) else None
 
 
 def _same(one, other):
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(one[key] is other[key] for key in one)
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other))
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    return len(one) == len(other) and all(map(_is_same, one, other))
+
+
+def _is_same(one, other):
+    """Whether two values are one, or plain ones that equal each other."""
+    return one is other or (type(one) is type(other) and isinstance(one, _PLAIN) and one == other)
 
 
 def _refill(container, content):
-    if isinstance(container, dict):
-        container.clear()
+    container.clear()
+    if isinstance(container, (dict, set)):
         container.update(content)
     else:
-        container[:] = content
+        container.extend(content)

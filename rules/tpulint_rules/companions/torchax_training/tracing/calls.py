@@ -29,7 +29,7 @@ from torchax.view import View
 
 from .. import arrays, gradients
 from ..autograd import no_grad, taps
-from . import asked, attributes, random_states, reach, reads, trace
+from . import asked, attributes, draws, random_states, reach, reads, surroundings, trace
 
 #: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
@@ -62,14 +62,14 @@ class Apart:
     """What is compiled of some modules; one that `hesitates` compiles what its calls took long for."""
 
     def __init__(self, *, hesitates=False):
-        self.programs, self.objects, self.hesitates = {}, (), hesitates
+        self.programs, self.objects, self.hesitates = {}, list, hesitates
 
     def __reduce__(self):
         return bool, ()  # copies and files of a module that has one do without
 
     @contextlib.contextmanager
     def compiled(self, modules, objects):
-        """Run it where they are called; `objects` are those whose attributes may be read and written."""
+        """Run it where they are called; `objects` gives those whose attributes may be read and written."""
         for module in modules:
             if id(module) not in self.programs:
                 function = functools.partial(_call, module)
@@ -108,7 +108,7 @@ def _called(module, *args, **kwargs):
         return _call(module, *args, **kwargs)
     apart = vars(module).get(attributes.EVALUATED) or Apart(hesitates=True)
     vars(module)[attributes.EVALUATED] = apart
-    with apart.compiled(modules, attributes.objects(modules, ())):
+    with apart.compiled(modules, lambda: attributes.objects(modules, ())):
         return _called(module, *args, **kwargs)
 
 
@@ -131,7 +131,10 @@ class Calls(no_grad.NoGradStops):
         if func is torch.autograd.grad:
             raise gradients.NotRecorded
         if asked.is_asked():
-            args, kwargs = reads.of_computation((args, kwargs))
+            drawn = draws.of_torch(func, args, kwargs)
+            if drawn is not None:
+                return drawn
+            args, kwargs = reads.of_computation(draws.in_tensors((args, kwargs)))
         if func.__name__ not in _NOT_COMPUTING:
             taps.note_use(args)
         plain = functools.partial(super().__torch_function__, func, types)
@@ -341,10 +344,11 @@ class _Compiled(trace.Trace):
             call.places,
             call.modules,
             call.parameters,
-            _running.objects if call.modules else (),
+            _objects(call.modules) if call.modules else (),
             program.known.states.values(),
         )
         self.in_place_of, self.shares, self.buffers = in_place_of, call.shares, call.buffers
+        self.notes_names = program.known.knows_names
         self.held = [*call.parameters, *call.buffers.values()]
 
     def trace(self, call):
@@ -441,6 +445,12 @@ class _Compiled(trace.Trace):
             for origin in self.origins
         ]
         self.new = []
+
+
+def _objects(modules):
+    """The objects that may be read and written while modules are called, and the names that these know."""
+    others = [one for one in _running.objects() if type(one) is not surroundings.Held]
+    return [*others, *(one for one in surroundings.of(None, modules, ()) if type(one) is surroundings.Held)]
 
 
 def _root(tensor):

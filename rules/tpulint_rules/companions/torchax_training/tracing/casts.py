@@ -4,7 +4,7 @@ Python makes a plain number of what `__float__` gives.
 So the names stand for classes there that hand on what stands for a number, as long as a function runs that tells
 what becomes of its numbers, or that is traced.
 A file that does something else with a name than call it, or ask for the class of a value, keeps Python's.
-For the functions of `math` others stand likewise, there and in `math` itself.
+For the functions of `math`, and those that draw (`draws.py`), others stand likewise, there and where they are.
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ import ast
 import contextlib
 import inspect
 import math
+import random
 import sysconfig
 import types
 
+import numpy
+import torch
 from torchax.tensor import Tensor
 from torchax.view import View
 
 from .. import once
-from . import reads
+from . import draws, reads
 
 _OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 _called_only = {}
+_FUNCTIONS = {**reads.MATHEMATICS, **draws.DRAWING}
+_KINDS = (types.BuiltinFunctionType, types.MethodType)
 
 
 class _StandIn(type):
@@ -58,11 +63,11 @@ def handed_on(function, modules):
     for names in files:
         called = (name for name in _STAND_INS if name not in names and name in _names_called_only(names))
         changed += [(names, name, None, _STAND_INS[name]) for name in called]
-    for names in (vars(math), *files):
+    for names in (vars(math), vars(random), vars(numpy.random), vars(torch), *files):
         changed += [
-            (names, name, value, reads.MATHEMATICS[value])
+            (names, name, value, _FUNCTIONS[value])
             for name, value in list(names.items())
-            if isinstance(value, types.BuiltinFunctionType) and value in reads.MATHEMATICS
+            if isinstance(value, _KINDS) and value in _FUNCTIONS
         ]
     for names, name, _, stand_in in changed:
         names[name] = stand_in

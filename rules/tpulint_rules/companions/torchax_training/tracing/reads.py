@@ -15,6 +15,7 @@ import gc
 import math
 import operator
 import types
+from typing import NamedTuple
 
 import jax
 from torch.utils import _pytree as pytree
@@ -33,6 +34,14 @@ MARK = "\ue000([0-9]{9})\ue001"
 
 class Needed(TypeError):
     """A number is needed as it is."""
+
+
+class Numbers(NamedTuple):
+    """The numbers of one call: those that were read, those that were given, and those that were drawn."""
+
+    read: list
+    given: list
+    drawn: list
 
 
 class Reads:
@@ -59,7 +68,16 @@ class Reads:
     def later(self, value, kind):
         """What stands for a number that is not known yet, but for its kind."""
         self.values.append(value)
-        return _Later(self, kind, operator.itemgetter(len(self.values) - 1), lambda: weak(value))
+        place = len(self.values) - 1
+        return _Later(self, kind, lambda numbers: numbers.read[place], lambda: weak(value))
+
+    def given(self, value, kind, place):
+        """What stands for a number that is given at each call."""
+        return _Later(self, kind, lambda numbers: numbers.given[place], lambda: value, is_early=True)
+
+    def drawn(self, value, kind, place):
+        """What stands for a number that is drawn for each call."""
+        return _Later(self, kind, lambda numbers: numbers.drawn[place], lambda: value, is_early=True)
 
 
 class _One:
@@ -127,7 +145,7 @@ def _texting(kind, name):
     plain = getattr(kind, name)
 
     def text(self, *form):
-        self._reads.texts.append(plain(self, *form))
+        self._reads.texts.append(plain(self.real, *form))
         return self._reads.texts[-1]
 
     return text
@@ -150,11 +168,13 @@ for _kind, _told in ((float, _ToldFloat), (int, _ToldInt)):
 class _Later(_One):
     """A number that is known once the function has run.
 
-    `number` gives it from all that are read, and `traced` gives the one that the computation has.
+    `number` gives it from all `Numbers` of a call, and `traced` gives the one that the computation has.
+    One that `is_early` is known before that.
     """
 
-    def __init__(self, reads, kind, number, traced, parts=()):
+    def __init__(self, reads, kind, number, traced, parts=(), *, is_early=False):
         self._of(reads)
+        self.is_early = is_early or (bool(parts) and all(part.is_early for part in parts))
         self._kind, self.number, self.traced, self.parts = kind, number, traced, parts
 
     @property

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
 from .. import arrays
-from . import attributes, free_variables, random_states, reads, records, varying
+from . import attributes, random_states, reads, records, surroundings, varying
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
@@ -34,20 +34,37 @@ class TooManyStates(Exception):
 class Known:
     """One function, as it was traced for each combination of what it was called with."""
 
-    def __init__(self, most_states=MOST_STATES):
+    def __init__(self, most_states=MOST_STATES, *, takes_numbers=False):
         self.traces, self.states, self.most_states = {}, {}, most_states
+        self.takes_numbers = takes_numbers
+        self.knows_names = False  # what it is traced with includes names that are another thing now
         self.varying = varying.Varying()
 
     def fitting(self, key):
         """What was traced with the attributes as they are, or None; of those that differ tensors become inputs."""
         known = self.traces.get(key, ())
-        found = next((one for one in known if not any(one.differing())), None)
+        found = next((one for one in known if not one.is_void and not any(one.differing())), None)
         if found is None and known:
             differing = list(known[-1].differing())
-            self.states.update({g.attribute.key: g.attribute for g in differing if g.has_tensors()})
+            if not self.knows_names and any(g.attribute.is_name for g in differing):
+                self.knows_names = True  # it may be read by functions that do not run
+                return None
+            standing = [g for g in differing if self.takes_numbers and g.may_stand()]
+            others = [g for g in differing if g not in standing and g.has_tensors()]
+            self.states.update({g.attribute.key: g.attribute for g in others})
+            if sum(map(len, self.traces.values())) > 1:
+                self.states.update({g.attribute.key: g.attribute for g in standing})
             if len(known) > self.most_states:
                 raise TooManyStates(f"it reads {differing[0].attribute}, which keeps changing")
         return found
+
+    def refuse(self):
+        """Let nothing stand for attributes without tensors; whether something did."""
+        standing = [key for key, attribute in self.states.items() if attribute.stands]
+        for key in standing:
+            self.states.pop(key).stands = False
+        self.takes_numbers = self.takes_numbers and not standing
+        return bool(standing)
 
     def add(self, key, trace):
         """Keep a trace."""
@@ -64,11 +81,12 @@ class Trace:
         # Of tensors only the places: a trace must not keep the batch alive that it was made with.
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.function, self.tree, self.places = function, tree, places
-        self.variables, own = free_variables.of(function, modules, objects)
-        self.modules, self.parameters, self.objects = modules, parameters, [*objects, *own]
+        self.modules, self.parameters, self.objects = modules, parameters, objects
         self.states, self.shapes, self.guards = list(states), attributes.shapes(states), []
         self.in_place_of = []  # leaves that stand for plain numbers
-        held = attributes.kept(one for one in (*modules, *self.objects) if hasattr(one, "__dict__"))
+        self.notes_names = False  # which functions run matters
+        self.is_void = False  # it came to no end, and only tells what it read
+        held = attributes.kept(one for one in (*modules, *objects) if hasattr(one, "__dict__"))
         self.generators = random_states.generators([*leaves, *held, *_of_files(function, modules)])
 
     def differing(self):
@@ -76,6 +94,10 @@ class Trace:
         if self.states and attributes.shapes(self.states) != self.shapes:
             yield from (attributes.Guard(attribute, None) for attribute in self.states)
         yield from (guard for guard in self.guards if not guard.holds())
+
+    def stands_in(self):
+        """Whether something stands for attributes without tensors."""
+        return any(attribute.stands for attribute in self.states)
 
     def around(self):
         """The contexts in which the function runs."""
@@ -103,10 +125,11 @@ class Trace:
                 stack.enter_context(context)
             stack.enter_context(environment.override_property(prng=random))
             given = list(attributes.filled(self.states, states))
-            for variable in self.variables:
-                variable.apart = held
-            watch = attributes.Watch(self.objects, given, held, variables=self.variables, is_traced=is_traced)
+            watch = attributes.Watch(self.objects, given, held, is_traced=is_traced)
             stack.enter_context(watch)
+            executed = (
+                stack.enter_context(surroundings.Executed()) if self.notes_names and is_traced else None
+            )
             result = self.function(*arguments[0], **arguments[1])
             tensors = self.taken(result, inputs, arguments)
             written = [module._buffers[name].jax() for module, name in named]
@@ -115,7 +138,12 @@ class Trace:
             written += [now[i] for i in self.changed]
             random = environment.prng_key
         self.drew_on_host = random_states.states_of_host(self.generators) != host
-        self.guards = list(watch.guards.values())
+        used = executed.used() if executed is not None else None
+        self.guards = [
+            guard
+            for guard in watch.guards.values()
+            if used is None or not guard.attribute.is_name or guard.attribute.name in used
+        ]
         self.left = watch.plan()
         records.check(taken, arguments, pytree.tree_leaves(result), watch.written)
         varying.check([leaves[i] for i in self.in_place_of], pytree.tree_leaves(result), watch.written)

@@ -72,13 +72,14 @@ class differentiable:
         places = []
         if self.is_compiled:
             leaves, places = self.known.varying.taken(leaves, tree)
-            tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        tensors, numbers = trace.numbered(leaves)
         given = [arrays.on_torchax(tensor) for tensor in parameters + tensors]
         with torch._C.DisableTorchFunction():
             with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
         plain = (
             tree,
             tuple(None if isinstance(leaf, torch.Tensor) else trace.identity(leaf) for leaf in leaves),
+            tuple(numbers.values()),
             tuple(id(tensor) for tensor in parameters),
             tuple(with_gradient),
             tuple(module.training for module in modules),
@@ -214,8 +215,7 @@ class _Version(trace.Trace):
     """
 
     def __init__(self, owner, leaves, tree, modules, parameters, with_gradient, in_place_of, answers):
-        tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-        places = {place: k for k, place in enumerate(tensors)}
+        _, places = trace.numbered(leaves)
         objects, states = attributes.objects(modules, leaves, owner.function), owner.known.states.values()
         super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
         self.with_gradient, self.apart = with_gradient, owner.apart

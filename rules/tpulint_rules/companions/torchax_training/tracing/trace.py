@@ -194,6 +194,16 @@ def _settings(module):
     return tuple(found)
 
 
+def numbered(leaves):
+    """The tensors among leaves, each once, and the number of the tensor that stands at each of their places."""
+    numbers, tensors = {}, []
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor) and id(leaf) not in numbers:
+            numbers[id(leaf)] = len(tensors)
+            tensors.append(leaf)
+    return tensors, {i: numbers[id(leaf)] for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)}
+
+
 def unique(tensors):
     """Tensors, each once."""
     return list({id(tensor): tensor for tensor in tensors if tensor is not None}.values())

@@ -3,9 +3,9 @@
 ## What it does
 
 Flags `avg_pool2d`, `avg_pool3d` and `lp_pool2d` with `ceil_mode=True`, `torch.stft` with a `win_length` that
-is known to be shorter than `n_fft`, embeddings with `max_norm`, and `multilabel_margin_loss`, in code that
-tracing reaches and of tensors on the device, and their modules, such as `nn.AvgPool2d(2, ceil_mode=True)`, in
-programs that use a device.
+is known to be shorter than `n_fft`, embeddings with `max_norm`, `multilabel_margin_loss`, and transposed
+convolutions in groups of several channels each, in code that tracing reaches and of tensors on the device;
+and their modules, such as `nn.AvgPool2d(2, ceil_mode=True)`, in programs that use a device.
 
 ## Why it matters on TPU
 
@@ -17,6 +17,8 @@ is another one.
 Rows longer than `max_norm` are left as they are; under jit `F.embedding` raises `ConcretizationTypeError:
 Abstract tracer value encountered where concrete value is expected`.
 `multilabel_margin_loss` takes what follows the first negative target for targets, too.
+`nn.ConvTranspose2d(6, 4, 3, groups=2)` computes each group with weights of others, too; with one channel a
+group, `groups=in_channels`, it is right, and so are convolutions that are not transposed.
 
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
 
@@ -24,6 +26,9 @@ Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
 
 Safe: without padding, `count_include_pad=False` divides by what lies within; the window gets zeros on both
 sides, which is what torch does.
+
+Unsafe: where `torchax_training` is imported, a folder that is written beside the fixed file, transposed
+convolutions are right, and nothing is flagged.
 
 ## Without a fix
 
@@ -41,6 +46,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
+from tpulint.knowledge.training import TRAINING
 from tpulint.model.names.references import by_name
 from tpulint.model.values.kinds import Static, Tensor
 from tpulint.rule import Context, Rule
@@ -64,6 +70,11 @@ _LOOKUPS = {
     "torch.nn.Embedding": ("num_embeddings", "embedding_dim", "padding_idx", "max_norm"),
 }
 _LOSSES = frozenset({f"{_F}.multilabel_margin_loss", "torch.nn.MultiLabelMarginLoss"})
+_TRANSPOSED = ("stride", "padding", "output_padding", "groups")
+_CONVOLUTIONS = {f"{_F}.conv_transpose{n}d": ("input", "weight", "bias", *_TRANSPOSED) for n in (1, 2, 3)} | {
+    f"torch.nn.ConvTranspose{n}d": ("in_channels", "out_channels", "kernel_size", *_TRANSPOSED)
+    for n in (1, 2, 3)
+}
 _STFT = ("input", "n_fft", "hop_length", "win_length", "window")
 
 
@@ -99,6 +110,20 @@ def lost(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     if name in _LOSSES and _is_computed(name, call.args[0] if call.args else None, ctx):
         yield ctx.finding(call, f"`{name}` takes what follows the targets for targets, too, on torchax")
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _CONVOLUTIONS))
+def grouped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func) or ""
+    given = by_name(call, _CONVOLUTIONS.get(name, ()))
+    groups, channels = given.get("groups"), given.get("in_channels")
+    if groups is None or _number(groups, ctx) < 2 or ctx.module.project.imports_any(TRAINING.name):
+        return
+    is_depthwise = channels is not None and _number(channels, ctx) in (0, _number(groups, ctx))
+    if is_depthwise or not _is_computed(name, given.get("input"), ctx):
+        return
+    fix = ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
+    yield ctx.finding(call, f"`{name}` in groups computes each with weights of others on torchax", fix)
 
 
 @rule.on(ast.Call, named={"stft"})

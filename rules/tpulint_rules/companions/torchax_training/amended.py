@@ -17,6 +17,7 @@ for _name in (
     "host.pickling",
     "host.processes",
     "host.threads",
+    "operators.convolutions",
     "operators.missing",
     "operators.normalisation",
     "operators.recurrent",

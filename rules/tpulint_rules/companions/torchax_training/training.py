@@ -29,6 +29,7 @@ from .tracing import (
     calls,
     casts,
     filled,
+    owners,
     printed,
     random_states,
     reach,
@@ -60,9 +61,9 @@ class differentiable:
         args, kwargs = self.records.taken(plain_args, plain_kwargs)
         leaves, tree = pytree.tree_flatten((args, kwargs))
         modules, others = reach.reached(self.function, leaves)
-        hooks = [hook for module in modules for hook in attributes.hooks_of(module)]
+        hooks = [hook for module in modules for hook in owners.hooks_of(module)]
         if hooks:
-            args, kwargs = attributes.with_containers(hooks, args, kwargs)
+            args, kwargs = owners.with_containers(hooks, args, kwargs)
             leaves, tree = pytree.tree_flatten((args, kwargs))
         of_modules = (tensor for module in modules for tensor in module._parameters.values())
         parameters = trace.unique([*of_modules, *others])
@@ -216,7 +217,7 @@ class _Version(trace.Trace):
 
     def __init__(self, owner, leaves, tree, modules, parameters, with_gradient, in_place_of, answers):
         _, places = trace.numbered(leaves)
-        objects, states = attributes.objects(modules, leaves, owner.function), owner.known.states.values()
+        objects, states = owners.of(modules, leaves, owner.function), owner.known.states.values()
         super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
         self.with_gradient, self.apart = with_gradient, owner.apart
         self.in_place_of, self.answers = in_place_of, answers

@@ -8,7 +8,6 @@ differs; and what it put into attributes is computed with its results, and put t
 from __future__ import annotations
 
 import contextlib
-import types
 from collections import deque
 
 import jax
@@ -18,12 +17,8 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from .. import arrays
-from . import reach, reads, records, standing, surroundings
+from . import owners, reach, reads, standing, surroundings
 
-#: Where a module holds what is compiled of it.
-EVALUATED = "_torchax_evaluated"
-#: What a module holds as such.
-_INTERNAL = reach.INTERNAL | {EVALUATED}
 #: Attributes of torch's own modules that programs change.
 _CHANGED_OF_TORCH = frozenset({"p", "momentum"})
 #: Values that decide for what a function was traced.
@@ -44,7 +39,7 @@ class Attribute:
     def __init__(self, owner, name, apart=frozenset()):
         self.held, self.name, self.kind = vars(owner), name, _kind(owner)
         self.key, self.apart = (key_of(owner), name), apart
-        self.is_container = isinstance(owner, Container)
+        self.is_container = isinstance(owner, owners.Container)
         self.is_name = type(owner) is surroundings.Held and vars(owner).kind != "dict"
         self.stands = False  # something stands for its value, which holds no tensors (`standing.py`)
 
@@ -163,7 +158,9 @@ class Watch:
             (key, name): _content(value)
             for key, held in self.before.items()
             for name, value in held.items()
-            if isinstance(value, _CONTAINERS) and type(value) is not standing.Grown and name not in _INTERNAL
+            if isinstance(value, _CONTAINERS)
+            and type(value) is not standing.Grown
+            and name not in reach.INTERNAL
         }
         self.watched = {
             id(value)
@@ -185,11 +182,11 @@ class Watch:
         if not self.is_traced:
             for held in self.before.values():
                 for name, value in held.items():
-                    if name not in _INTERNAL:
+                    if name not in reach.INTERNAL:
                         self._note_elements(_tensors(value))
             return self
         for one in self.objects.values():
-            if isinstance(one, Container) and _tensors(one.content):
+            if isinstance(one, owners.Container) and _tensors(one.content):
                 self.guards[id(one), "content"] = Guard(Attribute(one, "content"), one.content)
         for one in self.objects.values():
             if type(one) is surroundings.Held:
@@ -218,7 +215,7 @@ class Watch:
 
     def _read(self, one, name, value):
         key = (id(one), name)
-        if id(one) not in self.objects or name in _INTERNAL or key in self.guards:
+        if id(one) not in self.objects or name in reach.INTERNAL or key in self.guards:
             return
         held = object.__getattribute__(one, "__dict__")  # of some dictionaries, they themselves
         if dict.get(held, name, _MISSING) is not self.before[id(one)].get(name, _MISSING):
@@ -253,7 +250,7 @@ class Watch:
             del cls.__getattribute__
         for key, one in self.objects.items():
             held = vars(one)
-            for name in {*held, *self.before[key]} - _INTERNAL:
+            for name in {*held, *self.before[key]} - reach.INTERNAL:
                 self._settle(Attribute(one, name), self.before[key].get(name, _MISSING))
         for attribute, value in self.given:
             if attribute.get() is value or attribute.is_container:
@@ -365,83 +362,6 @@ def leave(plan, values, guards, numbers):
         if guard.attribute.is_container:
             guard.__init__(guard.attribute, guard.value)
     return made
-
-
-def objects(modules, leaves, function=None):
-    """The modules and objects of the program's own that a function is given or knows, with what those hold."""
-    own = [leaf for leaf in leaves if _is_own(leaf)]
-    held = [one for one in kept([*modules, *own]) if _is_own(one)]
-    filled = filled_by([hook for module in modules for hook in hooks_of(module)])
-    known = surroundings.of(
-        function, modules, leaves, {id(one.content) for one in filled if isinstance(one, Container)}
-    )
-    return list({id(one): one for one in (*modules, *own, *held, *filled, *known)}.values())
-
-
-def kept(objects):
-    """What objects hold in attributes of their own."""
-    return [value for one in objects for name, value in vars(one).items() if name not in _INTERNAL]
-
-
-class Container:
-    """A dictionary or list, as an object that holds it."""
-
-    def __init__(self, content):
-        self.content = content
-
-
-_containers = {}
-
-
-def hooks_of(module):
-    """The functions that run before or after a module, and on its gradients."""
-    gradients = (*module._backward_pre_hooks.values(), *module._backward_hooks.values())
-    return [*module._forward_pre_hooks.values(), *module._forward_hooks.values(), *gradients]
-
-
-def filled_by(hooks):
-    """The objects and containers that hooks know, which they may fill."""
-    found = []
-    for hook in hooks:
-        known = [getattr(hook, "__self__", None)]
-        function = getattr(hook, "__func__", hook)
-        if isinstance(function, types.FunctionType):
-            for cell in function.__closure__ or ():
-                with contextlib.suppress(ValueError):
-                    known.append(cell.cell_contents)
-            known += [function.__globals__.get(name) for name in function.__code__.co_names]
-        for one in known:
-            if isinstance(one, (dict, list)):
-                found.append(_containers.setdefault(id(one), Container(one)))
-            elif _is_own(one) and not isinstance(one, (types.FunctionType, types.ModuleType)):
-                found.append(one)
-    return found
-
-
-def with_containers(hooks, args, kwargs):
-    """Arguments in which objects stand for what hooks fill: that must be itself, not a copy of it."""
-    known = {id(one.content): one for one in filled_by(hooks) if isinstance(one, Container)}
-    return (
-        [known.get(id(value), value) for value in args],
-        {name: known.get(id(value), value) for name, value in kwargs.items()},
-    )
-
-
-def without_containers(args, kwargs):
-    """Arguments as the function wants them."""
-    return tuple(_meant(value) for value in args), {name: _meant(value) for name, value in kwargs.items()}
-
-
-def _meant(value):
-    if isinstance(value, records.Record):
-        return value.made()
-    return value.content if isinstance(value, Container) else value
-
-
-def _is_own(one):
-    of_library = type(one).__module__.partition(".")[0] in ("torch", "torchax", "jax", "numpy", "builtins")
-    is_other = isinstance(one, (type, torch.nn.Module, torch.Tensor))
-    return hasattr(one, "__dict__") and not of_library and not is_other
 
 
 def values(attributes):

@@ -29,7 +29,7 @@ from torchax.view import View
 
 from .. import arrays, gradients
 from ..autograd import no_grad, taps
-from . import asked, attributes, draws, random_states, reach, reads, surroundings, trace
+from . import asked, attributes, draws, owners, random_states, reach, reads, surroundings, trace
 
 #: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
@@ -104,11 +104,11 @@ def _called(module, *args, **kwargs):
     if _running is not _OUTSIDE or (torch.is_grad_enabled() and _may_learn(module, args, kwargs)):
         return _call(module, *args, **kwargs)
     modules = list(module.modules())
-    if any(map(attributes.hooks_of, modules)):  # they may fill what no module among these holds
+    if any(map(owners.hooks_of, modules)):  # they may fill what no module among these holds
         return _call(module, *args, **kwargs)
-    apart = vars(module).get(attributes.EVALUATED) or Apart(hesitates=True)
-    vars(module)[attributes.EVALUATED] = apart
-    with apart.compiled(modules, lambda: attributes.objects(modules, ())):
+    apart = vars(module).get(reach.EVALUATED) or Apart(hesitates=True)
+    vars(module)[reach.EVALUATED] = apart
+    with apart.compiled(modules, lambda: owners.of(modules, ())):
         return _called(module, *args, **kwargs)
 
 
@@ -312,7 +312,7 @@ class _Call:
             tuple(map(id, (*self.parameters, *self.buffers.values()))),
             wanted,
             tuple(one.training for one in self.modules),
-            tuple(id(hook) for one in self.modules for hook in attributes.hooks_of(one)),
+            tuple(id(hook) for one in self.modules for hook in owners.hooks_of(one)),
             tuple(map(jax.typeof, self.given)),
             self.shares,
             trace.modes(),
@@ -397,7 +397,7 @@ class _Compiled(trace.Trace):
     def taken(self, result, inputs, arguments):
         """The tensors of a result that the call makes; where each comes from is noted."""
         leaves, self.shape = pytree.tree_flatten(result)
-        kept = attributes.kept(self.objects)
+        kept = owners.kept(self.objects)
         if (
             not all(type(leaf) in (Tensor, View) or isinstance(leaf, _PLAIN) for leaf in leaves)
             or not _containers(result).isdisjoint(_containers((arguments, kept)))

@@ -18,8 +18,10 @@ _MOST_ITEMS = 1000
 #: Not looked into for modules.
 _WITHOUT_MODULES = {bool, int, float, str, type(None), type, types.ModuleType, types.BuiltinFunctionType}
 _WITHOUT_MODULES |= {Tensor, torch.Tensor, torch.dtype, torch.device}
+#: Where a module holds what is compiled of it.
+EVALUATED = "_torchax_evaluated"
 #: What a module holds as such.
-INTERNAL = frozenset(vars(torch.nn.Module()))
+INTERNAL = frozenset({*vars(torch.nn.Module()), EVALUATED})
 _LIBRARIES = {"torch", "torchax", "jax", "numpy", "builtins", __package__.rpartition(".")[0]}
 _OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 _READS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"}

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
 from .. import arrays
-from . import attributes, random_states, reads, records, surroundings, varying
+from . import attributes, owners, random_states, reads, records, surroundings, varying
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
@@ -86,7 +86,7 @@ class Trace:
         self.in_place_of = []  # leaves that stand for plain numbers
         self.notes_names = False  # which functions run matters
         self.is_void = False  # it came to no end, and only tells what it read
-        held = attributes.kept(one for one in (*modules, *objects) if hasattr(one, "__dict__"))
+        held = owners.kept(one for one in (*modules, *objects) if hasattr(one, "__dict__"))
         self.generators = random_states.generators([*leaves, *held, *_of_files(function, modules)])
 
     def differing(self):
@@ -111,7 +111,7 @@ class Trace:
         inputs = [kind(value) for kind, value in zip(kinds, values[count:])]
         leaves = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
         taken = pytree.tree_unflatten(leaves, self.tree)
-        arguments = attributes.without_containers(*taken)
+        arguments = owners.without_containers(*taken)
         environment = torchax.default_env()
         named, host = buffers_of(self.modules), random_states.states_of_host(self.generators)
         held = {id(tensor) for tensor in (*self.parameters, *named.values())}

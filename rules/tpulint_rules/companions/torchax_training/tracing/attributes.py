@@ -93,12 +93,15 @@ class Guard:
     def __init__(self, attribute, value, watched=frozenset()):
         self.attribute, self.value, self.content = attribute, reads.plain(value), _content(value)
         self.watched, self.elements = watched, list(map(_element, attribute.tensors(value, watched)))
+        self.version = _version(value)
 
     def holds(self):
         value = reads.plain(self.attribute.get())
         if value is not self.value:
             return isinstance(value, _PLAIN) and type(value) is type(self.value) and value == self.value
         if self.content is not None and not _same(_content(value), self.content):
+            return False
+        if _version(value) != self.version:
             return False
         if not self.elements:
             return True
@@ -234,7 +237,7 @@ class Watch:
     def _guard(self, one, name, value):
         if type(value) is standing.Grown:
             return
-        if value is _MISSING or isinstance(value, (*_PLAIN, *_CONTAINERS)) or _tensors(value):
+        if value is _MISSING or isinstance(value, (*_PLAIN, *_CONTAINERS, torch.Tensor)) or _tensors(value):
             self.guards[key_of(one), name] = guard = Guard(
                 Attribute(one, name, self.apart), value, self.watched
             )
@@ -411,6 +414,14 @@ def _tensors(value):
 
 def _element(tensor):
     return arrays.on_torchax(tensor).jax()
+
+
+def _version(value):
+    """How often a tensor of the host was written to; None of anything else, and where torch does not count."""
+    if not isinstance(value, torch.Tensor) or isinstance(value, _KINDS):
+        return None
+    with torch._C.DisableTorchFunction():
+        return None if value.is_inference() else value._version
 
 
 def _items(container):

@@ -39,6 +39,7 @@ class Known:
         self.takes_numbers = takes_numbers
         self.knows_names = False  # what it is traced with includes names that are another thing now
         self.varying = varying.Varying()
+        self.changed = {}  # by attribute, what it was where it was another thing
 
     def fitting(self, key):
         """What was traced with the attributes as they are, or None; of those that differ tensors become inputs."""
@@ -52,11 +53,17 @@ class Known:
             standing = [g for g in differing if self.takes_numbers and g.may_stand()]
             others = [g for g in differing if g not in standing and g.has_tensors()]
             self.states.update({g.attribute.key: g.attribute for g in others})
-            if sum(map(len, self.traces.values())) > 1:
-                self.states.update({g.attribute.key: g.attribute for g in standing})
+            self.states.update({g.attribute.key: g.attribute for g in standing if self._keeps_changing(g)})
             if len(known) > self.most_states:
                 raise TooManyStates(f"it reads {differing[0].attribute}, which keeps changing")
         return found
+
+    def _keeps_changing(self, guard):
+        """Whether an attribute is not what a trace was made with for the second time, and another thing again."""
+        value = guard.attribute.get()
+        values = self.changed.setdefault(guard.attribute.key, set())
+        values.add(value if isinstance(value, (int, float)) else len(value))
+        return len(values) > 1
 
     def refuse(self):
         """Let nothing stand for attributes without tensors; whether something did."""

@@ -387,3 +387,45 @@ def test_a_place_that_moves_on_at_each_call_is_compiled_once(tmp_path: Path) -> 
     laid(tmp_path)
     (tmp_path / "main.py").write_text(QUEUED)
     assert ran(tmp_path) == "True [] 0 False\n"
+
+
+ANNEALED = """\
+import torch
+import torch.nn as nn
+import torchax
+from torchax_training import differentiable
+
+torchax.enable_globally()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.once, self.often = nn.Linear(3, 2), 1.0, 1.0
+
+    def forward(self, x):
+        return self.layer(x) / self.once * self.often
+
+
+@differentiable
+def compute_loss(net, x):
+    loss = net(x).sum()
+    return loss
+
+
+net = Net().to("jax")
+for name in ("once", "often"):
+    for step in range(12):
+        setattr(net, name, 2.0 if name == "once" and step > 3 else 1.0 + step * (name == "often"))
+        loss = compute_loss(net, torch.ones(2 + step % 3, 3).to("jax"))
+    known = compute_loss.known
+    print(sum(map(len, known.traces.values())), compute_loss.is_compiled, len(known.states))
+"""
+
+
+def test_a_number_that_changes_once_stays_a_constant_and_one_that_keeps_changing_becomes_an_input(
+    tmp_path: Path,
+) -> None:
+    laid(tmp_path)
+    (tmp_path / "main.py").write_text(ANNEALED)
+    assert ran(tmp_path) == "6 True 0\n13 True 1\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope, ScopeKind
@@ -36,13 +36,20 @@ _GENERATORS = frozenset(
 )
 
 
+class _Reasons(NamedTuple):
+    """Why a function must be executed each time, and what it does that the mark does not see."""
+
+    anew: str | None
+    unseen: str | None
+
+
 class Changing:
     """Answers for one file."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
         self._attributes: dict[int, frozenset[str]] = {}
-        self._reasons: dict[int, tuple[str | None, str | None]] = {}
+        self._reasons: dict[int, _Reasons] = {}
         self._called: dict[int, list[Scope]] = {}
 
     def attributes(self, scope: Scope) -> frozenset[str]:
@@ -87,16 +94,18 @@ class Changing:
     def unseen(self, statements: Iterable[ast.stmt], scope: Scope) -> str | None:
         """What statements do, themselves or by what they call, that the mark does not see."""
         statements = list(statements)
-        return _simulated(statements) or self._first_reason(self._own_calls(statements, scope), is_seen=True)
+        own = self._own_calls(statements, scope)
+        return _simulated(statements) or self._first_reason(own, is_marked=True)
 
-    def _first_reason(self, waiting: list[Scope], *, is_seen: bool = False) -> str | None:
+    def _first_reason(self, waiting: list[Scope], *, is_marked: bool = False) -> str | None:
         seen: set[int] = set()
         while waiting:
             function = waiting.pop(0)
             if id(function) in seen:
                 continue
             seen.add(id(function))
-            why = self._why(function)[is_seen]
+            reasons = self._why(function)
+            why = reasons.unseen if is_marked else reasons.anew
             if why is not None:
                 return f"`{function.name}` {why}"
             waiting = self._calls_in(function) + waiting
@@ -120,11 +129,10 @@ class Changing:
         ]
         return [function for function in found if function is not None]
 
-    def _why(self, function: Scope) -> tuple[str | None, str | None]:
-        """Why a function must be executed each time, and what of it the mark does not see."""
+    def _why(self, function: Scope) -> _Reasons:
         if id(function) not in self._reasons:
             kept = self._kept(function)
-            self._reasons[id(function)] = self._reason(function) or kept, kept
+            self._reasons[id(function)] = _Reasons(self._reason(function) or kept, kept)
         return self._reasons[id(function)]
 
     def _reason(self, function: Scope) -> str | None:

@@ -287,7 +287,7 @@ class _Call:
         self.modules = [*module.modules(), *beyond] if module is not None else []
         self.parameters = trace.unique(p for one in self.modules for p in one._parameters.values())
         self.buffers = trace.buffers_of(self.modules)
-        self.inputs = trace.unique(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
+        self.inputs, self.places = trace.numbered(leaves)
         held = [
             *self.parameters,
             *(b for one in self.modules for b in one._buffers.values() if b is not None),
@@ -298,8 +298,6 @@ class _Call:
         self.key = self._key({id(tensor) for tensor in held}) if is_there else None
 
     def _key(self, held):
-        numbers = {id(tensor): i for i, tensor in enumerate(self.inputs)}
-        self.places = {i: numbers[id(leaf)] for i, leaf in enumerate(self.leaves) if id(leaf) in numbers}
         self.given = [tensor.jax() for tensor in (*self.parameters, *self.inputs)]
         #: Whether what is written to one of the arguments may be written to something else, too.
         self.shares = any(isinstance(tensor, View) or id(tensor) in held for tensor in self.inputs)

@@ -14,7 +14,6 @@ import contextlib
 import inspect
 import math
 import random
-import sysconfig
 import types
 
 import numpy
@@ -23,9 +22,8 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from .. import once
-from . import draws, reads
+from . import draws, reach, reads
 
-_OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 _called_only = {}
 _FUNCTIONS = {**reads.MATHEMATICS, **draws.DRAWING}
 _KINDS = (types.BuiltinFunctionType, types.MethodType)
@@ -87,7 +85,7 @@ def _files(function, modules):
     while waiting:
         names = _names_of(waiting.pop())
         path = names.get("__file__") if names is not None else None
-        if path is None or id(names) in found or str(path).startswith(_OF_LIBRARIES):
+        if path is None or id(names) in found or str(path).startswith(reach.PATHS_OF_LIBRARIES):
             continue
         if not str(names.get("__name__")).startswith(once.FOLDER):
             found[id(names)] = names

@@ -18,7 +18,7 @@ import torchax
 from torch.utils import _pytree as pytree
 
 from .. import arrays
-from . import asked, reads
+from . import asked, reads, standing
 
 #: What gives a number, or in NumPy's place an array.
 _OF_PYTHON = "random uniform randint randrange gauss normalvariate betavariate expovariate triangular".split()
@@ -27,8 +27,6 @@ _OF_NUMPY = (
 ).split()
 #: What gives a tensor.
 _OF_TORCH = {torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal}
-#: What JAX takes for a whole number.
-_MOST = 2**31 - 1
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Size)
 
 
@@ -44,7 +42,7 @@ class Draw(NamedTuple):
         made = self.function(*self.args, **self.kwargs)
         if isinstance(made, torch.Tensor):
             return made.to("jax").jax()
-        if type(made) is int and abs(made) > _MOST:
+        if type(made) is int and not standing.is_number(made):
             raise reads.Needed("a number that is drawn is too large for an input")
         return jax.numpy.asarray(made) if isinstance(made, numpy.ndarray) else made
 

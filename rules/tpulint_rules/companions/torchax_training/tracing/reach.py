@@ -13,6 +13,8 @@ import types
 import torch
 from torchax.tensor import Tensor
 
+from .. import once
+
 #: Of longer lists only the first items are asked whether they are modules.
 _MOST_ITEMS = 1000
 #: Not looked into for modules.
@@ -22,10 +24,9 @@ _WITHOUT_MODULES |= {Tensor, torch.Tensor, torch.dtype, torch.device}
 EVALUATED = "_torchax_evaluated"
 #: What a module holds as such.
 INTERNAL = frozenset({*vars(torch.nn.Module()), EVALUATED})
-_LIBRARIES = {"torch", "torchax", "jax", "numpy", "builtins", __package__.rpartition(".")[0]}
-_OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-_READS = {"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"}
-_READS_OF_THESE = {"LOAD_ATTR", "LOAD_METHOD"}
+_LIBRARIES = {"torch", "torchax", "jax", "numpy", "builtins", once.FOLDER}
+#: Where the files of Python and of what is installed are.
+PATHS_OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 def modules_of(function, leaves):
@@ -114,17 +115,11 @@ def names(code):
 
 
 @functools.cache
-def loads(code):
-    """The globals that code, and that of functions within it, names, with what it reads of these."""
-    found, instructions = {}, [*dis.get_instructions(code), None]
-    for one, following in zip(instructions, instructions[1:]):
-        if one.opname in _READS:
-            is_read = following is not None and following.opname in _READS_OF_THESE
-            found[one.argval, following.argval if is_read else None] = None
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found.update(dict.fromkeys(loads(constant)))
-    return tuple(found)
+def global_names(code):
+    """The globals that code, and that of functions within it, reads or writes."""
+    own = (one.argval for one in dis.get_instructions(code) if one.opname.endswith(("_GLOBAL", "LOAD_NAME")))
+    inner = [global_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return tuple(dict.fromkeys(itertools.chain(own, *inner)))
 
 
 def globals_of(cls):
@@ -137,7 +132,7 @@ def is_of_library(names):
     name, path = names.get("__name__", ""), names.get("__file__")
     if name.partition(".")[0] in _LIBRARIES:
         return True
-    return path is not None and str(path).startswith(_OF_LIBRARIES)
+    return path is not None and str(path).startswith(PATHS_OF_LIBRARIES)
 
 
 @functools.cache
@@ -153,7 +148,7 @@ def _named_by(cls):
         if function in seen or is_of_library(held):
             continue
         seen.add(function)
-        for name, _ in loads(function.__code__):
+        for name in global_names(function.__code__):
             value = held.get(name)
             items = value.values() if isinstance(value, dict) else value
             items = items if isinstance(value, (list, tuple, dict)) else [value]

@@ -8,12 +8,9 @@ Both are to it what attributes of its modules are.
 from __future__ import annotations
 
 import argparse
-import dis
 import functools
 import inspect
-import itertools
 import sys
-import sysconfig
 import types
 from collections import deque
 from collections.abc import MutableMapping
@@ -23,13 +20,13 @@ import torch
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from .. import once
 from . import reach
 
 #: Longer lists and dictionaries are data, not what a function notes.
-MOST_ITEMS = 1000
+_MOST_ITEMS = 1000
 #: How far objects are followed into what they hold.
 _DEPTH = 3
-_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 _NAMESPACES = (argparse.Namespace, types.SimpleNamespace)
 _OTHERS = (
     torch.nn.Module,
@@ -40,7 +37,6 @@ _OTHERS = (
     torch.utils.data.DataLoader,
 )
 _PLAIN = (bool, int, float, str, type(None))
-_PACKAGE = __package__.rpartition(".")[0]
 
 
 class Names(MutableMapping):
@@ -143,7 +139,7 @@ class Surroundings:
                     for name in held.keys() - reach.INTERNAL:
                         self._visit(held[name], depth - 1)
             case list() | tuple() | dict():
-                if depth and len(value) <= MOST_ITEMS:
+                if depth and len(value) <= _MOST_ITEMS:
                     items = value.values() if isinstance(value, dict) else value
                     if isinstance(value, dict):
                         self._note(value, value, "dict", [k for k, v in value.items() if _is_container(v)])
@@ -159,7 +155,7 @@ class Surroundings:
 
     def _visit_function(self, function, depth):
         known = function.__globals__
-        names = [name for name in _global_names(function.__code__) if name in known]
+        names = [name for name in reach.global_names(function.__code__) if name in known]
         self._note(known, known, known.get("__name__"), filter(lambda name: _may_change(known[name]), names))
         for name in names:
             value = known[name]
@@ -231,7 +227,7 @@ class Executed:
         """The names that these functions use; None where nobody knows."""
         if not self.is_noted:
             return None
-        own = [code for code in self.codes if not code.co_filename.startswith(_LIBRARIES)]
+        own = [code for code in self.codes if not code.co_filename.startswith(reach.PATHS_OF_LIBRARIES)]
         return {name for code in own for name in (*reach.names(code), *code.co_freevars, *code.co_cellvars)}
 
 
@@ -251,26 +247,18 @@ def is_own(one):
     return isinstance(one, _NAMESPACES) or _is_of_program(type(one).__module__)
 
 
-@functools.lru_cache(maxsize=None)
-def _global_names(code):
-    """The globals that code, and that of functions within it, reads or writes."""
-    own = (one.argval for one in dis.get_instructions(code) if one.opname.endswith(("_GLOBAL", "LOAD_NAME")))
-    inner = [_global_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return tuple(dict.fromkeys(itertools.chain(own, *inner)))
-
-
 def _may_change(value):
     """Whether a function is traced for a value."""
     return isinstance(value, (*_PLAIN, torch.Tensor)) or _is_container(value)
 
 
 def _is_container(value):
-    return isinstance(value, (list, dict, set, deque)) and len(value) <= MOST_ITEMS
+    return isinstance(value, (list, dict, set, deque)) and len(value) <= _MOST_ITEMS
 
 
 @functools.cache
 def _is_of_program(name):
     """Whether a file of this name is one of the program's."""
     path = getattr(sys.modules.get(name), "__file__", None)
-    is_there = path is not None and not str(path).startswith(_LIBRARIES)
-    return name == "__main__" or (is_there and not str(name).startswith(_PACKAGE))
+    is_there = path is not None and not str(path).startswith(reach.PATHS_OF_LIBRARIES)
+    return name == "__main__" or (is_there and not str(name).startswith(once.FOLDER))

@@ -34,6 +34,7 @@ from tpulint.model.project.signatures import (
     is_offered,
     makes_on_device,
     takes_module,
+    training_apart,
 )
 from tpulint.model.project.takers import Taker
 from tpulint.model.syntax.entry import of_main
@@ -56,7 +57,7 @@ class FunctionFacts(NamedTuple):
     `takes` is the annotation of its first parameter that is more than a number, or what its use proves,
     `infers` says that it is decorated to keep no gradients, as those are with which inference begins,
     `takes_module` that it uses a parameter as a module, `files` that it makes pictures or files, `makes` that
-    it takes a device and else but sizes.
+    it takes a device and else but sizes, `trains_apart` that it calls `backward` itself, on what ends within.
     """
 
     qualname: str
@@ -72,6 +73,7 @@ class FunctionFacts(NamedTuple):
     takes_module: bool = False
     files: bool = False
     makes: bool = False
+    trains_apart: bool = False
 
 
 class ClassFacts(NamedTuple):
@@ -413,7 +415,12 @@ class _Summary:
             takes_module(scope),
             id(scope) in self._filing,
             makes_on_device(scope),
+            id(scope) in self._training_apart,
         )
+
+    @cached_property
+    def _training_apart(self) -> set[int]:
+        return training_apart(self.index)
 
     @cached_property
     def _filing(self) -> set[int]:

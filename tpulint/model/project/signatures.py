@@ -6,8 +6,10 @@ import ast
 import re
 
 from tpulint.knowledge.tracing import OF_MODULES, is_device_word
+from tpulint.knowledge.training import MODULE_UPKEEP
 from tpulint.model.names.annotations import qualified_text
 from tpulint.model.names.evidence import is_surely_tensor
+from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 
@@ -76,6 +78,40 @@ def infers(scope: Scope, names: Names) -> bool:
 def takes_module(scope: Scope) -> bool:
     """Whether a function uses a parameter as a module."""
     return any(not OF_MODULES.isdisjoint(scope.evidence.get(a.arg, ())) for a in _given(scope))
+
+
+def training_apart(index: Index) -> set[int]:
+    """Functions that call `backward`, and after that no module that they are given or hold, by identity.
+
+    What such a function gives, as an attack gives an image, bears no gradients of its own.
+    """
+    last: dict[int, tuple[Scope, int]] = {}
+    for call, scope in index.calls.get("backward", ()):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.args:
+            continue
+        around = scope.function
+        while around is not None:
+            last[id(around)] = around, max(call.lineno, last.get(id(around), (around, 0))[1])
+            around = around.parent.function if around.parent is not None else None
+    return {key for key, (scope, row) in last.items() if not _computes_after(scope, row)}
+
+
+def _computes_after(scope: Scope, row: int) -> bool:
+    given = {argument.arg for argument in _given(scope)}
+    return any(
+        isinstance(node, ast.Call)
+        and node.lineno > row
+        and (
+            (isinstance(node.func, ast.Name) and node.func.id in given)
+            or (
+                isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id == "self"
+                and node.func.attr not in MODULE_UPKEEP
+            )
+        )
+        for node in ast.walk(scope.node)
+    )
 
 
 def _given(scope: Scope) -> list[ast.arg]:

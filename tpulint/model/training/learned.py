@@ -20,6 +20,7 @@ from tpulint.source import decorators
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
+    from tpulint.model.project.facts import FunctionFacts
 
 _PARAMETERS = ("parameters", "named_parameters")
 #: What is asked of a module and of hardly anything else.
@@ -117,9 +118,15 @@ class Learned:
         )
 
     def leaves(self, scope: Scope) -> set[str]:
-        """Tensors of the enclosing function, or of the module, that gradients are asked for by name."""
+        """Tensors of the enclosing functions, or of the module, that gradients are asked for by name."""
         module = self._module.index.module
-        return self._leaves_in(module) | self._leaves_in(scope.function or module)
+        # What a function binds to a plain name is none of other functions'.
+        found = {name for name in self._leaves_in(module) if "." in name or name in module.bindings}
+        function = scope.function
+        while function is not None:
+            found |= self._leaves_in(function)
+            function = function.parent.function if function.parent is not None else None
+        return found
 
     def _leaves_in(self, scope: Scope) -> set[str]:
         found = self._leaves.get(id(scope))
@@ -220,6 +227,9 @@ class Learned:
             return False
         if own is not None and _is_left_open(own):
             own = None  # what other classes put in its place may be anything
+        facts = _facts(self._module, call, scope)
+        if facts is not None and facts.trains_apart:
+            return False
         if isinstance(function, ast.Attribute) and (
             function.attr in MODULE_UPKEEP
             or (function.attr.startswith(_MAKES_READY) and not function.attr.startswith(_LOGARITHMS))
@@ -425,17 +435,20 @@ def _is_self(node: ast.expr) -> bool:
 
 def infers(module: Module, value: ast.expr | None, scope: Scope) -> bool:
     """Whether a value is what a function or method of the project gives that keeps no gradients."""
-    if not isinstance(value, ast.Call):
-        return False
-    project = module.project
-    name = module.names.qualified(value.func, scope)
-    if name is None and isinstance(value.func, ast.Attribute):
-        kind = module.kind(value.func.value, scope)
-        made = [kind] if isinstance(kind, Instance) else _made(module, value.func.value, scope)
-        found = [project.method(project.resolve(one.cls), value.func.attr) for one in made]
-        name = found[0] if len(found) == 1 else None
-    facts = project.function(project.resolve(name)) if name is not None else None
+    facts = _facts(module, value, scope) if isinstance(value, ast.Call) else None
     return facts is not None and facts.infers
+
+
+def _facts(module: Module, call: ast.Call, scope: Scope) -> FunctionFacts | None:
+    """What is known of the function or method of the project that is called."""
+    project = module.project
+    name = module.names.qualified(call.func, scope)
+    if name is None and isinstance(call.func, ast.Attribute):
+        kind = module.kind(call.func.value, scope)
+        made = [kind] if isinstance(kind, Instance) else _made(module, call.func.value, scope)
+        found = [project.method(project.resolve(one.cls), call.func.attr) for one in made]
+        name = found[0] if len(found) == 1 else None
+    return project.function(project.resolve(name)) if name is not None else None
 
 
 def _made(module: Module, node: ast.expr, scope: Scope) -> list[Instance]:

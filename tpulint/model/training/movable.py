@@ -18,6 +18,8 @@ def only_scales(statement: ast.stmt) -> bool:
     match statement:
         case ast.AugAssign(target=ast.Name(), op=ast.Div() | ast.Mult(), value=value):
             return is_plain(value)
+        case ast.Assign(targets=[ast.Name()], value=ast.Subscript(value=ast.Name())):
+            return True
         case ast.Assign(targets=[ast.Name()], value=value):
             return is_plain(value)
     return False

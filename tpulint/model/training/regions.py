@@ -57,10 +57,20 @@ class Obstacle:
 
 
 def region(
-    module: Module, learned: Learned, anchor: ast.stmt, wanted: set[str], scope: Scope
+    module: Module,
+    learned: Learned,
+    anchor: ast.stmt,
+    wanted: set[str],
+    scope: Scope,
+    *,
+    is_last: bool = False,
 ) -> Region | Obstacle | None:
-    """The region that computes some places which a statement then reads; None where no module is involved."""
-    for block, index in _blocks(module, anchor):
+    """The region that computes some places which a statement then reads; None where no module is involved.
+
+    What reads them stands behind the statement, not in it, where that `is_last` of a loop.
+    """
+    for block, before_it in _blocks(module, anchor):
+        index = before_it + is_last
         end = index
         # Several losses of one output are computed before the first of them is differentiated.
         while end:
@@ -78,9 +88,22 @@ def region(
             end = start - 1 if start else 0
             if end and effects([block[end]]).touched & wanted:
                 return None
-        if any(map(_is_boundary, block[:index])):
+        if is_last or any(map(_is_boundary, block[:index])):
             return None
     return None
+
+
+def next_rounds(
+    module: Module, learned: Learned, first: Region, anchor: ast.stmt, scope: Scope
+) -> Iterator[Region]:
+    """The regions that compute anew, at the end of a loop around a statement, what one in front of it did."""
+    for loop in module.ancestors(anchor):
+        if isinstance(loop, FunctionNode) or any(node is first.statements[0] for node in ast.walk(loop)):
+            return
+        if isinstance(loop, LOOPS):
+            found = region(module, learned, loop.body[-1], set(first.outputs), scope, is_last=True)
+            if isinstance(found, Region) and found.statements[0].lineno > anchor.lineno:
+                yield found
 
 
 def _of_gradients(

@@ -16,7 +16,15 @@ from tpulint.model.training.effects import effects
 from tpulint.model.training.learned import Learned, own_function
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain
 from tpulint.model.training.placing import Moved, placed
-from tpulint.model.training.regions import Obstacle, Region, asks, carriers, is_without_gradient, region
+from tpulint.model.training.regions import (
+    Obstacle,
+    Region,
+    asks,
+    carriers,
+    is_without_gradient,
+    next_rounds,
+    region,
+)
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.within import given_within
 
@@ -87,12 +95,11 @@ class Steps:
     def computing(self) -> frozenset[int]:
         """The `id`s of all statements that compute a loss."""
         handed = ((one.loss, one.scope) for one in self.handed)
-        regions = [self.of(loss, scope).region for loss, scope in (*backward_calls(self.module), *handed)]
+        steps = [self.of(loss, scope) for loss, scope in (*backward_calls(self.module), *handed)]
         return frozenset(
             id(node)
-            for found in regions
-            if isinstance(found, Region)
-            for one in (found, *found.earlier)
+            for step in steps
+            for one in step.regions
             for statement in one.span
             for node in ast.walk(statement)
             if isinstance(node, ast.stmt)
@@ -136,6 +143,15 @@ class Step:
     def _found(self) -> Region | Obstacle | None:
         wanted = set(effects([self._loss]).reads)
         return region(self._module, self._learned, self._statement, wanted, self._scope)
+
+    @cached_property
+    def regions(self) -> tuple[Region, ...]:
+        """All that leads to the loss: also what computes it for the next round of a loop."""
+        found = self.region
+        if not isinstance(found, Region):
+            return ()
+        again = next_rounds(self._module, self._learned, found, self._statement, self._scope)
+        return tuple(one for last in (found, *again) for one in (last, *last.earlier))
 
     def _calls_settled(self) -> bool:
         function = self._scope.function
@@ -238,7 +254,7 @@ class Step:
         if isinstance(found, Obstacle):
             return f"{found.why} (line {found.node.lineno})"
         taken: set[str] = set()
-        made = [self._function(part, scope, taken) for part, scope in self._parts(found)]
+        made = [self._function(part, scope, taken) for part, scope in self._parts()]
         result = [one for one in made if one is not None]
         return result if len(result) == len(made) else "statements share a line"
 
@@ -248,13 +264,13 @@ class Step:
             return self.within.put_apart()
         if not isinstance(self.region, Region):
             return None
-        statements = [one for part, _ in self._parts(self.region) for one in part.span]
+        statements = [one for part, _ in self._parts() for one in part.span]
         return put_apart(self._module, statements)
 
-    def _parts(self, found: Region) -> list[tuple[Region, Scope]]:
+    def _parts(self) -> list[tuple[Region, Scope]]:
         """What becomes functions, each with its scope."""
-        parts = [(one, self._scope) for one in (found, *found.earlier)]
-        for one in (found, *found.earlier):
+        parts = [(one, self._scope) for one in self.regions]
+        for one in self.regions:
             parts += carriers(self._module, self._learned, one, self._steps.computing, self._scope)
         return list(_distinct(parts))
 

@@ -22,8 +22,8 @@ def on_torchax(tensor):
 
 
 def put(tensor, value):
-    """Give a tensor of torchax another array."""
-    tensor.apply_jax_(lambda _: value)
+    """Give a tensor of torchax another array; to what `detach()` gave of one it is no write."""
+    getattr(tensor, "_of", tensor).apply_jax_(lambda _: value)
 
 
 def computes_on_torchax(tensors):

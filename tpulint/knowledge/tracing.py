@@ -9,6 +9,12 @@ DEVICE_STRING = re.compile(r"(cuda(:\d+)?|jax)\Z")
 #: A text that names a device once its index is put in.
 UNFINISHED_DEVICE = re.compile(r"cuda:(%[dis]|\{\d?(:d)?\})?\Z")
 
+#: What people call the number of a device, which is a process's rank in those that are started for each one.
+DEVICE_NUMBER = re.compile(
+    r"(local_?)?rank\Z|(gpu|cuda|dev|device)_?(ids?|idx|index|num|no|number|rank)\Z|(gpu|cuda)\Z",
+    re.IGNORECASE,
+)
+
 _DEVICE_WORD = re.compile("dev|cuda|gpu|accel|pin_mem", re.IGNORECASE)
 
 #: Functions that give the torchax environment.

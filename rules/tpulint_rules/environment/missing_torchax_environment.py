@@ -46,10 +46,11 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
-from tpulint.model.devices.edges import given_device
+from tpulint.model.devices.given import given_device
 from tpulint.model.devices.two_way import guarded_import
 from tpulint.model.syntax.entry import is_main
 from tpulint.model.syntax.imports import end_of_imports
+from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -147,11 +148,18 @@ def _moves(call: ast.Call, ctx: Context) -> bool:
         return True
     if qualified == "torch.device":
         around = ctx.parent(call)
-        return isinstance(around, ast.Attribute) and around.attr == "__enter__"
+        entered = isinstance(around, ast.Attribute) and around.attr == "__enter__"
+        return entered or isinstance(around, ast.withitem)
     if qualified is not None:
         made = ctx.module.project.callees(f"name:{qualified}", None)
         if ctx.module.project.put_on_device([ctx.module.project.resolve(qualified), *made]):
             return True
+    if isinstance(call.func, ast.Attribute) and qualified is None:
+        owner = ctx.kind(call.func.value)
+        if isinstance(owner, Instance):
+            method = ctx.module.project.callees(f"new:{owner.cls}:{call.func.attr}", None)
+            if ctx.module.project.put_on_device(method):
+                return True
     return any(True for _ in given_device(ctx.module, call, ctx.scope))
 
 

@@ -26,10 +26,11 @@ import re
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
+from tpulint.knowledge.configuration import NAMESPACE
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.devices.doors import becomes_device
-from tpulint.model.devices.edges import places
 from tpulint.model.devices.flow import TEXT, UNKNOWN
+from tpulint.model.devices.places import places
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.scopes import FunctionNode
 from tpulint.model.values.kinds import Unknown
@@ -39,11 +40,6 @@ from tpulint.rule import Context, Rule, is_name
 _CONFIGURATION = re.compile(
     r"_*([a-z0-9]+_)*(args?|opts?|options?|cfg|conf|config|configuration|hparams?|hps?|flags|settings?|params)_*\Z",
     re.IGNORECASE,
-)
-
-#: What makes an object of a mapping.
-_NAMESPACE = re.compile(
-    r"(.*\.)?(\w*namespace|easydict|edict|munch|munchify|box|\w*attr\w*dict|dotdict)\Z", re.IGNORECASE
 )
 
 rule = Rule("TPU107", "device that is read at run time", module=__name__, fix=Applicability.UNSAFE)
@@ -73,7 +69,7 @@ def _is_of_configuration(node: ast.Attribute, ctx: Context) -> bool:
     if isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) == "torch.device":
         return isinstance(ctx.kind(node.value), Unknown)
     made = ctx.assigned_values(node.value) if isinstance(node.value, ast.Name) else []
-    return any(_NAMESPACE.match(dotted(one.func) or "") for one in made if isinstance(one, ast.Call))
+    return any(NAMESPACE.match(dotted(one.func) or "") for one in made if isinstance(one, ast.Call))
 
 
 def _is_key(node: ast.expr) -> bool:

@@ -4,7 +4,7 @@
 
 Flags a number where torch takes a device: `device=0` in factories and layers, and `x.to(0)` on tensors that
 are not plainly the host's.
-A number is a literal, `int(...)`, or the rank of the process.
+A number is a literal, `int(...)`, or the rank of the process; a parameter called `rank` is one.
 `.to(rank)` of anything is flagged where the rank is `int(os.environ["LOCAL_RANK"])`, which torchrun sets.
 `torch.device(0)` and `module.to(0)`, which work, are left alone.
 
@@ -26,15 +26,18 @@ Unsafe for a rank, since `"jax"` is the same for all, and for an object of unkno
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
 from tpulint.model.devices.doors import takes_device
-from tpulint.model.values.kinds import Instance, Tensor
+from tpulint.model.values.kinds import Instance, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU108", "device given by its number", module=__name__, fix=Applicability.SAFE)
 
+#: What a function calls the number of a process that it is given.
+_RANK = re.compile(r"(local_?)?rank\Z")
 _NUMBERS = frozenset({"builtins.int", "torch.distributed.get_rank"})
 
 
@@ -110,8 +113,11 @@ def _names_gpu(value: ast.expr, ctx: Context) -> bool:
 
 
 def _is_number(place: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is a rank, or a name that has been given one and nothing else."""
+    """Whether an expression is a rank, a name that has been given one and nothing else, or a parameter's."""
     values = ctx.assigned_values(place) if isinstance(place, ast.Name) else [place]
+    if isinstance(place, ast.Name | ast.Attribute) and not values:
+        name = place.id if isinstance(place, ast.Name) else place.attr
+        return _RANK.match(name) is not None and isinstance(ctx.kind(place), Unknown)
     return bool(values) and all(
         (isinstance(value, ast.Call) and ctx.qualified_name(value.func) in _NUMBERS) or _names_gpu(value, ctx)
         for value in values

@@ -6,9 +6,11 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from tpulint.model.devices.edges import places, targets
 from tpulint.model.devices.flow import ASKED, GIVEN, LITERAL, SINK, UNKNOWN
+from tpulint.model.devices.given import made
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
+from tpulint.model.devices.places import places
+from tpulint.model.devices.targets import targets
 from tpulint.model.names.scopes import Scope
 from tpulint.model.values.kinds import Device, Instance, Tensor, Unknown
 
@@ -23,7 +25,7 @@ def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -
     """Whether an argument of a call stands where torch takes a device."""
     first = bool(call.args) and call.args[0] is slot
     keyword = next((keyword.arg for keyword in call.keywords if keyword.value is slot), None)
-    qualified = module.names.qualified(call.func, scope)
+    qualified = module.names.qualified(made(module, call, scope), scope)
     if qualified in _TAKES_DEVICE_FIRST:
         return first or keyword in ("type", "device")
     if qualified is not None:

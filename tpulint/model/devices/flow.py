@@ -11,6 +11,8 @@ each file what is handed to what; here the project's edges are put together. Pla
 `L mod.f name`  a variable of a function
 `P mod.f name`  a parameter
 `R f`           what functions of this name return
+`E mod.Class`   the value of a member of an enumeration
+`[...]`         the keys of the mapping that stands in a place
 `K f name`      the keyword argument of a call of what has this name, `K f 0` the first positional one
 `D mod.f`       what torch takes as a device in a function, or in a module's own code
 `K f **`        a mapping that a call unpacks; `K f **name` what it may have under a name
@@ -26,6 +28,7 @@ each file what is handed to what; here the project's edges are put together. Pla
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 SINK = "device"
 LITERAL = "cuda"
@@ -38,6 +41,19 @@ PRIMITIVE = frozenset({LITERAL, ASKED, GIVEN, OFF, TEXT, UNKNOWN})
 
 #: What is handed on: to which place, from which.
 Edge = tuple[str, str]
+
+
+class Definitions(Protocol):
+    """What is asked of a project."""
+
+    def resolve(self, name: str) -> str:
+        """The name of the definition behind a name."""
+
+    def home(self, name: str) -> tuple[str, str] | None:
+        """The name of the module that has a name, and the rest of it."""
+
+    def is_enumeration(self, name: str) -> bool:
+        """Whether a name is that of a class whose members have values."""
 
 
 class DeviceFlow:
@@ -67,6 +83,23 @@ class DeviceFlow:
     def origins(self, place: str) -> frozenset[str]:
         """All that may stand at the beginning of what a place holds."""
         return frozenset(end for end in PRIMITIVE if place in self._begun[end]) or frozenset({UNKNOWN})
+
+
+def defined(place: str, project: Definitions) -> str:
+    """A place by the names of definitions.
+
+    What an object or a class of a module has is an attribute like any other, but for members of enumerations.
+    """
+    if place.startswith("["):
+        return f"[{defined(place[1:-1], project)}]"
+    if not place.startswith("G "):
+        return place
+    owner, _, name = place[2:].rpartition(".")
+    owner = project.resolve(owner)
+    if project.is_enumeration(owner):
+        return f"E {owner}"
+    found = project.home(owner)
+    return f".{name}" if found is not None and found[1] else f"G {project.resolve(place[2:])}"
 
 
 def _unpacked(edges: set[Edge]) -> set[Edge]:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from tpulint.knowledge.tracing import MODULE_BASES
 from tpulint.knowledge.training import DIFFERENTIABLE, SCALERS
-from tpulint.model.devices.flow import DeviceFlow
+from tpulint.model.devices.flow import DeviceFlow, defined
+from tpulint.model.devices.places import is_of_enumerations
 from tpulint.model.names.annotations import expanded, is_of_tensors
 from tpulint.model.project.callees import Callees
 from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
@@ -115,7 +116,7 @@ class ProjectFacts:
         return DeviceFlow((self._place(target), self._place(source)) for target, source in edges)
 
     def _place(self, place: str) -> str:
-        return f"G {self.resolve(place[2:])}" if place.startswith("G ") else place
+        return defined(place, self)
 
     def is_device(self, place: str) -> bool:
         """Whether what is handed to a place of the device flow ends where torch takes a device."""
@@ -184,6 +185,11 @@ class ProjectFacts:
     def is_defined(self, name: str) -> bool:
         """Whether a resolved name is that of a function or class of the project."""
         return self.function(name) is not None or self.class_(name) is not None
+
+    def is_enumeration(self, name: str) -> bool:
+        """Whether a class, by its resolved name, is one whose members have values."""
+        cls = self.class_(name)
+        return cls is not None and any(is_of_enumerations(base) for base in cls.bases)
 
     def annotation(self, text: str) -> ast.expr | None:
         """A qualified annotation, with what its names stand for in their places; None for none."""

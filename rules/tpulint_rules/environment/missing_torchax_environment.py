@@ -23,6 +23,7 @@ Unsafe: `import torchax` and `torchax.enable_globally()` are put behind the impo
 script puts on a device, or, in a module that others import, the latter into its
 `if __name__ == "__main__":`.
 They must come after `import torchvision`, whose import fails inside the environment.
+Where a file of the project puts tensors on a device while it is imported, they come before that import.
 Importing torchax changes some of torch at once: `torch.compile`, `DataParallel` and
 `DataLoader(pin_memory=True)` stop working.
 With `--keep-gpu` both stand where there is no CUDA.
@@ -171,7 +172,9 @@ def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
         if edits is None:
             return None
         return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=_mesh(ctx))
-    imports = ctx.imports("import torchax", *_needed(ctx))
+    early = None if block is not None else _first_moving_import(ctx)
+    needed = ("import torchax", *_needed(ctx), *(() if early is None else _imported_ahead(early, ctx)))
+    imports = ctx.imports(*needed)
     if imports is None:
         return None
     newline = ctx.module.source.newline
@@ -181,14 +184,42 @@ def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
         gap = f"{newline}{ctx.module.source.margin(first)}"
         call = ctx.insert(ctx.span(first).start, "".join(f"{line}{gap}" for line in lines))
         return ctx.fix(title, *imports, call, applicability=Applicability.UNSAFE, companion=_mesh(ctx))
-    move = _first_move(ctx)
+    move = early or _first_move(ctx)
     end = end_of_imports(ctx.module, None if move is None else move.lineno)
+    if early is not None and any(edit.span.start > end for edit in imports):
+        imports, lines = (), [*needed, "", *lines]
     call = ctx.insert(end, newline.join(["", *lines, ""]))
     together = [edit for edit in imports if edit.span == call.span]
     for edit in together:
         call = ctx.insert(call.span.start, edit.content + call.content)
     apart = [edit for edit in imports if edit not in together]
     return ctx.fix(title, *apart, call, applicability=Applicability.UNSAFE, companion=_mesh(ctx))
+
+
+def _first_moving_import(ctx: Context) -> ast.Import | ast.ImportFrom | None:
+    """The first import at the top of the file that puts tensors on a device, in a file of the project."""
+    project = ctx.module.project
+    for node in ctx.tree.body:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        homes = {found[0] for name in names if (found := project.home(name)) is not None}
+        if any(facts.moves for home in homes for facts in project.program(home)):
+            return node
+    return None
+
+
+def _imported_ahead(early: ast.Import | ast.ImportFrom, ctx: Context) -> tuple[str, ...]:
+    """The import of torchvision, where the program would come to it within the environment else."""
+    first = ctx.first_import("torchvision")
+    if first is not None and first.lineno < early.lineno:
+        return ()
+    targets = (target for facts in ctx.module.project.program(ctx.module.name) for target in facts.imports)
+    needed = any(target.partition(".")[0] == "torchvision" for target in targets)
+    return ("import torchvision",) if needed else ()
 
 
 def _where_no_cuda(ctx: Context) -> tuple[Edit, ...] | None:

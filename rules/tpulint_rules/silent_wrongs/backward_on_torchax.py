@@ -370,10 +370,14 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
     kind = ctx.kind(call.func.value)
     if isinstance(kind, Tensor):
         return not kind.is_host
+    if not isinstance(kind, Unknown) or not _has_torch(ctx):
+        return False
+    if call.args:
+        return isinstance(ctx.kind(call.args[0]), Tensor)
     # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch.
+    # An optimizer of the program's own may zero them in its steps, as that of SAM does.
     trains = any(ctx.module.index.calls.get(name) for name in ("zero_grad", "requires_grad_"))
-    told = isinstance(ctx.kind(call.args[0]), Tensor) if call.args else trains
-    return isinstance(kind, Unknown) and told and _has_torch(ctx)
+    return trains or ctx.module.training_steps.of(call.func.value, ctx.scope).is_computed_here
 
 
 def _has_torch(ctx: Context) -> bool:

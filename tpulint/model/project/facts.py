@@ -28,6 +28,7 @@ from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names, dotted
 from tpulint.model.names.references import attributes_by_class, held_functions, method_around, references
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
+from tpulint.model.project.at_import import moves_at_import
 from tpulint.model.project.made import Made
 from tpulint.model.project.signatures import (
     first_taken,
@@ -118,7 +119,7 @@ class ModuleFacts(NamedTuple):
     that save it. `entries` are the classes of which it puts instances into dictionaries, each time that it
     does, `groups` are the process groups that it starts: whether each serves the host. `tables` gives for its
     names that stand for a dictionary, list or tuple references to the functions in it, `cuda_default` says
-    that it makes a type of CUDA the default of tensors.
+    that it makes a type of CUDA the default of tensors, `moves` that its import puts tensors on a device.
     """
 
     name: str
@@ -145,6 +146,7 @@ class ModuleFacts(NamedTuple):
     groups: tuple[bool, ...] = ()
     tables: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
     cuda_default: bool = False
+    moves: bool = False
 
 
 class _Summary:
@@ -213,6 +215,7 @@ class _Summary:
             entries=tuple(self._entries()),
             tables=dict(self._tables()),
             cuda_default=any(name.startswith("torch.cuda.") for name in self._default_types()),
+            moves=moves_at_import(self.index, self.names),
         )
 
     def _placing(self, imports: set[str]) -> set[int]:

@@ -170,6 +170,12 @@ class Step:
         return self.region is not None or self._learned.within(self._loss, self._scope)
 
     @property
+    def is_computed_here(self) -> bool:
+        """Whether statements here, or the loss itself, lead from what is known for a module to it."""
+        found = isinstance(self.region, Region) and self.is_learned
+        return found or self._steps.learned.within(self._loss, self._scope)
+
+    @property
     def is_sure(self) -> bool:
         """Whether there are statements here that lead from modules to a variable, and that keep gradients."""
         found = self.region

@@ -87,6 +87,17 @@ def _batch_norm(x, *parameters):
     return (result.astype(x.dtype), *statistics)
 
 
+# products of three, as those of `nn.Bilinear`, whose terms torchax writes out one by one
+
+
+@_brings(_aten._trilinear, _aten._trilinear.default)
+def _trilinear(x, y, z, expand_x, expand_y, expand_z, summed, unroll_dim=1):
+    rank = x.ndim + len(expand_x)
+    of = [[d for d in range(rank) if d not in at] for at in (expand_x, expand_y, expand_z)]
+    left = [d for d in range(rank) if d not in summed]
+    return jnp.einsum(x, of[0], y, of[1], z, of[2], left, optimize="optimal")
+
+
 # windows of signals
 
 

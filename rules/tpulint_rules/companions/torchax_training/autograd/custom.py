@@ -142,10 +142,15 @@ class _Saved:
         self.kinds = [value.aval for value in given.values()]
         self.leaves, self.tree = pytree.tree_flatten(vars(ctx))
         self.inputs, self.results, self.others = {}, {}, []  # where tensors among the leaves come from
+        self.patterns = {}  # what sparse matrices among the leaves were made of, by their places
         self.values, self.places = [], {}  # of tensors among the leaves, and these themselves
 
     def take(self, args, outputs, dirty):
         """Put aside the values of tensors, which belong to the trace of `forward`."""
+        for place, leaf in enumerate(self.leaves[:]):
+            if isinstance(leaf, Tensor) and getattr(leaf, "pattern", None) is not None:
+                self.patterns[place] = len(self.leaves), len(self.leaves) + 1
+                self.leaves += leaf.pattern
         inputs = {id(args[i]): k for k, i in enumerate(self.given) if id(args[i]) not in dirty}
         results = {id(outputs[i]): k for k, i in enumerate(self.outputs)}
         for place, leaf in enumerate(self.leaves):
@@ -174,7 +179,9 @@ class _Saved:
         for place, value in zip((*self.inputs, *self.results, *self.others), (*inputs, *results, *values)):
             leaves[place] = arrays.tensor(value)
         before = {place: (leaves[place], leaves[place].jax()) for place in self.places}
-        vars(ctx).update(pytree.tree_unflatten(leaves, self.tree))
+        for place, parts in self.patterns.items():
+            leaves[place].pattern = tuple(leaves[part] for part in parts)
+        vars(ctx).update(pytree.tree_unflatten(leaves[: self.tree.num_leaves], self.tree))
         known = dict(zip(self.outputs, gradients))
         with contextlib.ExitStack() as stack:
             stack.enter_context(arrays.entered())

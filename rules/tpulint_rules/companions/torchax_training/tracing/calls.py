@@ -29,7 +29,7 @@ from torchax.view import View
 
 from .. import arrays, gradients
 from ..autograd import no_grad, taps
-from . import asked, attributes, draws, owners, random_states, reach, reads, surroundings, trace
+from . import asked, attributes, draws, owners, random_states, reach, reads, surroundings, trace, written
 
 #: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
@@ -126,8 +126,20 @@ class Calls(no_grad.NoGradStops):
 
     hands_gradients = True  # to hooks, where these are of torch's backward
 
+    def __init__(self):
+        super().__init__()
+        self._written = written.Written()
+
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
+        func, args, kwargs = self._written.latest(func, args, kwargs or {})
+        if args and type(args[0]) is torch.Tensor and _is_traced((args[1:], kwargs)):
+            # In a function that runs call by call what is copied to the host is on the device, too.
+            func, args = self._written.writing(func, args, OnHost if _is_whole() else Tensor)
+        result = self._called(func, types, args, kwargs)
+        self._written.note(result, (args, kwargs))
+        return result
+
+    def _called(self, func, types, args, kwargs):
         if func is torch.autograd.grad:
             raise gradients.NotRecorded
         if asked.is_asked():
@@ -138,7 +150,7 @@ class Calls(no_grad.NoGradStops):
         if func.__name__ not in _NOT_COMPUTING:
             taps.note_use(args)
         plain = functools.partial(super().__torch_function__, func, types)
-        if _running is None or _running is _OUTSIDE:
+        if _is_whole():
             if _is_copy_to_host(func, args, kwargs) and _is_traced(args):
                 return OnHost(arrays.on_torchax(args[0]).jax(), torchax.default_env())
             return plain(args, kwargs)
@@ -155,6 +167,11 @@ class Calls(no_grad.NoGradStops):
         if program is None:
             program = _functions[func] = _Program(func)
         return program(args, kwargs, plain)
+
+
+def _is_whole():
+    """Whether what runs is compiled as a whole, not call by call."""
+    return _running is None or _running is _OUTSIDE
 
 
 class OnHost(Tensor):

@@ -1,0 +1,59 @@
+"""Tensors that a traced function makes on the host, and then writes into what JAX traces.
+
+`torch.zeros(n, k).scatter_(1, labels.cpu(), 1)` is such a one: no memory of the host can hold what is traced.
+"""
+
+from __future__ import annotations
+
+import torch
+import torchax
+from torch.utils import _pytree as pytree
+from torch.utils.weak import WeakIdKeyDictionary
+from torchax.tensor import Tensor
+
+from .. import arrays
+
+_AUGMENTED = frozenset(f"__i{name}__" for name in "add sub mul truediv floordiv mod pow and or xor".split())
+
+
+class Written:
+    """The tensors of the host that one run of a function makes, and what stands for those that it wrote into."""
+
+    def __init__(self):
+        self._made, self._became = WeakIdKeyDictionary(), WeakIdKeyDictionary()
+
+    def note(self, result, given):
+        """Note what a function of torch gave, that is no other tensor's memory."""
+        if type(result) is torch.Tensor and not any(
+            type(one) is torch.Tensor for one in pytree.tree_leaves(given)
+        ):
+            self._made[result] = True
+
+    def latest(self, func, args, kwargs):
+        """A call, with what stands for tensors that were written into."""
+        if not self._became:
+            return func, args, kwargs
+        latest = pytree.tree_map_only(torch.Tensor, lambda one: self._became.get(one, one), args)
+        if args and latest[0] is not args[0]:
+            func = _of_torchax(func)
+        return (
+            func,
+            latest,
+            pytree.tree_map_only(torch.Tensor, lambda one: self._became.get(one, one), kwargs),
+        )
+
+    def writing(self, func, args, kind):
+        """A call that may write what is traced into a tensor of the host: that is done to what stands for it."""
+        name = func.__name__
+        writes = name == "__setitem__" or name in _AUGMENTED or (name[-1] == "_" and name[-2] != "_")
+        if not writes or args[0] not in self._made:
+            return func, args
+        self._became[args[0]] = made = kind(arrays.on_torchax(args[0]).jax(), torchax.default_env())
+        return _of_torchax(func), (made, *args[1:])
+
+
+def _of_torchax(func):
+    """What a method or attribute of torch's tensors is of torchax's."""
+    name = func.__self__.__name__ if func.__name__ == "__get__" else func.__name__
+    own = vars(Tensor).get(name, func)
+    return own.fget if isinstance(own, property) else own

@@ -1,6 +1,7 @@
 """What is moved to the device; importing this file brings that in.
 
-Torch changes the data of a parameter that is moved by `.cuda()`; one that is moved to torchax is made anew.
+Torch changes the data of a parameter that is moved by `.cuda()`; one that is moved to torchax is made anew, and
+so is one there that gets another type by `half()`: torch's own checks would see the one that it had.
 Who else has it is given the new one here: optimizers, whenever they were made and of whatever list, other
 modules, which share the weight, once they are moved, and what clips gradients.
 Where CUDA is asked for by a text that is read when the program runs, torchax is meant.
@@ -15,6 +16,9 @@ import torch
 import torchax
 from torch.nn.utils import clip_grad
 from torch.utils.weak import WeakIdKeyDictionary
+from torchax.tensor import Tensor
+
+from .. import arrays
 
 _optimizers = weakref.WeakSet()
 #: What parameters were made anew as.
@@ -35,6 +39,9 @@ def _moved(module, *args, **kwargs):
     before = {name: _latest(p) for name, p in module._parameters.items() if p is not None}
     module._parameters.update(before)
     result = _move(module, *args, **kwargs)
+    for name, p in module._parameters.items():
+        if isinstance(p, Tensor) and _type_of(p) is not p.dtype:
+            module._parameters[name] = _made_anew(p)
     anew = {p: module._parameters.get(name, p) for name, p in before.items()}
     anew = {p: new for p, new in anew.items() if new is not None and new is not p}
     for p, new in anew.items():
@@ -45,6 +52,18 @@ def _moved(module, *args, **kwargs):
         for p in [p for p in optimizer.state if p in anew]:
             optimizer.state[anew[p]] = optimizer.state.pop(p)
     return result
+
+
+def _type_of(tensor):
+    """The type of numbers that torch's own checks see."""
+    with torch._C.DisableTorchFunction():
+        return torch.Tensor.dtype.__get__(tensor)
+
+
+def _made_anew(parameter):
+    new = torch.nn.Parameter(parameter, parameter.requires_grad)
+    new.grad = None if parameter.grad is None else arrays.tensor(parameter.grad.jax().astype(new.jax().dtype))
+    return new
 
 
 def _clipping(clip):

@@ -8,6 +8,7 @@ on the host, as for tensors of a GPU; torchax makes tensors without data of both
 `torch.Tensor(t)` and of `t.new([1, 2])`.
 A parameter may be made of a part of a tensor.
 Sizes and bounds may be tensors of one number, as in `torch.arange(lengths.max())`.
+A tensor has the memory format that is asked about: XLA chooses how it lies in memory.
 """
 
 from __future__ import annotations
@@ -189,3 +190,16 @@ def _are_close(one, other, *args, **kwargs):
 
 
 register(_are_close, torch.allclose, torch.Tensor.allclose, by_jax=False, is_user_defined=True)
+
+
+_is_contiguous = torch.Tensor.is_contiguous
+
+
+def _lies_so(tensor, *, memory_format=torch.contiguous_format):
+    """`tensor.is_contiguous(memory_format=torch.channels_last)`."""
+    if memory_format is torch.contiguous_format:
+        return _is_contiguous(tensor)
+    return tensor.ndim == (4 if memory_format is torch.channels_last else 5)
+
+
+Tensor.is_contiguous = View.is_contiguous = _lies_so

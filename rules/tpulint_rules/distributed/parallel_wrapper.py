@@ -34,7 +34,10 @@ Unsafe: the wrapper is taken away, and `.module` behind the name that it was giv
 on one device until its tensors are laid out as above.
 `no_sync()` of it becomes `contextlib.nullcontext()`: there is nothing to put off, since XLA adds up the
 gradients within the step.
-Code elsewhere that asks the model for `.module` is not seen; checkpoints lose the prefix `module.`.
+Checkpoints lose the prefix `module.`.
+Where other code asks models for `.module`, the module is `undivided`
+instead: that function of `torchax_training`, a folder that is written beside the file, gives a wrapper that
+calls the module.
 
 ## Without a fix
 
@@ -48,6 +51,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.distributed import SHARDED_IN_PLACE, WRAPPER_ONLY, WRAPPERS
+from tpulint.knowledge.training import TRAINING
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU802", "wrapper that spreads a module over GPUs", module=__name__, fix=Applicability.UNSAFE)
@@ -57,7 +61,10 @@ rule = Rule("TPU802", "wrapper that spreads a module over GPUs", module=__name__
 def wrapper(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in WRAPPERS and not ctx.only_with_cuda(call):
-        yield ctx.finding(call, f"`{name.rpartition('.')[2]}` {WRAPPERS[name]}", _unwrapped(call, ctx))
+        message = f"`{name.rpartition('.')[2]}` {WRAPPERS[name]}"
+        is_kept = ctx.module.project.is_unwrapped(ctx.module.name) and not ctx.module.project.keeps_gpu
+        fix = _undivided(call, name, ctx) if is_kept else None
+        yield ctx.finding(call, message, fix or _unwrapped(call, ctx))
 
 
 @rule.on(ast.Call, named={"fully_shard"})
@@ -71,15 +78,33 @@ def in_place(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, "`fully_shard` raises after `import torchax`", fix)
 
 
+def _wrapped(call: ast.Call) -> ast.expr | None:
+    given = {word.arg: word.value for word in call.keywords}
+    model = call.args[0] if call.args else given.get("module")
+    return None if isinstance(model, ast.Starred) else model
+
+
+def _undivided(call: ast.Call, name: str, ctx: Context) -> Fix | None:
+    """A wrapper that calls the module."""
+    model = _wrapped(call)
+    if model is None or "FullySharded" in name:
+        return None
+    imports = ctx.companion_import(TRAINING, "undivided")
+    if imports is None:
+        return None
+    edits = (*imports, ctx.replace(call, f"undivided({ctx.text(model)})"))
+    return ctx.fix(
+        "take a wrapper that calls the module", *edits, applicability=Applicability.UNSAFE, companion=TRAINING
+    )
+
+
 def _unwrapped(call: ast.Call, ctx: Context) -> Fix | None:
     """The module itself, with no `.module` behind the name that the wrapper is given."""
-    statement = ctx.statement(call)
+    statement, model = ctx.statement(call), _wrapped(call)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     target = statement.targets[0]
-    given = {word.arg: word.value for word in call.keywords}
-    model = call.args[0] if call.args else given.get("module")
-    if model is None or isinstance(model, ast.Starred) or not isinstance(target, ast.Name | ast.Attribute):
+    if model is None or not isinstance(target, ast.Name | ast.Attribute):
         return None
     text = ctx.text(target)
     edits: list[Edit] = []

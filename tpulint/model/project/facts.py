@@ -39,6 +39,7 @@ from tpulint.model.project.signatures import (
     training_apart,
 )
 from tpulint.model.project.takers import Taker
+from tpulint.model.project.wrapped import asks_for_module
 from tpulint.model.syntax.entry import of_main
 
 _TABLES = (ast.Dict, ast.List, ast.Tuple)
@@ -119,7 +120,8 @@ class ModuleFacts(NamedTuple):
     that save it. `entries` are the classes of which it puts instances into dictionaries, each time that it
     does, `groups` are the process groups that it starts: whether each serves the host. `tables` gives for its
     names that stand for a dictionary, list or tuple references to the functions in it, `cuda_default` says
-    that it makes a type of CUDA the default of tensors, `moves` that its import puts tensors on a device.
+    that it makes a type of CUDA the default of tensors, `moves` that its import puts tensors on a device,
+    `unwraps` that it asks models that it has not wrapped for the `module` in a wrapper.
     """
 
     name: str
@@ -147,6 +149,7 @@ class ModuleFacts(NamedTuple):
     tables: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
     cuda_default: bool = False
     moves: bool = False
+    unwraps: bool = False
 
 
 class _Summary:
@@ -216,6 +219,7 @@ class _Summary:
             tables=dict(self._tables()),
             cuda_default=any(name.startswith("torch.cuda.") for name in self._default_types()),
             moves=moves_at_import(self.index, self.names),
+            unwraps=asks_for_module(self.index, self.names),
         )
 
     def _placing(self, imports: set[str]) -> set[int]:

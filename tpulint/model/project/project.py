@@ -456,6 +456,14 @@ class ProjectFacts:
     def _with_cuda_default(self) -> set[str]:
         return self._with_scripts({name for name, facts in self.modules.items() if facts.cuda_default})
 
+    def is_unwrapped(self, module: str) -> bool:
+        """Whether a program that a module is of asks models for the `module` in a wrapper made elsewhere."""
+        return module in self._with_unwrapped
+
+    @cached_property
+    def _with_unwrapped(self) -> set[str]:
+        return self._with_scripts({name for name, facts in self.modules.items() if facts.unwraps})
+
     def is_configured(self, module: str) -> bool:
         """Whether a module reads configurations at run time, or a script that does so imports it."""
         return module in self._configured

@@ -5,6 +5,7 @@ them on (`training.py`).
 Within `@recorded` ones `torch.autograd.grad` works, too (`gradients.py`).
 What is `compiled` is: the `step` of an optimizer, or a function that changes weights without gradients
 (`updates.py`).
+What `DataParallel` wrapped is `undivided`: the wrapper stays, and calls the module (`host/undivided.py`).
 How functions are traced is in `tracing/`; the other folders make torchax do what these rely on (`amended.py`).
 This folder belongs to the program: change it as it needs.
 """
@@ -12,6 +13,7 @@ This folder belongs to the program: change it as it needs.
 import logging
 
 from .gradients import recorded
+from .host.undivided import undivided
 from .training import differentiable
 from .updates import compiled
 
@@ -20,4 +22,4 @@ from . import amended  # noqa: F401, I001 # for what it changes, after what the 
 # What a program logs of all libraries, by `logging.basicConfig(level=logging.DEBUG)`, is not what JAX compiles.
 logging.getLogger("jax").setLevel(logging.WARNING)
 
-__all__ = ["compiled", "differentiable", "recorded"]
+__all__ = ["compiled", "differentiable", "recorded", "undivided"]

@@ -1,0 +1,37 @@
+"""What wraps a module to spread it over GPUs, where one process drives all chips: it calls the module."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+
+class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
+    """A wrapper of either kind: it has the `module`, and the names that parameters have behind one."""
+
+    def __init__(self, module):
+        torch.nn.Module.__init__(self)
+        self.module, self.device_ids = module, []
+
+    def forward(self, *inputs, **kwargs):
+        return self.module(*inputs, **kwargs)
+
+    def train(self, mode=True):
+        return torch.nn.Module.train(self, mode)
+
+    def __getstate__(self):
+        return self.__dict__.copy()
+
+    def __setstate__(self, state):
+        torch.nn.Module.__setstate__(self, state)
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        yield
+
+
+def undivided(module):
+    """A module as its wrapper gives it, on all devices at once."""
+    return DataParallel(module)

@@ -11,7 +11,7 @@ from tpulint.model.names.qualified import Names
 
 
 def asks_for_module(index: Index, names: Names) -> bool:
-    """Whether the `module` of something is taken that is not wrapped here, and never looked for beforehand."""
+    """Whether the `module` of something is taken that is not wrapped here, without a look beforehand."""
     taken = [node for node, _ in index.taken.get("module", ()) if isinstance(node, ast.Attribute)]
     owners = {ast.unparse(node.value) for node in taken if isinstance(node.ctx, ast.Load)}
     owners -= {"self", "cls"}

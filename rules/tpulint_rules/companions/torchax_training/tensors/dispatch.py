@@ -125,8 +125,10 @@ def _called(mode, func, types, args=(), kwargs=None):
 
 
 def _is_to(args, kwargs):
-    """Whether `torch.as_tensor` does what `to` does, of which torchax makes an error."""
-    return len(args) == 1 and isinstance(args[0], torch.Tensor) and kwargs.keys() == {"dtype", "device"}
+    """Whether `torch.as_tensor` does what `to` does, of which torchax makes an error, or a tensor of nothing."""
+    if len(args) != 1 or not isinstance(args[0], torch.Tensor) or not kwargs.keys() <= {"dtype", "device"}:
+        return False
+    return len(kwargs) == 2 or (len(kwargs) == 1 and isinstance(args[0], (Tensor, View)))
 
 
 def _computed(mode, func, types, args=(), kwargs=None):

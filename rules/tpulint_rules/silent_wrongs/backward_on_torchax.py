@@ -133,6 +133,7 @@ from tpulint.model.names.scopes import Scope
 from tpulint.model.training.collected import Filling, is_filled_by_jax
 from tpulint.model.training.effects import effects
 from tpulint.model.training.learned import is_differentiated, is_marked, own_function
+from tpulint.model.training.losses import given_losses
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.steps import Step
 from tpulint.model.values.kinds import Tensor, Unknown
@@ -155,11 +156,9 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name == "torch.autograd.grad":
         yield from _gradients(call, message, ctx)
         return
-    if name is not None or not isinstance(call.func, ast.Attribute):
-        yield ctx.finding(call, message)
-        return
     if not _is_callers_own(ctx):
-        yield from _step(call, call.func.value, message, ctx)
+        for loss in given_losses(call) if name is not None else _receiver(call):
+            yield from _step(call, loss, message, ctx)
 
 
 @rule.on(ast.Module)
@@ -362,6 +361,10 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
     mark += f"(compiled=False)  # {why}" if why is not None else ""
     title, decorator = "mark the function that computes the outputs", ctx.add_decorator(node, mark)
     return ctx.fix(title, *imports, decorator, applicability=Applicability.UNSAFE, companion=TRAINING)
+
+
+def _receiver(call: ast.Call) -> list[ast.expr]:
+    return [call.func.value] if isinstance(call.func, ast.Attribute) else []
 
 
 def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:

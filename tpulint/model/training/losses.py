@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around, positional
-from tpulint.model.names.scopes import Scope
+from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.project.takers import Taker
 from tpulint.model.training.effects import effects, place
 from tpulint.model.values.kinds import Instance, Unknown
@@ -57,8 +57,27 @@ def is_plain(loss: ast.expr) -> bool:
 def backward_calls(module: Module) -> Iterator[tuple[ast.expr, Scope]]:
     """What `backward` is called on in a file, with the scope of the place."""
     for call, scope in module.index.calls.get("backward", ()):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        assert isinstance(call, ast.Call)
+        if module.names.qualified(call.func, scope) == "torch.autograd.backward":
+            yield from ((loss, scope) for loss in given_losses(call))
+        elif isinstance(call.func, ast.Attribute):
             yield call.func.value, scope
+
+
+def given_losses(call: ast.Call) -> list[ast.expr]:
+    """What `torch.autograd.backward` is called on."""
+    return call.args[:1] or [word.value for word in call.keywords if word.arg == "tensors"]
+
+
+def loops_around(module: Module, node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The targets of loops and comprehensions around an expression, each with what it runs over."""
+    for outer in module.ancestors(node):
+        if isinstance(outer, FunctionNode):
+            return
+        if isinstance(outer, ast.For):
+            yield outer.target, outer.iter
+        elif isinstance(outer, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+            yield from ((one.target, one.iter) for one in outer.generators)
 
 
 def takers(module: Module) -> tuple[Taker, ...]:

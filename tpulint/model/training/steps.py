@@ -14,7 +14,7 @@ from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, filled_here, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
 from tpulint.model.training.learned import Learned, own_function
-from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain
+from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain, loops_around
 from tpulint.model.training.placing import Moved, placed
 from tpulint.model.training.regions import (
     Obstacle,
@@ -142,6 +142,9 @@ class Step:
 
     def _found(self) -> Region | Obstacle | None:
         wanted = set(effects([self._loss]).reads)
+        for target, several in loops_around(self._module, self._loss):
+            if wanted & set(effects([target]).writes):
+                wanted |= set(effects([several]).reads)
         return region(self._module, self._learned, self._statement, wanted, self._scope)
 
     @cached_property

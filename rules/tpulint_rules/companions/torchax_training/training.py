@@ -356,7 +356,9 @@ class _Version(trace.Trace):
                 elif self.on_host[i] and not leaves[i].requires_grad:
                     leaves[i] = leaves[i].cpu()
         result, contents = pytree.tree_unflatten(leaves, self.shape)
-        return result, [(place, new, gone) for (place, gone), new in zip(self.filled, contents)]
+        return records.together(result), [
+            (place, new, gone) for (place, gone), new in zip(self.filled, contents)
+        ]
 
 
 def _reached(pullback, wanted=None):

@@ -17,7 +17,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from .. import arrays
-from . import owners, reach, reads, standing, surroundings
+from . import owners, reach, reads, records, standing, surroundings
 
 #: Attributes of torch's own modules that programs change.
 _CHANGED_OF_TORCH = frozenset({"p", "momentum"})
@@ -275,7 +275,7 @@ class Watch:
             items, before = before.items(), self.originals[attribute.key]
             if type(value) is standing.Grown:
                 if items:
-                    leaves, shape = pytree.tree_flatten(items)
+                    leaves, shape = pytree.tree_flatten(records.apart(items, self.objects))
                     self.written.append((attribute, leaves, _End(shape)))
                 attribute.set(before)
                 return
@@ -291,6 +291,7 @@ class Watch:
             if all(_element(tensor) is self.inputs[id(tensor)] for tensor in inputs):
                 return
         kept = _content(value) if value is before and content is not None else value
+        kept = records.apart(kept, self.objects)
         leaves, shape = pytree.tree_flatten(kept) if value is not _MISSING else ([], None)
         self.written.append((attribute, leaves, shape))
         if content is not None:
@@ -352,9 +353,9 @@ def leave(plan, values, guards, numbers):
         leaves = [next(news) if new else reads.known(leaf, numbers) for leaf, new in zip(leaves, traced)]
         held = attribute.get()
         if isinstance(shape, _End):
-            held.extend(pytree.tree_unflatten(leaves, shape.items))
+            held.extend(records.together(pytree.tree_unflatten(leaves, shape.items)))
             continue
-        value = pytree.tree_unflatten(leaves, shape) if shape is not None else _MISSING
+        value = records.together(pytree.tree_unflatten(leaves, shape)) if shape is not None else _MISSING
         if isinstance(held, _CONTAINERS) and type(value) in (type(held), type(_content(held))):
             _refill(held, value)
         else:

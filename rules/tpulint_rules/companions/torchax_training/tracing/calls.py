@@ -29,7 +29,19 @@ from torchax.view import View
 
 from .. import arrays, gradients
 from ..autograd import no_grad, taps
-from . import asked, attributes, draws, owners, random_states, reach, reads, surroundings, trace, written
+from . import (
+    asked,
+    attributes,
+    draws,
+    owners,
+    random_states,
+    reach,
+    reads,
+    records,
+    surroundings,
+    trace,
+    written,
+)
 
 #: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
@@ -407,7 +419,7 @@ class _Compiled(trace.Trace):
             plain if origin is None else origin.tensor(sources)
             for plain, origin in zip(self.outputs, self.origins)
         ]
-        return pytree.tree_unflatten(leaves, self.shape)
+        return records.together(pytree.tree_unflatten(leaves, self.shape))
 
     def taken(self, result, inputs, arguments):
         """The tensors of a result that the call makes; where each comes from is noted."""
@@ -483,6 +495,8 @@ def _containers(value):
         items = value
     elif isinstance(value, dict):
         items = value.values()
+    elif isinstance(value, records.Record):
+        items = tuple(value.values)
     else:
         return set()
     return set().union(() if isinstance(value, tuple) else {id(value)}, *map(_containers, items))

@@ -137,7 +137,8 @@ class Trace:
             executed = (
                 stack.enter_context(surroundings.Executed()) if self.notes_names and is_traced else None
             )
-            result = self.function(*arguments[0], **arguments[1])
+            known = {id(one) for one in (*self.objects, *pytree.tree_leaves(arguments))}
+            result = records.apart(self.function(*arguments[0], **arguments[1]), known)
             tensors = self.taken(result, inputs, arguments)
             written = [module._buffers[name].jax() for module, name in named]
             now = [tensor.jax() for tensor in (*self.parameters, *inputs)]

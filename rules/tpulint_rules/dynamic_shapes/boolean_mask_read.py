@@ -24,8 +24,7 @@ The fix is safe where the mask is known to have the shape of the tensors, since 
 element by element.
 It is unsafe
 
-- where that is not known: a mask with fewer dimensions selects rows, and the fixed code raises or
-  broadcasts;
+- where that is not known: a mask with fewer dimensions selects rows, and gets as many as the tensor has;
 - where it divides, multiplies tensors or calls functions: an infinity outside the mask then spoils
   gradients;
 - for `max` and `min` of floating elements: of nothing they raise, and the fixed code gives an infinity;
@@ -192,10 +191,10 @@ def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> 
         neutral = f'float("{_EXTREMES[name]}")'
     if neutral is None:
         return None
-    where = ctx.text(mask)
+    where = _wide(mask, found, ctx)
     code = f"torch.where({where}, {found.text}, {neutral}).{'sum' if name == 'mean' else name}()"
     if name == "mean":
-        code = ctx.grouped(call, f"{code} / {_held(mask, ctx)}.sum()")
+        code = ctx.grouped(call, f"{code} / {_number(mask, found, ctx)}")
     safe = found.same_shape and found.plain and name in _NEUTRAL
     return _made("reduce over the full shape with `torch.where`", ctx.replace(call, code), ctx, safe=safe)
 
@@ -208,8 +207,24 @@ def _rows(call: ast.Call, name: str, found: Lifted, mask: ast.expr, ctx: Context
     return _made("reduce over all rows with `torch.where`", ctx.replace(call, code), ctx, safe=False)
 
 
-def _held(mask: ast.expr, ctx: Context) -> str:
-    return ctx.text(mask) if isinstance(mask, ast.Name) else f"({ctx.text(mask)})"
+def _wide(mask: ast.expr, found: Lifted, ctx: Context) -> str:
+    """The mask with as many dimensions as the tensors, where it may have fewer, which selects rows."""
+    if found.same_shape:
+        return ctx.text(mask)
+    held, base = _held(mask, ctx), _held(found.reads[0].value, ctx)
+    return f"{held}.reshape({held}.shape + (1,) * ({base}.ndim - {held}.ndim))"
+
+
+def _number(mask: ast.expr, found: Lifted, ctx: Context) -> str:
+    """How many elements are selected."""
+    held, base = _held(mask, ctx), _held(found.reads[0].value, ctx)
+    if found.same_shape:
+        return f"{held}.sum()"
+    return f"({held}.sum() * ({base}.numel() // {held}.numel()))"
+
+
+def _held(node: ast.expr, ctx: Context) -> str:
+    return ctx.text(node) if isinstance(node, ast.Name) else f"({ctx.text(node)})"
 
 
 def _in_call(node: ast.Subscript, whole: ast.expr, ctx: Context) -> Fix | None:
@@ -227,7 +242,8 @@ def _in_call(node: ast.Subscript, whole: ast.expr, ctx: Context) -> Fix | None:
     mask, function = ctx.text(node.slice), ctx.text(call.func)
     if name in _LOSSES:
         each = f'{function}({first.text}, {second.text}, reduction="none")'
-        code = ctx.grouped(call, f"torch.where({mask}, {each}, 0).sum() / {_held(node.slice, ctx)}.sum()")
+        wide, number = _wide(node.slice, first, ctx), _number(node.slice, first, ctx)
+        code = ctx.grouped(call, f"torch.where({wide}, {each}, 0).sum() / {number}")
     elif name == "cross_entropy" and isinstance(node.value, ast.Name | ast.Attribute) and whole is node:
         rows = f"{first.text}.reshape(-1, {first.text}.shape[-1])"
         code = f"{function}({rows}, torch.where({mask}, {second.text}, -100).reshape(-1))"
@@ -281,7 +297,7 @@ def _write(node: ast.Subscript, ctx: Context) -> Fix | None:
     target = lifted(ctx.module, node, ctx.scope, node.slice)
     if value is None or target is None:
         return None
-    base, mask, text, plain = ctx.text(node.value), ctx.text(node.slice), value.text, value.plain
+    base, text, plain = ctx.text(node.value), value.text, value.plain
     if isinstance(statement, ast.AugAssign):
         sign = _SIGNS.get(type(statement.op))
         if sign is None:
@@ -291,7 +307,8 @@ def _write(node: ast.Subscript, ctx: Context) -> Fix | None:
         )
         text = f"{base} {sign} {text if tight else f'({text})'}"
         plain = plain and (sign in "+-" or (sign == "*" and not value.reads))
-    edit = ctx.replace(statement, f"{base}[...] = torch.where({mask}, {text}, {base})")
+    wide = _wide(node.slice, target, ctx)
+    edit = ctx.replace(statement, f"{base}[...] = torch.where({wide}, {text}, {base})")
     safe = plain and target.same_shape and (value.same_shape or not value.reads)
     return _made("write the full shape with `torch.where`", edit, ctx, safe=safe)
 

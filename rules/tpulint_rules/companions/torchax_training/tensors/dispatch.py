@@ -38,7 +38,7 @@ from torchax.view import NarrowInfo, View
 
 from ..autograd import no_grad
 from ..tracing import asked, reads, spans
-from . import conversions, data, drawing, irregular, operations, parts, values
+from . import conversions, data, drawing, irregular, masks, operations, parts, values
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
@@ -82,7 +82,7 @@ def _called(mode, func, types, args=(), kwargs=None):
         span = spans.view_of(index)
         if span is not None:
             return View(args[0], span, environment)
-        index = _index(index)
+        index = masks.places(_index(index))
         if type(args[0]) is Tensor and parts.wants_gradient(args[0]) and parts.are_places(index):
             return parts.of(args[0], index)
         if _is_plain_index(index):
@@ -362,6 +362,8 @@ def _assigning(plain):
         if asked.is_asked():
             key, value = spans.places(tensor.shape, key), reads.of_computation(value)
         key = _index(key)
+        if isinstance(value, torch.Tensor) and value.ndim:
+            key = masks.places(key)
         with no_grad.unseen_writes(tensor):
             if isinstance(tensor, View) and not _is_plain_index(key):
                 part = tensor.torch()  # torchax takes masks and tensors as indices of whole ones alone

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import pickle
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -132,7 +133,7 @@ class Recorder:
         @functools.wraps(backward)
         def noted(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             with self._outermost() as is_outermost:
-                if is_outermost:
+                if is_outermost and not _is_traced(tensors):
                     self._note(tensors if isinstance(tensors, (list, tuple)) else [tensors])
                 return backward(tensors, *args, **kwargs)
 
@@ -160,6 +161,12 @@ class Recorder:
         own = [module for module in self._modules.values() if type(module).__name__ not in _WRAPPERS]
         inner = {id(part) for module in own for part in module.modules() if part is not module}
         return [module for module in own if id(module) not in inner]
+
+
+def _is_traced(loss: Any) -> bool:
+    """Whether JAX traces a loss, so that it has no value."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(getattr(loss, "_elem", None), jax.core.Tracer)
 
 
 def _is_module_called() -> bool:

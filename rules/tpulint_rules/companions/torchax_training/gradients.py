@@ -4,6 +4,8 @@ Torch's autograd does not see through all that torchax computes, and never twice
 Within a function marked `@recorded`, `torch.autograd.grad` computes what led from its inputs to its outputs
 once more, under JAX, which takes the gradients.
 They can be differentiated again, in a function that is marked `@differentiable` above.
+So does a `backward` within such a function, as losses have it that look for an attack first: tensors of which
+gradients are asked there get them; the function's parameters, whose gradients are zeroed behind it, do not.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from torch.utils import _pytree as pytree
 from torchax.interop import torch_view
 from torchax.view import View
 
+from . import arrays
 from .autograd.complex_numbers import conjugated
 
 
@@ -26,6 +29,8 @@ class NotRecorded(Exception):
     """`torch.autograd.grad` was called where nothing is recorded that led to its outputs."""
 
 
+#: What gives a tensor that bears no gradient, and may be changed in place.
+_WITHOUT_GRADIENT = (torch.Tensor.grad.__get__, torch.Tensor.data.__get__)
 #: What torch says of outputs that were computed without gradients.
 _NO_GRAPH = "element 0 of tensors does not require grad and does not have a grad_fn"
 
@@ -50,31 +55,37 @@ class _Call:
         self.values = [_value(leaf) for leaf in self.leaves]
         self.result = function(*args, **(kwargs or {}))
 
-    def depends_on(self, known):
-        return any(id(leaf) in known for leaf in self.leaves)
+    def depends_on(self, known, inputs):
+        """Whether it was given something that is known."""
+        return any(_is_given(leaf, value, known, inputs) for leaf, value in zip(self.leaves, self.values))
 
-    def again(self, known, kept=frozenset()):
-        """Compute it with other tensors for those that are known; what is kept stays known as it is."""
+    def again(self, known, inputs):
+        """Compute it with other tensors for those that are known; inputs stay known as they are."""
         leaves = [
-            known[id(leaf)] if id(leaf) in known else leaf if value is None else torch_view(value)
+            known[id(leaf)]
+            if _is_given(leaf, value, known, inputs)
+            else leaf
+            if value is None
+            else torch_view(value)
             for leaf, value in zip(self.leaves, self.values)
         ]
         args, kwargs = pytree.tree_unflatten(leaves, self.tree)
         with torchax.default_env().override_property(prng=self.key):
-            self._told(known, kept, self.function(*args, **kwargs))
+            self._told(known, inputs, self.function(*args, **kwargs))
 
-    def _told(self, known, kept, result):
+    def _told(self, known, inputs, result):
         for old, new in zip(pytree.tree_leaves(self.result), pytree.tree_leaves(result)):
-            if isinstance(old, torch.Tensor) and id(old) not in kept:
+            if isinstance(old, torch.Tensor) and id(old) not in inputs:
                 known[id(old)] = new
 
 
 class _Gradients(_Call):
     """A call of `torch.autograd.grad`, which is computed again from the calls that were recorded before it."""
 
-    def again(self, known, kept=frozenset()):
+    def again(self, known, inputs):
         args, kwargs = pytree.tree_unflatten(self.leaves, self.tree)
-        self._told(known, kept, self.function(*args, **kwargs, _known=known))
+        at = {id(leaf): value for leaf, value in zip(self.leaves, self.values)}
+        self._told(known, inputs, self.function(*args, **kwargs, _known=known, _at=at))
 
 
 class _Recorder(TorchFunctionMode):
@@ -91,6 +102,10 @@ class _Recorder(TorchFunctionMode):
                 # What led to the outputs is recorded around this, if at all.
                 return func(*args, **(kwargs or {}))
             return self.record(functools.partial(self.gradients, list(self.calls)), args, kwargs, _Gradients)
+        if is_backward(func) and arrays.is_traced(_as_list(args[0])[0]):
+            return self.backward(*args, **(kwargs or {}))
+        if func in _WITHOUT_GRADIENT:
+            return func(*args, **(kwargs or {}))
         if not torch.is_grad_enabled():
             result = func(*args, **(kwargs or {}))
             if isinstance(result, torch.Tensor) and all(result is not arg for arg in args):
@@ -105,6 +120,23 @@ class _Recorder(TorchFunctionMode):
             self.calls.append(call)
         return call.result
 
+    def backward(self, tensors, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """`backward`: the gradients of the leaves that were made in the function."""
+        tensors = _as_list(tensors)
+        leaves = [one for one in _leaves(self.calls, inputs) if _leads(self.calls, [one], tensors)]
+        if not leaves:
+            return
+        given = None if gradient is None else _as_list(gradient)
+        compute = functools.partial(self.gradients, list(self.calls))
+        options = {"grad_outputs": given, "create_graph": create_graph}
+        for leaf, found in zip(leaves, self.record(compute, (tensors, leaves), options, _Gradients)):
+            with torch.no_grad():
+                leaf.grad = found if leaf.grad is None else leaf.grad + found
+        if (
+            not retain_graph
+        ):  # what changes the leaves in place from here on is no part of what led to the outputs
+            self.calls = [call for call, leads in _following(self.calls, leaves) if not leads]
+
     @staticmethod
     def gradients(
         calls,
@@ -115,20 +147,22 @@ class _Recorder(TorchFunctionMode):
         create_graph=False,
         *,
         _known=None,
+        _at=None,
         **options,
     ):
-        """The gradients, by calls that led to the outputs; with `_known`, at other tensors than they had."""
+        """The gradients, by calls that led to the outputs; with `_known`, at other tensors than they had `_at` first."""
         before = _known or {}
         if options.get("is_grads_batched"):
             raise NotImplementedError("`torch.autograd.grad` of batched gradients on torchax")
         outputs, inputs = _as_list(outputs), _as_list(inputs)
+        as_they_are = {**_values(inputs), **{id(one): _at[id(one)] for one in inputs if _at}}
 
         def compute(values):
             given = {id(tensor): torch_view(value) for tensor, value in zip(inputs, values)}
             known = {**before, **given}
             for call in calls:
-                if call.depends_on(known):
-                    call.again(known, given.keys())
+                if call.depends_on(known, as_they_are):
+                    call.again(known, as_they_are)
             return [_value(known.get(id(tensor), tensor)) for tensor in outputs]
 
         at = [_value(before.get(id(tensor), tensor)) for tensor in inputs]
@@ -146,6 +180,22 @@ class _Recorder(TorchFunctionMode):
         return tuple(torch_view(value) for value in found)
 
 
+def is_backward(func):
+    """Whether a function is `Tensor.backward` or `torch.autograd.backward`, as it is or wrapped."""
+    return func.__name__ == "backward" and func.__module__ in ("torch._tensor", "torch.autograd")
+
+
+def _leaves(calls, inputs):
+    """The tensors that a function asked for gradients of itself."""
+    leaves = [leaf for call in calls for leaf in call.leaves] if inputs is None else _as_list(inputs)
+    kinds = torchax.tensor.Tensor, View
+    found = {
+        id(one): one for one in leaves if isinstance(one, kinds) and not isinstance(one, torch.nn.Parameter)
+    }
+    with torch._C.DisableTorchFunction():
+        return [one for one in found.values() if one.requires_grad and one.is_leaf]
+
+
 def _is_known(calls, outputs, inputs, *_args, allow_unused=None, **_options):
     """Whether calls lead from some of the inputs to some of the outputs, as far as they have to."""
     return bool(allow_unused) or _leads(calls, _as_list(inputs), _as_list(outputs))
@@ -153,15 +203,38 @@ def _is_known(calls, outputs, inputs, *_args, allow_unused=None, **_options):
 
 def _leads(calls, inputs, outputs):
     """Whether calls lead from some of the inputs to some of the outputs."""
-    known = set(map(id, inputs))
+    known = {
+        id(leaf)
+        for call, leads in _following(calls, inputs)
+        if leads
+        for leaf in pytree.tree_leaves(call.result)
+    }
+    return not known.union(map(id, inputs)).isdisjoint(map(id, outputs))
+
+
+def _following(calls, inputs):
+    """Calls, each with whether it depends on some tensors."""
+    known, as_they_are = set(map(id, inputs)), _values(inputs)
     for call in calls:
-        if call.depends_on(known):
+        leads = call.depends_on(known, as_they_are)
+        if leads:
             known.update(map(id, pytree.tree_leaves(call.result)))
-    return not known.isdisjoint(map(id, outputs))
+        yield call, leads
 
 
 def _as_list(tensors):
     return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+
+
+def _values(inputs):
+    """The arrays of inputs by the tensors' ids."""
+    return {id(one): _value(one) for one in inputs}
+
+
+def _is_given(leaf, value, known, inputs):
+    """Whether a leaf of a call is known; an input is as it is by now, not as it was before it was written to."""
+    now = inputs.get(id(leaf))
+    return id(leaf) in known and (now is None or now is value or isinstance(leaf, View))
 
 
 def _value(leaf):

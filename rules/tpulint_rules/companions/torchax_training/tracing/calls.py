@@ -152,7 +152,7 @@ class Calls(no_grad.NoGradStops):
         return result
 
     def _called(self, func, types, args, kwargs):
-        if func is torch.autograd.grad:
+        if func is torch.autograd.grad or (gradients.is_backward(func) and _is_traced(args)):
             raise gradients.NotRecorded
         if asked.is_asked():
             drawn = draws.of_torch(func, args, kwargs)

@@ -362,6 +362,8 @@ def _core(
         through |= learned.handed_on(block[0], scope)
     core: list[int] = []
     for i in order:
+        if isinstance(block[i], FunctionNode):
+            continue  # what it computes is computed where it is called
         if makes_leaf(block[i]):
             through |= found[i].touched
         elif learned.is_settled(block[i], scope):

@@ -7,7 +7,8 @@ it imports, where no module of the program calls `torchax.enable_globally()` or 
 `torchax.default_env()`.
 The entry point is `if __name__ == "__main__":`, in a module that others import only where that block itself
 puts something on a device; or, in a script that no other module imports, the first
-statement at the top level that puts something on a device or calls a function that does.
+statement at the top level that puts something on a device or calls a function that does, or, where functions
+are chosen when it runs, such as by `COMMANDS[name]()`, the first that calls one of them.
 Where there is neither, as in a program that its package's `entry_points` start, it is the function that
 parses the command line and leads there.
 
@@ -107,7 +108,40 @@ def _first_move(ctx: Context) -> ast.Call | None:
     moves = [call for call in calls if isinstance(call, ast.Call) and _moves(call, ctx)]
     kept = ctx.module.project.keeps_gpu  # code for CUDA alone is then not reported
     order = {id(call): (kept and ctx.only_with_cuda(call), call.lineno, call.col_offset) for call in moves}
-    return min(moves, key=lambda call: order[id(call)], default=None)
+    first = min(moves, key=lambda call: order[id(call)], default=None)
+    return first or _chosen_at_run_time(calls, ctx)
+
+
+def _chosen_at_run_time(calls: list[ast.AST], ctx: Context) -> ast.Call | None:
+    """The first call at the top level of what is chosen when the program runs, as in `COMMANDS[name]()`.
+
+    It may be of any function of the file, of which one puts something on a device.
+    """
+    name, project = ctx.module.name, ctx.module.project
+    chosen = [call for call in calls if isinstance(call, ast.Call) and _is_chosen(call, ctx)]
+    if not chosen or not project.put_on_device(f"{name}.{one}" for one in project.modules[name].functions):
+        return None
+    return min(chosen, key=lambda call: (call.lineno, call.col_offset))
+
+
+def _is_chosen(call: ast.Call, ctx: Context) -> bool:
+    match call.func:
+        case ast.Subscript() | ast.Call():
+            return True
+        case ast.Attribute(value=ast.Name(id=given), attr="func"):  # of `set_defaults(func=train)`
+            return any(isinstance(one, ast.Name) and one.id == given for one in call.args)
+        case ast.Name(id=name):
+            values = [one.value for one in ctx.module.index.module.bindings.get(name, ())]
+            return any(isinstance(one, ast.Subscript) or _looks_up(one) for one in values)
+    return False
+
+
+def _looks_up(value: ast.expr | None) -> bool:
+    """Whether a value is looked up by its name, as `getattr(app, name)` and `commands.get(name)` are."""
+    match value:
+        case ast.Call(func=ast.Name(id="getattr") | ast.Attribute(attr="get")):
+            return True
+    return False
 
 
 def _parsed(ctx: Context) -> ast.Call | None:

@@ -71,6 +71,7 @@ def region(
     """
     for block, before_it in _blocks(module, anchor):
         index = before_it + is_last
+        wanted = wanted | _bound_of(block[before_it], wanted)
         end = index
         # Several losses of one output are computed before the first of them is differentiated.
         while end:
@@ -91,6 +92,16 @@ def region(
         if is_last or any(map(_is_boundary, block[:index])):
             return None
     return None
+
+
+def _bound_of(statement: ast.stmt, wanted: set[str]) -> set[str]:
+    """What the wanted names are made of that a `with` binds, as in `with scale_loss(loss) as scaled:`."""
+    return {
+        name
+        for item in (statement.items if isinstance(statement, ast.With) else ())
+        if item.optional_vars is not None and not wanted.isdisjoint(effects([item.optional_vars]).writes)
+        for name in effects([item.context_expr]).reads
+    }
 
 
 def next_rounds(

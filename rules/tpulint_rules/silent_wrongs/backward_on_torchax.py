@@ -92,6 +92,7 @@ Importing the folder brings more than the marks.
 - `compiling.py` keeps what was compiled until the program ends, for models that are made anew.
 - `loading.py` fetches the items of data sets past torchax, and lets loaders do without workers, which would
   hang.
+- `scripting.py` leaves out TorchScript, whose modules keep no tensors of torchax.
 - `pickling.py` writes tensors of the device as tensors of the host, wherever something that holds them is
   pickled.
 
@@ -324,7 +325,7 @@ def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:
     outputs, inputs = (_given(call, i, name) for i, name in enumerate(("outputs", "inputs")))
     read = [node for one in outputs for node in ast.walk(one) if isinstance(node, ast.Name)]
     is_own = any(binding.value is not None for n in read for binding in function.bindings.get(n.id, ()))
-    if is_own and not _are_apart(outputs, inputs, function):
+    if is_own and (_are_parameters(inputs, ctx) or not _are_apart(outputs, inputs, function)):
         return [function]
     callers = (at.scope.function for _, at in ctx.calls(function.name))
     return list({id(caller): caller for caller in callers if caller is not None}.values())
@@ -332,6 +333,17 @@ def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:
 
 def _given(call: ast.Call, index: int, name: str) -> list[ast.expr]:
     return call.args[index : index + 1] or [word.value for word in call.keywords if word.arg == name]
+
+
+def _are_parameters(inputs: list[ast.expr], ctx: Context) -> bool:
+    """Whether inputs are what callers collect of modules, which lead to the outputs where these are computed."""
+    if len(inputs) != 1 or not isinstance(inputs[0], ast.Name) or not ctx.is_parameter(inputs[0]):
+        return False
+    given = [made for value, at in ctx.handed(inputs[0]) for made in at.assigned_values(value) or [value]]
+    return bool(given) and all(
+        any(isinstance(node, ast.Attribute) and node.attr == "parameters" for node in ast.walk(one))
+        for one in given
+    )
 
 
 def _are_apart(outputs: list[ast.expr], inputs: list[ast.expr], function: Scope) -> bool:

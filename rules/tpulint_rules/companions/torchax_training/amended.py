@@ -16,6 +16,7 @@ for _name in (
     "host.loading",
     "host.pickling",
     "host.processes",
+    "host.scripting",
     "host.threads",
     "operators.convolutions",
     "operators.missing",

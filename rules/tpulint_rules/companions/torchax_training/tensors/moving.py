@@ -37,12 +37,15 @@ def _made(optimizer, *args, **kwargs):
 def _moved(module, *args, **kwargs):
     """`Module._apply`, behind `.to("jax")`, which torch calls for the modules within as well."""
     before = {name: _latest(p) for name, p in module._parameters.items() if p is not None}
-    module._parameters.update(before)
+    for name, p in before.items():
+        if module._parameters[name] is not p:
+            module._parameters[name] = p
     result = _move(module, *args, **kwargs)
     for name, p in module._parameters.items():
         if isinstance(p, Tensor) and _type_of(p) is not p.dtype:
             module._parameters[name] = _made_anew(p)
-    anew = {p: module._parameters.get(name, p) for name, p in before.items()}
+    now = dict(module._parameters.items())  # those of a module that was traced by TorchScript have no `get`
+    anew = {p: now.get(name, p) for name, p in before.items()}
     anew = {p: new for p, new in anew.items() if new is not None and new is not p}
     for p, new in anew.items():
         _became[p] = new

@@ -336,7 +336,7 @@ def _given(call: ast.Call, index: int, name: str) -> list[ast.expr]:
 
 
 def _are_parameters(inputs: list[ast.expr], ctx: Context) -> bool:
-    """Whether inputs are what callers collect of modules, which lead to the outputs where these are computed."""
+    """Whether inputs are what callers collect of modules, which lead to outputs where these are computed."""
     if len(inputs) != 1 or not isinstance(inputs[0], ast.Name) or not ctx.is_parameter(inputs[0]):
         return False
     given = [made for value, at in ctx.handed(inputs[0]) for made in at.assigned_values(value) or [value]]

@@ -59,6 +59,10 @@ class _Call:
         """Whether it was given something that is known."""
         return any(_is_given(leaf, value, known, inputs) for leaf, value in zip(self.leaves, self.values))
 
+    def writes_part(self):
+        """Whether it writes into a part of a tensor, which changes that."""
+        return isinstance(self.result, View) and any(self.result is leaf for leaf in self.leaves)
+
     def again(self, known, inputs):
         """Compute it with other tensors for those that are known; inputs stay known as they are."""
         leaves = [
@@ -155,6 +159,7 @@ class _Recorder(TorchFunctionMode):
         if options.get("is_grads_batched"):
             raise NotImplementedError("`torch.autograd.grad` of batched gradients on torchax")
         outputs, inputs = _as_list(outputs), _as_list(inputs)
+        calls = _behind(calls, outputs)
         as_they_are = {**_values(inputs), **{id(one): _at[id(one)] for one in inputs if _at}}
 
         def compute(values):
@@ -199,6 +204,17 @@ def _leaves(calls, inputs):
 def _is_known(calls, outputs, inputs, *_args, allow_unused=None, **_options):
     """Whether calls lead from some of the inputs to some of the outputs, as far as they have to."""
     return bool(allow_unused) or _leads(calls, _as_list(inputs), _as_list(outputs))
+
+
+def _behind(calls, outputs):
+    """The calls that outputs are made of: what a loop did before with the same inputs is none of them."""
+    needed, found = set(map(id, outputs)), []
+    for call in reversed(calls):
+        made = [leaf for leaf in pytree.tree_leaves(call.result) if isinstance(leaf, torch.Tensor)]
+        if call.writes_part() or not needed.isdisjoint(map(id, made)):
+            found.append(call)
+            needed.update(map(id, call.leaves))
+    return found[::-1]
 
 
 def _leads(calls, inputs, outputs):

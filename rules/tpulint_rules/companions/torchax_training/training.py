@@ -73,7 +73,7 @@ class differentiable:
         places = []
         if self.is_compiled:
             leaves, places = self.known.varying.taken(leaves, tree)
-        tensors, numbers = trace.numbered(leaves)
+        tensors, numbers = trace.numbered(leaves, parameters)
         given = [arrays.on_torchax(tensor) for tensor in parameters + tensors]
         with torch._C.DisableTorchFunction():
             with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
@@ -216,7 +216,7 @@ class _Version(trace.Trace):
     """
 
     def __init__(self, owner, leaves, tree, modules, parameters, with_gradient, in_place_of, answers):
-        _, places = trace.numbered(leaves)
+        _, places = trace.numbered(leaves, parameters)
         objects, states = owners.of(modules, leaves, owner.function), owner.known.states.values()
         super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
         self.with_gradient, self.apart = with_gradient, owner.apart
@@ -330,7 +330,7 @@ class _Version(trace.Trace):
 
         Those that it was given, of which gradients are wanted, stay themselves.
         """
-        leaves = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
+        leaves = self.with_tensors(inputs)
         changed = list(filled.changes(pytree.tree_unflatten(leaves, self.tree), arguments))
         self.filled = [(place, gone) for place, _, gone in changed]
         result = result, [new for _, new, _ in changed]

@@ -81,7 +81,8 @@ class Known:
 class Trace:
     """A function with its plain arguments, modules and their modes; what remains to be given are tensors.
 
-    `places` says which of the tensors stands where among the leaves of the arguments.
+    `places` says which of the tensors stands where among the leaves of the arguments, those of parameters
+    counted from the end, below zero.
     """
 
     def __init__(self, function, leaves, tree, places, modules, parameters, objects, states):
@@ -116,7 +117,7 @@ class Trace:
         plain = {self.places[i] for i in self.in_place_of}
         kinds = (varying.stand_in if k in plain else arrays.tensor for k in range(len(values) - count))
         inputs = [kind(value) for kind, value in zip(kinds, values[count:])]
-        leaves = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
+        leaves = self.with_tensors(inputs)
         taken = pytree.tree_unflatten(leaves, self.tree)
         arguments = owners.without_containers(*taken)
         environment = torchax.default_env()
@@ -157,6 +158,11 @@ class Trace:
         varying.check([leaves[i] for i in self.in_place_of], pytree.tree_leaves(result), watch.written)
         self.settle(watch)
         return tensors, written, random, watch.results()
+
+    def with_tensors(self, inputs):
+        """The leaves of the arguments, with the tensors where they stand."""
+        tensors = [*inputs, *self.parameters]
+        return [tensors[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
 
     def settle(self, watch):
         """Called with what is known of the attributes once the function has run."""
@@ -202,9 +208,12 @@ def _settings(module):
     return tuple(found)
 
 
-def numbered(leaves):
-    """The tensors among leaves, each once, and the number of the tensor that stands at each of their places."""
-    numbers, tensors = {}, []
+def numbered(leaves, parameters=()):
+    """The tensors among leaves, each once, and the number of the tensor that stands at each of their places.
+
+    Parameters are none of them, and their numbers are below zero: a list of those of a module is of the module.
+    """
+    numbers, tensors = {id(p): i - len(parameters) for i, p in enumerate(parameters)}, []
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and id(leaf) not in numbers:
             numbers[id(leaf)] = len(tensors)

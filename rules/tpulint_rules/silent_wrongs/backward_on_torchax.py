@@ -278,7 +278,7 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     if _is_of_settled(call, ctx):
         return
     if function is None or not isinstance(function.node, ast.FunctionDef):
-        yield _told(call, message, "it stands in no function", ctx)
+        yield _told(call, message, _asked_outside(call, ctx), ctx)
         return
     if _recomputes(function, ctx) or _waits(function, ctx):
         return
@@ -288,6 +288,20 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
         return
     fix = _marked(open_ones[0], ctx) if open_ones else "its outputs are computed in another file"
     yield _told(call, message, fix, ctx)
+
+
+def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
+    """What asks for gradients outside of all functions is moved into one, with what leads to its outputs."""
+    steps, statement = ctx.module.training_steps, ctx.statement(call)
+    if ctx.scope.function is not None or not isinstance(statement, ast.Assign):
+        return "it stands in no function"
+    if id(statement) in steps.computing:
+        return "it leads to a loss, with which it is moved"
+    others = (ctx.statement(other) for other, at in ctx.calls("grad") if at.scope is ctx.scope)
+    block = ctx.parent(statement)
+    if any(ctx.parent(other) is block and other.lineno > statement.lineno for other in others):
+        return "it is moved with the one below, if that asks on"
+    return _extracted(steps.asking(call, ctx.scope), ctx)
 
 
 def _recomputes(function: Scope, ctx: Context) -> bool:

@@ -54,6 +54,10 @@ class Steps:
             found = self._found[id(loss)] = Step(self, loss, scope)
         return found
 
+    def asking(self, call: ast.Call, scope: Scope) -> Asking:
+        """The computation of the gradients that a call asks for, outside of all functions."""
+        return Asking(self, call, scope)
+
     @cached_property
     def handed(self) -> list[Handed]:
         """The calls that hand a loss to a function of the project which calls `backward` on it."""
@@ -295,6 +299,17 @@ class Step:
         name = self._steps.name_for(found, like, taken)
         taken.add(name)
         return placed(self._module, self._steps.changing, found, scope, name, decorator)
+
+
+class Asking(Step):
+    """The computation of gradients that are asked for, with what leads to the outputs."""
+
+    def _found(self) -> Region | Obstacle | None:
+        given = set(effects([self._statement]).writes)
+        return region(self._module, self._learned, self._statement, given, self._scope, is_last=True)
+
+    def _parts(self) -> list[tuple[Region, Scope]]:
+        return [(one, self._scope) for one in self.regions]
 
 
 def _distinct(parts: list[tuple[Region, Scope]]) -> Iterable[tuple[Region, Scope]]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tpulint.model.project.facts import FunctionFacts
 
 _PARAMETERS = ("parameters", "named_parameters")
+_CONTAINERS = frozenset({"dict", "list", "tuple", "OrderedDict"})
 #: What is asked of a module and of hardly anything else.
 _ASKED = (*_PARAMETERS, "eval", "train")
 _CLASSES_OF_PARAMETERS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
@@ -97,14 +98,25 @@ class Learned:
         )
 
     def reads_parameters(self, statement: ast.AST, scope: Scope) -> bool:
-        """Whether a statement computes with a parameter of a module, as `users.weight @ x` does."""
+        """Whether a statement computes with a parameter of a module, as `users.weight @ x` does.
+
+        So does what takes them for values to start from: `weights = dict(model.named_parameters())`.
+        """
         return any(
-            isinstance(node, ast.Attribute)
+            self._lists_parameters(node, scope)
+            or isinstance(node, ast.Attribute)
             and isinstance(node.ctx, ast.Load)
             and not _is_asked_about(self._module.parent(node))
             and self._is_parameter(node, scope)
             for node in ast.walk(statement)
         )
+
+    def _lists_parameters(self, node: ast.AST, scope: Scope) -> bool:
+        match node:
+            case ast.Assign(value=ast.Call(func=called, args=[ast.Call(func=ast.Attribute() as asked)])):
+                is_container = (dotted(called) or "").rpartition(".")[2] in _CONTAINERS
+                return is_container and asked.attr in _PARAMETERS and self.is_module(asked.value, scope)
+        return False
 
     def _is_parameter(self, node: ast.Attribute, scope: Scope) -> bool:
         if node.attr in _LEARNED:

@@ -104,10 +104,12 @@ class Learned:
         """
         return any(
             self._lists_parameters(node, scope)
-            or isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Load)
-            and not _is_asked_about(self._module.parent(node))
-            and self._is_parameter(node, scope)
+            or (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.ctx, ast.Load)
+                and not _is_asked_about(self._module.parent(node))
+                and self._is_parameter(node, scope)
+            )
             for node in ast.walk(statement)
         )
 

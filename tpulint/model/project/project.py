@@ -228,7 +228,7 @@ class ProjectFacts:
         """Whether a class is a `torch.nn.Module`."""
         return any(
             base in MODULE_BASES
-            or base.startswith("torch.nn.modules.")
+            or base.startswith(("torch.nn.modules.", "torch.nn.parallel."))
             or (base.startswith("torch.nn.") and base[9:10].isupper())
             for base in self.mro(self.resolve(name))
         )

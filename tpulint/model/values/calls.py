@@ -57,6 +57,10 @@ _TAKE_SIZES = frozenset(
     {"view", "reshape", "expand", "repeat", "broadcast_to", "tile", "unflatten", "narrow"}
     | {"view_as", "reshape_as", "expand_as"}
 )
+#: Methods of modules that give the module.
+_GIVE_THEMSELVES = frozenset(
+    {"to", "cuda", "cpu", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_"}
+)
 _ON_HOST = (Device("cpu"), Static("cpu"))
 _HOST = (*_ON_HOST, NONE)
 _PYTHON_SCALARS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.complex"})
@@ -480,18 +484,7 @@ def _instance_method(
     arguments: list[Kind],
     keywords: dict[str | None, Kind],
 ) -> Kind:
-    if name in (
-        "to",
-        "cuda",
-        "cpu",
-        "eval",
-        "train",
-        "half",
-        "float",
-        "double",
-        "bfloat16",
-        "requires_grad_",
-    ):
+    if name in _GIVE_THEMSELVES:
         return base
     if name == "forward":
         return _instance_call(self, base.cls, node, arguments, keywords)
@@ -501,6 +494,7 @@ def _instance_method(
         return _project_call(self, method, node, arguments, keywords)
     attribute = self.module.attribute_kind(base.cls, name)
     if isinstance(attribute, Instance):
+        self.kinds[id(node.func)] = attribute
         return _instance_call(self, attribute.cls, node, arguments, keywords)
     return UNKNOWN
 

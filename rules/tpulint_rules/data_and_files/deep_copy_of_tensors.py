@@ -11,8 +11,8 @@ A tensor of torchax cannot be copied so: `copy.deepcopy(model)`, with which an a
 best model so far is kept, raises `TypeError: cannot pickle '_PropertyHolder' object`.
 A plain tensor of the host, and a module with buffers on the host, raise within the environment, too:
 `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
-`torch.optim.swa_utils.AveragedModel` copies its module in the same way; in a program that has
-`torchax_training` (TPU611), `copy.deepcopy` works.
+`torch.optim.swa_utils.AveragedModel` copies its module in the same way.
+In a program that has `torchax_training`, as those get that call `backward` (TPU611), `copy.deepcopy` works.
 
 ## Fix safety
 
@@ -30,6 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.training import TRAINING
 from tpulint.model.devices.doors import is_device_choice
 from tpulint.model.values.kinds import Device, Static, Tensor, Unknown
 from tpulint.rule import Context, Rule
@@ -46,19 +47,26 @@ _PARAMETERS = (
 def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "copy.deepcopy" or len(call.args) != 1 or call.keywords:
         return
-    if not ctx.serves_device or ctx.only_with_cuda(call):
+    project = ctx.module.project
+    if not ctx.serves_device or ctx.only_with_cuda(call) or project.imports_any(TRAINING.name):
         return
     value = call.args[0]
     kind = ctx.kind(value)
+    brought = None
+    if project.calls_backward(ctx.module.name):  # which brings the folder anyway
+        brought = ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
     if isinstance(kind, Tensor) and kind.certain:
         edit = f"{ctx.operand(value)}.detach().clone()"
         fix = ctx.fix("copy it with `clone`", ctx.replace(call, edit), applicability=Applicability.UNSAFE)
-        yield ctx.finding(call, "`deepcopy` of a tensor raises within the torchax environment", fix)
+        yield ctx.finding(
+            call, "`deepcopy` of a tensor raises within the torchax environment", brought or fix
+        )
     elif _is_state(value, ctx):
         message = "`deepcopy` of tensors raises within the torchax environment"
-        yield ctx.finding(call, message, _clones(call, ctx))
+        yield ctx.finding(call, message, brought or _clones(call, ctx))
     elif _is_placed_module(value, call, ctx):
-        yield ctx.finding(call, "`deepcopy` of a module raises once it is on the device", _copy(call, ctx))
+        message = "`deepcopy` of a module raises once it is on the device"
+        yield ctx.finding(call, message, brought or _copy(call, ctx))
 
 
 def _is_state(value: ast.expr, ctx: Context) -> bool:

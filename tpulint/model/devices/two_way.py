@@ -22,6 +22,8 @@ _CUDA = re.compile(
 _ONLY_CUDA = re.compile(
     r"torch\.cuda\.|cudnn|nccl|nvtx|autocast|GradScaler|DataParallel|torch\.compile|triton"
 )
+#: The last names of calls that put something on a device, or seed its random numbers.
+_NEEDS_TORCHAX = ("to", "cuda", "device", "set_default_device", "manual_seed", "manual_seed_all")
 _IMPORT = re.compile(r"\s*((import|from) [^\n]*\s*)+\Z")
 _SIMPLE = ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign
 _TITLE = "{}; only shown, since CUDA would lose by it"
@@ -126,9 +128,16 @@ def guarded_import(module: Module, statements: str) -> Edit:
         row = guard.end_lineno or guard.lineno
         end = source.line_starts[row] if row < len(source.line_starts) else len(source.text)
         return _edit(module, Span(end, end), "".join(f"{source.indent}{line}{newline}" for line in lines))
-    end = end_of_imports(module)
+    end = _end_of_imports(module)
     body = newline.join([f"if not {ASKED}:", *(f"{source.indent}{line}" for line in lines)])
     return _edit(module, Span(end, end), f"{newline}{body}{newline}")
+
+
+def _end_of_imports(module: Module) -> int:
+    """Offset below the imports that stand above whatever may need torchax."""
+    needs = (place for name in _NEEDS_TORCHAX for place in module.index.calls.get(name, ()))
+    rows = (getattr(call, "lineno", 0) for call, scope in needs if scope is module.index.module)
+    return end_of_imports(module, min(rows, default=None))
 
 
 def _joins_guard(module: Module, edit: Edit) -> bool:
@@ -140,7 +149,7 @@ def _joins_guard(module: Module, edit: Edit) -> bool:
 
 def _guard(module: Module) -> ast.If | None:
     """The statement behind a file's imports that imports what only torchax needs."""
-    source, end = module.source, end_of_imports(module)
+    source, end = module.source, _end_of_imports(module)
     first = next((node for node in source.tree.body if source.span(node).start >= end), None)
     guards = isinstance(first, ast.If) and not first.orelse and ast.unparse(first.test) == f"not {ASKED}"
     return first if guards and isinstance(first, ast.If) else None

@@ -26,7 +26,6 @@ Unsafe for a rank, since `"jax"` is the same for all, and for an object of unkno
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
@@ -37,7 +36,7 @@ from tpulint.rule import Context, Rule
 rule = Rule("TPU108", "device given by its number", module=__name__, fix=Applicability.SAFE)
 
 #: What a function calls the number of a process that it is given.
-_RANK = re.compile(r"(local_?)?rank\Z")
+_RANKS = frozenset({"rank", "local_rank"})
 _NUMBERS = frozenset({"builtins.int", "torch.distributed.get_rank"})
 
 
@@ -115,9 +114,8 @@ def _names_gpu(value: ast.expr, ctx: Context) -> bool:
 def _is_number(place: ast.expr, ctx: Context) -> bool:
     """Whether an expression is a rank, a name that has been given one and nothing else, or a parameter's."""
     values = ctx.assigned_values(place) if isinstance(place, ast.Name) else [place]
-    if isinstance(place, ast.Name | ast.Attribute) and not values:
-        name = place.id if isinstance(place, ast.Name) else place.attr
-        return _RANK.match(name) is not None and isinstance(ctx.kind(place), Unknown)
+    if isinstance(place, ast.Name) and not values:
+        return place.id in _RANKS and isinstance(ctx.kind(place), Unknown)
     return bool(values) and all(
         (isinstance(value, ast.Call) and ctx.qualified_name(value.func) in _NUMBERS) or _names_gpu(value, ctx)
         for value in values

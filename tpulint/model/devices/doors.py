@@ -11,6 +11,7 @@ from tpulint.model.devices.given import made
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.devices.places import places
 from tpulint.model.devices.targets import targets
+from tpulint.model.names.references import default_of
 from tpulint.model.names.scopes import Scope
 from tpulint.model.values.kinds import Device, Instance, Tensor, Unknown
 
@@ -70,9 +71,16 @@ def made_on_import(module: Module, node: ast.expr, scope: Scope) -> bool:
 
 def holds_device(module: Module, node: ast.expr, scope: Scope) -> bool:
     """Whether an expression is a device, or a name that is given to torch as one somewhere."""
-    if isinstance(module.kind(node, scope), Device):
+    if any(module.project.is_device(place) for place in places(module, node, scope)):
         return True
-    return any(module.project.is_device(place) for place in places(module, node, scope))
+    return isinstance(module.kind(node, scope), Device) and not _is_text_by_default(module, node, scope)
+
+
+def _is_text_by_default(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression is a parameter that is a text where it is left out, `which="cuda"`."""
+    found = module.names.lookup(node.id, scope) if isinstance(node, ast.Name) else None
+    default = default_of(node.id, found[0]) if isinstance(node, ast.Name) and found is not None else None
+    return isinstance(default, ast.Constant) and isinstance(default.value, str)
 
 
 def holds_literal_device(module: Module, node: ast.expr, scope: Scope) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tpulint.knowledge.configuration import TEXT_READERS
 from tpulint.knowledge.tracing import DEVICE_STRING, is_device_word
-from tpulint.model.devices.flow import GIVEN, PRIMITIVE, SINK, UNKNOWN, Edge
+from tpulint.model.devices.flow import COMPARED, GIVEN, PRIMITIVE, SINK, UNKNOWN, Edge
 from tpulint.model.devices.given import DOORS, given_device
 from tpulint.model.devices.literals import CUDA
 from tpulint.model.devices.places import is_enumeration, last_name, places, text_of, variable
@@ -77,13 +77,14 @@ class _Edges:
         self.names_at_doors = {re.split(r"[ .]", source)[-1] for source in self.at_doors}
 
     def _compared(self, giving: set[Scope | None]) -> None:
-        """What functions that give torch a device compare with the name of one: it chooses that."""
+        """What functions that give torch a device compare with the name of one: it may choose that."""
         texts = self.module.index.texts
         for text in filter(CUDA.match, texts):
             for node, scope in texts[text]:
                 outer = self.module.parent(node)
                 if isinstance(outer, ast.Compare) and scope.function in giving:
-                    self._add(SINK, outer.left if outer.left is not node else outer.comparators[0], scope)
+                    asked = outer.left if outer.left is not node else outer.comparators[0]
+                    self._add(SINK if is_device_word(last_name(asked)) else COMPARED, asked, scope)
 
     def _leaves(self) -> Iterator[tuple[ast.expr, Scope]]:
         index = self.module.index

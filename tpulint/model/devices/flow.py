@@ -6,6 +6,7 @@ each file what is handed to what; here the project's edges are put together. Pla
 
 =               =====================================================================================
 `device`        torch takes it as a device
+`choice`        it is compared with a device's name, and may be what chooses one
 `.name`         an attribute, a key or a command-line option, whatever has it
 `G mod.NAME`    a variable of a module
 `L mod.f name`  a variable of a function
@@ -31,6 +32,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 SINK = "device"
+COMPARED = "choice"
 LITERAL = "cuda"
 ASKED = "cuda?"
 GIVEN = "given"
@@ -66,6 +68,10 @@ class DeviceFlow:
             self._sources.setdefault(target, set()).add(source)
             targets.setdefault(source, set()).add(target)
         self._demanded = _reached({SINK}, self._sources) - PRIMITIVE
+        for place in self._sources.get(COMPARED, set()) - PRIMITIVE:
+            behind = _reached({place}, self._sources) - PRIMITIVE
+            if not behind.isdisjoint(self._demanded):  # what is a device elsewhere is called so here, too
+                self._demanded |= behind
         # A call that nobody makes hands on nothing; what nobody in the project writes is not known.
         unwritten = {place for place in targets if place not in self._sources and place[0] not in "PK"}
         self._begun = {end: _reached({end}, targets) for end in PRIMITIVE}

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from tpulint.knowledge.tracing import UNFINISHED_DEVICE
+from tpulint.knowledge.tracing import DEVICE_NUMBER, UNFINISHED_DEVICE
 
 if TYPE_CHECKING:
+    from tpulint.model.names.index import Index
     from tpulint.model.names.qualified import Names
     from tpulint.model.names.scopes import Scope
 
@@ -35,6 +36,37 @@ def default_types(names: Names, calls: Iterable[tuple[ast.AST, Scope]]) -> Itera
             given = call.args[0]
             text = given.value if isinstance(given, ast.Constant) else names.qualified(given, scope)
             yield str(text)
+
+
+def numbered_devices(index: Index, names: Names) -> Iterator[Scope]:
+    """Where something is put on a device by its number, as `.to(rank)` does, going by what that is called."""
+    for call, scope in (*index.calls.get("to", ()), *index.calls.get("device", ())):
+        if isinstance(call, ast.Call) and any(map(_is_number, call.args[:1])):
+            qualified = names.qualified(call.func, scope)
+            if qualified == "torch.device" or (qualified is None and not _is_made(call.func, scope, names)):
+                yield scope
+    for call, scope in index.passing.get("device", ()):
+        if isinstance(call, ast.Call) and any(
+            w.arg == "device" and _is_number(w.value) for w in call.keywords
+        ):
+            yield scope
+
+
+def _is_made(method: ast.expr, scope: Scope, names: Names) -> bool:
+    """Whether a method is one of an object that a plain call of the project's own makes at once."""
+    made = (
+        method.value.func
+        if isinstance(method, ast.Attribute) and isinstance(method.value, ast.Call)
+        else None
+    )
+    qualified = names.qualified(made, scope) if made is not None else None
+    return qualified is not None and not qualified.startswith("torch.")
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return type(node.value) is int
+    return DEVICE_NUMBER.match(getattr(node, "attr", "") or getattr(node, "id", "")) is not None
 
 
 def _lacks_index(node: ast.AST) -> bool:

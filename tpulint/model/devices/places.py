@@ -121,9 +121,14 @@ def named(module: Module, name: str, scope: Scope) -> Iterator[str]:
     if place == UNKNOWN:
         yield from (f"G {star}.{name}" for star in module.index.module.stars)
     yield place
-    owner = module.names.lookup(name, scope)
-    if owner is not None and name in owner[0].loops:
-        yield from places(module, owner[0].loops[name], owner[0])
+    found = module.names.lookup(name, scope)
+    several = found[0].loops.get(name) if found is not None else None
+    if found is not None and isinstance(several, ast.Name):
+        yield variable(module, several.id, found[0])
+    elif found is not None and isinstance(several, ast.List | ast.Tuple | ast.Set):
+        for part in several.elts:
+            if not isinstance(part, ast.Name):
+                yield from places(module, part, found[0])
 
 
 def variable(module: Module, name: str, scope: Scope) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.configuration import DEFAULT_GIVEN_TO, NAMESPACE
+from tpulint.knowledge.tracing import DEVICE_STRING
 from tpulint.model.devices.flow import SINK
 from tpulint.model.devices.given import given_device
-from tpulint.model.devices.places import last_name, places, text_of, variable
+from tpulint.model.devices.places import is_enumeration, last_name, places, text_of, variable
 from tpulint.model.names.references import defaults
 from tpulint.model.names.scopes import Scope
 
@@ -34,7 +35,8 @@ def targets(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
                     return
                 listed = True
             case ast.Dict() if inner in outer.keys:
-                yield from _looked_up(module, outer, scope)
+                if not _clash(outer.keys):
+                    yield from _looked_up(module, outer, scope)
                 return
             case ast.Dict():
                 key = next((k for k, v in zip(outer.keys, outer.values, strict=True) if v is inner), None)
@@ -63,6 +65,12 @@ def _looked_up(module: Module, mapping: ast.Dict, scope: Scope) -> Iterator[str]
             yield from places(module, _whole(key), scope)
         case _:
             yield from (f"[{target}]" for target in targets(module, mapping, scope))
+
+
+def _clash(texts: Iterable[ast.expr | None]) -> bool:
+    """Whether several of some literals name devices that torchax has but one of."""
+    named = [one.value for one in texts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    return sum(DEVICE_STRING.match(one) is not None for one in named) > 1
 
 
 def _whole(device: ast.expr) -> ast.expr:
@@ -101,7 +109,9 @@ def _into(module: Module, outer: ast.AST, inner: ast.AST, scope: Scope) -> Itera
 
 def _stored(module: Module, target: ast.expr, scope: Scope) -> Iterator[str]:
     if isinstance(target, ast.Name):
-        yield variable(module, target.id, scope)
+        values = (one.value for of_name in scope.bindings.values() for one in of_name)
+        if not is_enumeration(scope) or not _clash(values):
+            yield variable(module, target.id, scope)
     elif isinstance(target, ast.Attribute):
         yield f".{target.attr}"
     elif isinstance(target, ast.Subscript):

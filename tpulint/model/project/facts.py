@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tpulint.knowledge.tracing import (
-    DEVICE_NUMBER,
     DEVICE_STRING,
     ENVIRONMENT_ENTRIES,
     FILING,
@@ -22,7 +21,7 @@ from tpulint.knowledge.tracing import (
     WRAPPERS,
 )
 from tpulint.model.devices.flow import Edge
-from tpulint.model.devices.literals import default_types
+from tpulint.model.devices.literals import default_types, numbered_devices
 from tpulint.model.names.annotations import aliases, qualified_text
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names, dotted
@@ -238,12 +237,8 @@ class _Summary:
         # `if x.is_cuda: mask = mask.cuda()` follows what is on a device already
         following = {id(scope.function) for _, scope in self.index.taken.get("is_cuda", ())}
         called = [scope for scope in called if scope.function is None or id(scope.function) not in following]
-        numbered = [scope for call, scope in self._may_be_given_device() if _is_given_number(call)]
+        numbered = numbered_devices(self.index, self.names)
         return {id(scope.function or self.index.module) for scope in (*named, *called, *numbered)}
-
-    def _may_be_given_device(self) -> Iterator[tuple[ast.AST, Scope]]:
-        yield from (place for name in ("to", "device") for place in self.index.calls.get(name, ()))
-        yield from self.index.passing.get("device", ())
 
     def _entering(self) -> set[int]:
         entries = {
@@ -500,19 +495,6 @@ class _Summary:
             node.col_offset + 1,
             tuple(sorted(computed)),
         )
-
-
-def _is_given_number(call: ast.AST) -> bool:
-    """Whether a call is given a device by its number, going by the name that this has."""
-    if not isinstance(call, ast.Call):
-        return False
-    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "device")]
-    return any(
-        type(one.value) is int
-        if isinstance(one, ast.Constant)
-        else DEVICE_NUMBER.match(getattr(one, "attr", "") or getattr(one, "id", "")) is not None
-        for one in given
-    )
 
 
 def _sets(node: ast.AST) -> bool:

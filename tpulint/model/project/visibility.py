@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
+from tpulint.knowledge.training import TRAINING
 from tpulint.model.project.project import ProjectFacts
 
 
@@ -13,9 +14,9 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
 
     That is the facts of the modules that it sees through imports, the chains that reach its functions,
     whether it is imported itself, from which package, and by a program that uses a device, computes gradients
-    or reads configurations, what becomes of the devices that it hands on, which functions of the project call
-    `backward` on what they are given, which of its methods classes define anew, whether fixes keep CUDA, and
-    what they set up where a program starts.
+    or reads configurations, whether the project has the folder for training, what becomes of the devices
+    that it hands on, which functions of the project call `backward` on what they are given, which of its
+    methods classes define anew, whether fixes keep CUDA, and what they set up where a program starts.
     Modules that import each other share what they see, so each group of them is digested once, from its own
     facts and the digests of the groups that it imports: linear in the project.
     """
@@ -43,6 +44,7 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
             bytes([name in imported, project.is_served(name), project.is_trained(name)]),
             bytes([project.is_differentiated(name), project.is_configured(name), project.keeps_gpu]),
             bytes([project.is_of_package(name), project.is_unwrapped(name)]),
+            bytes([project.imports_any(TRAINING.name)]),
             bytes([project.calls_backward(name), project.is_cuda_default(name), project.is_of_script(name)]),
             project.package(name).encode(),
             told,

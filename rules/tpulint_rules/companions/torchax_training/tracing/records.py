@@ -11,7 +11,11 @@ as a whole, which may be run but once.
 
 from __future__ import annotations
 
-import functools
+import collections
+import copy
+import enum
+import logging
+import types
 from collections import OrderedDict
 
 import torch
@@ -19,29 +23,48 @@ from torch.utils import _pytree as pytree
 
 from .. import arrays
 
+_OTHERS = (type, torch.nn.Module, torch.Tensor, torch.optim.Optimizer, list, tuple, set, frozenset, str, bytes)
+_OTHERS += (int, float, collections.deque, collections.defaultdict, logging.Logger, types.ModuleType)
 _PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 
 
 class Record:
-    """What an object holds, by the names of its attributes, and its items where it is a dictionary."""
+    """What an object holds, by the names of its attributes, and its items where it is a dictionary.
 
-    def __init__(self, kind, names, keys, values):
-        self.kind, self.names, self.keys, self.values = kind, names, keys, values
+    `number` tells it from the others of one result.
+    """
+
+    def __init__(self, kind, names, keys, values, number=None):
+        self.kind, self.names, self.keys, self.values, self.number = kind, names, keys, values, number
 
     @classmethod
-    def of(cls, one):
+    def of(cls, one, number=None):
         """What an object holds."""
         held, items = attributes_of(one), one if isinstance(one, dict) else {}
-        return cls(type(one), tuple(held), tuple(items), [*held.values(), *items.values()])
+        return cls(type(one), tuple(held), tuple(items), [*held.values(), *items.values()], number)
 
     def made(self):
         """An object that holds the same."""
-        one = self.kind.__new__(self.kind)
-        for name, value in zip(self.names, self.values):
-            object.__setattr__(one, name, value)
-        for key, value in zip(self.keys, self.values[len(self.names) :]):
-            (OrderedDict if isinstance(one, OrderedDict) else dict).__setitem__(one, key, value)
+        one = self.empty()
+        self.fill(one, self.values)
         return one
+
+    def empty(self):
+        """An object of the same class, of which no constructor was called."""
+        kinds = (OrderedDict, dict, object)
+        return next(kind for kind in kinds if issubclass(self.kind, kind)).__new__(self.kind)
+
+    def fill(self, one, values):
+        """Let an object hold values as this one does."""
+        plain = getattr(one, "__dict__", {})
+        slots = {name for kind in self.kind.__mro__ for name in _as_tuple(vars(kind).get("__slots__", ()))}
+        for name, value in zip(self.names, values):
+            if name in slots:
+                object.__setattr__(one, name, value)
+            else:
+                plain[name] = value
+        for key, value in zip(self.keys, values[len(self.names) :]):
+            (OrderedDict if isinstance(one, OrderedDict) else dict).__setitem__(one, key, value)
 
     def is_kept(self, one):
         """Whether an object that was made still holds the same."""
@@ -50,10 +73,17 @@ class Record:
         return are_same and (now.names, now.keys) == (self.names, self.keys)
 
 
+class _Again:
+    """An object that a result holds a second time, by the number of its record."""
+
+    def __init__(self, number):
+        self.number = number
+
+
 def attributes_of(one):
     """The attributes of an object, those in slots among them, by their names."""
     slots = [name for kind in type(one).__mro__ for name in _as_tuple(vars(kind).get("__slots__", ()))]
-    held = {name: getattr(one, name) for name in slots if name != "__dict__" and hasattr(one, name)}
+    held = {n: getattr(one, n) for n in slots if n not in ("__dict__", "__weakref__") and hasattr(one, n)}
     return {**held, **getattr(one, "__dict__", {})}
 
 
@@ -61,29 +91,78 @@ def _as_tuple(names):
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def apart(value, known, around=frozenset()):
-    """A value in which records stand for objects that hold what is traced; not for those with a known `id`."""
-    if isinstance(value, torch.Tensor) or id(value) in known or id(value) in around:
+def apart(value, known):
+    """A value in which records stand for objects that hold what is traced; not for those with a known `id`.
+
+    What such objects hold is made anew with them at each call: other objects of the program's, and sets.
+    """
+    return _apart(value, known, {}, is_within=False)
+
+
+def _apart(value, known, numbers, *, is_within):
+    if isinstance(value, torch.Tensor) or id(value) in known:
         return value
-    within = functools.partial(apart, known=known, around=around | {id(value)})
-    if type(value) in pytree.SUPPORTED_NODES or pytree.is_namedtuple_instance(value):
-        return pytree.tree_map(within, value, is_leaf=lambda one: one is not value)
-    if not _may_be_made(value):
+    if _is_container(value):
+        return pytree.tree_map(
+            lambda one: _apart(one, known, numbers, is_within=is_within),
+            value,
+            is_leaf=lambda one: one is not value,
+        )
+    if not _may_be_made(value) or not (is_within or _holds_traced(value, known)):
         return value
-    record = Record.of(value)
-    record.values = [within(one) for one in record.values]
-    return record if any(map(arrays.is_traced, pytree.tree_leaves(record.values))) else value
+    if id(value) in numbers:
+        return _Again(numbers[id(value)][0])
+    numbers[id(value)] = len(numbers), value  # which is kept, for its `id` to stay its own
+    record = Record.of(value, numbers[id(value)][0])
+    record.values = [_apart(one, known, numbers, is_within=True) for one in record.values]
+    return record
+
+
+def _holds_traced(value, known):
+    """Whether something traced is in an object, or in one that it holds."""
+    waiting, seen = [value], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or id(one) in known:
+            continue
+        seen.add(id(one))
+        if arrays.is_traced(one):
+            return True
+        if _is_container(one):
+            waiting += one.values() if isinstance(one, dict) else one
+        elif _may_be_made(one):
+            waiting += Record.of(one).values
+    return False
+
+
+def _is_container(value):
+    return type(value) in pytree.SUPPORTED_NODES or pytree.is_namedtuple_instance(value)
 
 
 def together(value):
-    """A result with the objects that records stand for."""
-    return pytree.tree_map(_together, value, is_leaf=_is_record)
+    """A value with the objects that records stand for."""
+    records, made = [], {}
+    pytree.tree_map(lambda one: _list(one, records), value, is_leaf=_is_record)
+    for record in records:
+        made[record.number] = record.empty()
+
+    def put(one):
+        if isinstance(one, (Record, _Again)):
+            return made[one.number]
+        return copy.copy(one) if type(one) in (set, collections.deque) else one
+
+    def filled(values):
+        return pytree.tree_map(put, values, is_leaf=_is_record)
+
+    for record in records:
+        record.fill(made[record.number], filled(record.values))
+    return filled(value)
 
 
-def _together(value):
-    if not _is_record(value):
-        return value
-    return Record(value.kind, value.names, value.keys, list(map(together, value.values))).made()
+def _list(value, records):
+    if isinstance(value, Record):
+        records.append(value)
+        pytree.tree_map(lambda one: _list(one, records), value.values, is_leaf=_is_record)
 
 
 def _is_record(value):
@@ -92,7 +171,9 @@ def _is_record(value):
 
 def _may_be_made(value):
     kind = type(value)
-    if not _is_of_program(kind) and not kind.__module__.startswith("torch.distributions."):
+    if isinstance(value, enum.Enum) or not (
+        _is_of_program(kind) or kind.__module__.startswith("torch.distributions.")
+    ):
         return False
     return hasattr(value, "__dict__") or "__slots__" in vars(kind) or isinstance(value, dict)
 
@@ -118,8 +199,8 @@ def _is(value, other):
 
 pytree.register_pytree_node(
     Record,
-    lambda record: (list(record.values), (record.kind, record.names, record.keys)),
-    lambda values, context: Record(*context, values),
+    lambda record: (list(record.values), (record.kind, record.names, record.keys, record.number)),
+    lambda values, context: Record(*context[:3], values, context[3]),
 )
 
 
@@ -145,9 +226,10 @@ class Records:
         kind = type(value)
         if not _is_of_program(kind) or not (hasattr(value, "__dict__") or isinstance(value, dict)):
             return value
-        first = self.seen.setdefault((place, kind), id(value))
+        if self.seen.setdefault((place, kind), id(value)) == id(value):
+            return value
         record = Record.of(value)
-        if first == id(value) or not all(map(_is_data, record.values)):
+        if not all(map(_is_data, record.values)):
             return value
         self.seen[place, kind] = 0  # no object has this identity: it is another one each time
         return record
@@ -155,9 +237,7 @@ class Records:
 
 def _is_of_program(kind):
     root = kind.__module__.partition(".")[0]
-    is_other = issubclass(kind, (type, torch.nn.Module, torch.Tensor, torch.optim.Optimizer, list, tuple))
-    if kind in pytree.SUPPORTED_NODES:
-        return False
+    is_other = issubclass(kind, _OTHERS) or kind in pytree.SUPPORTED_NODES
     return root not in ("torch", "torchax", "jax", "numpy", "builtins") and not is_other
 
 

@@ -23,7 +23,18 @@ from torch.utils import _pytree as pytree
 
 from .. import arrays
 
-_OTHERS = (type, torch.nn.Module, torch.Tensor, torch.optim.Optimizer, list, tuple, set, frozenset, str, bytes)
+_OTHERS = (
+    type,
+    torch.nn.Module,
+    torch.Tensor,
+    torch.optim.Optimizer,
+    list,
+    tuple,
+    set,
+    frozenset,
+    str,
+    bytes,
+)
 _OTHERS += (int, float, collections.deque, collections.defaultdict, logging.Logger, types.ModuleType)
 _PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 

@@ -126,8 +126,10 @@ def _chosen_at_run_time(calls: list[ast.AST], ctx: Context) -> ast.Call | None:
 
 def _is_chosen(call: ast.Call, ctx: Context) -> bool:
     match call.func:
-        case ast.Subscript() | ast.Call():
+        case ast.Subscript():
             return True
+        case ast.Call():  # not what gives another function, as `functools.lru_cache(maxsize=None)` does
+            return _looks_up(call.func)
         case ast.Attribute(value=ast.Name(id=given), attr="func"):  # of `set_defaults(func=train)`
             return any(isinstance(one, ast.Name) and one.id == given for one in call.args)
         case ast.Name(id=name):

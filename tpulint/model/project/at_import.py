@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from tpulint.knowledge.tracing import DEVICE_STRING
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
 from tpulint.model.syntax.entry import of_main
@@ -27,8 +28,25 @@ def _moves(call: ast.Call, names: Names, index: Index) -> bool:
     if last == "cuda":
         return True
     if last == "to" and call.args and names.qualified(call.func, index.module) is None:
-        return (names.qualified(call.args[0], index.module) or "").partition(".")[0] != "torch"
+        return _may_be_device(call.args[0], names, index)
     given = next((keyword.value for keyword in call.keywords if keyword.arg == "device"), None)
     if given is None or (isinstance(given, ast.Constant) and str(given.value).startswith(("None", "cpu"))):
         return False
     return (names.qualified(call.func, index.module) or "").startswith("torch.")
+
+
+def _may_be_device(given: ast.expr, names: Names, index: Index) -> bool:
+    """Whether what `.to(...)` is given may be an accelerator: no dtype, and no other text."""
+    match given:
+        case ast.Constant(value=value):
+            return isinstance(value, str) and DEVICE_STRING.match(value) is not None
+        case ast.JoinedStr(values=parts):
+            first = parts[0] if parts else None
+            return isinstance(first, ast.Constant) and str(first.value).startswith(("cuda", "jax"))
+        case ast.IfExp(body=body, orelse=otherwise):
+            return any(_may_be_device(one, names, index) for one in (body, otherwise))
+        case ast.Name(id=name):
+            values = [one.value for one in index.module.bindings.get(name, ())]
+            if values and all(isinstance(one, ast.Constant | ast.JoinedStr | ast.IfExp) for one in values):
+                return any(_may_be_device(one, names, index) for one in values if one is not None)
+    return (names.qualified(given, index.module) or "").partition(".")[0] != "torch"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 
+from tpulint.knowledge.tensors import TENSOR_LIKELY
 from tpulint.knowledge.tracing import OF_MODULES, is_device_word
 from tpulint.knowledge.training import MODULE_UPKEEP
 from tpulint.model.names.annotations import qualified_text
@@ -23,6 +25,10 @@ _SIZES = frozenset(
         *("torch", "typing", "dtype", "Size"),
     }
 )
+#: Packages whose functions compute with no module that they are handed.
+_LIBRARIES = frozenset({"torch", "numpy", "math"})
+#: Functions of them, and of Python, that do.
+_CALLS_WHAT_IT_IS_GIVEN = frozenset({"functional_call", "checkpoint", "checkpoint_sequential", "vmap", "map"})
 _WORD = re.compile(r"\w+")
 
 
@@ -81,7 +87,7 @@ def takes_module(scope: Scope) -> bool:
 
 
 def training_apart(index: Index) -> set[int]:
-    """Functions that call `backward`, and after that no module that they are given or hold, by identity.
+    """Functions that call `backward`, and after that nothing that may compute with a module, by identity.
 
     What such a function gives, as an attack gives an image, bears no gradients of its own.
     """
@@ -93,25 +99,74 @@ def training_apart(index: Index) -> set[int]:
         while around is not None:
             last[id(around)] = around, max(call.lineno, last.get(id(around), (around, 0))[1])
             around = around.parent.function if around.parent is not None else None
-    return {key for key, (scope, row) in last.items() if not _computes_after(scope, row)}
+    return {key for key, (scope, row) in last.items() if not _computes_after(scope, row, index.module)}
 
 
-def _computes_after(scope: Scope, row: int) -> bool:
-    given = {argument.arg for argument in _given(scope)}
-    return any(
-        isinstance(node, ast.Call)
-        and node.lineno > row
-        and (
-            (isinstance(node.func, ast.Name) and node.func.id in given)
-            or (
-                isinstance(node.func, ast.Attribute)
-                and isinstance(node.func.value, ast.Name)
-                and node.func.value.id == "self"
-                and node.func.attr not in MODULE_UPKEEP
-            )
-        )
-        for node in ast.walk(scope.node)
+def _computes_after(scope: Scope, row: int, module: Scope) -> bool:
+    """Whether a function calls, below a row, what may be a module or a method of one, or is handed one."""
+    nodes = list(ast.walk(scope.node))
+    numbers = {
+        name.id
+        for node in nodes
+        if isinstance(node, ast.BinOp | ast.AugAssign | ast.Compare)
+        for name in ast.iter_child_nodes(node)
+        if isinstance(name, ast.Name)
+    }
+    given = {
+        argument.arg
+        for argument in _given(scope)
+        if argument.arg not in numbers and TENSOR_LIKELY.isdisjoint(scope.evidence.get(argument.arg, ()))
+    }
+    given |= {"self", "cls"}
+    for name, bindings in scope.bindings.items():
+        values = [binding.value for binding in bindings]
+        if any(value is not None and _root(value) in given for value in values):
+            given.add(name)
+    for node in nodes:
+        if not isinstance(node, ast.Call) or node.lineno <= row:
+            continue
+        function = node.func
+        called = _root(function)
+        if called is None or (isinstance(function, ast.Attribute) and function.attr in MODULE_UPKEEP):
+            continue
+        if called in given or _is_kept_outside(called, scope):
+            return True
+        if isinstance(function, ast.Name) and any(one.value for one in scope.bindings.get(called, ())):
+            return True
+        if not _is_of_library(function, called, module):
+            handed = [_root(one) for one in (*node.args, *(keyword.value for keyword in node.keywords))]
+            if any(one is not None and (one in given or _is_kept_outside(one, scope)) for one in handed):
+                return True
+    return False
+
+
+def _is_kept_outside(name: str, scope: Scope) -> bool:
+    """Whether a name is that of what is bound around a function: no definition, no import and no number."""
+    around: Scope | None = scope
+    while around is not None and name not in around.bindings:
+        around = around.parent
+    return (around is not None and around is not scope) and any(
+        one.target is None and one.node is None and not isinstance(one.value, ast.Constant)
+        for one in around.bindings[name]
     )
+
+
+def _is_of_library(function: ast.expr, root: str, module: Scope) -> bool:
+    """Whether a callee computes with no module that it is handed."""
+    last = function.attr if isinstance(function, ast.Attribute) else root
+    bound = module.bindings.get(root)
+    if last in _CALLS_WHAT_IT_IS_GIVEN:
+        return False
+    if bound is None:
+        return hasattr(builtins, root)
+    return all((binding.target or "").split(".")[0] in _LIBRARIES for binding in bound)
+
+
+def _root(value: ast.expr) -> str | None:
+    """The name that attributes and items are taken of."""
+    while isinstance(value, ast.Attribute | ast.Subscript | ast.Starred):
+        value = value.value
+    return value.id if isinstance(value, ast.Name) else None
 
 
 def _given(scope: Scope) -> list[ast.arg]:

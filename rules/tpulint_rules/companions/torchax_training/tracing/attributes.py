@@ -17,7 +17,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from .. import arrays
-from . import owners, reach, reads, records, standing, surroundings
+from . import owners, reach, reads, records, standing, surroundings, written
 
 #: Attributes of torch's own modules that programs change.
 _CHANGED_OF_TORCH = frozenset({"p", "momentum"})
@@ -276,7 +276,7 @@ class Watch:
             if type(value) is standing.Grown:
                 if items:
                     leaves, shape = pytree.tree_flatten(records.apart(items, self.objects))
-                    self.written.append((attribute, leaves, _End(shape)))
+                    self.written.append((attribute, list(map(written.standing_for, leaves)), _End(shape)))
                 attribute.set(before)
                 return
             if items:
@@ -293,7 +293,7 @@ class Watch:
         kept = _content(value) if value is before and content is not None else value
         kept = records.apart(kept, self.objects)
         leaves, shape = pytree.tree_flatten(kept) if value is not _MISSING else ([], None)
-        self.written.append((attribute, leaves, shape))
+        self.written.append((attribute, list(map(written.standing_for, leaves)), shape))
         if content is not None:
             _refill(before, content)
         attribute.set(self.originals.get(attribute.key, before))

@@ -13,6 +13,8 @@ from torchax.tensor import Tensor
 
 from .. import arrays
 
+#: The attribute of a tensor that says what stands for it.
+_MARK = "_torchax_written"
 _AUGMENTED = frozenset(f"__i{name}__" for name in "add sub mul truediv floordiv mod pow and or xor".split())
 
 
@@ -46,10 +48,25 @@ class Written:
         """A call that may write what is traced into a tensor of the host: that is done to what stands for it."""
         name = func.__name__
         writes = name == "__setitem__" or name in _AUGMENTED or (name[-1] == "_" and name[-2] != "_")
-        if not writes or args[0] not in self._made:
+        if not writes or args[0] not in self._made or _is_shared(args[0]):
             return func, args
         self._became[args[0]] = made = kind(arrays.on_torchax(args[0]).jax(), torchax.default_env())
+        vars(args[0])[_MARK] = made
         return _of_torchax(func), (made, *args[1:])
+
+
+def standing_for(value):
+    """What stands for a tensor that was written into, where a function keeps it; any other value itself."""
+    return vars(value).get(_MARK, value) if type(value) is torch.Tensor else value
+
+
+def _is_shared(tensor):
+    """Whether there is a view of a tensor of the host, which knows nothing of what stands for the tensor."""
+    return _sharing(tensor) > _sharing(torch.empty(()))
+
+
+def _sharing(tensor):
+    return torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
 
 
 def _of_torchax(func):

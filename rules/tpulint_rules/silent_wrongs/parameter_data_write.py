@@ -29,7 +29,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.model.syntax.loops import calls_looped_over
-from tpulint.model.training.regions import is_without_gradient
+from tpulint.model.training.boundaries import is_without_gradient
 from tpulint.rule import Context, Rule
 
 rule = Rule(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tpulint.knowledge.tensors import READS
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.scopes import Scope
+from tpulint.model.training.boundaries import is_without_gradient
 from tpulint.model.training.effects import effects
 from tpulint.model.training.passing import gives_none_on, is_number, read_on
-from tpulint.model.training.regions import is_without_gradient
 from tpulint.model.values.pending import statements
 
 if TYPE_CHECKING:

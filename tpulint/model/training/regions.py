@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.training.bound import surely_written
+from tpulint.model.training.boundaries import (
+    asks,
+    blocks_around,
+    is_boundary,
+    is_without_gradient,
+    keeps_graph,
+)
 from tpulint.model.training.drawing import draws
 from tpulint.model.training.effects import Effects, effects, is_unconditional
 from tpulint.model.training.flow import around, handed_on, taken_in
 from tpulint.model.training.hooks import filled_by_hooks
-from tpulint.model.training.learned import infers, makes_leaf, own_function
+from tpulint.model.training.learned import infers, makes_leaf
 from tpulint.model.training.left import left
 from tpulint.model.training.movable import LOOPS, ending, going_on, only_computes, only_scales, unfit
 from tpulint.model.training.passing import gives_none_on, is_number, passes_on, read_on
@@ -69,13 +76,13 @@ def region(
 
     What reads them stands behind the statement, not in it, where that `is_last` of a loop.
     """
-    for block, before_it in _blocks(module, anchor):
+    for block, before_it in blocks_around(module, anchor):
         index = before_it + is_last
         wanted = wanted | _bound_of(block[before_it], wanted)
         end = index
         # Several losses of one output are computed before the first of them is differentiated.
         while end:
-            start = max((i + 1 for i, s in enumerate(block[:end]) if _is_boundary(s)), default=0)
+            start = max((i + 1 for i, s in enumerate(block[:end]) if is_boundary(s)), default=0)
             before = block[start:end]
             touching = [s for s in before if effects([s]).touched & wanted]
             if touching:
@@ -89,7 +96,7 @@ def region(
             end = start - 1 if start else 0
             if end and effects([block[end]]).touched & wanted:
                 return None
-        if is_last or any(map(_is_boundary, block[:index])):
+        if is_last or any(map(is_boundary, block[:index])):
             return None
     return None
 
@@ -124,40 +131,15 @@ def _of_gradients(
 
     What asks and what it asks about have to be recorded together; that `backward` then runs behind them.
     """
-    if not start or not _keeps_graph(block[start - 1]) or not asks(module, block[start:], scope):
+    if not start or not keeps_graph(block[start - 1]) or not asks(module, block[start:], scope):
         return None
-    first = max((i + 1 for i, s in enumerate(block[: start - 1]) if _is_boundary(s)), default=0)
+    first = max((i + 1 for i, s in enumerate(block[: start - 1]) if is_boundary(s)), default=0)
     found = _in_block(module, learned, block[first:], wanted, scope)
     if not isinstance(found, Region) or found.earlier or found.statements[0].lineno > block[start].lineno:
         return None
     # What uses the gradients that are there by then stays behind the `backward`.
     is_apart = all(statement.lineno < block[start].lineno for statement in found.ahead)
     return found if is_apart and asks(module, found.statements, scope) else None
-
-
-def _keeps_graph(statement: ast.stmt) -> bool:
-    """Whether a statement is `loss.backward(retain_graph=True)`."""
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return (
-        isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Attribute)
-        and call.func.attr == "backward"
-        and any(word.arg in ("retain_graph", "create_graph") for word in call.keywords)
-    )
-
-
-def asks(module: Module, statements: Iterable[ast.stmt], scope: Scope) -> bool:
-    """Whether statements, or the functions of the file that they call, ask for gradients."""
-    if not module.index.calls.get("grad"):
-        return False
-    calls = [node for outer in statements for node in ast.walk(outer) if isinstance(node, ast.Call)]
-    own = {id(own_function(module, call.func, scope)) for call in calls}
-    return any(
-        isinstance(call, ast.Call)
-        and (any(call is one for one in calls) or id(place.function) in own)
-        and module.names.qualified(call.func, place) == "torch.autograd.grad"
-        for call, place in module.index.calls["grad"]
-    )
 
 
 def carriers(
@@ -170,7 +152,7 @@ def carriers(
     could be taken but once.
     """
     loops = _loops(module, user.statements[0])
-    block, index = next(_blocks(module, user.statements[0]))
+    block, index = next(blocks_around(module, user.statements[0]))
     anew = surely_written(block[:index])  # what is left of an earlier round does not come to the region
     last = user.statements[-1].lineno
     method = method_around(scope)
@@ -212,47 +194,6 @@ def carriers(
 def _loops(module: Module, statement: ast.stmt) -> set[int]:
     """The `id`s of the loops around a statement."""
     return {id(node) for node in module.ancestors(statement) if isinstance(node, LOOPS)}
-
-
-def is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> bool:
-    """Whether a statement runs within `torch.no_grad()` or the like."""
-    for node in module.ancestors(statement):
-        contexts = [item.context_expr for item in node.items] if isinstance(node, ast.With) else []
-        contexts += node.decorator_list if isinstance(node, ast.FunctionDef) else []
-        for context in contexts:
-            called = context.func if isinstance(context, ast.Call) else context
-            if module.names.qualified(called, scope) in ("torch.no_grad", "torch.inference_mode"):
-                return True
-    return False
-
-
-def _blocks(module: Module, anchor: ast.stmt) -> Iterator[tuple[list[ast.stmt], int]]:
-    """The blocks around a statement up to its function's, with where it stands in them, innermost first."""
-    inner: ast.AST | None = anchor
-    while inner is not None:
-        outer = module.parent(inner)
-        for name in ("body", "orelse", "finalbody", "handlers"):
-            block = getattr(outer, name, None)
-            if isinstance(block, list) and any(item is inner for item in block):
-                yield block, next(i for i, item in enumerate(block) if item is inner)
-        if isinstance(outer, FunctionNode):
-            return
-        inner = outer
-
-
-def _is_boundary(statement: ast.stmt) -> bool:
-    """Whether a statement uses gradients, or changes parameters by them."""
-    return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and (node.func.attr == "backward" or (node.func.attr == "step" and _is_of_optimizer(node.func.value)))
-        for node in ast.walk(statement)
-    )
-
-
-def _is_of_optimizer(node: ast.expr) -> bool:
-    text = ast.unparse(node).lower()
-    return "opt" in text or "scaler" in text
 
 
 def _in_block(

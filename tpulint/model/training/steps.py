@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
+from tpulint.model.training.boundaries import asks, is_without_gradient
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, filled_here, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
@@ -19,9 +20,7 @@ from tpulint.model.training.placing import Moved, placed
 from tpulint.model.training.regions import (
     Obstacle,
     Region,
-    asks,
     carriers,
-    is_without_gradient,
     next_rounds,
     region,
 )

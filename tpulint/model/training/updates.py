@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
+from tpulint.model.training.boundaries import is_without_gradient
 from tpulint.model.training.effects import effects
 from tpulint.model.training.flow import taken_in
-from tpulint.model.training.regions import Region, is_without_gradient
+from tpulint.model.training.regions import Region
 from tpulint.model.values.pending import statements
 
 if TYPE_CHECKING:

@@ -153,7 +153,8 @@ def carriers(
     """
     loops = _loops(module, user.statements[0])
     block, index = next(blocks_around(module, user.statements[0]))
-    anew = surely_written(block[:index])  # what is left of an earlier round does not come to the region
+    # What is left of an earlier round does not come to the region.
+    anew = surely_written([*block[:index], *user.ahead])
     last = user.statements[-1].lineno
     method = method_around(scope)
     places = [scope.function or module.index.module]

@@ -64,8 +64,8 @@ class _Edges:
             function = scope.function
             owner = f"{self.module.name}.{function.qualname}" if function is not None else self.module.name
             for argument in given_device(self.module, node, scope):
-                if isinstance(self.module.parent(argument), ast.Call | ast.keyword):  # not one of a mapping
-                    giving.add(function)
+                if argument in node.args or any(argument is word.value for word in node.keywords):
+                    giving.add(function)  # which what a mapping may have does not tell
                 self._add(SINK, argument, scope)
                 self._add(f"D {owner}", argument, scope)
             if self.module.names.qualified(node.func, scope) == "torch.device":

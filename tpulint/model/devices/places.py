@@ -117,18 +117,17 @@ def _called(module: Module, call: ast.Call, scope: Scope) -> Iterator[str]:
 
 def named(module: Module, name: str, scope: Scope) -> Iterator[str]:
     """Where the value of a plain name may come from: itself, a star import, or what is looped over."""
-    place = variable(module, name, scope)
-    if place == UNKNOWN:
-        yield from (f"G {star}.{name}" for star in module.index.module.stars)
-    yield place
+    yield variable(module, name, scope)
     found = module.names.lookup(name, scope)
-    several = found[0].loops.get(name) if found is not None else None
-    if found is not None and isinstance(several, ast.Name):
+    if found is None:
+        yield from (f"G {star}.{name}" for star in module.index.module.stars)
+        return
+    several = found[0].loops.get(name)
+    if isinstance(several, ast.Name):
         yield variable(module, several.id, found[0])
-    elif found is not None and isinstance(several, ast.List | ast.Tuple | ast.Set):
-        for part in several.elts:
-            if not isinstance(part, ast.Name):
-                yield from places(module, part, found[0])
+    elif isinstance(several, ast.List | ast.Tuple | ast.Set):
+        parts = (part for part in several.elts if not isinstance(part, ast.Name))  # a name may be its own
+        yield from (place for part in parts for place in places(module, part, found[0]))
 
 
 def variable(module: Module, name: str, scope: Scope) -> str:

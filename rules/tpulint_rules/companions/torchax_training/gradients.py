@@ -136,9 +136,8 @@ class _Recorder(TorchFunctionMode):
         for leaf, found in zip(leaves, self.record(compute, (tensors, leaves), options, _Gradients)):
             with torch.no_grad():
                 leaf.grad = found if leaf.grad is None else leaf.grad + found
-        if (
-            not retain_graph
-        ):  # what changes the leaves in place from here on is no part of what led to the outputs
+        # What changes the leaves in place from here on is no part of what led to the outputs.
+        if not retain_graph:
             self.calls = [call for call, leads in _following(self.calls, leaves) if not leads]
 
     @staticmethod

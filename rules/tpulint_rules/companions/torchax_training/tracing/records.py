@@ -68,7 +68,7 @@ class Record:
     def fill(self, one, values):
         """Let an object hold values as this one does."""
         plain = getattr(one, "__dict__", {})
-        slots = {name for kind in self.kind.__mro__ for name in _as_tuple(vars(kind).get("__slots__", ()))}
+        slots = set(_slots(self.kind))
         for name, value in zip(self.names, values):
             if name in slots:
                 object.__setattr__(one, name, value)
@@ -93,13 +93,15 @@ class _Again:
 
 def attributes_of(one):
     """The attributes of an object, those in slots among them, by their names."""
-    slots = [name for kind in type(one).__mro__ for name in _as_tuple(vars(kind).get("__slots__", ()))]
-    held = {n: getattr(one, n) for n in slots if n not in ("__dict__", "__weakref__") and hasattr(one, n)}
+    held = {name: getattr(one, name) for name in _slots(type(one)) if hasattr(one, name)}
     return {**held, **getattr(one, "__dict__", {})}
 
 
-def _as_tuple(names):
-    return (names,) if isinstance(names, str) else tuple(names)
+def _slots(kind):
+    """The names of the slots that a class has for attributes."""
+    slots = (vars(base).get("__slots__", ()) for base in kind.__mro__)
+    named = (name for names in slots for name in ((names,) if isinstance(names, str) else names))
+    return [name for name in named if name not in ("__dict__", "__weakref__")]
 
 
 def apart(value, known):

@@ -1,19 +1,38 @@
-"""Transposed convolutions in groups, for which torchax mixes the weights; importing this file mends that."""
+"""Convolutions: those in groups of which torchax mixes the weights, and those that XLA is slow at on CPUs.
+
+Importing this file mends them.
+"""
 
 from __future__ import annotations
 
 import torch
 from torchax.ops import jaten
 
+from . import convolutions_on_cpu
 from .registry import register
 
 _convolution = jaten._aten_convolution
 
 
 def _convolved(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    kernel = weight.shape[2:]
+    if x.ndim == weight.ndim and convolutions_on_cpu.is_slow(kernel, groups):
+        stride, padding, dilation, output_padding = (
+            _each(setting, len(kernel)) for setting in (stride, padding, dilation, output_padding)
+        )
+        if transposed:
+            made = convolutions_on_cpu.spread(x, weight, stride, padding, dilation, output_padding, groups)
+        else:
+            made = convolutions_on_cpu.convolved(x, weight, stride, padding, dilation, groups)
+        return made if bias is None else made + bias.reshape(-1, *[1] * len(kernel))
     if transposed and groups > 1:
         weight = _in_order(weight, groups)
     return _convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+def _each(setting, count):
+    """A setting for each dimension: one number may stand for all."""
+    return list(setting) * count if len(setting) == 1 else list(setting)
 
 
 def _in_order(weight, groups):

@@ -1,0 +1,162 @@
+"""Convolutions that XLA is slow at on CPUs, computed another way there; on a TPU they stay as they are.
+
+XLA has no quick way on CPUs for convolutions in groups, of three dimensions, and for the gradient of the
+weights of one whose input is spread, as that of a transposed convolution is: they took ten to four hundred
+times as long as torch's.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+
+import jax
+from jax import lax
+from jax.extend.core import primitives
+from jax.interpreters import ad
+
+#: A convolution with a larger kernel is one operation for XLA, however slow: its places are written out here.
+_MOST_PLACES = 128
+
+
+@functools.cache
+def _is_on_cpu():
+    return jax.default_backend() == "cpu"
+
+
+def is_slow(kernel, groups):
+    """Whether XLA is slow at a convolution with a kernel of these sizes."""
+    if groups == 1:
+        return _is_on_cpu() and len(kernel) > 2
+    return _is_on_cpu() and 1 < math.prod(kernel) <= _MOST_PLACES
+
+
+def convolved(x, weight, stride, padding, dilation, groups):
+    """`x` of (batch, channels, *sizes), convolved with `weight` of (channels, channels of a group, *kernel)."""
+    sizes = tuple(
+        (size + 2 * pad - apart * (wide - 1) - 1) // step + 1
+        for size, pad, apart, wide, step in zip(x.shape[2:], padding, dilation, weight.shape[2:], stride)
+    )
+    return _summed(x, weight, sizes, tuple(stride), tuple(padding), tuple(dilation), groups)
+
+
+def spread(x, weight, stride, padding, dilation, output_padding, groups):
+    """`x`, convolved the transposed way with `weight` of (channels, channels of a group given, *kernel)."""
+    sizes = [
+        (size - 1) * step - 2 * pad + apart * (wide - 1) + more + 1
+        for size, step, pad, apart, wide, more in zip(
+            x.shape[2:], stride, padding, dilation, weight.shape[2:], output_padding
+        )
+    ]
+    settings = x.shape[2:], tuple(stride), tuple(padding), tuple(dilation), groups
+    given = jax.ShapeDtypeStruct((x.shape[0], weight.shape[1] * groups, *sizes), x.dtype)
+
+    @functools.partial(jax.checkpoint, prevent_cse=False)
+    def transposed(x, weight):
+        (made,) = jax.linear_transpose(lambda y: _summed(y, weight, *settings), given)(x)
+        return made
+
+    return transposed(x, weight)
+
+
+# What is kept for the gradients are `x` and the weights, not the parts of `x` for each place of the kernel.
+@functools.partial(jax.checkpoint, prevent_cse=False, static_argnums=(2, 3, 4, 5, 6))
+def _summed(x, weight, sizes, stride, padding, dilation, groups):
+    """A convolution of `sizes` as a sum of what is quick."""
+    dtype = x.dtype
+    if jax.numpy.finfo(dtype).bits < 32:  # sums of many parts want more
+        x, weight = x.astype("float32"), weight.astype("float32")
+    added = _over_layers if groups == 1 else functools.partial(_over_places, groups=groups)
+    return added(x, weight, sizes, stride, padding, dilation).astype(dtype)
+
+
+def _over_layers(x, weight, sizes, stride, padding, dilation):
+    """Convolutions of two dimensions, for each layer of a kernel of three."""
+    batch, channels, _, *others = x.shape
+    x = jax.numpy.moveaxis(x, 1, 2)
+    x = lax.pad(x, x.dtype.type(0), ((0, 0, 0), (padding[0], padding[0], 0), *[(0, 0, 0)] * (x.ndim - 2)))
+    made = 0
+    for layer in range(weight.shape[2]):
+        first = layer * dilation[0]
+        part = lax.slice_in_dim(x, first, first + (sizes[0] - 1) * stride[0] + 1, stride[0], axis=1)
+        made += lax.conv_general_dilated(
+            part.reshape(-1, channels, *others),
+            weight[:, :, layer],
+            stride[1:],
+            [(pad, pad) for pad in padding[1:]],
+            rhs_dilation=dilation[1:],
+        )
+    return jax.numpy.moveaxis(made.reshape(batch, sizes[0], -1, *sizes[1:]), 1, 2)
+
+
+def _over_places(x, weight, sizes, stride, padding, dilation, groups):
+    """The products of each place of the kernel with the part of `x` that it meets."""
+    batch, channels, *_ = x.shape
+    kernel = weight.shape[2:]
+    x = lax.pad(x, x.dtype.type(0), ((0, 0, 0), (0, 0, 0), *((pad, pad, 0) for pad in padding)))
+    weight = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
+    product = _scaled if channels == groups else _multiplied
+    x = x.reshape(batch, groups, channels // groups, *x.shape[2:])
+    if product is _multiplied:
+        x = jax.numpy.moveaxis(x, 0, 2)
+    terms = []
+    for place in itertools.product(*map(range, kernel)):
+        first = [i * apart for i, apart in zip(place, dilation)]
+        last = [start + (size - 1) * step + 1 for start, size, step in zip(first, sizes, stride)]
+        part = lax.slice(x, (0, 0, 0, *first), (*x.shape[:3], *last), (1, 1, 1, *stride))
+        terms.append(product(part, weight[(..., *place)]))
+    made = sum(terms[1:], terms[0])
+    if product is _multiplied:
+        made = jax.numpy.moveaxis(made, 2, 0)
+    return made.reshape(batch, -1, *sizes)
+
+
+def _scaled(part, weight):
+    """For groups of one channel each: (batch, group, 1, *sizes) to (batch, group, channels made, *sizes)."""
+    return part * weight.reshape(1, *weight.shape[:2], *[1] * (part.ndim - 3))
+
+
+def _multiplied(part, weight):
+    """(group, channels, batch, *sizes) to (group, channels made, batch, *sizes)."""
+    flat = part.reshape(*part.shape[:2], -1)
+    return jax.numpy.matmul(weight, flat).reshape(*weight.shape[:2], *part.shape[2:])
+
+
+_transposed = ad.primitive_transposes[primitives.conv_general_dilated_p]
+
+
+def _transposed_on_cpu(gradient, x, weight, **settings):
+    """Of the weights, where the input is spread: the input slides over the gradient, not the other way."""
+    if not (_is_on_cpu() and ad.is_undefined_primal(weight) and _is_spread(**settings)):
+        return _transposed(gradient, x, weight, **settings)
+    dims = settings["dimension_numbers"]
+    spreads, apart = settings["lhs_dilation"], settings["rhs_dilation"]
+    of_x, of_weight, of_gradient = (spec[2:] for spec in (dims.lhs_spec, dims.rhs_spec, dims.out_spec))
+    padding = []
+    for i, (before, _) in enumerate(settings["padding"]):
+        reach = (weight.aval.shape[of_weight[i]] - 1) * apart[i]
+        width = (x.shape[of_x[i]] - 1) * spreads[i] + 1
+        padding.append((reach - before, before + width - gradient.shape[of_gradient[i]]))
+    found = lax.conv_general_dilated(
+        gradient,
+        x.astype(gradient.dtype),
+        window_strides=apart,
+        padding=padding,
+        rhs_dilation=spreads,
+        dimension_numbers=lax.ConvDimensionNumbers(
+            (dims.out_spec[1], dims.out_spec[0], *of_gradient),
+            (dims.lhs_spec[1], dims.lhs_spec[0], *of_x),
+            dims.rhs_spec,
+        ),
+        precision=settings["precision"],
+    )
+    return None, lax.rev(found, of_weight).astype(weight.aval.dtype)
+
+
+def _is_spread(window_strides, lhs_dilation, feature_group_count, batch_group_count, **_):
+    is_alone = feature_group_count == batch_group_count == 1
+    return is_alone and set(window_strides) == {1} and any(step > 1 for step in lhs_dilation)
+
+
+ad.primitive_transposes[primitives.conv_general_dilated_p] = _transposed_on_cpu

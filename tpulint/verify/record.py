@@ -106,12 +106,12 @@ class Recorder:
 
     def _leave(self, target: Path, operations: int) -> None:
         stood_in = tuple(sorted(torchvision_standin.used))
-        states = tuple(self._state(module) for module in self._roots() if module.state_dict(keep_vars=True))
+        states = tuple(self._state(module) for module in self._roots() if _tensors(module))
         record = Record(operations, stood_in, tuple(self._losses), self._began, states)
         target.write_bytes(pickle.dumps(record))
 
     def _state(self, module: Any) -> State:
-        there = {name for name, value in module.state_dict(keep_vars=True).items() if self._is_there(value)}
+        there = {name for name, value in _tensors(module).items() if self._is_there(value)}
         start = self._start.get(id(module))
         return State(type(module).__name__, _values(module), start, frozenset(there))
 
@@ -160,13 +160,13 @@ class Recorder:
         """The modules that are part of no other, in the order of their making."""
         own = [module for module in self._modules.values() if type(module).__name__ not in _WRAPPERS]
         inner = {id(part) for module in own for part in module.modules() if part is not module}
-        return [module for module in own if id(module) not in inner]
+        return [m for m in own if id(m) not in inner and not any(map(_is_traced, _tensors(m).values()))]
 
 
-def _is_traced(loss: Any) -> bool:
-    """Whether JAX traces a loss, so that it has no value."""
+def _is_traced(tensor: Any) -> bool:
+    """Whether JAX traces a tensor, so that it has no value."""
     jax = sys.modules.get("jax")
-    return jax is not None and isinstance(getattr(loss, "_elem", None), jax.core.Tracer)
+    return jax is not None and isinstance(getattr(tensor, "_elem", None), jax.core.Tracer)
 
 
 def _is_module_called() -> bool:
@@ -178,6 +178,13 @@ def _is_module_called() -> bool:
 
 
 def _values(module: Any) -> Group:
-    # Variables themselves, since detaching them would be an operation of torchax.
-    tensors = module.state_dict(keep_vars=True).items()
-    return Group("mapping", tuple((name, observed(tensor)) for name, tensor in tensors))
+    return Group("mapping", tuple((name, observed(tensor)) for name, tensor in _tensors(module).items()))
+
+
+def _tensors(module: Any) -> dict[str, Any]:
+    """A module's variables themselves, since detaching them would be an operation of torchax."""
+    try:
+        tensors: dict[str, Any] = module.state_dict(keep_vars=True)
+    except TypeError:  # one of the program's own, as averages of weights have, takes nothing
+        tensors = dict([*module.named_parameters(), *module.named_buffers()])
+    return tensors

@@ -17,7 +17,7 @@ look right.
 
 Unsafe: the module is given an `_apply`, through which `to`, `cuda`, `half` and the like go, that shares the
 weight again if it was shared before.
-Both modules must be there whenever the module is moved.
+Where its parts are named by variables, or need not be there, it shares whatever was shared before.
 """
 
 from __future__ import annotations
@@ -71,23 +71,70 @@ def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
     step = ctx.module.source.indent
     found = [node for node in ast.walk(owner) if isinstance(node, ast.Assign) and _is_tie(node)]
     found.sort(key=lambda node: node.lineno)
-    ties = list(dict.fromkeys((ctx.text(node.targets[0]), ctx.text(node.value)) for node in found))
-    names = ["is_tied"] if len(ties) == 1 else [f"is_tied_{number}" for number in range(1, len(ties) + 1)]
-    before = [f"{name} = {one} is {other}" for name, (one, other) in zip(names, ties, strict=True)]
-    after = [
-        line
-        for name, (one, other) in zip(names, ties, strict=True)
-        for line in (f"if {name}:", f"{step}{one} = {other}")
-    ]
+    body = _by_name(found, ctx) if all(_is_surely_there(tie, owner) for tie in found) else _ANY
     source, last = ctx.module.source, owner.body[-1]
     margin = source.ahead_of(last)
     first = last.decorator_list[0] if isinstance(last, ast.FunctionDef) and last.decorator_list else last
     indent = margin if not margin.strip() else " " * first.col_offset
     lines = ["", "def _apply(self, *args, **kwargs):"]
-    lines += [f"{step}{line}" for line in (*before, "super()._apply(*args, **kwargs)", *after, "return self")]
+    lines += [f"{step}{line}".replace("\t", step) for line in body]
     text = "".join(f"{source.newline}{indent}{line}" if line else source.newline for line in lines)
     end = source.text.find(source.newline, ctx.span(last).end)  # behind a comment
     edit = ctx.insert(end if end >= 0 else len(source.text), text)
     return ctx.fix(
         "keep the weight shared when the module is moved", edit, applicability=Applicability.UNSAFE
     )
+
+
+def _by_name(found: list[ast.Assign], ctx: Context) -> list[str]:
+    ties = list(dict.fromkeys((ctx.text(node.targets[0]), ctx.text(node.value)) for node in found))
+    names = ["is_tied"] if len(ties) == 1 else [f"is_tied_{number}" for number in range(1, len(ties) + 1)]
+    before = [f"{name} = {one} is {other}" for name, (one, other) in zip(names, ties, strict=True)]
+    after = [
+        line
+        for name, (one, other) in zip(names, ties, strict=True)
+        for line in (f"if {name}:", f"\t{one} = {other}")
+    ]
+    return [*before, "super()._apply(*args, **kwargs)", *after, "return self"]
+
+
+#: Whatever is shared stays so.
+_ANY = [
+    "places = {}",
+    "for module in self.modules():",
+    "\tfor name, parameter in module.named_parameters(recurse=False):",
+    "\t\tplaces.setdefault(parameter, []).append((module, name))",
+    "super()._apply(*args, **kwargs)",
+    "for (first, kept), *others in places.values():",
+    "\tfor module, name in others:",
+    "\t\tsetattr(module, name, getattr(first, kept))",
+    "return self",
+]
+
+
+def _is_surely_there(tie: ast.Assign, owner: ast.ClassDef) -> bool:
+    """Whether both sides of a tie can be read in any method: no local names, no parts made on a condition."""
+    known = {
+        target.attr
+        for method in owner.body
+        if isinstance(method, ast.FunctionDef)
+        for statement in method.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+        if isinstance(target, ast.Attribute)
+    }
+    made = {
+        node.attr
+        for node in ast.walk(owner)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_of_self(node)
+    }
+    for node in ast.walk(tie):
+        if isinstance(node, ast.Name) and node.id != "self":
+            return False
+        if isinstance(node, ast.Attribute) and _is_of_self(node) and node.attr in made - known:
+            return False
+    return True
+
+
+def _is_of_self(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"

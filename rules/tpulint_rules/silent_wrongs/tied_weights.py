@@ -114,26 +114,29 @@ _ANY = [
 
 def _is_surely_there(tie: ast.Assign, owner: ast.ClassDef) -> bool:
     """Whether both sides of a tie can be read in any method: no local names, no parts made on a condition."""
-    known = {
-        target.attr
+    plain = [
+        statement
         for method in owner.body
         if isinstance(method, ast.FunctionDef)
         for statement in method.body
         if isinstance(statement, ast.Assign | ast.AnnAssign)
-        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
-        if isinstance(target, ast.Attribute)
-    }
-    made = {
-        node.attr
-        for node in ast.walk(owner)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_of_self(node)
-    }
+    ]
+    on_condition = _made(owner) - set[str]().union(*map(_made, plain))
     for node in ast.walk(tie):
         if isinstance(node, ast.Name) and node.id != "self":
             return False
-        if isinstance(node, ast.Attribute) and _is_of_self(node) and node.attr in made - known:
+        if isinstance(node, ast.Attribute) and _is_of_self(node) and node.attr in on_condition:
             return False
     return True
+
+
+def _made(around: ast.AST) -> set[str]:
+    """The attributes of `self` that are assigned within a node."""
+    return {
+        node.attr
+        for node in ast.walk(around)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_of_self(node)
+    }
 
 
 def _is_of_self(node: ast.Attribute) -> bool:

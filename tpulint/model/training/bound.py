@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
-from tpulint.model.names.scopes import FunctionNode, Scope, parameters
+from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
+from tpulint.model.syntax.entry import is_main
 from tpulint.model.training.effects import effects
 
 #: What may leave out some of its parts.
@@ -60,8 +62,60 @@ def _read(statement: ast.stmt) -> set[str]:
     return names
 
 
-def binders(names: Collection[str], before: ast.stmt, scope: Scope) -> Iterator[tuple[str, ast.stmt]]:
-    """Names that may not be bound at a statement, with the first statement of the function to bind them."""
+def binders(
+    names: Collection[str], before: ast.stmt, scope: Scope, answers: dict[object, Any]
+) -> Iterator[tuple[str, ast.stmt]]:
+    """Names that may not be bound at a statement, with the first statement to bind them.
+
+    That is one of the function around it, or of the functions and the file around that.
+    What these bind on a condition is found once for each, and kept in `answers`.
+    """
+    yield from _own_binders(names, before, scope)
+    own, outer = _function_and_those_around(scope)
+    left = set(names) - set(own.bindings)
+    for around in outer:
+        key = ("bound on a condition", id(around))
+        if left and key not in answers:
+            answers[key] = _bound_on_condition(around)
+        for name in sorted(left & answers.get(key, set())):
+            binding = _first_binding(name, _body(around.node), before)
+            if binding is not None:
+                yield name, binding
+        left -= set(around.bindings)
+
+
+def _bound_on_condition(scope: Scope) -> set[str]:
+    """The names of a function or a file that need not be bound once it has run."""
+    node = scope.node
+    known = {name for statement in _unguarded(_body(node)) for name in _surely(statement)}
+    known |= {a.arg for a in parameters(node)} if isinstance(node, FunctionNode) else set()
+    return set(scope.bindings) - known
+
+
+def _body(node: ast.AST) -> list[ast.stmt]:
+    body = getattr(node, "body", None)
+    return body if isinstance(body, list) else []  # that of a lambda is an expression
+
+
+def _function_and_those_around(scope: Scope) -> tuple[Scope, list[Scope]]:
+    """The scope of the function around a place, or of the file, and those of what is around that."""
+    around = [scope]
+    while around[-1].parent is not None:
+        around.append(around[-1].parent)
+    own, *outer = (one for one in around if one.kind in (ScopeKind.FUNCTION, ScopeKind.MODULE))
+    return own, outer
+
+
+def _unguarded(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a file, with those that run where it is the program itself."""
+    for statement in body:
+        if isinstance(statement, ast.If) and is_main(statement.test):
+            yield from statement.body
+        else:
+            yield statement
+
+
+def _own_binders(names: Collection[str], before: ast.stmt, scope: Scope) -> Iterator[tuple[str, ast.stmt]]:
     function = scope.function
     node = function.node if function is not None else _module(scope)
     body = node.body if isinstance(node, FunctionNode | ast.Module) else None

@@ -81,7 +81,7 @@ def _unbound(module: Module, found: Region, scope: Scope) -> Iterator[tuple[str,
     """The line that binds each input that may not be bound, where it goes, and its indent."""
     source = module.source
     inputs = set(found.inputs) - surely_written(found.ahead) - surely_read(found.statements)
-    for name, statement in binders(sorted(inputs), found.span[0], scope):
+    for name, statement in binders(sorted(inputs), found.span[0], scope, module.answers):
         start = source.line_starts[first_row(statement) - 1]
         yield f"{name} = None", start, source.text[start : source.span(statement).start].split("@")[0]
 

@@ -9,7 +9,8 @@ Flagged, too, are `get_default_backend_for_device`, and `torch.multiprocessing.s
 device, or in a file that starts a group.
 What is done only where there are several processes, going by the condition around it, is left alone: a
 program on TPU is one process.
-So is what is done within a group that is handed on, and a query in a program that starts no group.
+So is what is done within a group that is handed on, and a query in a program that neither starts a group nor
+enters torchax.
 
 ## Why it matters on TPU
 
@@ -97,7 +98,7 @@ def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if known is None or ctx.only_with_processes(call) or ctx.only_with_cuda(call) or ctx.is_caught(call):
         return
     name, what = known
-    if what.what == NO_GROUP and not ctx.module.project.is_grouped(ctx.module.name):
+    if what.what == NO_GROUP and not ctx.module.project.lacks_group(ctx.module.name):
         return
     if any(word.arg == "group" for word in call.keywords) or (what.instead and call.args):
         return  # who made that group is reported

@@ -14,7 +14,10 @@ Everything inside stays in float32, silently: the memory and the bandwidth that 
 `torchax.amp.autocast` leaves `nn.Linear` in float32 as well.
 Convert the model and its inputs once instead: `model = model.to(torch.bfloat16)`, on the host.
 The products themselves lose little: on TPU a float32 product is one bfloat16 pass by default.
-`GradScaler` disables itself with a warning too; bfloat16 has the exponents of float32 and needs no scaling.
+`GradScaler` of CUDA disables itself with a warning too, and one that is asked for torchax's device by its
+name, as by `device.type`, raises `OperatorNotFound: Operator with name
+aten::_amp_foreach_non_finite_check_and_unscale_ has no lowering`; bfloat16 has the exponents of float32 and
+needs no scaling.
 
 ## Fix safety
 
@@ -58,7 +61,7 @@ def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name not in _AUTOCAST or not _is_enabled(call, name) or ctx.only_with_cuda(call):
         return
-    if name not in _OF_CUDA and not _is_for_accelerator(call, ctx):
+    if name not in _OF_CUDA and not _is_for_accelerator(_argument(call, "device_type", 0), ctx):
         return
     dtype = _argument(call, "dtype", 1)
     if dtype is not None and ctx.qualified_name(dtype) == "torch.float32":
@@ -73,10 +76,15 @@ def grad_scaler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _SCALERS or not _is_enabled(call, name) or ctx.only_with_cuda(call):
         return
     device = _argument(call, "device", None if ".cuda." in name else 0)
-    if device is not None and not (isinstance(device, ast.Constant) and device.value == "cuda"):
+    if device is not None and not _is_for_accelerator(device, ctx):
         return
-    message = "`GradScaler` disables itself without CUDA, and bfloat16 needs no scaling"
-    yield ctx.finding(call, message, _without_scaler(call, ctx) or _disabled_scaler(call, name, ctx))
+    of_cuda = device is None or (isinstance(device, ast.Constant) and device.value == "cuda")
+    does = "disables itself without CUDA" if of_cuda else "raises on torchax's device"
+    fix = _without_scaler(call, ctx) or _disabled_scaler(call, name, ctx)
+    if fix is None and not of_cuda and ctx.module.project.keeps_gpu:
+        edit = ctx.replace(device, '"cuda"')
+        fix = ctx.fix("let it be of CUDA alone", edit, applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, f"`GradScaler` {does}, and bfloat16 needs no scaling", fix)
 
 
 def _argument(call: ast.Call, keyword: str, position: int | None) -> ast.expr | None:
@@ -91,9 +99,8 @@ def _is_enabled(call: ast.Call, name: str) -> bool:
     return not (isinstance(enabled, ast.Constant) and enabled.value is False)
 
 
-def _is_for_accelerator(call: ast.Call, ctx: Context) -> bool:
+def _is_for_accelerator(device: ast.expr | None, ctx: Context) -> bool:
     """Whether the device is CUDA or torchax, or a device that is not known in code that uses one."""
-    device = _argument(call, "device_type", 0)
     if isinstance(device, ast.Constant):
         return device.value in ("cuda", "jax")
     if isinstance(device, ast.Attribute) and device.attr == "type":

@@ -428,8 +428,23 @@ class ProjectFacts:
     @cached_property
     def _grouped(self) -> set[str]:
         started = {name for name, facts in self.modules.items() if facts.groups}
-        on_host = {name for name in started if any(self.modules[name].groups)}
-        return self._with_scripts(started) - self._with_scripts(on_host)
+        return self._with_scripts(started) - self._grouped_on_host
+
+    @cached_property
+    def _grouped_on_host(self) -> set[str]:
+        return self._with_scripts({name for name, facts in self.modules.items() if any(facts.groups)})
+
+    def lacks_group(self, module: str) -> bool:
+        """Whether a program that a module belongs to starts no group that torchax leaves it.
+
+        One that entered torchax may have lost its group in an earlier round.
+        """
+        return module in self._lacking_group
+
+    @cached_property
+    def _lacking_group(self) -> set[str]:
+        entered = {name for name, facts in self.modules.items() if facts.enters}
+        return self._grouped | (self._with_scripts(entered) - self._grouped_on_host)
 
     def calls_backward(self, module: str) -> bool:
         """Whether a module calls `loss.backward()`, or a scaler, or a script that does so imports it."""

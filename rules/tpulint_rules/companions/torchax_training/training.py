@@ -140,7 +140,8 @@ class differentiable:
                         "it asks for what cannot come out of a compiled function, or is another each time"
                     )
                     return version(given, is_compiled=False)
-                told, answers = self.told.setdefault(key, asked.Answers()), None
+                told = self.told.setdefault(key, asked.Answers())
+                answers = told.fitting_instead(answers)
             else:
                 if told is not None:
                     told.were(answers)

@@ -273,6 +273,11 @@ class Answers:
         likely = self.following.get(self.last)
         return likely if likely in fitting else (fitting or [None])[-1]
 
+    def fitting_instead(self, answers):
+        """Those to try where some turned out to be too few, as when a number was not known to change yet."""
+        self.known = [one for one in self.known if one != answers]
+        return self.fitting()
+
     def were(self, answers):
         """Note that these were right, after those of the last call."""
         self.hits += 1

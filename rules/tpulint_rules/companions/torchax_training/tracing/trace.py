@@ -54,7 +54,7 @@ class Known:
             others = [g for g in differing if g not in standing and g.has_tensors()]
             self.states.update({g.attribute.key: g.attribute for g in others})
             self.states.update({g.attribute.key: g.attribute for g in standing if self._keeps_changing(g)})
-            if len(known) > self.most_states:
+            if differing and len(known) > self.most_states:
                 raise TooManyStates(f"it reads {differing[0].attribute}, which keeps changing")
         return found
 

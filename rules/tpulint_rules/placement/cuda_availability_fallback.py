@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.cuda_api import SWITCHES, cuda_call
@@ -88,6 +88,8 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         if choice is not None:
             yield ctx.finding(call, message, choice)
             return
+        if ctx.module.project.keeps_gpu and (yield from _left_to_host(outer, message, ctx)):
+            return
     if _says_whether_to_pin(call, outer):
         return
     if _stops_program(outer, negated=negated):
@@ -101,6 +103,23 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         title = "ask for any accelerator with `torch.accelerator.is_available()`"
         fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, message, fix)
+
+
+def _left_to_host(node: ast.If, message: str, ctx: Context) -> Generator[Finding, None, bool]:
+    """The devices of the host given to names that a branch gives CUDA, among other things; whether there are any.
+
+    That branch is left to CUDA.
+    """
+    chosen = dict(filter(None, (assigned_device(ctx.module, [one], ctx.scope) for one in node.body)))
+    found, block = False, ctx.block(node)
+    for statement in node.orelse or block[: block.index(node)][-1:]:
+        name, _ = assigned_device(ctx.module, [statement], ctx.scope) or ("", "")
+        if name in chosen and isinstance(statement, ast.Assign) and "jax" not in ctx.text(statement.value):
+            edit = ctx.replace(statement.value, chosen[name])
+            fix = _chosen(edit, chosen[name], statement.value, ctx, Applicability.UNSAFE)
+            yield ctx.finding(statement.value, message, fix)
+            found = True
+    return found
 
 
 def _chosen(

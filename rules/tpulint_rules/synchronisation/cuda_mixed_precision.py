@@ -81,7 +81,7 @@ def grad_scaler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     of_cuda = device is None or (isinstance(device, ast.Constant) and device.value == "cuda")
     does = "disables itself without CUDA" if of_cuda else "raises on torchax's device"
     fix = _without_scaler(call, ctx) or _disabled_scaler(call, name, ctx)
-    if fix is None and not of_cuda and ctx.module.project.keeps_gpu:
+    if fix is None and device is not None and not of_cuda and ctx.module.project.keeps_gpu:
         edit = ctx.replace(device, '"cuda"')
         fix = ctx.fix("let it be of CUDA alone", edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, f"`GradScaler` {does}, and bfloat16 needs no scaling", fix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,17 @@ def apart(module: Module) -> Iterator[Span]:
     that code can be for nothing else.
     """
     kept = module.project.keeps_gpu
+    for test, cuda, other in _choices(module):
+        served = any(_is_jax(part) for root in other for part in ast.walk(root))
+        if served or (kept and any(_ONLY_CUDA.search(ast.unparse(root)) for root in cuda)):
+            yield module.source.span(test)
+        if served or kept:
+            for root in cuda:
+                yield module.source.span(root)
+
+
+def _choices(module: Module) -> Iterator[tuple[ast.expr, Sequence[ast.AST], Sequence[ast.AST]]]:
+    """The conditions that ask for CUDA, each with what is reached with CUDA alone, and without it alone."""
     for kind in (ast.If, ast.IfExp):
         for node, scope in module.index.nodes[kind]:
             assert isinstance(node, ast.If | ast.IfExp)
@@ -43,18 +54,12 @@ def apart(module: Module) -> Iterator[Span]:
             test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
             if not isinstance(test, ast.Call):
                 continue
-            if module.names.qualified(test.func, scope) != "torch.cuda.is_available":
-                continue
-            cuda, other = (node.orelse, node.body) if negated else (node.body, node.orelse)
-            served = any(_is_jax(part) for root in _nodes(other) for part in ast.walk(root))
-            if served or (kept and any(_ONLY_CUDA.search(ast.unparse(root)) for root in _nodes(cuda))):
-                yield module.source.span(test)
-            if served or kept:
-                for root in _nodes(cuda):
-                    yield module.source.span(root)
+            if module.names.qualified(test.func, scope) == "torch.cuda.is_available":
+                body, orelse = _nodes(node.body), _nodes(node.orelse)
+                yield test, *((orelse, body) if negated else (body, orelse))
 
 
-def _nodes(part: list[ast.stmt] | ast.expr) -> list[ast.stmt] | list[ast.expr]:
+def _nodes(part: list[ast.stmt] | ast.expr) -> Sequence[ast.AST]:
     return part if isinstance(part, list) else [part]
 
 
@@ -82,7 +87,8 @@ def two_way(module: Module, finding: Finding) -> Fix | None:
     edits = None
     torch = missing_imports(module, ("import torch",), module.index.module)
     if torch is not None:
-        edits = _kept(module, [edit for edit in fix.edits if edit not in imports])
+        edits = [edit for edit in fix.edits if edit not in imports]
+        edits = edits if _is_without_cuda(module, edits) else _kept(module, edits)
         edits = edits if edits is not None else _entered(module, finding.span)
     if edits is None or torch is None:
         return replace(fix, title=_TITLE.format(fix.title), applicability=Applicability.DISPLAY)
@@ -91,6 +97,12 @@ def two_way(module: Module, finding: Finding) -> Fix | None:
     ]
     added = [_edit(module, Span(at, at), line) for at, line in insertions(module, torch).items()]
     return replace(fix, edits=tuple(sorted({*edits, *guarded, *added})))
+
+
+def _is_without_cuda(module: Module, edits: list[Edit]) -> bool:
+    """Whether edits are of code that CUDA does not reach."""
+    others = [module.source.span(root) for _, _, other in _choices(module) for root in other]
+    return all(any(s.start <= e.span.start and e.span.end <= s.end for s in others) for e in edits)
 
 
 def _beside_cuda(companion: Companion) -> Companion:

@@ -106,7 +106,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _left_to_host(node: ast.If, message: str, ctx: Context) -> Generator[Finding, None, bool]:
-    """The devices of the host given to names that a branch gives CUDA, among other things; whether there are any.
+    """Devices of the host for names that a branch gives CUDA, among other things; whether there are any.
 
     That branch is left to CUDA.
     """

@@ -25,6 +25,7 @@ _ONLY_CUDA = re.compile(
 #: The last names of calls that put something on a device, or seed its random numbers.
 _NEEDS_TORCHAX = ("to", "cuda", "device", "set_default_device", "manual_seed", "manual_seed_all")
 _IMPORT = re.compile(r"\s*((import|from) [^\n]*\s*)+\Z")
+_Nodes = Sequence[ast.stmt | ast.expr]
 _SIMPLE = ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign
 _TITLE = "{}; only shown, since CUDA would lose by it"
 
@@ -45,7 +46,7 @@ def apart(module: Module) -> Iterator[Span]:
                 yield module.source.span(root)
 
 
-def _choices(module: Module) -> Iterator[tuple[ast.expr, Sequence[ast.AST], Sequence[ast.AST]]]:
+def _choices(module: Module) -> Iterator[tuple[ast.expr, _Nodes, _Nodes]]:
     """The conditions that ask for CUDA, each with what is reached with CUDA alone, and without it alone."""
     for kind in (ast.If, ast.IfExp):
         for node, scope in module.index.nodes[kind]:
@@ -59,7 +60,7 @@ def _choices(module: Module) -> Iterator[tuple[ast.expr, Sequence[ast.AST], Sequ
                 yield test, *((orelse, body) if negated else (body, orelse))
 
 
-def _nodes(part: list[ast.stmt] | ast.expr) -> Sequence[ast.AST]:
+def _nodes(part: list[ast.stmt] | ast.expr) -> _Nodes:
     return part if isinstance(part, list) else [part]
 
 

@@ -72,6 +72,7 @@ Importing the folder brings more than the marks.
 - `convolutions.py` gives transposed convolutions in groups the weights of their groups (TPU633);
   `convolutions_on_cpu.py` computes those that XLA is slow at on CPUs, in groups, of three dimensions and for
   the gradients of transposed ones, as sums of what it is quick at.
+- `resampling.py` resizes pictures by matrices, where torchax gathers and scatters elements.
 - `sparse_matrices.py` makes sparse matrices on the device, which are dense there, as those moved to it are.
 
 `tensors/`, what tensors do as torch's do, and shorter ways to them:

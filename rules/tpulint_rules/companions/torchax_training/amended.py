@@ -22,6 +22,7 @@ for _name in (
     "operators.missing",
     "operators.normalisation",
     "operators.recurrent",
+    "operators.resampling",
     "operators.sparse_matrices",
     "optimizers.lbfgs",
     "optimizers.sparse_adam",

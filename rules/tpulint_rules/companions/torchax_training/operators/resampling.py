@@ -1,0 +1,114 @@
+"""Pictures of other sizes, whose gradients torchax scatters element by element; importing this file mends that.
+
+Each dimension is multiplied by a matrix that says what its new places take of its old ones.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+from jax import lax
+from torchax.ops import jaten, jtorch
+
+from .registry import register
+
+#: In dimensions that are longer, the matrix would take more than taking the two elements at each place.
+_LONGEST = 1024
+
+_average_pool = jaten.adaptive_avg_pool2or3d
+_interpolate = jtorch.functional_interpolate
+_NEAREST = "nearest", "nearest-exact"
+
+
+def _interpolated(
+    x,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=None,
+    recompute_scale_factor=None,
+    antialias=False,
+):
+    linear = {3: "linear", 4: "bilinear", 5: "trilinear"}.get(x.ndim)
+    if antialias or mode not in {*_NEAREST, linear} or not jnp.issubdtype(x.dtype, jnp.floating):
+        return _interpolate(x, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+    count = x.ndim - 2
+    sizes = _each(size, count) or [
+        int(old * scale) for old, scale in zip(x.shape[2:], _each(scale_factor, count), strict=True)
+    ]
+    scales = [None] * count if recompute_scale_factor else _each(scale_factor, count) or [None] * count
+    made = x.astype("float32") if jnp.finfo(x.dtype).bits < 32 else x
+    for axis, (new, scale) in enumerate(zip(sizes, scales, strict=True), 2):
+        step = np.float32(x.shape[axis] / new if scale is None else 1 / scale)
+        if mode in _NEAREST:
+            # Of pictures torch does not look at the scale where as many places, or twice as many, are wanted.
+            is_plain = mode == "nearest" and x.ndim == 4 and new in (x.shape[axis], 2 * x.shape[axis])
+            step = np.float32(x.shape[axis] / new) if is_plain else step
+            middle = np.float32(0 if mode == "nearest" else 0.5)
+            places = ((np.arange(new, dtype=np.float32) + middle) * step).astype(int)
+            made = _taken(made, axis, np.minimum(places, x.shape[axis] - 1))
+        else:
+            made = _mixed(made, axis, new, step, align_corners)
+    return made.astype(x.dtype)
+
+
+def _each(setting, count):
+    """A setting for each dimension: one number may stand for all."""
+    if setting is None:
+        return None
+    return list(setting) if isinstance(setting, (list, tuple)) else [setting] * count
+
+
+def _taken(x, axis, places):
+    """Elements along a dimension; those that repeat each one, or skip as many each time, without an index."""
+    old, new = x.shape[axis], len(places)
+    if new % old == 0 and (places == np.arange(new) // (new // old)).all():
+        return jnp.repeat(x, new // old, axis)
+    if old % new == 0 and (places == places[0] + np.arange(new) * (old // new)).all():
+        return lax.slice_in_dim(x, places[0], None, old // new, axis)
+    return jnp.take(x, places, axis)
+
+
+def _mixed(x, axis, new, step, align_corners):
+    """Elements between the two that are nearest to each place."""
+    old, places = x.shape[axis], np.arange(new, dtype=np.float32)
+    if align_corners:
+        places = places * np.float32((old - 1) / (new - 1) if new > 1 else 0)
+    else:
+        places = np.maximum((places + np.float32(0.5)) * step - np.float32(0.5), np.float32(0))
+    below = np.minimum(places.astype(int), old - 1)
+    above, share = np.minimum(below + 1, old - 1), np.minimum(places - below, 1).astype(x.dtype)
+    if old > _LONGEST:
+        share = share.reshape(-1, *[1] * (x.ndim - 1 - axis))
+        return jnp.take(x, below, axis) * (1 - share) + jnp.take(x, above, axis) * share
+    matrix = np.zeros((new, old), x.dtype)
+    np.add.at(matrix, (np.arange(new), below), 1 - share)
+    np.add.at(matrix, (np.arange(new), above), share)
+    return _multiplied(x, axis, matrix)
+
+
+def _averaged(x, output_size):
+    first = x.ndim - len(output_size)
+    sizes = [old if new is None else new for old, new in zip(x.shape[first:], output_size, strict=True)]
+    if all(old % new == 0 for old, new in zip(x.shape[first:], sizes, strict=True)):
+        return _average_pool(x, sizes)
+    made = x.astype("float32") if jnp.finfo(x.dtype).bits < 32 else x
+    for axis, new in enumerate(sizes, first):
+        old, places = x.shape[axis], np.arange(new)[:, None]
+        start, end = places * old // new, -(-(places + 1) * old // new)
+        inside = (np.arange(old) >= start) & (np.arange(old) < end)
+        made = _multiplied(made, axis, (inside / (end - start)).astype(made.dtype))
+    return made.astype(x.dtype)
+
+
+def _multiplied(x, axis, matrix):
+    """A dimension multiplied by a matrix of (new, old)."""
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    flat = x.reshape(-1, x.shape[axis], int(np.prod(after)))
+    made = jnp.einsum("no,bor->bnr", matrix, flat, precision="highest")
+    return made.reshape(*before, len(matrix), *after)
+
+
+register(_interpolated, torch.nn.functional.interpolate)
+register(_averaged, torch.ops.aten._adaptive_avg_pool2d, torch.ops.aten._adaptive_avg_pool3d)

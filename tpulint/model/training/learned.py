@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -355,14 +355,28 @@ class Learned:
 
     @cached_property
     def _calls(self) -> dict[int, list[tuple[ast.Call, Scope]]]:
-        """The calls within each function, those of the functions in it among them."""
+        """The calls within each function, those of the functions in it among them, but without gradients."""
         found: dict[int, list[tuple[ast.Call, Scope]]] = {}
+        apart = {id(node) for block in self._without_gradient() for node in ast.walk(block)}
         for node, place in self._module.index.nodes[ast.Call]:
+            if not isinstance(node, ast.Call) or id(node) in apart:
+                continue
             current: Scope | None = place
-            while isinstance(node, ast.Call) and current is not None and current.kind is not ScopeKind.MODULE:
+            while current is not None and current.kind is not ScopeKind.MODULE:
                 found.setdefault(id(current), []).append((node, place))
                 current = current.parent
         return found
+
+    def _without_gradient(self) -> Iterator[ast.With]:
+        """The blocks that are within `torch.no_grad()` or the like."""
+        names = self._module.names
+        for name in ("no_grad", "inference_mode"):
+            for call, scope in self._module.index.calls.get(name, ()):
+                item = self._module.parent(call)
+                block = self._module.parent(item) if isinstance(item, ast.withitem) else None
+                called = names.qualified(call.func, scope) if isinstance(call, ast.Call) else None
+                if isinstance(block, ast.With) and called == f"torch.{name}":
+                    yield block
 
 
 def _is_asked_about(around: ast.AST | None) -> bool:

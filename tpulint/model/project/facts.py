@@ -28,6 +28,7 @@ from tpulint.model.names.qualified import Names, dotted
 from tpulint.model.names.references import attributes_by_class, held_functions, method_around, references
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.at_import import moves_at_import
+from tpulint.model.project.chosen import chosen_imports
 from tpulint.model.project.made import Made
 from tpulint.model.project.signatures import (
     first_taken,
@@ -120,7 +121,8 @@ class ModuleFacts(NamedTuple):
     does, `groups` are the process groups that it starts: whether each serves the host. `tables` gives for its
     names that stand for a dictionary, list or tuple references to the functions in it, `cuda_default` says
     that it makes a type of CUDA the default of tensors, `moves` that its import puts tensors on a device,
-    `unwraps` that it asks models that it has not wrapped for the `module` in a wrapper.
+    `unwraps` that it asks models that it has not wrapped for the `module` in a wrapper, `chosen` are the
+    beginnings of the names of modules that it imports by names which it makes at run time.
     """
 
     name: str
@@ -149,6 +151,7 @@ class ModuleFacts(NamedTuple):
     cuda_default: bool = False
     moves: bool = False
     unwraps: bool = False
+    chosen: tuple[str, ...] = ()
 
 
 class _Summary:
@@ -219,6 +222,7 @@ class _Summary:
             cuda_default=any(name.startswith("torch.cuda.") for name in self._default_types()),
             moves=moves_at_import(self.index, self.names),
             unwraps=asks_for_module(self.index, self.names),
+            chosen=tuple(chosen_imports(self.name, self.index, self.names)),
         )
 
     def _placing(self, imports: set[str]) -> set[int]:

@@ -66,6 +66,7 @@ class ProjectFacts:
         #: For each module those of the project that it imports.
         self.imports: dict[str, set[str]] = {
             name: {found[0] for target in facts.imports if (found := self.home(target)) is not None}
+            | self._chosen(facts)
             for name, facts in self.modules.items()
         }
         self.reach: dict[str, Step] = {}
@@ -84,6 +85,13 @@ class ProjectFacts:
         for name, facts in self._all_classes():
             for base in facts.bases:
                 self._heirs.setdefault(self.resolve(base), []).append(name)
+
+    def _chosen(self, facts: ModuleFacts) -> set[str]:
+        """The modules of which one is imported by a name that is made at run time."""
+        if not facts.chosen:
+            return set()
+        known = {**{name: name for name in self.modules}, **self._by_folder}
+        return {module for name, module in known.items() if name.startswith(facts.chosen)} - {facts.name}
 
     def apart(self, modules: Mapping[str, ModuleFacts]) -> ProjectFacts:
         """The same project with its modules' facts at another place.
@@ -305,7 +313,10 @@ class ProjectFacts:
         if entry.placed_anywhere or module in self._placing:
             return True
         called = [callee for call in entry.starts for callee in self.callees(call.callee, None)]
-        return self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called])
+        if self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called]):
+            return True
+        chosen = set[str]().union(*map(self._chosen, self.program(module)))  # no calls lead there
+        return any(self.modules[name].placed_anywhere for name in _closure(chosen, self.imports))
 
     @cached_property
     def _placing(self) -> set[str]:

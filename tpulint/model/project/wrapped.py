@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from tpulint.knowledge.distributed import WRAPPERS
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
+from tpulint.model.names.scopes import Scope
+
+#: What functions are called that ask, such as `is_parallel`.
+_ASKS = re.compile("is_(data_?)?(parallel|wrapped|distributed|ddp)")
 
 
 def asks_for_module(index: Index, names: Names) -> bool:
-    """Whether the `module` of something is taken that is not wrapped here, without a look beforehand."""
-    taken = [node for node, _ in index.taken.get("module", ()) if isinstance(node, ast.Attribute)]
-    owners = {ast.unparse(node.value) for node in taken if isinstance(node.ctx, ast.Load)}
-    owners -= {"self", "cls"}
-    if not owners or "module" in index.texts or any(map(_looks, _calls(index, "isinstance"))):
+    """Whether the `module` of something is taken that is not wrapped here, by a function that does not look."""
+    taken = index.taken.get("module", ())
+    if not taken:
         return False
+    looking = _looking(index)
+    owners = {
+        ast.unparse(node.value)
+        for node, scope in taken
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and scope.function not in looking
+    }
+    owners -= {"self", "cls"}
     return not owners <= set(_wrapped(index, names))
+
+
+def _looking(index: Index) -> set[Scope | None]:
+    """The functions that ask whether something is wrapped, as by `hasattr(model, "module")`; None for no function."""
+    asking = [scope for _, scope in index.texts.get("module", ())]
+    asking += [scope for call, scope in index.calls.get("isinstance", ()) if _looks(call)]
+    asking += [
+        scope for name, calls in index.calls.items() if _ASKS.match(name) is not None for _, scope in calls
+    ]
+    return {scope.function for scope in asking}
 
 
 def _wrapped(index: Index, names: Names) -> Iterator[str]:
@@ -30,9 +50,5 @@ def _wrapped(index: Index, names: Names) -> Iterator[str]:
             yield from map(ast.unparse, node.targets)
 
 
-def _calls(index: Index, name: str) -> Iterator[ast.Call]:
-    return (node for node, _ in index.calls.get(name, ()) if isinstance(node, ast.Call))
-
-
-def _looks(call: ast.Call) -> bool:
-    return any("Parallel" in ast.unparse(kind) for kind in call.args[1:])
+def _looks(call: ast.AST) -> bool:
+    return isinstance(call, ast.Call) and any("Parallel" in ast.unparse(kind) for kind in call.args[1:])

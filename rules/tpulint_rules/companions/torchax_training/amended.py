@@ -28,6 +28,7 @@ for _name in (
     "optimizers.sparse_adam",
     "tensors.items",
     "tensors.moving",
+    "tensors.old_types",
 ):
     with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
         importlib.import_module(f".{_name}", __package__)

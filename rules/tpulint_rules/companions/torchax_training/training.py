@@ -28,6 +28,7 @@ from .tracing import (
     attributes,
     calls,
     casts,
+    copied,
     filled,
     owners,
     printed,
@@ -75,6 +76,7 @@ class differentiable:
             leaves, places = self.known.varying.taken(leaves, tree)
         tensors, numbers = trace.numbered(leaves, parameters)
         given = [arrays.on_torchax(tensor) for tensor in parameters + tensors]
+        copies = copied.copies(parameters + tensors, given)
         with torch._C.DisableTorchFunction():
             with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
         plain = (
@@ -110,6 +112,7 @@ class differentiable:
         except records.Written:
             self.records.is_on = False
             return self(*plain_args, **plain_kwargs)
+        copied.put_back(copies)
         filled.put(changed, (plain_args, plain_kwargs))
         return result
 

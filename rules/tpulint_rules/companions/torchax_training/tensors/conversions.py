@@ -154,6 +154,19 @@ def _scaled(_environment, func, args, kwargs):
     return func(tensor, other * (factor if factor.ndim == 0 else factor.reshape(())))
 
 
+def _given_data(_environment, func, args, _kwargs):
+    """`tensor.data = other` of a tensor of the host, which stays there, or None."""
+    tensor, other = args
+    if isinstance(tensor, (Tensor, View)) or not isinstance(other, (Tensor, View)):
+        return None
+    func(tensor, other.cpu())
+    return _DONE
+
+
+#: What is done is no result, and None would say that it is not done.
+_DONE = ()
+
+
 def _is_device(device):
     kind = device.type if isinstance(device, torch.device) else device
     return isinstance(kind, str) and kind.partition(":")[0] == "jax"
@@ -177,6 +190,7 @@ def _on_device(environment, tensor):
 
 #: What takes the shorter way where it can.
 FUNCTIONS = {torch.Tensor.to: _moved, torch.Tensor.new: _new}
+FUNCTIONS[torch.Tensor.data.__set__] = _given_data
 FUNCTIONS |= dict.fromkeys(TENSOR_CONSTRUCTORS, _made) | dict.fromkeys(_LIKE, _made_like)
 FUNCTIONS |= dict.fromkeys((torch.add, torch.sub, torch.Tensor.add, torch.Tensor.sub), _scaled)
 FUNCTIONS |= dict.fromkeys((torch.Tensor.add_, torch.Tensor.sub_), _scaled)

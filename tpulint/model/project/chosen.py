@@ -1,0 +1,55 @@
+"""Modules that a program imports by names which it makes at run time, as `import_module("models." + name)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.model.names.index import Index
+from tpulint.model.names.qualified import Names
+from tpulint.model.names.scopes import Scope
+
+_IMPORTING = frozenset({"importlib.import_module", "builtins.__import__"})
+
+
+def chosen_imports(module: str, index: Index, names: Names) -> Iterator[str]:
+    """The beginnings of the names of such modules, as far as the text of module `module` has them."""
+    for name in ("import_module", "__import__"):
+        for call, scope in index.calls.get(name, ()):
+            if not isinstance(call, ast.Call) or names.qualified(call.func, scope) not in _IMPORTING:
+                continue
+            text = next((_beginning(one, scope, names) for one in call.args[:1]), "")
+            if text.startswith("."):
+                text = _package(call, module) + text
+            if "." in text:
+                yield text
+
+
+def _beginning(node: ast.expr | None, scope: Scope, names: Names) -> str:
+    """What a text begins with that is put together, up to its first unknown part."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return text
+        case ast.JoinedStr(values=[first, *_]) | ast.BinOp(left=first, op=ast.Add()):
+            return _beginning(first, scope, names)
+        case ast.BinOp(left=ast.Constant(value=str() as text), op=ast.Mod()):
+            return text.partition("%")[0]
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="format")):
+            return text.partition("{")[0]
+        case ast.Name(id=name):
+            found = names.lookup(name, scope)
+            values = [one.value for one in found[1]] if found is not None else []
+            if found is not None and len(values) == 1 and not isinstance(values[0], ast.Name):
+                return _beginning(values[0], found[0], names)
+    return ""
+
+
+def _package(call: ast.Call, module: str) -> str:
+    """The package that a relative name is of: the one that is given as a text, or that of the file."""
+    given = [*call.args[1:2], *(one.value for one in call.keywords if one.arg == "package")]
+    match given:
+        case [ast.Constant(value=str() as text)]:
+            return text
+        case [ast.Name(id="__name__")]:
+            return module  # of the file that is a package itself
+    return module.rpartition(".")[0]

@@ -32,7 +32,7 @@ import re
 from collections.abc import Generator, Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
-from tpulint.knowledge.cuda_api import SWITCHES, cuda_call
+from tpulint.knowledge.cuda_api import SWITCHES, TENSOR_DTYPES, cuda_call
 from tpulint.knowledge.distributed import WRAPPERS
 from tpulint.knowledge.gpu_kernels import EXTENSIONS, KERNEL_LANGUAGES
 from tpulint.knowledge.tracing import is_device_word
@@ -53,6 +53,7 @@ rule = Rule(
 
 _CUDA_ONLY = ("torch.cuda.", "triton.", "torch.backends.cuda.", "torch.backends.cudnn.")
 _ASKS = frozenset({"torch.cuda.is_available", "torch.cuda.synchronize"})
+_TYPES = frozenset(f"torch.cuda.{name}" for name in TENSOR_DTYPES)
 #: Methods of lists, texts and loggers.
 _TELLING = frozenset({"append", "extend", "join", "format", "debug", "info", "warning"})
 #: A function of an extension, such as `roi_align_forward_cuda`; not the method `.cuda()`.
@@ -273,7 +274,7 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
 def _is_for_cuda(name: str, ctx: Context) -> bool:
     """Whether a name is that of what works with CUDA alone, or of a function that calls a kernel."""
     if name.startswith(_CUDA_ONLY) or name in WRAPPERS:
-        return name not in _ASKS
+        return name not in _ASKS | _TYPES
     project = ctx.module.project
     function = project.function(project.resolve(name)) if name else None
     called = [call.callee.removeprefix("name:") for call in function.calls] if function is not None else []
@@ -281,9 +282,12 @@ def _is_for_cuda(name: str, ctx: Context) -> bool:
 
 
 def _puts_on_cuda(node: ast.AST, ctx: Context) -> bool:
-    """Whether a node names a CUDA device, or is the method `.cuda` or a flag of that name."""
+    """Whether a node names a CUDA device or type, or is the method `.cuda` or a flag of that name."""
     if isinstance(node, ast.Attribute):
-        return node.attr == "cuda" and ctx.qualified_name(node) is None
+        name = ctx.qualified_name(node)
+        return name in _TYPES or (node.attr == "cuda" and name is None)
+    if isinstance(node, ast.Constant) and node.value in _TYPES:
+        return True
     return is_cuda_string(node) or is_formatted_cuda(node)
 
 

@@ -20,7 +20,9 @@ out=torch.cuda.LongTensor(n))` the dtype and the device are named in place of `o
 Unsafe for a type that is kept in a variable, by itself or where there is CUDA: the variable becomes the
 dtype, or where it is called a function that makes the tensor on the host and moves it, and
 `tensor.type(variable)` becomes `tensor.to("jax", torch.float32)`.
-There is none for a call with sizes by the type's own name, and where a variable is used in another way.
+Where a variable is used in another way, or is chosen between elsewhere, `import torchax_training`, a folder
+that is written beside the program, brings in such types: they make tensors of the device, and `type` moves
+there.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES
+from tpulint.knowledge.training import TRAINING
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU104", "CUDA tensor type", module=__name__, fix=Applicability.SAFE)
@@ -50,19 +53,32 @@ def named(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if around in ("builtins.isinstance", "torch.set_default_tensor_type"):
         return
     fix = _fix(node, node.attr, outer, ctx) if isinstance(outer, ast.Call) else _kept(node, ctx)
+    if fix is None:
+        if ctx.module.project.imports_any(TRAINING.name):
+            return
+        fix = _brought(ctx)
     message = _COMPARED if isinstance(outer, ast.Compare) else _MESSAGE
     yield ctx.finding(node, message.format(f"torch.cuda.{node.attr}"), fix)
 
 
 @rule.on(ast.Constant, named=_STRINGS)
 def by_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
-    outer = ctx.parent(node)
-    if not isinstance(outer, ast.Call) or outer.args[:1] != [node]:
+    outer, name = ctx.parent(node), str(node.value)
+    if isinstance(outer, ast.Assign | ast.IfExp | ast.Tuple) and isinstance(ctx.statement(node), ast.Assign):
+        if not ctx.module.project.imports_any(TRAINING.name):
+            yield ctx.finding(node, _MESSAGE.format(name), _brought(ctx))
+    elif not isinstance(outer, ast.Call) or outer.args[:1] != [node]:
         return
-    if isinstance(outer.func, ast.Attribute) and outer.func.attr == "type":
-        name = str(node.value)
+    elif isinstance(outer.func, ast.Attribute) and outer.func.attr == "type":
         fix = _fix(node, name.rpartition(".")[2], outer, ctx)
         yield ctx.finding(node, _MESSAGE.format(name), fix)
+
+
+def _brought(ctx: Context) -> Fix | None:
+    """The folder beside the program, which has such types; for programs on the device alone."""
+    if not ctx.serves_device:
+        return None
+    return ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
 
 
 def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:

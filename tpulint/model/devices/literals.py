@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from tpulint.knowledge.cuda_api import TENSOR_DTYPES
 from tpulint.knowledge.tracing import DEVICE_NUMBER, UNFINISHED_DEVICE
 
 if TYPE_CHECKING:
@@ -36,6 +37,23 @@ def default_types(names: Names, calls: Iterable[tuple[ast.AST, Scope]]) -> Itera
             given = call.args[0]
             text = given.value if isinstance(given, ast.Constant) else names.qualified(given, scope)
             yield str(text)
+
+
+def cuda_types(index: Index, names: Names) -> Iterator[Scope]:
+    """Where a type such as `torch.cuda.FloatTensor` is named for more than a question or a default."""
+    asked = {
+        id(part)
+        for name in ("isinstance", "set_default_tensor_type")
+        for call, _ in index.calls.get(name, ())
+        for part in ast.walk(call)
+    }
+    for name in TENSOR_DTYPES:
+        for node, scope in index.taken.get(name, ()):
+            if id(node) not in asked and names.qualified(node, scope) == f"torch.cuda.{name}":
+                yield scope
+        for node, scope in index.texts.get(f"torch.cuda.{name}", ()):
+            if id(node) not in asked:
+                yield scope
 
 
 def numbered_devices(index: Index, names: Names) -> Iterator[Scope]:

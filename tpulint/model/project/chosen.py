@@ -1,4 +1,4 @@
-"""Modules that a program imports by names which it makes at run time, as `import_module("models." + name)`."""
+"""Modules that are imported by names which are made at run time, as `import_module("models." + name)`."""
 
 from __future__ import annotations
 

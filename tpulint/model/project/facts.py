@@ -21,7 +21,7 @@ from tpulint.knowledge.tracing import (
     WRAPPERS,
 )
 from tpulint.model.devices.flow import Edge
-from tpulint.model.devices.literals import default_types, numbered_devices
+from tpulint.model.devices.literals import cuda_types, default_types, numbered_devices
 from tpulint.model.names.annotations import aliases, qualified_text
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names, dotted
@@ -242,7 +242,8 @@ class _Summary:
         following = {id(scope.function) for _, scope in self.index.taken.get("is_cuda", ())}
         called = [scope for scope in called if scope.function is None or id(scope.function) not in following]
         numbered = numbered_devices(self.index, self.names)
-        return {id(scope.function or self.index.module) for scope in (*named, *called, *numbered)}
+        typed = cuda_types(self.index, self.names)
+        return {id(scope.function or self.index.module) for scope in (*named, *called, *numbered, *typed)}
 
     def _entering(self) -> set[int]:
         entries = {

@@ -16,22 +16,23 @@ _ASKS = re.compile("is_(data_?)?(parallel|wrapped|distributed|ddp)")
 
 
 def asks_for_module(index: Index, names: Names) -> bool:
-    """Whether the `module` of something is taken that is not wrapped here, by a function that does not look."""
+    """Whether a function that does not look takes the `module` of something that is not wrapped here."""
     taken = index.taken.get("module", ())
     if not taken:
         return False
     looking = _looking(index)
+    asked = (node for node, scope in taken if scope.function not in looking)
     owners = {
         ast.unparse(node.value)
-        for node, scope in taken
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and scope.function not in looking
+        for node in asked
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
     owners -= {"self", "cls"}
     return not owners <= set(_wrapped(index, names))
 
 
 def _looking(index: Index) -> set[Scope | None]:
-    """The functions that ask whether something is wrapped, as by `hasattr(model, "module")`; None for no function."""
+    """The functions that ask whether something is wrapped, as by `hasattr(model, "module")`."""
     asking = [scope for _, scope in index.texts.get("module", ())]
     asking += [scope for call, scope in index.calls.get("isinstance", ()) if _looks(call)]
     asking += [

@@ -227,7 +227,10 @@ class Learned:
         """Whether a call computes with the parameters of modules."""
         found = self._called(call, scope)
         if isinstance(found, Scope):
-            return self._computes(found)
+            if self._computes(found):
+                return True
+            # The object may be one of another class all the same.
+            found = None if found is not own_function(self._module, call.func, scope) else False
         if found is None:
             return self._generous and self._is_unknown(call.func, scope)
         return found
@@ -236,7 +239,7 @@ class Learned:
         """Whether a call itself is one of a module; else the function of this file that it calls, if any."""
         function = call.func
         base = function.value if isinstance(function, ast.Attribute) else None
-        own = own_function(self._module, function, scope)
+        own = own_function(self._module, function, scope) or self._of_object(function, scope)
         if own is not None and is_differentiated(self._module, own):
             return False
         if own is not None and _is_left_open(own):
@@ -257,6 +260,17 @@ class Learned:
             if any(self.is_module(argument, scope) for argument in arguments):
                 return True
         return own
+
+    def _of_object(self, function: ast.expr, scope: Scope) -> Scope | None:
+        """The method of a class of this file that a call of an object means, as of one that extracts features."""
+        module, method = self._module, "__call__"
+        kind = module.kind(function, scope)
+        if isinstance(function, ast.Attribute) and not isinstance(kind, Instance):
+            kind, method = module.kind(function.value, scope), function.attr
+        if not isinstance(kind, Instance) or module.project.is_module_class(kind.cls):
+            return None
+        name = module.project.method(module.project.resolve(kind.cls), method)
+        return module.functions.get(name) if name is not None else None
 
     def _is_class(self, function: ast.expr, scope: Scope) -> bool:
         """Whether a callee is a class, whose instances may compute, but later."""

@@ -262,7 +262,7 @@ class Learned:
         return own
 
     def _of_object(self, function: ast.expr, scope: Scope) -> Scope | None:
-        """The method of a class of this file that a call of an object means, as of one that extracts features."""
+        """The method of a class of this file that a call of an object means, as of a feature extractor."""
         module, method = self._module, "__call__"
         kind = module.kind(function, scope)
         if isinstance(function, ast.Attribute) and not isinstance(kind, Instance):

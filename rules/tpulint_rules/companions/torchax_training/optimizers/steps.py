@@ -128,13 +128,14 @@ def _step(optimizer, plain, parameters, versions, numbers, given):
     key = (tuple(id(p) for p in parameters), tuple(places), others)
     if key not in versions:
         versions[key] = jax.jit(functools.partial(_traced_step, optimizer, plain, parameters, places))
+    kind = numpy.float64 if any(p.dtype == torch.float64 for p in parameters) else numpy.float32
     with torch._C.DisableTorchFunction():
         gradients = [p.grad.jax() for p in parameters]
     values, state = versions[key](
         [p.jax() for p in parameters],
         gradients,
         [_tensors_of(optimizer.state.get(p, {})) for p in parameters],
-        [numpy.float32(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in places],
+        [kind(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in places],
     )
     for p, value, entry in zip(parameters, values, state):
         arrays.put(p, value)

@@ -90,7 +90,7 @@ def _on_device(value):
     if not isinstance(value, torch.Tensor):
         return value
     # Other types JAX would convert, by an operation that is compiled.
-    if value.dtype in (torch.int64, torch.float64):
+    if value.dtype in (torch.int64, torch.float64) and not jax.config.jax_enable_x64:
         value = value.to(torch.int32 if value.dtype == torch.int64 else torch.float32)
     return jax.device_put(value.numpy()) if value.dtype in _OF_NUMPY else t2j(value, False)
 

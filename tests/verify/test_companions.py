@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,29 +27,11 @@ print(first is second, first.differentiable is second.differentiable, reached.__
     ("first", "second"),
     [("torchax_training", "pkg.torchax_training"), ("pkg.torchax_training", "torchax_training")],
 )
-def test_two_copies_in_one_program_are_one(first: str, second: str, tmp_path: Path) -> None:
-    for place in (tmp_path, tmp_path / "pkg"):
-        laid(place)
-    tmp_path.joinpath("main.py").write_text(PROGRAM.format(first=first, second=second))
-    assert ran(tmp_path) == f"True True {first}.tracing.reach\n"
-
-
-def laid(place: Path) -> None:
-    """The folder, as `fix` writes it."""
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "__init__.py").touch()
-    for name, text in TRAINING.files().items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text)
-
-
-def ran(folder: Path) -> str:
-    """What a program prints."""
-    run = subprocess.run(
-        [sys.executable, "main.py"], cwd=folder, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+def test_two_copies_in_one_program_are_one(
+    first: str, second: str, tmp_path: Path, lay: Callable[[Path], None], printed: Callable[[str], str]
+) -> None:
+    lay(tmp_path / "pkg")
+    assert printed(PROGRAM.format(first=first, second=second)) == f"True True {first}.tracing.reach\n"
 
 
 LOADED = """\
@@ -67,10 +48,8 @@ for epoch in range(2):
 """
 
 
-def test_loaders_do_without_workers_that_would_hang(tmp_path: Path) -> None:
-    laid(tmp_path)
-    (tmp_path / "main.py").write_text(LOADED)
-    assert ran(tmp_path) == "[[0, 1], [2, 3], [4, 5]]\n" * 2
+def test_loaders_do_without_workers_that_would_hang(printed: Callable[[str], str]) -> None:
+    assert printed(LOADED) == "[[0, 1], [2, 3], [4, 5]]\n" * 2
 
 
 LOSSES = """\
@@ -98,10 +77,8 @@ print(len(compute_loss.known.traces))
 """
 
 
-def test_losses_that_are_made_anew_are_told_apart_by_what_they_are(tmp_path: Path) -> None:
-    laid(tmp_path)
-    (tmp_path / "main.py").write_text(LOSSES)
-    assert ran(tmp_path) == "1 True\n4\n"
+def test_losses_that_are_made_anew_are_told_apart_by_what_they_are(printed: Callable[[str], str]) -> None:
+    assert printed(LOSSES) == "1 True\n4\n"
 
 
 SHOWN = """\
@@ -135,10 +112,8 @@ jax:0 cpu
 """
 
 
-def test_tensors_print_and_are_copied_as_those_of_a_gpu(tmp_path: Path) -> None:
-    laid(tmp_path)
-    (tmp_path / "main.py").write_text(SHOWN)
-    assert ran(tmp_path) == PRINTED
+def test_tensors_print_and_are_copied_as_those_of_a_gpu(printed: Callable[[str], str]) -> None:
+    assert printed(SHOWN) == PRINTED
 
 
 NUMBERS = """\
@@ -162,10 +137,8 @@ print(made.shape, made.dtype, torch.full((2,), 1.5, device="jax").tolist())
 """
 
 
-def test_numbers_that_change_are_inputs_of_what_is_compiled(tmp_path: Path) -> None:
-    laid(tmp_path)
-    (tmp_path / "main.py").write_text(NUMBERS)
-    assert ran(tmp_path) == (
+def test_numbers_that_change_are_inputs_of_what_is_compiled(printed: Callable[[str], str]) -> None:
+    assert printed(NUMBERS) == (
         "[14.765625, 14.765625, 14.765625] torch.float32 2\n"
         "[14.765625, 14.765625, 14.765625] [1.0, 2.5]\n"
         "torch.Size([2, 3]) torch.float32 [1.5, 1.5]\n"
@@ -214,10 +187,8 @@ print(net.calls, any(traced))
 """
 
 
-def test_what_is_evaluated_is_compiled_with_gradients_enabled_too(tmp_path: Path) -> None:
-    laid(tmp_path)
-    (tmp_path / "main.py").write_text(EVALUATED)
-    assert ran(tmp_path) == "torch.Size([1, 5, 2]) 5 [15.0, 15.0] True True\n7 False\n"
+def test_what_is_evaluated_is_compiled_with_gradients_enabled_too(printed: Callable[[str], str]) -> None:
+    assert printed(EVALUATED) == "torch.Size([1, 5, 2]) 5 [15.0, 15.0] True True\n7 False\n"
 
 
 LIBRARY = """\
@@ -245,11 +216,11 @@ print(torchvision.version, kept, scores[kept])
 """
 
 
-def test_torchvision_can_be_imported_within_the_environment_and_suppresses_boxes(tmp_path: Path) -> None:
-    laid(tmp_path)
+def test_torchvision_can_be_imported_within_the_environment_and_suppresses_boxes(
+    tmp_path: Path, printed: Callable[[str], str]
+) -> None:
     (tmp_path / "torchvision.py").write_text(LIBRARY)
-    (tmp_path / "main.py").write_text(IMPORTED)
-    assert ran(tmp_path) == "3 tensor([1, 2], device='jax:0') tensor([0.9000, 0.6000], device='jax:0')\n"
+    assert printed(IMPORTED) == "3 tensor([1, 2], device='jax:0') tensor([0.9000, 0.6000], device='jax:0')\n"
 
 
 MADE_ANEW = """\
@@ -290,10 +261,8 @@ with open("folder", "w") as file:
 """
 
 
-def test_models_that_are_made_anew_are_compiled_once(tmp_path: Path) -> None:
-    laid(tmp_path)
-    (tmp_path / "main.py").write_text(MADE_ANEW)
-    assert ran(tmp_path) == "True\nTrue\n"
+def test_models_that_are_made_anew_are_compiled_once(tmp_path: Path, printed: Callable[[str], str]) -> None:
+    assert printed(MADE_ANEW) == "True\nTrue\n"
     assert not Path((tmp_path / "folder").read_text()).exists()  # nothing is left behind
 
 
@@ -313,10 +282,8 @@ print(torch.equal(jacobian(torch.ones(3).to("jax")), model.weight.detach()))
 """
 
 
-def test_what_jax_alone_differentiates_calls_no_hooks(tmp_path: Path) -> None:
-    laid(tmp_path)
-    (tmp_path / "main.py").write_text(HOOKED)
-    assert ran(tmp_path) == "True\n"
+def test_what_jax_alone_differentiates_calls_no_hooks(printed: Callable[[str], str]) -> None:
+    assert printed(HOOKED) == "True\n"
 
 
 ALL = """\
@@ -333,10 +300,8 @@ for path in sorted(Path("torchax_training").rglob("*.py")):
 """
 
 
-def test_all_its_files_can_be_imported(tmp_path: Path) -> None:
-    laid(tmp_path)
-    (tmp_path / "main.py").write_text(ALL)
-    assert len(ran(tmp_path).splitlines()) == len(TRAINING.files())
+def test_all_its_files_can_be_imported(printed: Callable[[str], str]) -> None:
+    assert len(printed(ALL).splitlines()) == len(TRAINING.files())
 
 
 QUEUED = """\
@@ -383,10 +348,8 @@ print(compute_loss.is_compiled, list(traced), model.place.item(), (model.queue =
 """
 
 
-def test_a_place_that_moves_on_at_each_call_is_compiled_once(tmp_path: Path) -> None:
-    laid(tmp_path)
-    (tmp_path / "main.py").write_text(QUEUED)
-    assert ran(tmp_path) == "True [] 0 False\n"
+def test_a_place_that_moves_on_at_each_call_is_compiled_once(printed: Callable[[str], str]) -> None:
+    assert printed(QUEUED) == "True [] 0 False\n"
 
 
 ANNEALED = """\
@@ -424,8 +387,6 @@ for name in ("once", "often"):
 
 
 def test_a_number_that_changes_once_stays_a_constant_and_one_that_keeps_changing_becomes_an_input(
-    tmp_path: Path,
+    printed: Callable[[str], str],
 ) -> None:
-    laid(tmp_path)
-    (tmp_path / "main.py").write_text(ANNEALED)
-    assert ran(tmp_path) == "6 True 0\n13 True 1\n"
+    assert printed(ANNEALED) == "6 True 0\n13 True 1\n"

@@ -106,6 +106,9 @@ So it does from the moment on that it needs the value of a tensor, but for what 
 `casts.py` and `printed.py` know to do.
 Where a function of the file gives the loss and is seen to do more, what computes within it is moved instead.
 
+Where an object keeps a loss in an attribute, as a runner does whose hooks call
+`runner.outputs["loss"].backward()`, what computes it is moved where it is kept.
+
 Where the loss is made of what another function collects in a list, such as the `log_prob` of actions, that
 function's computation is moved, and torch's autograd leads from the loss to the collected values: it does so
 for arithmetic, indexing, `cat`, `stack`, `sum`, `mean` and the losses of `torch.nn.functional`, not for
@@ -191,6 +194,15 @@ def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
             yield _told(call, message, _collected(open_ones[0], at), at)
 
 
+@rule.on(ast.Module)
+def kept_for_others(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
+    for assignment, scope, step in ctx.module.training_steps.kept:
+        at = ctx.at(scope)
+        if at.serves_device and isinstance(assignment.targets[0], ast.Attribute):
+            where = f"`backward` of what others take from `{assignment.targets[0].attr}`"
+            yield _told(assignment.targets[0], _LOST.format(where), _extracted(step, at), at)
+
+
 def _is_callers_own(ctx: Context) -> bool:
     """Whether a loss is a parameter, or made of lists that are, and the calls in this file are told there."""
     function = ctx.scope.function
@@ -214,11 +226,11 @@ def _step(call: ast.Call, loss: ast.expr, message: str, ctx: Context) -> Iterato
     yield _told(call, message, fix, ctx)
 
 
-def _told(call: ast.Call, message: str, fix: Fix | str, ctx: Context) -> Finding:
+def _told(node: ast.expr, message: str, fix: Fix | str, ctx: Context) -> Finding:
     """A finding with its fix, or with what stands in the way of one."""
     if isinstance(fix, str):
-        return ctx.finding(call, f"{message}; no fix, since {fix}")
-    return ctx.finding(call, message, fix)
+        return ctx.finding(node, f"{message}; no fix, since {fix}")
+    return ctx.finding(node, message, fix)
 
 
 def _collected(filling: Filling, ctx: Context) -> Fix | str:

@@ -116,8 +116,9 @@ class ModuleFacts(NamedTuple):
     as others import it, too, `trains` that it computes gradients. `starts` are the calls of its own code,
     outside of functions, `aliases` its names that stand for annotations, `handed` is what it hands on of
     devices, `configured` says that it reads configurations at run time, `backward` that it calls
-    `loss.backward()`, `takers` are its functions that call `backward` on what they are given, `savers` those
-    that save it. `entries` are the classes of which it puts instances into dictionaries, each time that it
+    `loss.backward()`, `takers` are its functions that call `backward` on what they are given,
+    `asked_of_others` the attributes of other objects on which it does, `savers` the functions that save what
+    they are given. `entries` are the classes of which it puts instances into dictionaries, each time that it
     does, `groups` are the process groups that it starts: whether each serves the host. `tables` gives for its
     names that stand for a dictionary, list or tuple references to the functions in it, `cuda_default` says
     that it makes a type of CUDA the default of tensors, `moves` that its import puts tensors on a device,
@@ -144,6 +145,7 @@ class ModuleFacts(NamedTuple):
     configured: bool = False
     backward: bool = False
     takers: tuple[Taker, ...] = ()
+    asked_of_others: tuple[str, ...] = ()
     savers: tuple[Taker, ...] = ()
     entries: tuple[str, ...] = ()
     groups: tuple[bool, ...] = ()

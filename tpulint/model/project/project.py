@@ -113,6 +113,11 @@ class ProjectFacts:
         return (*own, *of_libraries)
 
     @cached_property
+    def asked_of_others(self) -> frozenset[str]:
+        """The attributes of other objects on which `backward` is called."""
+        return frozenset(name for facts in self.modules.values() for name in facts.asked_of_others)
+
+    @cached_property
     def savers(self) -> tuple[Taker, ...]:
         """The functions that save what they are given."""
         return tuple(saver for facts in self.modules.values() for saver in facts.savers)

@@ -36,7 +36,8 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
         found = project.home(method)
         if found is not None:
             redefined.setdefault(found[0], []).append(method)
-    told = repr((project.takers, project.savers, project.environment, sorted(project.computed))).encode()
+    several = (sorted(project.asked_of_others), sorted(project.computed))
+    told = repr((project.takers, project.savers, project.environment, *several)).encode()
     imported = {target for targets in project.imports.values() for target in targets}
     return {
         name: _digest(

@@ -14,6 +14,7 @@ from tpulint.model.training.boundaries import asks, is_without_gradient
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, filled_here, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
+from tpulint.model.training.kept import keeping
 from tpulint.model.training.learned import Learned, own_function
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain, loops_around
 from tpulint.model.training.placing import Moved, placed
@@ -53,9 +54,15 @@ class Steps:
             found = self._found[id(loss)] = Step(self, loss, scope)
         return found
 
-    def asking(self, call: ast.Call, scope: Scope) -> Asking:
+    def asking(self, call: ast.Call, scope: Scope) -> Ending:
         """The computation of the gradients that a call asks for, outside of all functions."""
-        return Asking(self, call, scope)
+        return Ending(self, call, scope)
+
+    @cached_property
+    def kept(self) -> list[tuple[ast.Assign, Scope, Ending]]:
+        """The assignments that keep a loss on which others call `backward`, each with its computation."""
+        found = ((node, scope, Ending(self, node.value, scope)) for node, scope in keeping(self.module))
+        return [one for one in found if isinstance(one[2].region, Region) and one[2].is_learned]
 
     @cached_property
     def handed(self) -> list[Handed]:
@@ -300,8 +307,8 @@ class Step:
         return placed(self._module, self._steps.changing, found, scope, name, decorator)
 
 
-class Asking(Step):
-    """The computation of gradients that are asked for, with what leads to the outputs."""
+class Ending(Step):
+    """The computation that ends with a statement, as one that asks for gradients of outputs does."""
 
     def _found(self) -> Region | Obstacle | None:
         given = set(effects([self._statement]).writes)

@@ -51,6 +51,7 @@ class differentiable:
         functools.update_wrapper(self, function)
         self.function = function
         self.known, self.plain, self.apart = trace.Known(takes_numbers=True), set(), calls.Apart()
+        self.hits = 0  # calls with plain values that were there before
         self.records = records.Records(is_on=compiled)
         self.told = {}  # what tensors answered, by what the function was called with
         self.is_compiled, self.is_recorded = compiled, False
@@ -91,9 +92,11 @@ class differentiable:
         )
         if any(isinstance(leaf, (Iterator, torch.utils.data.DataLoader)) for leaf in leaves):
             self.is_compiled = False  # what they give is another each time
+        self.hits += plain in self.plain
         self.plain.add(plain)
-        if self.is_compiled and len(self.plain) > trace.MOST_VERSIONS:
-            self._stop_compiling(f"it was called with {trace.MOST_VERSIONS} combinations of plain values")
+        most = trace.MOST_VERSIONS if self.hits > len(self.plain) else trace.MOST_NEW_VERSIONS
+        if self.is_compiled and len(self.plain) > most:
+            self._stop_compiling(f"it was called with {most} combinations of plain values")
         key = (plain, *((one.shape, one.dtype) for one in tensors))
         make = functools.partial(_Version, self, leaves, tree, modules, parameters, with_gradient, places)
         try:

@@ -20,6 +20,8 @@ from . import attributes, owners, random_states, reads, records, surroundings, v
 
 #: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
 MOST_VERSIONS = 16
+#: The same where most calls had to be compiled, as where a decoder is told step by step what it is given next.
+MOST_NEW_VERSIONS = 8
 #: The same for attributes that it reads.
 MOST_STATES = 8
 #: What tells that a computation needs the value of a tensor.

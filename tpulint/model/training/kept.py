@@ -1,0 +1,59 @@
+"""Losses that an object keeps in an attribute, on which code of others calls `backward`.
+
+So do runners that leave the optimizer to hooks: `runner.outputs["loss"].backward()`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tpulint.model.names.references import method_around
+from tpulint.model.names.scopes import Scope
+from tpulint.model.training.losses import backward_calls
+from tpulint.model.values.pending import statements
+
+if TYPE_CHECKING:
+    from tpulint.model.module import Module
+
+
+def asked_of_others(module: Module) -> tuple[str, ...]:
+    """The attributes of other objects on which a file calls `backward`, or on an entry of them."""
+    found = (name for loss, scope in backward_calls(module) for name in _attributes(loss, scope))
+    return tuple(dict.fromkeys(found))
+
+
+def _attributes(loss: ast.expr, scope: Scope, *, is_bound: bool = False) -> Iterator[str]:
+    match loss:
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div()):
+            yield from _attributes(left, scope, is_bound=is_bound)
+        case ast.Call(func=ast.Attribute(attr="scale"), args=[scaled]):
+            yield from _attributes(scaled, scope, is_bound=is_bound)
+        case ast.Subscript(value=ast.Attribute() as value, slice=ast.Constant(value=str())):
+            yield from _attributes(value, scope, is_bound=is_bound)
+        case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner != "self":
+            yield name
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr=name):
+            yield name
+        case ast.Name(id=name) if scope.function is not None and not is_bound:
+            for binding in scope.function.bindings.get(name, ()):
+                if binding.value is not None:
+                    yield from _attributes(binding.value, scope, is_bound=True)
+
+
+def keeping(module: Module) -> Iterator[tuple[ast.Assign, Scope]]:
+    """The assignments of methods to attributes of `self` on which others call `backward`.
+
+    What a `forward` leaves is read where it is called, as by what computes a loss.
+    """
+    asked = module.project.asked_of_others
+    for function in module.index.functions if asked else ():
+        body = getattr(function.node, "body", [])
+        if method_around(function) is not function or function.name == "forward":
+            continue
+        for statement in statements(body) if isinstance(body, list) else ():
+            match statement:
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)]):
+                    if name in asked:
+                        yield statement, function

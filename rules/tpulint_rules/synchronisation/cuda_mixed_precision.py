@@ -83,7 +83,7 @@ def grad_scaler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = _without_scaler(call, ctx) or _disabled_scaler(call, name, ctx)
     if fix is None and device is not None and not of_cuda and ctx.module.project.keeps_gpu:
         edit = ctx.replace(device, '"cuda"')
-        fix = ctx.fix("let it be of CUDA alone", edit, applicability=Applicability.UNSAFE)
+        fix = ctx.fix("leave the scaler to CUDA", edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, f"`GradScaler` {does}, and bfloat16 needs no scaling", fix)
 
 

@@ -77,4 +77,4 @@ def _enabled(call: ast.Call, ctx: Context) -> Fix | None:
     before = ctx.module.source.ahead_of(statement)
     gap = "; " if before.strip() else f"{ctx.module.source.newline}{before}"
     edit = ctx.insert(ctx.span(statement).end, f'{gap}jax.config.update("{_OPTION}", True)')
-    return ctx.fix("let JAX have 64 bits", edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix("use 64 bits in JAX", edit, *imports, applicability=Applicability.UNSAFE)

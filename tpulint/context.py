@@ -140,12 +140,12 @@ class Context(Editing):
     @property
     def is_trained(self) -> bool:
         """Whether this file belongs to a program that computes gradients."""
-        return self.module.project.is_trained(self.module.name)
+        return self.module.name in self.module.project.programs.training
 
     @property
     def is_differentiated(self) -> bool:
         """Whether this file belongs to a program whose gradients JAX computes."""
-        return self.module.project.is_differentiated(self.module.name)
+        return self.module.name in self.module.project.programs.differentiated
 
     @property
     def asks_gradients(self) -> bool:

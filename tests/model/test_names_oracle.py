@@ -144,7 +144,9 @@ class Theirs:
             if isinstance(node, cst.Name | cst.Attribute):
                 self.at[place.start.line, place.start.column, place.end.line, place.end.column] = node
             elif isinstance(node, cst.Assign):
-                self.values.update((target.target, node.value) for target in node.targets)
+                self.values.update(
+                    pair for target in node.targets for pair in _pairs(target.target, node.value)
+                )
             elif isinstance(node, cst.AnnAssign):
                 self.values[node.target] = node.value
             elif isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
@@ -205,6 +207,21 @@ class Theirs:
         # An annotation may mean what is bound further down, which the provider leaves out.
         for name in chosen or binder.get_qualified_names_for(_dotted(node)):
             yield name.name
+
+
+def _pairs(
+    target: cst.BaseExpression, value: cst.BaseExpression
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """What is assigned to a target, or one by one to those of a tuple."""
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
+        if len(target.elements) == len(value.elements) and not any(
+            isinstance(one, cst.StarredElement) for one in (*target.elements, *value.elements)
+        ):
+            yield from zip(
+                (one.value for one in target.elements), (one.value for one in value.elements), strict=True
+            )
+    else:
+        yield target, value
 
 
 def _dotted(node: cst.CSTNode | None) -> str:

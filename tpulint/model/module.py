@@ -152,7 +152,9 @@ class Module:
         A training step alone does so: what modules keep are results of the compiled function.
         """
         path = self.trace_path(scope)
-        trained = self.project.is_trained(self.name) or self.project.is_differentiated(self.name)
+        trained = (
+            self.name in self.project.programs.training or self.name in self.project.programs.differentiated
+        )
         return path is not None and path.certainty <= (Certainty.JIT if trained else Certainty.FORWARD)
 
     # kinds

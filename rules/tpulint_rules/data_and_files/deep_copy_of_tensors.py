@@ -53,7 +53,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     value = call.args[0]
     kind = ctx.kind(value)
     brought = None
-    if project.calls_backward(ctx.module.name):  # which brings the folder anyway
+    if ctx.module.name in project.programs.calling_backward:  # which brings the folder anyway
         brought = ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
     if isinstance(kind, Tensor) and kind.certain:
         edit = f"{ctx.operand(value)}.detach().clone()"

@@ -62,7 +62,9 @@ def wrapper(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in WRAPPERS and not ctx.only_with_cuda(call):
         message = f"`{name.rpartition('.')[2]}` {WRAPPERS[name]}"
-        is_kept = ctx.module.project.is_unwrapped(ctx.module.name) and not ctx.module.project.keeps_gpu
+        is_kept = (
+            ctx.module.name in ctx.module.project.programs.unwrapping and not ctx.module.project.keeps_gpu
+        )
         fix = _undivided(call, name, ctx) if is_kept else None
         yield ctx.finding(call, message, fix or _unwrapped(call, ctx))
 

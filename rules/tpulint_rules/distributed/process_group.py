@@ -98,7 +98,7 @@ def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if known is None or ctx.only_with_processes(call) or ctx.only_with_cuda(call) or ctx.is_caught(call):
         return
     name, what = known
-    if what.what == NO_GROUP and not ctx.module.project.lacks_group(ctx.module.name):
+    if what.what == NO_GROUP and ctx.module.name not in ctx.module.project.programs.lacking_group:
         return
     if any(word.arg == "group" for word in call.keywords) or (what.instead and call.args):
         return  # who made that group is reported
@@ -124,7 +124,7 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     project = ctx.module.project
     # A flag that says there are several may be set where one process starts a group, which goes.
-    if ctx.only_with_processes(call) and not project.is_grouped(ctx.module.name):
+    if ctx.only_with_processes(call) and ctx.module.name not in project.programs.grouped:
         return
     if any(word.arg in (None, "rank", "num_replicas") for word in call.keywords):
         return
@@ -157,7 +157,9 @@ def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = spawned(ctx.module, call, ctx.scope)
     if given is None or ctx.only_with_processes(call) or ctx.only_with_cuda(call):
         return
-    if not ctx.module.project.is_grouped(ctx.module.name) and not _counts_devices(given.get("nprocs"), ctx):
+    if ctx.module.name not in ctx.module.project.programs.grouped and not _counts_devices(
+        given.get("nprocs"), ctx
+    ):
         return
     message = "`spawn` starts a process for each GPU; the first one takes all chips of a TPU host"
     fix = None

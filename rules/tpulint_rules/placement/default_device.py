@@ -75,7 +75,7 @@ def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.Tensor" or len(call.args) != 1 or call.keywords:
         return
     module, around = ctx.module, ctx.parent(call)
-    if not module.project.is_cuda_default(module.name) or ctx.only_with_cuda(call):
+    if module.name not in module.project.programs.with_cuda_default or ctx.only_with_cuda(call):
         return
     if isinstance(around, ast.Attribute) and around.attr in ("to", "cuda", "cpu", "numpy"):
         return

@@ -81,7 +81,7 @@ def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
     found = list(places(ctx.module, node, ctx.scope))
     if TEXT not in found:
         unset = all(project.device_origins(place) == {UNKNOWN} for place in found)
-        if not project.is_configured(ctx.module.name) or not (mapping or unset):
+        if ctx.module.name not in project.programs.configured or not (mapping or unset):
             return
     if (
         _is_unpacked(node, ctx)

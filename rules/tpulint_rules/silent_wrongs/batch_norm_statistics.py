@@ -87,7 +87,10 @@ def layers(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         name = there.qualified_name(call.func) or ""
         if place in seen or not name.startswith("torch.nn.") or not _keeps_statistics(call, name):
             continue
-        if not (ctx.is_trained and ctx.serves_device) or ctx.module.project.calls_backward(ctx.module.name):
+        if (
+            not (ctx.is_trained and ctx.serves_device)
+            or ctx.module.name in ctx.module.project.programs.calling_backward
+        ):
             return
         seen.add(place)
         message = (

@@ -58,7 +58,7 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
         return  # what gradients are asked of is compiled by other means
     for call in _calls(body):
         if _is_whole(call.func, layers) and _is_module(call.func, ctx):
-            if not ctx.module.project.is_of_script(ctx.module.name):
+            if ctx.module.name not in ctx.module.project.programs.of_scripts:
                 return  # who uses a library has the program
             fix = ctx.companion_fix(f"compile it by `{TRAINING.name}`", TRAINING)
             message = f"`{ctx.text(call.func)}` is evaluated operation by operation"

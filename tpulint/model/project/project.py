@@ -11,13 +11,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tpulint.knowledge.tracing import MODULE_BASES
-from tpulint.knowledge.training import DIFFERENTIABLE, SCALERS
+from tpulint.knowledge.training import SCALERS
 from tpulint.model.devices.flow import DeviceFlow, defined
 from tpulint.model.devices.places import is_of_enumerations
 from tpulint.model.names.annotations import expanded, is_of_tensors
 from tpulint.model.project.callees import Callees
 from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
 from tpulint.model.project.folders import names_by_folder
+from tpulint.model.project.programs import Programs, closure, programs_of
 from tpulint.model.project.takers import Taker
 
 _DEPTH = 12
@@ -310,7 +311,7 @@ class ProjectFacts:
 
     def program(self, module: str) -> Iterator[ModuleFacts]:
         """A module and all of the project that it imports, directly or not."""
-        return (self.modules[name] for name in sorted(_closure([module], self.imports)))
+        return (self.modules[name] for name in sorted(closure([module], self.imports)))
 
     def places(self, module: str) -> bool:
         """Whether a program that starts in a module puts something on a device, as far as calls show."""
@@ -321,7 +322,7 @@ class ProjectFacts:
         if self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called]):
             return True
         chosen = set[str]().union(*map(self._chosen, self.program(module)))  # no calls lead there
-        return any(self.modules[name].placed_anywhere for name in _closure(chosen, self.imports))
+        return any(self.modules[name].placed_anywhere for name in closure(chosen, self.imports))
 
     @cached_property
     def _placing(self) -> set[str]:
@@ -401,7 +402,7 @@ class ProjectFacts:
 
     def users(self, modules: Iterable[str]) -> set[str]:
         """Modules and all that import them, directly or not."""
-        return _closure(modules, self.importing)
+        return closure(modules, self.importing)
 
     @cached_property
     def importing(self) -> dict[str, set[str]]:
@@ -414,116 +415,12 @@ class ProjectFacts:
 
     def serves_device(self, module: str) -> bool:
         """Whether a program that a module belongs to puts something on a device, or enters torchax."""
-        return self.is_served(module) or self.places(module)
-
-    def is_served(self, module: str) -> bool:
-        """Whether a module, or one that imports it, directly or not, names a device or enters torchax."""
-        return module in self._served
+        return module in self.programs.serving or self.places(module)
 
     @cached_property
-    def _served(self) -> set[str]:
-        naming = {name for name, facts in self.modules.items() if facts.enters or facts.placed_anywhere}
-        return _closure(naming, self.imports) | self._with_scripts(naming)
-
-    def is_trained(self, module: str) -> bool:
-        """Whether a module computes gradients with torch alone, or a script that does so imports it.
-
-        A package alone is no program: that it can train, too, says nothing of all that it offers.
-        """
-        return module in self._trained
-
-    @cached_property
-    def _trained(self) -> set[str]:
-        training = {name for name, facts in self.modules.items() if facts.trains}
-        return self._with_scripts(training - self._importers(DIFFERENTIABLE))
-
-    def is_grouped(self, module: str) -> bool:
-        """Whether a program that a module belongs to starts a process group, and none for the host."""
-        return module in self._grouped
-
-    @cached_property
-    def _grouped(self) -> set[str]:
-        started = {name for name, facts in self.modules.items() if facts.groups}
-        return self._with_scripts(started) - self._grouped_on_host
-
-    @cached_property
-    def _grouped_on_host(self) -> set[str]:
-        return self._with_scripts({name for name, facts in self.modules.items() if any(facts.groups)})
-
-    def lacks_group(self, module: str) -> bool:
-        """Whether a program that a module belongs to starts no group that torchax leaves it.
-
-        One that entered torchax may have lost its group in an earlier round.
-        """
-        return module in self._lacking_group
-
-    @cached_property
-    def _lacking_group(self) -> set[str]:
-        entered = {name for name, facts in self.modules.items() if facts.enters}
-        return self._grouped | (self._with_scripts(entered) - self._grouped_on_host)
-
-    def calls_backward(self, module: str) -> bool:
-        """Whether a module calls `loss.backward()`, or a scaler, or a script that does so imports it."""
-        return module in self._by_backward
-
-    @cached_property
-    def _by_backward(self) -> set[str]:
-        scaled = set[str]().union(*map(self._importers, SCALERS))
-        return self._with_scripts({name for name, facts in self.modules.items() if facts.backward} | scaled)
-
-    def is_differentiated(self, module: str) -> bool:
-        """Whether a module lets JAX compute its gradients, or a script that does so imports it."""
-        return module in self._differentiated
-
-    @cached_property
-    def _differentiated(self) -> set[str]:
-        return self._with_scripts(self._importers(DIFFERENTIABLE))
-
-    def is_cuda_default(self, module: str) -> bool:
-        """Whether the program that a module is of makes a type of CUDA the default of tensors."""
-        return module in self._with_cuda_default
-
-    @cached_property
-    def _with_cuda_default(self) -> set[str]:
-        return self._with_scripts({name for name, facts in self.modules.items() if facts.cuda_default})
-
-    def is_unwrapped(self, module: str) -> bool:
-        """Whether a program that a module is of asks models for the `module` in a wrapper made elsewhere."""
-        return module in self._with_unwrapped
-
-    @cached_property
-    def _with_unwrapped(self) -> set[str]:
-        return self._with_scripts({name for name, facts in self.modules.items() if facts.unwraps})
-
-    def is_configured(self, module: str) -> bool:
-        """Whether a module reads configurations at run time, or a script that does so imports it."""
-        return module in self._configured
-
-    @cached_property
-    def _configured(self) -> set[str]:
-        return self._with_scripts({name for name, facts in self.modules.items() if facts.configured})
-
-    def _importers(self, name: str) -> set[str]:
-        return {
-            module
-            for module, facts in self.modules.items()
-            if any(target == name or target.endswith(f".{name}") for target in facts.imports)
-        }
-
-    def _with_scripts(self, modules: set[str]) -> set[str]:
-        """Modules with all of the programs that they are a part of."""
-        return modules | _closure(filter(self._is_script, self.users(modules)), self.imports)
-
-    def _is_script(self, module: str) -> bool:
-        return "." not in module and not self.modules[module].path.endswith("__init__.py")
-
-    def is_of_script(self, module: str) -> bool:
-        """Whether a module is a part of a script's program, not of a library alone."""
-        return module in self._of_scripts
-
-    @cached_property
-    def _of_scripts(self) -> set[str]:
-        return _closure(filter(self._is_script, self.modules), self.imports)
+    def programs(self) -> Programs:
+        """What the programs do that modules belong to."""
+        return programs_of(self.modules, self.imports, self.importing)
 
     def trace_path(self, function: str) -> TracePath | None:
         """The chain by which tracing reaches a function, from the root on; None where it does not."""
@@ -537,14 +434,3 @@ class ProjectFacts:
             current = step.caller
         steps.reverse()
         return TracePath(tuple(steps), steps[0].certainty) if steps else None
-
-
-def _closure(names: Iterable[str], related: Mapping[str, set[str]]) -> set[str]:
-    """Names with all that they are related to, directly or not."""
-    found = set(names)
-    waiting = list(found)
-    while waiting:
-        fresh = related[waiting.pop()] - found
-        found |= fresh
-        waiting.extend(fresh)
-    return found

@@ -42,11 +42,9 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
     return {
         name: _digest(
             digest,
-            bytes([name in imported, project.is_served(name), project.is_trained(name)]),
-            bytes([project.is_differentiated(name), project.is_configured(name), project.keeps_gpu]),
-            bytes([project.is_of_package(name), project.is_unwrapped(name)]),
+            project.programs.told(name),
+            bytes([name in imported, project.keeps_gpu, project.is_of_package(name)]),
             bytes([project.imports_any(TRAINING.name)]),
-            bytes([project.calls_backward(name), project.is_cuda_default(name), project.is_of_script(name)]),
             project.package(name).encode(),
             told,
             _devices(project, name).encode(),

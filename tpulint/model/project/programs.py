@@ -1,0 +1,91 @@
+"""What the programs do that modules belong to: scripts with all that they import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from tpulint.knowledge.training import DIFFERENTIABLE, SCALERS
+from tpulint.model.project.facts import ModuleFacts
+
+
+class Programs(NamedTuple):
+    """Names of modules, by what some program does that they are a part of.
+
+    A package alone is no program: that it can train, too, says nothing of all that it offers.
+    """
+
+    serving: frozenset[str]
+    """Those that name a device or enter torchax, what imports them, and what that imports."""
+    training: frozenset[str]
+    """Those that compute gradients with torch alone."""
+    differentiated: frozenset[str]
+    """Those that let JAX compute gradients."""
+    calling_backward: frozenset[str]
+    """Those that call `loss.backward()`, or a scaler."""
+    grouped: frozenset[str]
+    """Those that start a process group, and none for the host."""
+    lacking_group: frozenset[str]
+    """These, and those that enter torchax without a group for the host: they may have lost theirs."""
+    with_cuda_default: frozenset[str]
+    """Those that make a type of CUDA the default of tensors."""
+    unwrapping: frozenset[str]
+    """Those that ask models for the `module` in a wrapper made elsewhere."""
+    configured: frozenset[str]
+    """Those that read configurations at run time."""
+    of_scripts: frozenset[str]
+    """All that is a part of a script's program, not of a library alone."""
+
+    def told(self, module: str) -> bytes:
+        """All that is said of one module."""
+        return bytes(module in names for names in self)
+
+
+def programs_of(
+    modules: Mapping[str, ModuleFacts],
+    imports: Mapping[str, set[str]],
+    importing: Mapping[str, set[str]],
+) -> Programs:
+    """What the programs of a project do; `imports` and `importing` say which modules import which."""
+
+    def is_script(name: str) -> bool:
+        return "." not in name and not modules[name].path.endswith("__init__.py")
+
+    def whole(names: set[str]) -> frozenset[str]:
+        """Modules with all of the programs that they are a part of."""
+        return frozenset(names | closure(filter(is_script, closure(names, importing)), imports))
+
+    def having(says: Callable[[ModuleFacts], object]) -> set[str]:
+        return {name for name, facts in modules.items() if says(facts)}
+
+    def importers(target: str) -> set[str]:
+        return having(lambda facts: any(f".{one}".endswith(f".{target}") for one in facts.imports))
+
+    naming = having(lambda facts: facts.enters or facts.placed_anywhere)
+    differentiated = importers(DIFFERENTIABLE)
+    on_host = whole(having(lambda facts: any(facts.groups)))
+    grouped = whole(having(lambda facts: facts.groups)) - on_host
+    scaled = set[str]().union(*map(importers, SCALERS))
+    return Programs(
+        serving=whole(naming) | closure(naming, imports),
+        training=whole(having(lambda facts: facts.trains) - differentiated),
+        differentiated=whole(differentiated),
+        calling_backward=whole(having(lambda facts: facts.backward) | scaled),
+        grouped=grouped,
+        lacking_group=grouped | (whole(having(lambda facts: facts.enters)) - on_host),
+        with_cuda_default=whole(having(lambda facts: facts.cuda_default)),
+        unwrapping=whole(having(lambda facts: facts.unwraps)),
+        configured=whole(having(lambda facts: facts.configured)),
+        of_scripts=frozenset(closure(filter(is_script, modules), imports)),
+    )
+
+
+def closure(names: Iterable[str], related: Mapping[str, set[str]]) -> set[str]:
+    """Names with all that they are related to, directly or not."""
+    found = set(names)
+    waiting = list(found)
+    while waiting:
+        fresh = related[waiting.pop()] - found
+        found |= fresh
+        waiting.extend(fresh)
+    return found

@@ -38,7 +38,7 @@ def convolved(x, weight, stride, padding, dilation, groups):
         (size + 2 * pad - apart * (wide - 1) - 1) // step + 1
         for size, pad, apart, wide, step in zip(x.shape[2:], padding, dilation, weight.shape[2:], stride)
     )
-    return _summed(x, weight, sizes, tuple(stride), tuple(padding), tuple(dilation), groups)
+    return _summed(x, weight, (sizes, tuple(stride), tuple(padding), tuple(dilation), groups))
 
 
 def spread(x, weight, stride, padding, dilation, output_padding, groups):
@@ -49,26 +49,38 @@ def spread(x, weight, stride, padding, dilation, output_padding, groups):
             x.shape[2:], stride, padding, dilation, weight.shape[2:], output_padding
         )
     ]
-    settings = x.shape[2:], tuple(stride), tuple(padding), tuple(dilation), groups
-    given = jax.ShapeDtypeStruct((x.shape[0], weight.shape[1] * groups, *sizes), x.dtype)
-
-    @functools.partial(jax.checkpoint, prevent_cse=False)
-    def transposed(x, weight):
-        (made,) = jax.linear_transpose(lambda y: _summed(y, weight, *settings), given)(x)
-        return made
-
-    return transposed(x, weight)
+    shape = (x.shape[0], weight.shape[1] * groups, *sizes)
+    return _transposed(
+        x, weight, shape, (x.shape[2:], tuple(stride), tuple(padding), tuple(dilation), groups)
+    )
 
 
-# What is kept for the gradients are `x` and the weights, not the parts of `x` for each place of the kernel.
-@functools.partial(jax.checkpoint, prevent_cse=False, static_argnums=(2, 3, 4, 5, 6))
-def _summed(x, weight, sizes, stride, padding, dilation, groups):
-    """A convolution of `sizes` as a sum of what is quick."""
+def _quick(function, static):
+    """Compiled, also where a program computes operation by operation.
+
+    What is kept for the gradients are the arguments, not the parts of `x` for each place of the kernel.
+    """
+    kept = jax.checkpoint(function, prevent_cse=False, static_argnums=static)
+    return jax.jit(kept, static_argnums=static, inline=True)
+
+
+@functools.partial(_quick, static=2)
+def _summed(x, weight, settings):
+    """A convolution, as a sum of what is quick."""
+    *settings, groups = settings
     dtype = x.dtype
     if jax.numpy.finfo(dtype).bits < 32:  # sums of many parts want more
         x, weight = x.astype("float32"), weight.astype("float32")
     added = _over_layers if groups == 1 else functools.partial(_over_places, groups=groups)
-    return added(x, weight, sizes, stride, padding, dilation).astype(dtype)
+    return added(x, weight, *settings).astype(dtype)
+
+
+@functools.partial(_quick, static=(2, 3))
+def _transposed(x, weight, shape, settings):
+    """What a convolution of what has this shape is the transpose of."""
+    given = jax.ShapeDtypeStruct(shape, x.dtype)
+    (made,) = jax.linear_transpose(lambda y: _summed(y, weight, settings), given)(x)
+    return made
 
 
 def _over_layers(x, weight, sizes, stride, padding, dilation):
@@ -123,13 +135,13 @@ def _multiplied(part, weight):
     return jax.numpy.matmul(weight, flat).reshape(*weight.shape[:2], *part.shape[2:])
 
 
-_transposed = ad.primitive_transposes[primitives.conv_general_dilated_p]
+_transpose = ad.primitive_transposes[primitives.conv_general_dilated_p]
 
 
-def _transposed_on_cpu(gradient, x, weight, **settings):
+def _transpose_on_cpu(gradient, x, weight, **settings):
     """Of the weights, where the input is spread: the input slides over the gradient, not the other way."""
     if not (_is_on_cpu() and ad.is_undefined_primal(weight) and _is_spread(**settings)):
-        return _transposed(gradient, x, weight, **settings)
+        return _transpose(gradient, x, weight, **settings)
     dims = settings["dimension_numbers"]
     spreads, apart = settings["lhs_dilation"], settings["rhs_dilation"]
     of_x, of_weight, of_gradient = (spec[2:] for spec in (dims.lhs_spec, dims.rhs_spec, dims.out_spec))
@@ -159,4 +171,4 @@ def _is_spread(window_strides, lhs_dilation, feature_group_count, batch_group_co
     return is_alone and set(window_strides) == {1} and any(step > 1 for step in lhs_dilation)
 
 
-ad.primitive_transposes[primitives.conv_general_dilated_p] = _transposed_on_cpu
+ad.primitive_transposes[primitives.conv_general_dilated_p] = _transpose_on_cpu

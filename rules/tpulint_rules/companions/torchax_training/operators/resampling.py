@@ -5,6 +5,9 @@ Each dimension is multiplied by a matrix that says what its new places take of i
 
 from __future__ import annotations
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
@@ -64,28 +67,45 @@ def _taken(x, axis, places):
     """Elements along a dimension; those that repeat each one, or skip as many each time, without an index."""
     old, new = x.shape[axis], len(places)
     if new % old == 0 and (places == np.arange(new) // (new // old)).all():
-        return jnp.repeat(x, new // old, axis)
+        return _repeated(x, axis, new // old)
     if old % new == 0 and (places == places[0] + np.arange(new) * (old // new)).all():
         return lax.slice_in_dim(x, places[0], None, old // new, axis)
     return jnp.take(x, places, axis)
 
 
+@functools.partial(jax.jit, static_argnums=(1, 2), inline=True)
+def _repeated(x, axis, times):
+    return jnp.repeat(x, times, axis)
+
+
 def _mixed(x, axis, new, step, align_corners):
     """Elements between the two that are nearest to each place."""
-    old, places = x.shape[axis], np.arange(new, dtype=np.float32)
+    old = x.shape[axis]
+    if old <= _LONGEST:
+        return _multiplied(x, axis, _matrix(old, new, step, bool(align_corners)).astype(x.dtype))
+    below, above, share = _between(old, new, step, align_corners)
+    share = share.astype(x.dtype).reshape(-1, *[1] * (x.ndim - 1 - axis))
+    return jnp.take(x, below, axis) * (1 - share) + jnp.take(x, above, axis) * share
+
+
+@functools.lru_cache(64)
+def _matrix(old, new, step, align_corners):
+    below, above, share = _between(old, new, step, align_corners)
+    matrix = np.zeros((new, old), np.float32)
+    np.add.at(matrix, (np.arange(new), below), 1 - share)
+    np.add.at(matrix, (np.arange(new), above), share)
+    return matrix
+
+
+def _between(old, new, step, align_corners):
+    """For each place the elements below and above it, and the share of that above."""
+    places = np.arange(new, dtype=np.float32)
     if align_corners:
         places = places * np.float32((old - 1) / (new - 1) if new > 1 else 0)
     else:
         places = np.maximum((places + np.float32(0.5)) * step - np.float32(0.5), np.float32(0))
     below = np.minimum(places.astype(int), old - 1)
-    above, share = np.minimum(below + 1, old - 1), np.minimum(places - below, 1).astype(x.dtype)
-    if old > _LONGEST:
-        share = share.reshape(-1, *[1] * (x.ndim - 1 - axis))
-        return jnp.take(x, below, axis) * (1 - share) + jnp.take(x, above, axis) * share
-    matrix = np.zeros((new, old), x.dtype)
-    np.add.at(matrix, (np.arange(new), below), 1 - share)
-    np.add.at(matrix, (np.arange(new), above), share)
-    return _multiplied(x, axis, matrix)
+    return below, np.minimum(below + 1, old - 1), np.minimum(places - below, 1).astype(np.float32)
 
 
 def _averaged(x, output_size):
@@ -102,6 +122,7 @@ def _averaged(x, output_size):
     return made.astype(x.dtype)
 
 
+@functools.partial(jax.jit, static_argnums=1, inline=True)
 def _multiplied(x, axis, matrix):
     """A dimension multiplied by a matrix of (new, old)."""
     before, after = x.shape[:axis], x.shape[axis + 1 :]

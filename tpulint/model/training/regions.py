@@ -434,6 +434,8 @@ def _sorted_out(
         why = ending(block[i])
         if why is not None and (block[i] in behind or any(one.changes for one in earlier)):
             return Obstacle(block[i], why)
+        if "self" in reads and any(name.startswith("self.") for name in _all_touched(earlier)):
+            return Obstacle(block[i], "`self` is handed on between the modules and the loss")
         if clash:
             names = ", ".join(f"`{name}`" for name in sorted(clash))
             return Obstacle(block[i], f"{names} changes between the modules and the loss")

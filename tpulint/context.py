@@ -15,7 +15,7 @@ from tpulint.model.names.at_hand import names_at_hand
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 from tpulint.model.project.project import TracePath
 from tpulint.model.syntax.imports import first_import, respelled
-from tpulint.model.tracing.guards import CUDA, PROCESSES, caught, only_with, optional
+from tpulint.model.tracing.guards import CUDA, PROCESSES, SEVERAL, caught, only_with, optional
 from tpulint.model.values.kinds import Instance, Kind
 from tpulint.model.values.pending import pending
 from tpulint.model.values.uses import data_dependent_size
@@ -187,8 +187,12 @@ class Context(Editing):
         return only_with(CUDA, self.module, node, self.scope)
 
     def only_with_processes(self, node: ast.AST) -> bool:
-        """Whether a node is reached only where there are several processes, which takes a process group."""
-        return only_with(PROCESSES, self.module, node, self.scope)
+        """Whether a node is reached only where there are several processes, which takes a process group.
+
+        In a program that starts one, no flag alone says so: a launcher may have set it for one process.
+        """
+        wanted = SEVERAL if self.module.project.is_grouped(self.module.name) else PROCESSES
+        return only_with(wanted, self.module, node, self.scope)
 
     def is_optional(self, statement: ast.stmt) -> bool:
         """Whether an import may fail, or may not be come to at all, and the code goes on without it."""

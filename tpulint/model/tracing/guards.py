@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpulint.model.devices.doors import is_served_flag
@@ -16,14 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a condition may ask for: the words by which it is known, and the number that means none of it."""
+    """What a condition may ask for: the words by which it is known, and the number that means none of it.
+
+    `flags` says that a name with such a word is enough, whatever it was set by.
+    """
 
     words: tuple[str, ...]
     none: int
+    flags: bool = True
 
 
 CUDA = Wanted(("cuda", "cudnn", "nvidia", "rocm"), 0)
 PROCESSES = Wanted(("dist", "ddp", "fsdp", "initialized", "nproc", "num_process", "parallel", "world"), 1)
+#: A flag such as `args.distributed` may be set by a launcher of one process.
+SEVERAL = replace(PROCESSES, flags=False)
 
 _LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
 _BROAD = frozenset(
@@ -133,8 +139,10 @@ def asks(
             return not truth and _names(wanted, module, test, scope)
         case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=number)]) if number == wanted.none:
             return not truth and _names(wanted, module, test, scope)
+        case ast.Attribute() if not wanted.flags or _is_set_without_cuda(module, test, scope):
+            return False
         case ast.Name(id=name) if depth:
-            if truth and _names(wanted, module, test, scope):
+            if truth and wanted.flags and _names(wanted, module, test, scope):
                 return True
             found = module.names.lookup(name, scope)
             values = [binding.value for binding in found[1]] if found is not None else []
@@ -144,6 +152,11 @@ def asks(
             )
         case _:
             return truth and _names(wanted, module, test, scope)
+
+
+def _is_set_without_cuda(module: Module, flag: ast.Attribute, scope: Scope) -> bool:
+    """Whether a flag is true without CUDA, too, as `torch.backends.cudnn.enabled` is."""
+    return flag.attr == "enabled" and module.names.qualified(flag, scope) == "torch.backends.cudnn.enabled"
 
 
 def _names(wanted: Wanted, module: Module, node: ast.expr, scope: Scope) -> bool:

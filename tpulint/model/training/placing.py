@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,10 +56,14 @@ def placed(
     method = method_around(scope)
     around = method.node if reads_self and method is not None else None
     parameters = {"self": "self"} if reads_self else {}
-    parameters |= {
-        name: name.removeprefix("self.") for name in found.inputs if name not in kept and name != "self"
+    plain = {
+        node.id
+        for statement in found.statements
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name)
     }
-    results = {name: name.removeprefix("self.") for name in found.outputs}
+    parameters |= {name: _within(name, plain) for name in found.inputs if name not in kept and name != "self"}
+    results = {name: _within(name, plain) for name in found.outputs}
     assert around is None or isinstance(around, ast.stmt)
     made = extraction(module, found, name, decorator, parameters, results, method=around)
     if made is None:
@@ -75,6 +79,12 @@ def placed(
         else:
             bindings.append((start, f"{indent}{line}{newline}"))
     return Moved(above, lead + made.definition + gap, made.span, call, tuple(bindings))
+
+
+def _within(name: str, plain: Collection[str]) -> str:
+    """What a name is called within the function: an attribute has no name of a variable's own there."""
+    bare = name.removeprefix("self.")
+    return f"self_{bare}" if bare != name and bare in plain else bare
 
 
 def _unbound(module: Module, found: Region, scope: Scope) -> Iterator[tuple[str, int, str]]:

@@ -1,4 +1,7 @@
-"""What wraps a module to spread it over GPUs, where one process drives all chips: it calls the module."""
+"""What spreads a module over GPUs, where one process drives all chips: it calls the module.
+
+Importing this file makes `torch.nn.parallel.data_parallel` do so, too.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,15 @@ class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
     @contextlib.contextmanager
     def no_sync(self):
         yield
+
+
+def _data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
+    """`torch.nn.parallel.data_parallel`."""
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    return module(*inputs, **(module_kwargs or {}))
+
+
+torch.nn.parallel.data_parallel = _data_parallel
 
 
 def undivided(module):

@@ -191,7 +191,8 @@ class Context(Editing):
 
         In a program that starts one, no flag alone says so: a launcher may have set it for one process.
         """
-        wanted = SEVERAL if self.module.project.is_grouped(self.module.name) else PROCESSES
+        is_grouped = self.module.name in self.module.project.programs.grouped
+        wanted = SEVERAL if is_grouped else PROCESSES
         return only_with(wanted, self.module, node, self.scope)
 
     def is_optional(self, statement: ast.stmt) -> bool:

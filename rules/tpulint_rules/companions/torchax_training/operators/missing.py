@@ -120,6 +120,27 @@ for _name in _WINDOWS:
     register(_function, _operation, *_overloads, by_jax=False)
 
 
+# patches put together, which torchax does where nothing is padded
+
+
+@_brings(_aten.col2im, _aten.col2im.default)
+def _folded(x, output_size, kernel_size, dilation, padding, stride):
+    places = [
+        (size + 2 * pad - apart * (wide - 1) - 1) // step + 1
+        for size, pad, apart, wide, step in zip(output_size, padding, dilation, kernel_size, stride)
+    ]
+    patches = x.reshape(*x.shape[:-2], -1, *kernel_size, *places)
+    unpadded = [(0, 0, 0)] * (patches.ndim - 4)
+    made = 0
+    for place in np.ndindex(*kernel_size):
+        edges = []
+        for i, apart, pad, many, step, size in zip(place, dilation, padding, places, stride, output_size):
+            first = i * apart - pad
+            edges.append((first, size - first - (many - 1) * step - 1, step - 1))
+        made += jax.lax.pad(patches[..., *place, :, :], x.dtype.type(0), (*unpadded, *edges))
+    return made
+
+
 # pooling to a given size
 
 

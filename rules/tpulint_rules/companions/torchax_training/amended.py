@@ -18,6 +18,7 @@ for _name in (
     "host.processes",
     "host.scripting",
     "host.threads",
+    "operators.attention",
     "operators.convolutions",
     "operators.missing",
     "operators.normalisation",

@@ -1,0 +1,49 @@
+"""Attention with a mask, as torch computes it; importing this file brings it in.
+
+Rows that may look at nothing, such as padding on the left under a causal mask, are zeros in torch and NaN in
+torchax, or have gradients that are NaN; it also raises for numbers as a mask that differs between the elements
+of a batch.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import torch
+from torch.nn import functional as F
+from torchax.ops import jtorch
+from torchax.ops.mappings import t2j_dtype
+
+from .registry import register
+
+_aten = torch.ops.aten
+_without_mask = jtorch._sdpa_reference
+
+
+def _softmax(x, dim, dtype=None):
+    x = x if dtype is None else x.astype(t2j_dtype(dtype))
+    empty = jnp.all(jnp.isneginf(x), axis=dim, keepdims=True)
+    # What looks at nothing looks at everything until it is left out: its gradient would be NaN else.
+    return jnp.where(empty, 0, jax.nn.softmax(jnp.where(empty, 0, x), axis=dim))
+
+
+def _attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
+    if attn_mask is None:
+        return _without_mask(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)
+    if enable_gqa:
+        key, value = (x.repeat_interleave(query.size(-3) // x.size(-3), -3) for x in (key, value))
+    weights = query @ key.transpose(-2, -1) * (query.size(-1) ** -0.5 if scale is None else scale)
+    if attn_mask.dtype == torch.bool:
+        weights = weights.masked_fill(~attn_mask, float("-inf"))
+    else:
+        weights = weights + attn_mask
+    weights = torch.ops.aten._safe_softmax(weights, -1)
+    if dropout_p > 0:
+        weights = torch.dropout(weights, dropout_p, train=True)
+    return weights @ value
+
+
+register(_softmax, _aten._safe_softmax, _aten._safe_softmax.default)
+register(_attention, F.scaled_dot_product_attention, _aten.scaled_dot_product_attention, by_jax=False)

@@ -73,6 +73,8 @@ Importing the folder brings more than the marks.
   `convolutions_on_cpu.py` computes those that XLA is slow at on CPUs, in groups, of three dimensions and for
   the gradients of transposed ones, as sums of what it is quick at.
 - `resampling.py` resizes pictures by matrices, where torchax gathers and scatters elements.
+- `options.py` has options that torchax does not know or takes otherwise: sides of searches, last windows of
+  averages, weights of bags, equations with as many right sides as unknowns.
 - `sparse_matrices.py` makes sparse matrices on the device, which are dense there, as those moved to it are.
 
 `tensors/`, what tensors do as torch's do, and shorter ways to them:

@@ -22,6 +22,7 @@ for _name in (
     "operators.convolutions",
     "operators.missing",
     "operators.normalisation",
+    "operators.options",
     "operators.recurrent",
     "operators.resampling",
     "operators.sparse_matrices",

@@ -101,7 +101,9 @@ def _trilinear(x, y, z, expand_x, expand_y, expand_z, summed, unroll_dim=1):
 # windows of signals
 
 
-def _window(make):
+def on_host_first(make):
+    """What makes a tensor, on the device by way of the host."""
+
     @functools.wraps(make)
     def window(*args, device=None, **kwargs):
         kwargs = {name: value for name, value in kwargs.items() if value is not None}
@@ -115,7 +117,7 @@ def _window(make):
 
 for _name in _WINDOWS:
     _operation = getattr(_aten, f"{_name}_window")
-    _function = _window(getattr(torch, f"{_name}_window"))
+    _function = on_host_first(getattr(torch, f"{_name}_window"))
     _overloads = [getattr(_operation, overload) for overload in _operation.overloads()]
     register(_function, _operation, *_overloads, by_jax=False)
 

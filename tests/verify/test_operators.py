@@ -89,9 +89,25 @@ print(number + 1)
 """
 
 
+OPTIONS = """\
+x, edges = torch.randn(2, 3, 7, 8), torch.randn(9).sort()[0]
+for number in range(8):
+    told = {"stride": random.choice([1, 2, 3]), "padding": random.choice([0, 1]), "ceil_mode": True}
+    told["count_include_pad"] = number % 2 == 0
+    compare(lambda x: F.avg_pool2d(x, 3, **told), x)
+compare(lambda x: F.avg_pool2d(x, (2, 3), ceil_mode=True, divisor_override=4), x)
+compare(lambda x: torch.searchsorted(edges.to(x.device), x, side="right").float(), x, gradients=False)
+compare(lambda x: torch.searchsorted(x.sort()[0], x).float(), x, gradients=False)
+compare(lambda x: torch.bucketize(x, edges.to(x.device), right=True).float(), x, gradients=False)
+compare(lambda x: torch.take_along_dim(x, x[:1].argsort(3), 3), x)
+compare(lambda x: x.take_along_dim(x.argsort(3)), x)
+print(number + 1)
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("loop", "count"), [(CONVOLVED, 9), (RESAMPLED, 40)])
-def test_convolutions_and_resampling_are_torchs_with_their_gradients(
+@pytest.mark.parametrize(("loop", "count"), [(CONVOLVED, 9), (RESAMPLED, 40), (OPTIONS, 8)])
+def test_operators_are_torchs_with_their_gradients(
     loop: str, count: int, printed: Callable[[str], str]
 ) -> None:
     assert printed(COMPARED + loop) == f"{count}\n"

@@ -74,7 +74,7 @@ Importing the folder brings more than the marks.
   the gradients of transposed ones, as sums of what it is quick at.
 - `resampling.py` resizes pictures by matrices, where torchax gathers and scatters elements.
 - `options.py` has options that torchax does not know or takes otherwise: sides of searches, last windows of
-  averages, weights of bags, equations with as many right sides as unknowns.
+  averages, weights of bags, equations with as many right sides as unknowns, reflections in `grid_sample`.
 - `sparse_matrices.py` makes sparse matrices on the device, which are dense there, as those moved to it are.
 
 `tensors/`, what tensors do as torch's do, and shorter ways to them:

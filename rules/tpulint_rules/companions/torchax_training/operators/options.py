@@ -159,3 +159,8 @@ def _as_numpy(tensor, *, force=False):
 
 
 Tensor.numpy = _as_numpy
+
+
+# In what torch makes of other operations torchax takes these for logical ones.
+for _name in ("and", "or", "xor"):
+    register(getattr(jnp, f"bitwise_{_name}"), getattr(_aten, f"__{_name}__"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpulint.model.names.qualified import dotted
-from tpulint.model.names.references import method_around, positional
+from tpulint.model.names.references import by_name, method_around, positional
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.project.takers import Taker
 from tpulint.model.training.effects import effects, place
@@ -94,7 +94,7 @@ def takers(module: Module) -> tuple[Taker, ...]:
             name = next((name for name in names if "loss" in name.lower()), names[0])
             found[Taker(f"{module.name}.{function.qualname}", given.index(name), name)] = None
         elif names:
-            for name in _behind(names, function):
+            for name in _behind(names, function, module):
                 place = (f"{module.name}.{function.qualname}", given.index(name), name)
                 found[Taker(*place, is_whole=False)] = None
     return tuple(found)
@@ -109,7 +109,7 @@ def _listed(name: str, function: Scope) -> str:
     return name
 
 
-def _behind(names: list[str], function: Scope) -> Iterator[str]:
+def _behind(names: list[str], function: Scope, module: Module) -> Iterator[str]:
     """The parameters that a function makes a loss of; not those that it calls."""
     given = {name for name in positional(function) if name not in ("self", "cls")}
     body = getattr(function.node, "body", [])
@@ -123,12 +123,24 @@ def _behind(names: list[str], function: Scope) -> Iterator[str]:
                 behind.update(found.reads)
     if behind.isdisjoint(given):
         return
-    called = {
-        node.func.id
-        for node in ast.walk(function.node)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
-    yield from sorted((behind & given) - called)
+    yield from sorted((behind & given) - set(_called(function, module)))
+
+
+def _called(function: Scope, module: Module) -> Iterator[str]:
+    """The names that a function calls, or hands to one of the same file that does."""
+    for call, name in _calls_by_name(function):
+        yield name
+        other = module.functions.get(module.names.qualified(call.func, function) or "")
+        if other is not None and other is not function:
+            called = {name for _, name in _calls_by_name(other)}
+            given = by_name(call, positional(other))
+            yield from (one.id for name, one in given.items() if name in called and isinstance(one, ast.Name))
+
+
+def _calls_by_name(function: Scope) -> Iterator[tuple[ast.Call, str]]:
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node, node.func.id
 
 
 def _variables(loss: ast.expr) -> Iterator[str]:

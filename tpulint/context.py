@@ -150,7 +150,7 @@ class Context(Editing):
     @property
     def asks_gradients(self) -> bool:
         """Whether this file belongs to a program of either kind."""
-        return self.is_trained or self.is_differentiated
+        return self.module.project.programs.asks_gradients(self.module.name)
 
     @cached_property
     def tree(self) -> ast.Module:

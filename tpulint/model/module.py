@@ -152,9 +152,7 @@ class Module:
         A training step alone does so: what modules keep are results of the compiled function.
         """
         path = self.trace_path(scope)
-        trained = (
-            self.name in self.project.programs.training or self.name in self.project.programs.differentiated
-        )
+        trained = self.project.programs.asks_gradients(self.name)
         return path is not None and path.certainty <= (Certainty.JIT if trained else Certainty.FORWARD)
 
     # kinds

@@ -36,6 +36,10 @@ class Programs(NamedTuple):
     of_scripts: frozenset[str]
     """All that is a part of a script's program, not of a library alone."""
 
+    def asks_gradients(self, module: str) -> bool:
+        """Whether a program that a module is a part of computes gradients, by torch or by JAX."""
+        return module in self.training or module in self.differentiated
+
     def told(self, module: str) -> bytes:
         """All that is said of one module."""
         return bytes(module in names for names in self)

@@ -26,6 +26,11 @@ def put(tensor, value):
     getattr(tensor, "_of", tensor).apply_jax_(lambda _: value)
 
 
+def widened(value):
+    """An array of half precision in 32 bits, which sums of many parts want; any other as it is."""
+    return value.astype("float32") if jax.numpy.finfo(value.dtype).bits < 32 else value
+
+
 def computes_on_torchax(tensors):
     """Whether tensors are on torchax, and none of them is being traced."""
     on = [tensor for tensor in tensors if isinstance(tensor, Tensor)]

@@ -76,8 +76,9 @@ class differentiable:
         if self.is_compiled:
             leaves, places = self.known.varying.taken(leaves, tree)
         tensors, numbers = trace.numbered(leaves, parameters)
-        given = [arrays.on_torchax(tensor) for tensor in parameters + tensors]
-        copies = copied.copies(parameters + tensors, given)
+        held = parameters + tensors
+        given = [arrays.on_torchax(tensor) for tensor in held]
+        copies = copied.copies(held, given)
         with torch._C.DisableTorchFunction():
             with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
         plain = (

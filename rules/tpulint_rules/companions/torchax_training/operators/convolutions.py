@@ -10,6 +10,7 @@ from torchax.ops import jaten
 
 from . import convolutions_on_cpu
 from .registry import register
+from .settings import each
 
 _convolution = jaten._aten_convolution
 
@@ -18,7 +19,7 @@ def _convolved(x, weight, bias, stride, padding, dilation, transposed, output_pa
     kernel = weight.shape[2:]
     if x.ndim == weight.ndim and convolutions_on_cpu.is_slow(kernel, groups):
         stride, padding, dilation, output_padding = (
-            _each(setting, len(kernel)) for setting in (stride, padding, dilation, output_padding)
+            each(setting, len(kernel)) for setting in (stride, padding, dilation, output_padding)
         )
         if transposed:
             made = convolutions_on_cpu.spread(x, weight, stride, padding, dilation, output_padding, groups)
@@ -28,11 +29,6 @@ def _convolved(x, weight, bias, stride, padding, dilation, transposed, output_pa
     if transposed and groups > 1:
         weight = _in_order(weight, groups)
     return _convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-
-
-def _each(setting, count):
-    """A setting for each dimension: one number may stand for all."""
-    return list(setting) * count if len(setting) == 1 else list(setting)
 
 
 def _in_order(weight, groups):

@@ -16,6 +16,8 @@ from jax import lax
 from jax.extend.core import primitives
 from jax.interpreters import ad
 
+from .. import arrays
+
 #: A convolution with a larger kernel is one operation for XLA, however slow: its places are written out here.
 _MOST_PLACES = 128
 
@@ -69,8 +71,7 @@ def _summed(x, weight, settings):
     """A convolution, as a sum of what is quick."""
     *settings, groups = settings
     dtype = x.dtype
-    if jax.numpy.finfo(dtype).bits < 32:  # sums of many parts want more
-        x, weight = x.astype("float32"), weight.astype("float32")
+    x, weight = arrays.widened(x), arrays.widened(weight)
     added = _over_layers if groups == 1 else functools.partial(_over_places, groups=groups)
     return added(x, weight, *settings).astype(dtype)
 

@@ -12,6 +12,7 @@ from torchax.tensor import Tensor
 
 from .missing import on_host_first
 from .registry import register
+from .settings import each
 
 _aten = torch.ops.aten
 
@@ -43,7 +44,7 @@ def _averaged(x, kernel, stride=(), padding=0, ceil_mode=False, include_padding=
     if not ceil_mode:
         return _average(x, kernel, stride, padding, ceil_mode, include_padding, divisor)
     count = len(kernel)
-    stride, padding = (_each(setting, count) for setting in (stride or kernel, padding))
+    stride, padding = (each(setting, count) for setting in (stride or kernel, padding))
     edges, among = [(0, 0, 0)] * (x.ndim - count), 1
     for axis, (old, wide, step, pad) in enumerate(zip(x.shape[-count:], kernel, stride, padding)):
         new = -(-(old + 2 * pad - wide) // step) + 1
@@ -60,12 +61,6 @@ def _averaged(x, kernel, stride=(), padding=0, ceil_mode=False, include_padding=
         padded, x.dtype.type(0), lax.add, (*before, *kernel), (*before, *stride), "valid"
     )
     return added / (among if divisor is None else divisor)
-
-
-def _each(setting, count):
-    """A setting for each dimension: one number may stand for all."""
-    listed = [setting] if isinstance(setting, int) else list(setting)
-    return listed * count if len(listed) == 1 else listed
 
 
 register(_averaged, _aten.avg_pool1d, _aten.avg_pool2d, _aten.avg_pool3d)

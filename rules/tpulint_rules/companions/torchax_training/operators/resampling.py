@@ -14,7 +14,9 @@ import torch
 from jax import lax
 from torchax.ops import jaten, jtorch
 
+from .. import arrays
 from .registry import register
+from .settings import each
 
 #: In dimensions that are longer, the matrix would take more than taking the two elements at each place.
 _LONGEST = 1024
@@ -37,11 +39,12 @@ def _interpolated(
     if antialias or mode not in {*_NEAREST, linear} or not jnp.issubdtype(x.dtype, jnp.floating):
         return _interpolate(x, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     count = x.ndim - 2
-    sizes = _each(size, count) or [
-        int(old * scale) for old, scale in zip(x.shape[2:], _each(scale_factor, count), strict=True)
-    ]
-    scales = [None] * count if recompute_scale_factor else _each(scale_factor, count) or [None] * count
-    made = x.astype("float32") if jnp.finfo(x.dtype).bits < 32 else x
+    sizes, scales = each(size, count), each(scale_factor, count)
+    if size is None:
+        sizes = [int(old * scale) for old, scale in zip(x.shape[2:], scales, strict=True)]
+    if recompute_scale_factor:
+        scales = [None] * count
+    made = arrays.widened(x)
     for axis, (new, scale) in enumerate(zip(sizes, scales, strict=True), 2):
         step = np.float32(x.shape[axis] / new if scale is None else 1 / scale)
         if mode in _NEAREST:
@@ -54,13 +57,6 @@ def _interpolated(
         else:
             made = _mixed(made, axis, new, step, align_corners)
     return made.astype(x.dtype)
-
-
-def _each(setting, count):
-    """A setting for each dimension: one number may stand for all."""
-    if setting is None:
-        return None
-    return list(setting) if isinstance(setting, (list, tuple)) else [setting] * count
 
 
 def _taken(x, axis, places):
@@ -113,7 +109,7 @@ def _averaged(x, output_size):
     sizes = [old if new is None else new for old, new in zip(x.shape[first:], output_size, strict=True)]
     if all(old % new == 0 for old, new in zip(x.shape[first:], sizes, strict=True)):
         return _average_pool(x, sizes)
-    made = x.astype("float32") if jnp.finfo(x.dtype).bits < 32 else x
+    made = arrays.widened(x)
     for axis, new in enumerate(sizes, first):
         old, places = x.shape[axis], np.arange(new)[:, None]
         start, end = places * old // new, -(-(places + 1) * old // new)

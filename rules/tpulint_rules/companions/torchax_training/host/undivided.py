@@ -1,11 +1,13 @@
 """What spreads a module over GPUs, where one process drives all chips: it calls the module.
 
-Importing this file makes `torch.nn.parallel.data_parallel` do so, too.
+Importing this file makes `torch.nn.parallel.data_parallel` do so, too, and classes that are made of
+`DataParallel`, such as the `DataParallelWithCallback` of synchronised batch normalisation.
 """
 
 from __future__ import annotations
 
 import contextlib
+import sys
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -41,6 +43,11 @@ def _data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, m
     return module(*inputs, **(module_kwargs or {}))
 
 
+def _devices_to_divide_over():
+    """None: a wrapper that finds none calls its module."""
+
+
+sys.modules["torch.nn.parallel.data_parallel"]._get_available_device_type = _devices_to_divide_over
 torch.nn.parallel.data_parallel = _data_parallel
 
 

@@ -13,7 +13,8 @@ def fingerprint(data: Any) -> str:
 
     if isinstance(data, torch.Tensor):
         plain = data.detach().cpu()
-        plain = (plain if plain.layout is torch.strided else plain.to_dense()).contiguous()
+        plain = plain if plain.layout is torch.strided else plain.to_dense()
+        plain = plain.clone(memory_format=torch.contiguous_format)  # one element may have any stride
         described = (
             f"{plain.dtype}{tuple(plain.shape)}".encode()
             + plain.flatten().view(torch.uint8).numpy().tobytes()

@@ -12,14 +12,15 @@ This folder belongs to the program: change it as it needs.
 
 import logging
 
-from .gradients import recorded
-from .host.undivided import undivided
-from .training import differentiable
-from .updates import compiled
-
-from . import amended  # noqa: F401, I001 # for what it changes, after what the above changes
-
-# What a program logs of all libraries, by `logging.basicConfig(level=logging.DEBUG)`, is not what JAX compiles.
+# What a program logs of all libraries, by `logging.basicConfig(level=logging.DEBUG)`, is not what JAX compiles,
+# of which there is some in this folder.
 logging.getLogger("jax").setLevel(logging.WARNING)
+
+from .gradients import recorded  # noqa: E402
+from .host.undivided import undivided  # noqa: E402
+from .training import differentiable  # noqa: E402
+from .updates import compiled  # noqa: E402
+
+from . import amended  # noqa: E402, F401, I001 # for what it changes, after what the above changes
 
 __all__ = ["compiled", "differentiable", "recorded", "undivided"]

@@ -78,7 +78,10 @@ def _called(mode, func, types, args=(), kwargs=None):
     """Torch's functions and methods, and the attributes of its tensors."""
     environment = mode.env
     if func is torch.Tensor.__getitem__ and isinstance(args[0], (Tensor, View)):
-        index = spans.places(args[0].shape, args[1]) if asked.is_asked() else args[1]
+        index = args[1]
+        if asked.is_asked():
+            whole, index = spans.apart(args[0], index, environment)
+            index, args = spans.places(whole.shape, index, asked.length), (whole, index)
         span = spans.view_of(index)
         if span is not None:
             return View(args[0], span, environment)
@@ -360,7 +363,8 @@ _NOTHING, NarrowInfo.calculate_output_shape = numpy.zeros(()), _shape_of_part
 def _assigning(plain):
     def assigned(tensor, key, value):
         if asked.is_asked():
-            key, value = spans.places(tensor.shape, key), reads.of_computation(value)
+            key = spans.places(tensor.shape, key, asked.length)
+            value = reads.of_computation(value)
         key = _index(key)
         if isinstance(value, torch.Tensor) and value.ndim:
             key = masks.places(key)

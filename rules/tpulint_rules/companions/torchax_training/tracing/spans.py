@@ -1,6 +1,7 @@
-"""Slices between numbers that a traced function reads, such as the place of a batch in a queue.
+"""Slices between numbers that a traced function reads, such as the place of a batch in a queue, or between tensors.
 
-`queue[start : start + 16]` is the same computation wherever it starts.
+`queue[start : start + 16]` is the same computation wherever it starts, and so is `x[i, :, start : start + 16]`,
+of which `start` is an element of a tensor, as where each item of a batch is cut at a place of its own.
 How many elements there are is asked, since a slice may reach beyond the end.
 """
 
@@ -9,8 +10,9 @@ from __future__ import annotations
 import jax
 import torchax
 from torchax.tensor import Tensor
-from torchax.view import NarrowInfo
+from torchax.view import NarrowInfo, View
 
+from .. import arrays
 from . import reads
 
 
@@ -26,8 +28,22 @@ class Span(NarrowInfo):
         return jax.eval_shape(self.transform_tensor, source).shape
 
 
-def places(shape, index):
-    """An index of a tensor, in which slices between numbers that are read are the places of their elements."""
+def apart(tensor, index, environment):
+    """What an index picks by numbers, and the rest of the index, where there is a slice between others in that."""
+    items = index if isinstance(index, tuple) else (index,)
+    has_numbers = any(type(one) is int for one in items)
+    if not has_numbers or not any(map(_is_span, items)) or not all(map(_is_beside_numbers, items)):
+        return tensor, index
+    picked = tuple(slice(None) if isinstance(one, slice) else one for one in items if one is not None)
+    rest = tuple(one for one in items if type(one) is not int)
+    return View(tensor, NarrowInfo(picked), environment), rest
+
+
+def places(shape, index, ask):
+    """An index of a tensor, in which slices between numbers that are read are the places of their elements.
+
+    `ask` tells the number of a tensor that is a length.
+    """
     items = index if isinstance(index, tuple) else (index,)
     if not any(map(_is_span, items)):
         return reads.of_computation(index)
@@ -36,6 +52,8 @@ def places(shape, index):
     is_alone = all(isinstance(one, slice) or any(one is other for other in apart) for one in items)
     made, dim = [], 0
     for one in items:
+        if _is_between_tensors(one):
+            one = _places_between(one, shape[dim], ask, is_alone=is_alone)
         made.append(_places(one, shape[dim], is_alone=is_alone) if _is_span(one) else one)
         dim += beyond if one is Ellipsis else one is not None
     if sum(isinstance(one, Tensor) for one in made) > 1:
@@ -56,9 +74,43 @@ class _Places(Tensor):
     """Those of the elements of a slice."""
 
 
+def _is_beside_numbers(item):
+    return item is None or item is Ellipsis or type(item) is int or isinstance(item, slice)
+
+
 def _is_span(item):
     is_between = isinstance(item, slice) and (reads.is_read(item.start) or reads.is_read(item.stop))
-    return is_between and item.step in (None, 1)
+    return (is_between and item.step in (None, 1)) or _is_between_tensors(item)
+
+
+def _is_between_tensors(item):
+    if not isinstance(item, slice) or item.step not in (None, 1):
+        return False
+    return any(_is_number(bound) for bound in (item.start, item.stop))
+
+
+def _is_number(bound):
+    return isinstance(bound, (Tensor, View)) and bound.numel() == 1 and not bound.is_floating_point()
+
+
+def _places_between(span, size, ask, *, is_alone):
+    """Those of a slice between tensors, of which the length is asked; the slice itself where it is not traced."""
+    first = _place(0 if span.start is None else span.start, size)
+    length = jax.numpy.maximum(_place(size if span.stop is None else span.stop, size) - first, 0)
+    count = ask(arrays.tensor(length))
+    if not arrays.is_traced(arrays.tensor(first)):
+        return slice(int(first), int(first) + int(count))
+    if not is_alone:
+        raise reads.Needed("a slice is between tensors")
+    return _Places((first + jax.numpy.arange(count)).astype("int32"), torchax.default_env())
+
+
+def _place(bound, size):
+    """The place in a dimension that a bound of a slice means."""
+    if isinstance(bound, (Tensor, View)):
+        bound = bound.jax().reshape(())
+    bound = bound.traced() if reads.is_later(bound) else reads.plain(bound)
+    return jax.numpy.clip(jax.numpy.where(bound < 0, bound + size, bound), 0, size)
 
 
 def _places(span, size, *, is_alone):
@@ -75,8 +127,7 @@ def _places(span, size, *, is_alone):
     if type(length) is not Length:
         raise reads.Needed("a slice is between numbers that are read")
     start = start.traced() if reads.is_later(start) else start
-    first = jax.numpy.clip(jax.numpy.where(start < 0, start + size, start), 0, size)
-    return _Places((first + jax.numpy.arange(length)).astype("int32"), torchax.default_env())
+    return _Places((_place(start, size) + jax.numpy.arange(length)).astype("int32"), torchax.default_env())
 
 
 def _length(start, stop, size):

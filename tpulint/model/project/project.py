@@ -363,14 +363,25 @@ class ProjectFacts:
         return package or (folder if f"{folder}.{stem}" in self._imported_heads else "")
 
     def is_of_package(self, module: str) -> bool:
-        """Whether a module is imported by the name of its package, or imports others of that by it."""
+        """Whether a module is imported by the name of its package, or imports others of that by it.
+
+        What lies in a folder without an `__init__.py` is, where the program imports it so, and it imports
+        nothing that lies beside it by itself, as a script there would.
+        """
         package, _, _ = module.partition("#")[0].rpartition(".")
         if not package:
-            return False
+            is_used = any(not name.rpartition(".")[2].startswith("test") for name in self.importing[module])
+            return is_used and bool(self.package(module)) and not self._imports_neighbour(module)
         top = package.partition(".")[0] + "."
         return module in self._imported_paths or any(
             target.startswith(top) for target in self.modules[module].imports
         )
+
+    def _imports_neighbour(self, module: str) -> bool:
+        folder = os.path.dirname(self.modules[module].path)
+        neighbours = {name for name, facts in self.modules.items() if os.path.dirname(facts.path) == folder}
+        heads = {target.partition(".")[0] for target in self.modules[module].imports}
+        return not heads.isdisjoint(neighbours - {os.path.basename(folder)})
 
     @cached_property
     def _imported_paths(self) -> frozenset[str]:

@@ -39,7 +39,7 @@ from tpulint.model.project.signatures import (
     training_apart,
 )
 from tpulint.model.project.takers import Taker
-from tpulint.model.project.wrapped import asks_for_module
+from tpulint.model.project.wrapped import asks_for_module, asks_for_prefix
 from tpulint.model.syntax.entry import of_main
 
 _TABLES = (ast.Dict, ast.List, ast.Tuple)
@@ -122,8 +122,9 @@ class ModuleFacts(NamedTuple):
     does, `groups` are the process groups that it starts: whether each serves the host. `tables` gives for its
     names that stand for a dictionary, list or tuple references to the functions in it, `cuda_default` says
     that it makes a type of CUDA the default of tensors, `moves` that its import puts tensors on a device,
-    `unwraps` that it asks models that it has not wrapped for the `module` in a wrapper, `chosen` are the
-    beginnings of the names of modules that it imports by names which it makes at run time.
+    `unwraps` that it asks models that it has not wrapped for the `module` in a wrapper, `prefixes` that it
+    counts on the names that parameters have behind one, `chosen` are the beginnings of the names of modules
+    that it imports by names which it makes at run time.
     """
 
     name: str
@@ -153,6 +154,7 @@ class ModuleFacts(NamedTuple):
     cuda_default: bool = False
     moves: bool = False
     unwraps: bool = False
+    prefixes: bool = False
     chosen: tuple[str, ...] = ()
 
 
@@ -224,6 +226,7 @@ class _Summary:
             cuda_default=any(name.startswith("torch.cuda.") for name in self._default_types()),
             moves=moves_at_import(self.index, self.names),
             unwraps=asks_for_module(self.index, self.names),
+            prefixes=asks_for_prefix(self.index),
             chosen=tuple(chosen_imports(self.name, self.index, self.names)),
         )
 

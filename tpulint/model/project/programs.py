@@ -30,7 +30,8 @@ class Programs(NamedTuple):
     with_cuda_default: frozenset[str]
     """Those that make a type of CUDA the default of tensors."""
     unwrapping: frozenset[str]
-    """Those that ask models for the `module` in a wrapper made elsewhere."""
+    """Those that ask models for the `module` in a wrapper made elsewhere, or where names start with it: all,
+    since what one program saves another may read."""
     configured: frozenset[str]
     """Those that read configurations at run time."""
     of_scripts: frozenset[str]
@@ -69,6 +70,7 @@ def programs_of(
     differentiated = importers(DIFFERENTIABLE)
     on_host = whole(having(lambda facts: any(facts.groups)))
     grouped = whole(having(lambda facts: facts.groups)) - on_host
+    prefixed = frozenset(modules) if having(lambda facts: facts.prefixes) else frozenset()
     scaled = set[str]().union(*map(importers, SCALERS))
     return Programs(
         serving=whole(naming) | closure(naming, imports),
@@ -78,7 +80,7 @@ def programs_of(
         grouped=grouped,
         lacking_group=grouped | (whole(having(lambda facts: facts.enters)) - on_host),
         with_cuda_default=whole(having(lambda facts: facts.cuda_default)),
-        unwrapping=whole(having(lambda facts: facts.unwraps)),
+        unwrapping=prefixed or whole(having(lambda facts: facts.unwraps)),
         configured=whole(having(lambda facts: facts.configured)),
         of_scripts=frozenset(closure(filter(is_script, modules), imports)),
     )

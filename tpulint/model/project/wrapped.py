@@ -1,4 +1,4 @@
-"""Whether a file asks models for the module that a wrapper has, without having wrapped them itself."""
+"""Whether a file counts on the wrapper of models: on its `module`, or on the names that parameters have in it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,24 @@ from tpulint.model.names.scopes import Scope
 
 #: What functions are called that ask, such as `is_parallel`.
 _ASKS = re.compile("is_(data_?)?(parallel|wrapped|distributed|ddp)")
+
+
+#: What stands in front of the names of parameters behind a wrapper.
+_PREFIX = "module."
+
+
+def asks_for_prefix(index: Index) -> bool:
+    """Whether a file puts the prefix `module.` in front of names, or takes it away, as `name[7:]` does."""
+    if any(text.startswith(_PREFIX) for text in index.texts):
+        return True
+    return any(_cuts_prefix(node) for node, _ in index.nodes[ast.Subscript])
+
+
+def _cuts_prefix(node: ast.AST) -> bool:
+    match node:
+        case ast.Subscript(ast.Name(), ast.Slice(ast.Constant(value), None, None)):
+            return value is not True and value == len(_PREFIX)
+    return False
 
 
 def asks_for_module(index: Index, names: Names) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a file counts on the wrapper of models: on its `module`, or on the names that parameters have in it."""
+"""Whether a file counts on the wrapper of models: on its `module`, or on names that start with it."""
 
 from __future__ import annotations
 

@@ -14,6 +14,14 @@ from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around, positional
 from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.training.effects import effects
+from tpulint.model.training.naming import (
+    asked_path,
+    sounds_like_class,
+    sounds_like_keeper,
+    sounds_like_module,
+    sounds_like_modules,
+    sounds_like_upkeep,
+)
 from tpulint.model.training.passing import is_number
 from tpulint.model.values.kinds import Instance
 from tpulint.source import decorators
@@ -33,32 +41,6 @@ _LEARNED = ("weight", "bias")
 _LOOKED_AT = frozenset(
     {"data", "grad", "requires_grad", "shape", "size", "ndim", "numel", "device", "dtype", "detach", "cpu"}
 )
-#: What people call a module that is handed to a function.
-_NAMED = re.compile(
-    r"(^|_)(model|net|network|module|encoder|decoder|generator|discriminator|critic|actor|policy|backbone"
-    r"|unet|vae|gan|transformer|classifier|student|[a-z]*net_?[a-z]?|(?-i:[GD]))\d*(_|$)",
-    re.IGNORECASE,
-)
-#: How people write the names of classes.
-_CLASS = re.compile(r"[A-Z]+[a-z]+[A-Za-z]*$")
-#: What people call an object that keeps what it is given.
-_KEEPER = re.compile(r"buffer|pool|queue|memory|replay|history|(?<!para)meter|bank", re.IGNORECASE)
-#: How methods of modules are called that make ready, rather than compute.
-_MAKES_READY = (
-    "init",
-    "reset",
-    "get_num",
-    "set_",
-    "configure",
-    "load",
-    "save",
-    "freeze",
-    "unfreeze",
-    "print",
-    "log",
-)
-#: Those among them that compute all the same: the logarithm of a probability, not an entry of a log.
-_LOGARITHMS = ("log_p", "logp", "log_lik", "logit", "log_softmax", "log_weight")
 _OF_BUILTINS = frozenset({*dir(dict), *dir(list), *dir(str)})
 
 
@@ -169,7 +151,7 @@ class Learned:
         return (
             isinstance(function, ast.Attribute)
             and path is not None
-            and _KEEPER.search(path) is not None
+            and sounds_like_keeper(path)
             and not self._is_module_kind(function.value, scope)
         )
 
@@ -248,8 +230,7 @@ class Learned:
         if facts is not None and facts.trains_apart:
             return False
         if isinstance(function, ast.Attribute) and (
-            function.attr in MODULE_UPKEEP
-            or (function.attr.startswith(_MAKES_READY) and not function.attr.startswith(_LOGARITHMS))
+            function.attr in MODULE_UPKEEP or sounds_like_upkeep(function.attr)
         ):
             # The `step` of a trainer may be that of the optimizer, or what gives the loss.
             return own if own is not None and _gives_value(own) else False
@@ -295,6 +276,8 @@ class Learned:
 
     def is_module(self, node: ast.expr, scope: Scope) -> bool:
         """Whether an expression is a module, by what is known of it, asked of it, or by its name."""
+        if isinstance(node, ast.Subscript):
+            return self._is_entry(node, scope)
         path = dotted(node)
         if path is None:
             made = node.func if isinstance(node, ast.Call) else None
@@ -306,12 +289,22 @@ class Learned:
             return cls is not None and project.is_module_class(f"{self._module.name}.{cls.qualname}")
         if self._is_module_kind(node, scope) or self._is_asked(path, scope):
             return True
-        if isinstance(node, ast.Name) and _CLASS.match(node.id):
+        if isinstance(node, ast.Name) and sounds_like_class(node.id):
             return False
         found = self._module.names.qualified(node, scope)
         if found is not None and not found.startswith(f"{self._module.name}."):
             return False
-        return not self._is_other(node, scope) and bool(_NAMED.search(path.rpartition(".")[2]))
+        return not self._is_other(node, scope) and sounds_like_module(path)
+
+    def _is_entry(self, node: ast.Subscript, scope: Scope) -> bool:
+        """Whether a part of something is a module, as `self.models["encoder"]` and `nets[0]` are."""
+        path, key = dotted(node.value), node.slice
+        if path is None or isinstance(key, ast.Slice | ast.Tuple) or self._module.kind(node, scope).is_tensor:
+            return False
+        if self._is_module_kind(node, scope) or self._is_asked(asked_path(node) or "", scope):
+            return True
+        is_told = isinstance(key, ast.Constant) and isinstance(key.value, str)
+        return sounds_like_modules(path, is_one=is_told)
 
     def _is_module_kind(self, node: ast.expr, scope: Scope) -> bool:
         kind = self._module.kind(node, scope)
@@ -330,7 +323,7 @@ class Learned:
         places = self._asked.get(path)
         if places is None:
             return False
-        name = path.partition(".")[0]
+        name = re.split(r"[.\[]", path)[0]
         found = self._module.names.lookup(name, scope)
         # What is handed over is most likely called the same where it comes from.
         return found is None or id(found[0]) in places or name in positional(found[0])
@@ -339,12 +332,13 @@ class Learned:
     def _asked(self) -> dict[str, set[int]]:
         """Dotted names of which the file asks what only modules know, with the `id`s of their scopes."""
         asked: dict[str, set[int]] = {}
-        for name in _ASKED:
-            for call, scope in self._module.index.calls.get(name, ()):
+        for asks in _ASKED:
+            for call, scope in self._module.index.calls.get(asks, ()):
                 function = call.func if isinstance(call, ast.Call) else None
-                path = dotted(function.value) if isinstance(function, ast.Attribute) else None
+                path = asked_path(function.value) if isinstance(function, ast.Attribute) else None
                 if path is not None and path != "self":
-                    found = self._module.names.lookup(path.partition(".")[0], scope)
+                    name = re.split(r"[.\[]", path)[0]
+                    found = self._module.names.lookup(name, scope)
                     asked.setdefault(path, set()).add(id(found[0]) if found is not None else 0)
         return asked
 

@@ -36,8 +36,8 @@ on one device until its tensors are laid out as above.
 gradients within the step.
 Checkpoints lose the prefix `module.`.
 Where other code asks models for `.module`, or some code puts that prefix in front of names or takes it away,
-the module is `undivided` instead: that function of `torchax_training`, a folder that is written beside the file, gives a wrapper that
-calls the module.
+the module is `undivided` instead: that function of `torchax_training`, a folder that is written beside the
+file, gives a wrapper that calls the module.
 
 ## Without a fix
 

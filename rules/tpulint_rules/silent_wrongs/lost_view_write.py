@@ -7,6 +7,8 @@ is read afterwards: indexed and augmented assignments and in-place methods on wh
 `flatten`, `t`, `transpose`, `permute`, `unsqueeze`, `squeeze`, `chunk`, `split`, `unbind`, `narrow`,
 `select`, `diagonal`, `detach`, `.T`, `.real` and their like give, or on the rows that a `for` loop over a
 tensor gives.
+What `detach()` gives is left alone in programs that train: `torchax_training`, the folder that goes with
+those, lets it share its elements.
 Basic slices such as `x[:, 0]`, and slices of slices, are true views on torchax and are left alone.
 
 ## Why it matters on TPU
@@ -74,7 +76,14 @@ def _lost(written: ast.expr, ctx: Context) -> Copied | None:
     """What a write does not reach, in traced code and in programs that use a device."""
     if ctx.trace_path is None and not ctx.serves_device:
         return None
-    return lost_write(ctx.module, written, ctx.scope)
+    found = lost_write(ctx.module, written, ctx.scope)
+    return None if found is not None and _is_shared(found.view, ctx) else found
+
+
+def _is_shared(view: ast.expr, ctx: Context) -> bool:
+    """Whether a view is what `detach()` gives in a program that trains, whose folder lets it share."""
+    is_detached = isinstance(view, ast.Call) and getattr(view.func, "attr", "") == "detach"
+    return is_detached and ctx.module.project.programs.asks_gradients(ctx.module.name)
 
 
 def _message(found: Copied, ctx: Context) -> str:

@@ -26,6 +26,14 @@ def put(tensor, value):
     getattr(tensor, "_of", tensor).apply_jax_(lambda _: value)
 
 
+def write(tensor, value):
+    """The same, where it is a write: what `detach()` gave of a tensor leaves that its gradient."""
+    if hasattr(tensor, "_of"):
+        tensor._elem = value
+    else:
+        put(tensor, value)
+
+
 def widened(value):
     """An array of half precision in 32 bits, which sums of many parts want; any other as it is."""
     return value.astype("float32") if jax.numpy.finfo(value.dtype).bits < 32 else value

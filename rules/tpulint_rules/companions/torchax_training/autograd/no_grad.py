@@ -49,7 +49,7 @@ def unseen_writes(*arguments):
     yield
     for tensor, before in written:
         after = tensor.jax()
-        if after is not before and isinstance(after, jax.core.Tracer):
+        if after is not before and (arrays.is_traced(tensor) or isinstance(before, jax.core.Tracer)):
             arrays.put(tensor, unseen(before, after))
 
 
@@ -58,6 +58,7 @@ def _sources(arguments):
     for leaf in pytree.tree_leaves(arguments):
         while isinstance(leaf, torchax.view.View):
             leaf = leaf.parent
+        leaf = getattr(leaf, "_of", leaf)  # which has the gradient, where `detach()` or `data` gave this
         if isinstance(leaf, Tensor):
             yield leaf, leaf.jax()
 

@@ -49,8 +49,7 @@ class Data(Tensor):
 
     @_elem.setter
     def _elem(self, value):
-        of = self._of
-        of._elem = no_grad.unseen(of._elem, value) if isinstance(of._elem, jax.core.Tracer) else value
+        self._of._elem = _unseen(self._of, value)
 
 
 class _Shown:
@@ -98,7 +97,13 @@ def _replaced(tensor, other):
     value, shown = arrays.on_torchax(other).jax(), _shown(tensor)
     if shown is not None:
         shown.set_aside(tensor)
-    tensor._elem = value
+    tensor._elem = _unseen(tensor, value)
+
+
+def _unseen(tensor, value):
+    """What a write leaves in a tensor, which keeps its gradient."""
+    before = tensor._elem
+    return no_grad.unseen(before, value) if isinstance(before, jax.core.Tracer) else value
 
 
 _detach, _shares_all = Tensor.detach, False

@@ -178,7 +178,8 @@ class Calls(no_grad.NoGradStops):
         program = _functions.get(func)
         if program is None:
             program = _functions[func] = _Program(func)
-        return program(args, kwargs, plain)
+        with no_grad.unseen_writes(args, kwargs):
+            return program(args, kwargs, plain)
 
 
 def _is_whole():

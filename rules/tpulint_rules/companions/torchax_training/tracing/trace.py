@@ -183,7 +183,7 @@ class Trace:
         """Put what a call changed where it belongs; `numbers` are those that it read."""
         made = attributes.leave(self.left, left, self.guards, numbers)
         for tensor, value in zip([*buffers, *(tensors[i] for i in self.changed)], written):
-            arrays.put(tensor, value)
+            arrays.write(tensor, value)
         torchax.default_env().prng_key = random
         return made
 

@@ -6,9 +6,9 @@ import ast
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from difflib import SequenceMatcher
+from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import example, given, settings
@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.desk import Unit
-from tpulint.engine.fix import FixResult, fix_units
+from tpulint.engine.fix import FixResult, fix_once, fix_units
 from tpulint.engine.run import Analysis, analyse_units, as_units
+from tpulint.finding import FileError, Finding
 from tpulint.model.syntax.undefined import undefined_names
 from tpulint.settings import Settings
 from tpulint.source import Source
@@ -262,46 +263,38 @@ def test_fixes_give_sound_code_and_settle(text: str, unsafe: bool) -> None:
     assert [] == [f for f in result.remaining if f.fix is not None and f.fix.applicability in wanted]
 
 
-def is_found_among(line: str, text: str, after: str) -> bool:
-    """Whether a line has a finding where it stands among the lines that fixing gave."""
-    before, now = lines(text), lines(after)
-    for _, start, end, there, beyond in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
-        if line in before[start:end] and line not in now[there:beyond]:
-            place = before[start:end].index(line)
-            # Line by line, where as many stand there now.
-            alike = end - start == beyond - there
-            own = [*now[there : there + place], line, *now[there + place + 1 : beyond]]
-            partly = [*now[:there], *(own if alike else before[start:end]), *now[beyond:]]
-            row = there + place + 1
-            found = check(units("\n".join(partly) + "\n")).findings
-            return any(f.location.row <= row <= f.end_location.row for f in found)
-    return False
+def rounds(text: str, *, unsafe: bool) -> Iterator[tuple[str, list[Finding]]]:
+    """The texts that fixing goes through, each with what is found in it, to the one in which all is fixed."""
+    wanted = ("safe", "unsafe") if unsafe else ("safe",)
+    (unit,) = units(text).values()
+    while True:
+        findings = check({unit.path: unit}).findings
+        yield Source.decode(unit.path, unit.data).text, findings
+        outcome = fix_once(unit, [f for f in findings if f.fix is not None and f.fix.applicability in wanted])
+        if outcome is None:
+            return
+        assert not isinstance(outcome, FileError)
+        unit = outcome[0]
 
 
 @given(programs(), st.booleans())
 @settings(max_examples=80)
 def test_lines_that_no_finding_touches_stay_as_they_were(text: str, unsafe: bool) -> None:
-    findings = check(units(text)).findings
-    # What is traced only once `torch.compile` is replaced has findings only then.
-    findings += check(units(text.replace("@torch.compile", "@torchax.interop.jax_jit"))).findings
-    # A finding may get its fix only when another fix has made clear what a value is.
-    places = [(finding.location, finding.end_location) for finding in findings]
-    places += [(e.location, e.end_location) for f in findings if f.fix is not None for e in f.fix.edits]
-    touched = {row for start, end in places for row in range(start.row, end.row + 1)}
+    # What a value is may be clear only once other lines are fixed: each round has findings of its own.
+    course = list(rounds(text, unsafe=unsafe))
+    for (before, findings), (now, _) in pairwise(course):
+        places = [(finding.location, finding.end_location) for finding in findings]
+        places += [(e.location, e.end_location) for f in findings if f.fix is not None for e in f.fix.edits]
+        touched = {row for start, end in places for row in range(start.row, end.row + 1)}
+        kept = Counter(line for row, line in enumerate(lines(before), 1) if row not in touched)
+        assert Counter() == kept - Counter(lines(now))
     result = fix(units(text), unsafe=unsafe)
     after = next((change.after for change in result.changes if change.before == text), text)
-    pool = Counter(lines(after))
-    kept = Counter(
-        line
-        for row, line in enumerate(lines(text), 1)
-        # An import whose last use is gone may go as well.
-        if row not in touched and "import" not in line
-    )
-    # What a value is may be clear only once other lines are fixed: the line is then found among those.
-    lost = [line for line in kept - pool if not is_found_among(line, text, after)]
-    assert [] == lost
+    # An import whose last use is gone goes at the end, and blank lines around what is gone.
+    last = Counter(line for line in lines(course[-1][0]) if line.strip() and "import" not in line)
+    assert last == Counter(line for line in lines(after) if line.strip() and "import" not in line)
     comments = [line for line in lines(text) if line.lstrip().startswith("#") and "x.cuda" in line]
-    assert Counter() == Counter(comments) - pool
+    assert Counter() == Counter(comments) - Counter(lines(after))
 
 
 @given(st.lists(programs(), min_size=2, max_size=4))

@@ -185,7 +185,7 @@ class _Rounds:
         for path, findings in _by_path(self._applicable(analysis)).items():
             if path in self._broken:
                 continue
-            outcome = _fixed(self.current[path], findings)
+            outcome = fix_once(self.current[path], findings)
             if isinstance(outcome, FileError):
                 self._restore(outcome)
                 changed.add(path)
@@ -309,7 +309,7 @@ def _by_path(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     return grouped
 
 
-def _fixed(
+def fix_once(
     unit: Unit, findings: Sequence[Finding]
 ) -> tuple[Unit, Counter[str], list[Companion]] | FileError | None:
     """One round over one file; an error where the result would not be sound, None where nothing changes.

@@ -23,6 +23,7 @@ from torchax.view import View
 
 from . import arrays
 from .autograd.complex_numbers import conjugated
+from .tracing import draws
 
 
 class NotRecorded(Exception):
@@ -53,7 +54,8 @@ class _Call:
         self.function, self.key = function, torchax.default_env().prng_key
         self.leaves, self.tree = pytree.tree_flatten((args, kwargs or {}))
         self.values = [_value(leaf) for leaf in self.leaves]
-        self.result = function(*args, **(kwargs or {}))
+        with draws.noting() as self.drawn:
+            self.result = function(*args, **(kwargs or {}))
 
     def depends_on(self, known, inputs):
         """Whether it was given something that is known."""
@@ -74,7 +76,7 @@ class _Call:
             for leaf, value in zip(self.leaves, self.values)
         ]
         args, kwargs = pytree.tree_unflatten(leaves, self.tree)
-        with torchax.default_env().override_property(prng=self.key):
+        with torchax.default_env().override_property(prng=self.key), draws.again(self.drawn):
             self._told(known, inputs, self.function(*args, **kwargs))
 
     def _told(self, known, inputs, result):

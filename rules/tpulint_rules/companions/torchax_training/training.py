@@ -29,6 +29,7 @@ from .tracing import (
     calls,
     casts,
     copied,
+    draws,
     filled,
     owners,
     printed,
@@ -132,9 +133,14 @@ class differentiable:
                 self.known.add((key, answers, asks_counts), version)
             version.is_told, version.asks_counts = told is not None, asks_counts
             version.pattern = [] if told is None else told.patterns.get(answers)
-            version.draws = [] if told is None else told.draws.get(answers, [])
+            if told is not None:
+                version.draws = told.draws.get(answers, [])
             try:
                 result = self._run(version, given)
+            except draws.More as error:
+                version.draws = error.draws
+                if told is not None:
+                    told.draws[answers] = error.draws
             except asked.Others as error:
                 answers = told.fitting(error.answers)
             except asked.Counted:
@@ -172,14 +178,14 @@ class differentiable:
         return result
 
     def _run(self, version, given):
-        draws = self.is_compiled and (version.is_new or version.draws)
-        before = random_states.states_of_host(version.generators) if draws else None
+        may_fail = version.is_new or (version.draws and version.is_told)
+        before = random_states.states_of_host(version.generators) if self.is_compiled and may_fail else None
         try:
             result = version(given, self.is_compiled)
         except Exception as error:
             if before is not None:
                 random_states.draw_again(before)  # what tracing drew in vain
-            if isinstance(error, (asked.Others, asked.Unknown, gradients.NotRecorded)):
+            if isinstance(error, (asked.Others, asked.Unknown, draws.More, gradients.NotRecorded)):
                 raise
             if version.is_new and (version.in_place_of or version.stands_in()):
                 raise _NeededAsTheyAre from error
@@ -265,7 +271,7 @@ class _Version(trace.Trace):
         values = [tensor.jax() for tensor in given]
         states, drawn = attributes.values(self.states), []
         if forward is self.forward:
-            drawn = [draw.taken() for draw in self.draws]
+            drawn = draws.taken(self.draws)
             if self.replay is not None:
                 self.replay.check_early(reads.Numbers([], states, drawn))
         outputs, pullback, (rest, told, numbers, *changes) = forward(
@@ -299,8 +305,7 @@ class _Version(trace.Trace):
         self.replay = asked.Replaying(
             self.answers,
             buffers_held,
-            self.draws,
-            drawn,
+            draws.Collected(self.draws, drawn),
             asks_counts=self.asks_counts,
             is_told=self.is_told,
         )
@@ -313,6 +318,8 @@ class _Version(trace.Trace):
         left = (leaf for _, kept, *_ in self.left[0] for leaf in kept)
         kept = [*self.held.numbers_kept(), *self.replay.compared.values()]
         reads.check(self.replay.reads, [*self.outputs, *left, *kept])
+        if is_traced:
+            self.replay.collected.check()
         if is_traced and self.held.pattern != self.pattern:
             raise asked.Unknown
         return floats, (rest, self.replay.values, self.replay.reads.values, *changes)
@@ -322,6 +329,7 @@ class _Version(trace.Trace):
         """What is read, and what is told, is known later."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(asked.by(self.replay))
+            stack.enter_context(draws.collecting(self.replay.collected))
             stack.enter_context(self.held.listening())
             stack.enter_context(casts.handed_on(self.function, self.modules))
             yield

@@ -19,7 +19,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from .. import arrays
-from ..tracing import calls
+from ..tracing import calls, draws
 from . import no_grad
 from .complex_numbers import conjugated
 
@@ -58,6 +58,7 @@ class _Plain:
                 stack.enter_context(one)
             if key is not None:
                 stack.enter_context(environment.override_property(prng=key))
+                stack.enter_context(draws.collecting(None))
             result = self.function(*pytree.tree_unflatten(leaves, self.tree), **self.kwargs)
         aux = None
         if self.has_aux:

@@ -59,9 +59,10 @@ def _layers(step):
             sizes, lengths = missing.lengths_of(sizes)
             places, shape = missing.places_of(lengths), (len(sizes), len(lengths))
         dropout = dropout if train and count > 1 else 0.0
-        key = env.get_and_rotate_prng_key() if dropout else None
-        layout = count, 2 if bidirectional else 1, bool(has_biases), dropout, any(batch_first), shape
-        made = _computed(step, layout, jnp.dtype(kind), *given, key, places)
+        directions = 2 if bidirectional else 1
+        noise = _noise(env, given, dropout, count - 1, directions, jnp.dtype(kind), any(batch_first))
+        layout = count, directions, bool(has_biases), any(batch_first), shape
+        made = _computed(step, layout, jnp.dtype(kind), *given, noise, places)
         return tuple(Tensor(array, env) for array in made)
 
     return run
@@ -75,10 +76,20 @@ def _array(tensor):
     return tensor.jax()
 
 
+def _noise(env, given, dropout, count, directions, kind, batch_first):
+    """By what the outputs of each layer but the last are multiplied; none where nothing drops out."""
+    if not dropout:
+        return ()
+    x, _, weights = given
+    first = (x.shape[1], x.shape[0], *x.shape[2:-1]) if batch_first else x.shape[:-1]
+    like = Tensor(jnp.zeros((*first, directions * weights[1].shape[1]), kind), env)
+    return [torch.nn.functional.dropout(torch.ones_like(like), dropout).jax() for _ in range(count)]
+
+
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _computed(step, layout, kind, x, start, weights, key, places):
+def _computed(step, layout, kind, x, start, weights, noise, places):
     """The outputs of the last layer, and the states of all at the ends of the sequences."""
-    count, directions, has_biases, dropout, batch_first, shape = layout
+    count, directions, has_biases, batch_first, shape = layout
     x, start, weights = jax.tree.map(lambda array: array.astype(kind), (x, start, weights))
     lengths = None
     if places is not None:
@@ -88,10 +99,12 @@ def _computed(step, layout, kind, x, start, weights, key, places):
     each = len(weights) // (count * directions)
     ends = []
     for layer in range(count):
-        if layer and dropout:
-            key, own_key = jax.random.split(key)
-            kept = jax.random.bernoulli(own_key, 1 - dropout, x.shape)
-            x = jnp.where(kept, x / (1 - dropout), 0).astype(kind) if dropout < 1 else jnp.zeros_like(x)
+        if layer and len(noise):
+            x *= (
+                noise[layer - 1]
+                if places is None
+                else jnp.ones(x.shape, kind).at[places].set(noise[layer - 1])
+            )
         outputs = []
         for number in range(layer * directions, (layer + 1) * directions):
             own = weights[number * each : (number + 1) * each]

@@ -101,6 +101,10 @@ def _called(mode, func, types, args=(), kwargs=None):
         return func(args[0], _index_on_host(args[1]))
     if kwargs and type(kwargs.get("device")) is int and func in TENSOR_CONSTRUCTORS:
         kwargs["device"] = "jax"  # the number of a device, as ranks are
+    if func in drawing.MAKING and _is_made_there(environment, args, kwargs or {}):
+        made = drawing.drawn(environment, func, args, kwargs or {})
+        if made is not None:
+            return made
     if func in _SPECIAL and values.holds_tensors(func, args, kwargs or {}):
         return values.made_of(*args, **(kwargs or {}))
     if func in values.SIZED:
@@ -125,6 +129,13 @@ def _called(mode, func, types, args=(), kwargs=None):
         with _disable_current_modes():
             return func(*args, **(kwargs or {}))
     return func(*args, **(kwargs or {}))
+
+
+def _is_made_there(environment, args, kwargs):
+    """Whether a tensor is made on the device, as it is told or as is the one that it is like."""
+    if "device" not in kwargs and any(isinstance(one, torch.Tensor) for one in args):
+        return isinstance(args[0], (Tensor, View))
+    return environment._should_use_torchax_tensor(kwargs.get("device"))
 
 
 def _is_to(args, kwargs):
@@ -158,8 +169,10 @@ def _computed(mode, func, types, args=(), kwargs=None):
             return _put(*args)
     if func.namespace not in _NAMESPACES or _is_on_host(args):
         return func(*args, **kwargs)
-    if func in drawing.DRAWS and drawing.is_held(args[0]):
-        return drawing.filled(func, *args, **kwargs)
+    if func in drawing.DRAWS:
+        made = drawing.drawn(environment, func, args, kwargs)
+        if made is not None:
+            return made
     if func in _NORMAL:
         with mode:
             return _drawn(*args)

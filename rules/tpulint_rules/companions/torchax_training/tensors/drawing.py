@@ -1,9 +1,10 @@
-"""Random numbers in place: a tensor of the device is filled with those that torch draws on the host.
+"""Random numbers on the device; importing this file brings them in.
 
+Where JAX computes on the host they are torch's: a program that is tried there draws what it does without
+torchax, in the same order, also in what is compiled.
+An accelerator draws its own, as other ones do, but for weights that are initialised: these are always torch's.
 Of torchax's own `normal_` raises where it is given a deviation, `exponential_` and `cauchy_` change nothing,
-and `random_` draws no whole numbers.
-Weights that are initialised on the device are thus those of the same program on the host.
-While a function is traced torchax's own draw: the host's numbers would be the same in each call.
+`random_` draws no whole numbers, and a generator gives the same numbers each time.
 `torch.nn.init` takes tensors of torchax for ones without data, whose initialisation it leaves out, and writes
 through views, which do not hold.
 """
@@ -20,9 +21,12 @@ from torchax.ops.mappings import j2t, t2j
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..tracing import asked, draws, reads
+from . import layout
+
 _aten = torch.ops.aten
 _KINDS = (Tensor, View)
-_NAMES = (
+_IN_PLACE = (
     "bernoulli_",
     "cauchy_",
     "exponential_",
@@ -32,10 +36,28 @@ _NAMES = (
     "random_",
     "uniform_",
 )
-#: What draws the numbers of a tensor.
-DRAWS = {getattr(getattr(_aten, name), kind) for name in _NAMES for kind in getattr(_aten, name).overloads()}
+#: What is drawn for a tensor of the same shape, or given a shape; torch's functions, and their operations.
+_NEW = ("normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm")
+#: Whose distribution tensors tell.
+_OF_TENSORS = ("bernoulli", "multinomial")
+#: Of which torchax has nothing, or that compute the gradient of what they draw.
+_ON_HOST = ("_sample_dirichlet", "_standard_gamma", "binomial", "poisson")
 #: What makes its numbers somewhere else, and writes them through a view or by `out`.
 _ELSEWHERE = ("dirac_", "eye_", "orthogonal_")
+#: What says where and how a tensor is made, and not what is drawn.
+_PLACING = ("device", "layout", "memory_format", "pin_memory", "requires_grad")
+
+
+def _overloads(names):
+    packets = [getattr(_aten, name) for name in names]
+    return {getattr(packet, kind) for packet in packets for kind in packet.overloads() if "out" not in kind}
+
+
+#: Functions that make a tensor, and are told where, or like which one.
+MAKING = {getattr(torch, name) for name in _NEW}
+#: Operations.
+DRAWS = _overloads((*_IN_PLACE, *_NEW, *_OF_TENSORS, *_ON_HOST))
+_FILLS, _LIKE, _CHOSEN = _overloads(_IN_PLACE), _overloads(_NEW), _overloads(_ON_HOST)
 
 
 def is_held(tensor):
@@ -43,17 +65,62 @@ def is_held(tensor):
     return isinstance(tensor, _KINDS) and not isinstance(tensor.jax(), jax.core.Tracer)
 
 
-def _on_host(value):
-    return j2t(value.jax()) if isinstance(value, _KINDS) else value
+def drawn(environment, func, args, kwargs):
+    """What a function or an operation gives that draws; None where torchax does it.
+
+    Torch draws in the order in which the elements lie in its memory.
+    """
+    tensors = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+    if any(map(reads.is_read, pytree.tree_leaves((args, kwargs)))) or kwargs.get("out") is not None:
+        return None
+    if func in _FILLS:
+        return _filled(environment, func, args, kwargs, tensors)
+    if func in _CHOSEN:
+        return _on_host(environment, func, args, kwargs, tensors)
+    if func is _aten.multinomial.default:
+        return _chosen(environment, *args, **kwargs)
+    if func is _aten.bernoulli.default:
+        return _true(environment, *args, **kwargs)
+    if tensors and func.__name__.partition(".")[0] == "normal":
+        return None  # which consists of what draws
+    return _made(environment, func, args, kwargs)
 
 
-def filled(fill, tensor, *args, **kwargs):
-    """A tensor of the device with the numbers that one of the host is filled with."""
-    args, kwargs = pytree.tree_map(_on_host, (args, kwargs))
-    with torch._C.DisableTorchFunction(), no_dispatch(), torch.no_grad():
-        made = torch.empty(tensor.shape, dtype=tensor.dtype)
-        fill(made, *args, **kwargs)
-    value = t2j(made).astype(tensor.jax().dtype)
+def _made(environment, func, args, kwargs):
+    """A new tensor."""
+    options = {name: value for name, value in kwargs.items() if name not in _PLACING}
+    args = [_like(one) if isinstance(one, torch.Tensor) else one for one in args]
+    value = draws.noise(draws.Draw(func, tuple(args), options))
+    if value is None:
+        return None
+    return Tensor(value, environment, requires_grad=bool(kwargs.get("requires_grad")))
+
+
+def _like(tensor, dtype=None):
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        made = torch.empty_like(layout.of(tensor))
+    return draws.Like(tuple(made.shape), made.stride(), dtype or tensor.dtype)
+
+
+def _filled(environment, func, args, kwargs, tensors):
+    """A tensor with the numbers that one of the host is filled with."""
+    tensor, *others = args
+    if func is _aten.bernoulli_.Tensor:
+        made = _true(environment, *others, **kwargs)
+        value = None if made is None else jax.numpy.broadcast_to(made.jax(), tensor.shape)
+    elif len(tensors) > 1:
+        made = _on_host(environment, func, args, kwargs, tensors)
+        value = None if made is None else made.jax()
+    else:
+        one = draws.Draw(func, (_like(tensor), *others), dict(kwargs))
+        value = draws.noise(one)
+        if value is None and is_held(tensor):
+            (value,) = draws.taken([one])
+    return None if value is None else _put(tensor, value)
+
+
+def _put(tensor, value):
+    value = value.astype(tensor.jax().dtype)
     if isinstance(tensor, View):
         tensor.update(value)
     else:
@@ -61,12 +128,65 @@ def filled(fill, tensor, *args, **kwargs):
     return tensor
 
 
+def _noise(function, like, generator):
+    return draws.noise(draws.Draw(function, (like,), {} if generator is None else {"generator": generator}))
+
+
+def _true(environment, chance, generator=None):
+    """`torch.bernoulli(chance)`."""
+    like = _like(chance, torch.float64 if chance.dtype == torch.float64 else torch.float32)
+    value = _noise(torch.rand_like, like, generator)
+    return None if value is None else Tensor((value < chance.jax()).astype(chance.jax().dtype), environment)
+
+
+def _chosen(environment, chance, count, replacement=False, generator=None):
+    """`torch.multinomial(chance, count, replacement)`, as torch chooses."""
+    if replacement and count > 1:
+        rows = tuple(chance.shape[:-1])
+        like = draws.Like((*rows, count), torch.empty(*rows, count, device="meta").stride(), torch.float64)
+        value = _noise(torch.rand_like, like, generator)
+        return None if value is None else Tensor(_repeatedly(chance.jax(), value), environment)
+    value = _noise(_aten.exponential_.default, _like(chance), generator)
+    if value is None:
+        return None
+    odds = chance.jax() / value
+    if count == 1:
+        return Tensor(jax.numpy.argmax(odds, -1, keepdims=True), environment)
+    return Tensor(jax.lax.top_k(odds, count)[1], environment)
+
+
+def _repeatedly(chance, value):
+    sums = jax.numpy.cumsum(chance, -1)
+    sums = (sums / sums[..., -1:]).reshape(-1, chance.shape[-1])
+    places = jax.vmap(jax.numpy.searchsorted)(sums, value.reshape(len(sums), -1))
+    return places.reshape(value.shape)
+
+
+def _on_host(environment, func, args, kwargs, tensors):
+    """What torch draws on the host for tensors that are known; None where they are not."""
+    session = asked.session()
+    if not all(map(is_held, tensors)):
+        if asked.is_replayed():
+            raise asked.Unknown
+        return None
+    if isinstance(session, asked.Recording):
+        session.note(func, is_repeated=False)
+    args, kwargs = pytree.tree_map(
+        lambda one: j2t(one.jax()).clone() if isinstance(one, _KINDS) else one, (args, kwargs)
+    )
+    with torch._C.DisableTorchFunction(), no_dispatch(), torch.no_grad():
+        made = func(*args, **kwargs)
+    return Tensor(t2j(made), environment)
+
+
 def _initialising(plain):
     @functools.wraps(plain)
     def initialised(tensor, *args, **kwargs):
-        if is_held(tensor):
-            return filled(plain, tensor, *args, **kwargs)
-        return plain(tensor, *args, **kwargs)
+        if not is_held(tensor):
+            return plain(tensor, *args, **kwargs)
+        with torch._C.DisableTorchFunction(), no_dispatch(), torch.no_grad():
+            made = plain(torch.empty(tensor.shape, dtype=tensor.dtype), *args, **kwargs)
+        return _put(tensor, t2j(made))
 
     return initialised
 

@@ -17,6 +17,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
+from ..tracing import draws
 from . import irregular
 
 #: Seconds that the calls of an operation take until it is compiled, which takes about as long.
@@ -162,12 +163,13 @@ class _Decomposition:
         for place, tensor in zip(self.places, given):
             leaves[place] = tensor
         args, options = jax.tree.unflatten(self.tree, leaves)
-        drawn = environment.prng_key
-        with self.mode:
+        drawn, collected = environment.prng_key, draws.Collected((), ())
+        with self.mode, draws.collecting(collected), draws.noting():
             result = self.function(*args, **options)
         results, self.shape = pytree.tree_flatten(result)
         is_written = any(tensor.jax() is not value for tensor, value in zip(given, values))
-        if is_written or environment.prng_key is not drawn or {id(r) for r in results} & set(map(id, given)):
+        is_drawn = collected.draws or environment.prng_key is not drawn
+        if is_written or is_drawn or {id(r) for r in results} & set(map(id, given)):
             environment.prng_key = drawn
             raise TypeError("it does more than compute")
         return [result if result is None else result.jax() for result in results]

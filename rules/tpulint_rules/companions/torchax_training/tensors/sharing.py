@@ -19,8 +19,7 @@ from torchax.tensor import Tensor, XLADispatchMode
 from torchax.view import View
 
 from ..autograd import no_grad
-from ..tracing import spans
-from . import dispatch
+from . import dispatch, layout
 
 _aten = torch.ops.aten
 #: Views of all elements in their order.
@@ -78,7 +77,7 @@ class _Taken:
 
     def layout(self):
         """A tensor without elements that lies as this view would in torch."""
-        made = self.func(_layout(self.source), *self.args)
+        made = self.func(layout.of(self.source), *self.args)
         return made if self.number is None else made[self.number]
 
     def _places(self):
@@ -100,38 +99,19 @@ def _root(tensor):
     return tensor
 
 
-def _of(tensor):
-    """The tensor that is written to with this one, which its `data` is another name of."""
-    return getattr(tensor, "_of", tensor)
-
-
-def _layout(tensor):
-    if isinstance(tensor, View) and not isinstance(tensor.view_info, spans.Span):
-        return _layout(tensor.parent)[tensor.view_info.slices]
-    tensor = _of(tensor)
-    taken = vars(tensor).get("_taken")
-    with _disable_current_modes():
-        if taken is not None:
-            try:
-                return taken.layout()
-            except RuntimeError:  # torch has no such view, and `reshape` copies
-                del tensor._taken
-        return torch.empty(tuple(tensor.shape), device="meta")
-
-
 @contextlib.contextmanager
 def writing(tensor):
     """While something is written to a tensor, which what it is a view of then has, too."""
-    tensor = _of(tensor)
+    tensor = layout.named(tensor)
     taken = vars(tensor).get("_taken")
     if taken is not None and not taken.is_certain():
         with _disable_current_modes():
-            _layout(tensor)
+            layout.of(tensor)
         taken = vars(tensor).get("_taken")
     if taken is None:
         yield
         return
-    root = _of(_root(taken.source))
+    root = layout.named(_root(taken.source))
     _take_anew(root)
     _take_anew(tensor)
     before = tensor._elem
@@ -147,7 +127,7 @@ def writing(tensor):
 def _take_anew(tensor):
     taken = vars(tensor).get("_taken")
     if taken is not None:
-        _take_anew(_of(_root(taken.source)))
+        _take_anew(layout.named(_root(taken.source)))
         if _root(taken.source)._elem is not taken.array:
             tensor._elem = taken.anew(tensor._elem.shape)
             taken.array = _root(taken.source)._elem
@@ -169,6 +149,8 @@ def take(result, func, args):
 
 def _sharing(plain):
     def computed(mode, func, types, args=(), kwargs=None):
+        if func is _aten.empty_like.default:
+            return layout.kept(plain(mode, func, types, args, kwargs), args[0])
         if func in _VIEWS:
             result = plain(mode, func, types, args, kwargs)
             if not kwargs:
@@ -183,7 +165,7 @@ def _sharing(plain):
 
 
 def _is_view(tensor):
-    return "_taken" in vars(_of(tensor))
+    return "_taken" in vars(layout.named(tensor))
 
 
 @functools.cache
@@ -211,7 +193,7 @@ def _contiguous(tensor, **kwargs):
     """`contiguous()`, which is the tensor itself where torch does not copy."""
     if isinstance(tensor, View) or _is_view(tensor):
         with _disable_current_modes():
-            is_contiguous = _layout(tensor).is_contiguous(**kwargs)
+            is_contiguous = layout.of(tensor).is_contiguous(**kwargs)
         if not is_contiguous:
             return tensor.torch() if isinstance(tensor, View) else tensor.clone()
     return tensor

@@ -83,6 +83,13 @@ class Recording(_Session):
         super().__init__([], buffers, asks_counts=asks_counts)
         self.generators, self.draws = generators, []
 
+    def note(self, draw, *, is_repeated):
+        """Note what is drawn; what is another thing each time has to be drawn by the function itself."""
+        if is_repeated:
+            self.draws.append(draw)
+        else:
+            self.reads.are_used = True
+
     def ask(self, _tensor, plain):
         return self.compare(plain())
 
@@ -102,12 +109,12 @@ class Replaying(_Session):
     """Gives answers that were kept while a function is traced; `values` are what it asks about.
 
     What is read stands for numbers if it `is_told` what becomes of these.
-    Where the function makes one of the `draws`, it gets what was `taken`.
+    What the function draws it gets of those `collected`; `drawn` are those that its own lines draw.
     """
 
-    def __init__(self, answers, buffers, draws, taken, *, asks_counts, is_told):
+    def __init__(self, answers, buffers, collected, *, asks_counts, is_told):
         super().__init__(answers, buffers, asks_counts=asks_counts)
-        self.draws, self.taken, self.drawn = draws, taken, 0
+        self.collected, self.drawn = collected, 0
         self.is_told = is_told
         self.count, self.places, self.values = 0, [], []
         self.compared = {}  # by its place, what stands for what a comparison says

@@ -253,7 +253,7 @@ class _Program:
             compiled = self.known.fitting(call.key)
             is_new = compiled is None
             compiled = compiled or self._compiled(call, in_place_of)
-            results = compiled.compute(call)
+            results = compiled.compute(call, is_new=is_new)
         except Exception:  # what is the function's own it raises once more
             if in_place_of:
                 self.known.varying.is_on = False
@@ -377,11 +377,17 @@ class _Compiled(trace.Trace):
         )
         self.in_place_of, self.shares, self.buffers = in_place_of, call.shares, call.buffers
         self.notes_names = program.known.knows_names
+        self.draws = []
         self.held = [*call.parameters, *call.buffers.values()]
 
     def trace(self, call):
         """Compile it, unless attributes have to be inputs, which hold what JAX differentiates: they are returned."""
-        program, shape = jax.make_jaxpr(self._run, return_shape=True)(*self._given(call))
+        given = *self._given(call), [draw.like() for draw in self.draws]
+        try:
+            program, shape = jax.make_jaxpr(self._run, return_shape=True)(*given)
+        except draws.More as error:
+            self.draws = error.draws
+            return self.trace(call)
         kept = {guard.attribute.key: guard.attribute for guard in self.guards if guard.is_traced()}
         if not kept and any(isinstance(value, jax.core.Tracer) for value in program.consts):
             raise _CannotBeApart
@@ -394,21 +400,32 @@ class _Compiled(trace.Trace):
         return call.given, buffers, torchax.default_env().prng_key, attributes.values(self.states)
 
     def _run(self, *given):
-        tapped = taps.count
-        with running(None), asked.by(None), contextlib.redirect_stdout(_Silent()):
+        *given, drawn = given
+        tapped, collected = taps.count, draws.Collected(self.draws, drawn)
+        with contextlib.ExitStack() as stack:
+            for one in (running(None), asked.by(None), draws.collecting(collected)):
+                stack.enter_context(one)
+            stack.enter_context(contextlib.redirect_stdout(_Silent()))
             tensors, *changes = self.run(*given)
         if self.drew_on_host or taps.count > tapped:
             raise _CannotBeApart
+        collected.check()
         if not torch.is_grad_enabled():
             tensors = list(map(jax.lax.stop_gradient, tensors))
         return tensors, *changes
 
-    def compute(self, call):
+    def compute(self, call, *, is_new):
         """All that a call changes and gives."""
-        given = jax.tree.leaves(self._given(call))
+        states = random_states.states_of_host(self.generators) if is_new and self.draws else None
+        given = jax.tree.leaves((self._given(call), draws.taken(self.draws)))
         is_traced = any(isinstance(value, jax.core.Tracer) for value in given)
-        with contextlib.nullcontext() if is_traced else _evaluating():
-            return jax.tree.unflatten(self.structure, self.program(*given))
+        try:
+            with contextlib.nullcontext() if is_traced else _evaluating():
+                return jax.tree.unflatten(self.structure, self.program(*given))
+        except Exception:
+            if states is not None:
+                random_states.draw_again(states)
+            raise
 
     def finish(self, call, results):
         """Leave what a call changes where it belongs, and put together what it gives."""

@@ -1,13 +1,16 @@
-"""Random numbers of the host that a function draws in its own lines, as inputs of it.
+"""Random numbers that torch and Python draw while a function is traced, as inputs of it.
 
 Tracing would draw `random.random()` or `torch.randn(x.shape)` but once.
 The first run notes what is drawn, and each call of what was traced with that draws the same kinds before it
 computes: numbers stand for themselves as those do that are read, and tensors are on the device.
 What else draws, such as `random.shuffle`, shows by the states of the generators.
+Noise, such as that of dropout, needs no first run: where tracing comes upon some that it knew nothing of, it
+begins anew with that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import Any, NamedTuple
 
@@ -16,6 +19,10 @@ import numpy
 import torch
 import torchax
 from torch.utils import _pytree as pytree
+from torch.utils._mode_utils import no_dispatch
+from torchax.ops import mappings
+from torchax.tensor import Tensor
+from torchax.view import View
 
 from .. import arrays
 from . import asked, reads, standing
@@ -30,6 +37,25 @@ _OF_TORCH = {torch.rand, torch.randn, torch.randint, torch.randperm, torch.norma
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Size)
 
 
+#: Whether noise is torch's, so that a program draws what it does on the host: else the device draws its own.
+is_of_torch = jax.default_backend() == "cpu"
+
+_collected = None
+_noted = None
+_again = None
+
+
+class Like(NamedTuple):
+    """Stands for a tensor of which a draw knows how it lies, and not its elements."""
+
+    shape: tuple
+    stride: tuple
+    dtype: torch.dtype
+
+    def tensor(self, device):
+        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=device)
+
+
 class Draw(NamedTuple):
     """What is drawn in one place."""
 
@@ -39,16 +65,129 @@ class Draw(NamedTuple):
 
     def taken(self):
         """What is drawn now, as an input."""
-        made = self.function(*self.args, **self.kwargs)
+        made = self._made("cpu")
         if isinstance(made, torch.Tensor):
-            return made.to("jax").jax()
+            with torch._C.DisableTorchFunction(), no_dispatch():
+                value = mappings.t2j(made)
+            return value.astype(_kind(made))
         if type(made) is int and not standing.is_number(made):
             raise reads.Needed("a number that is drawn is too large for an input")
         return jax.numpy.asarray(made) if isinstance(made, numpy.ndarray) else made
 
+    def like(self):
+        """What has the shape and the type of a tensor that is drawn."""
+        made = self._made("meta")
+        return jax.ShapeDtypeStruct(tuple(made.shape), _kind(made))
+
+    def _made(self, device):
+        with torch._C.DisableTorchFunction(), no_dispatch(), torch.no_grad():
+            args = [one.tensor(device) if type(one) is Like else one for one in self.args]
+            place = {"device": device} if device != "cpu" and not any(map(_is_like, self.args)) else {}
+            return self.function(*args, **{**self.kwargs, **place})
+
     def is_like(self, other):
         """Whether another one is drawn in the same way."""
         return self.function is other.function and self[1:] == other[1:]
+
+
+def _kind(tensor):
+    return jax.dtypes.canonicalize_dtype(mappings.t2j_dtype(tensor.dtype))
+
+
+def _is_like(value):
+    return type(value) is Like
+
+
+class More(Exception):
+    """More is drawn than was known: all that is are `draws`."""
+
+    def __init__(self, draws):
+        super().__init__("more is drawn")
+        self.draws = draws
+
+
+class Collected:
+    """The draws of what is traced, in their order, with what was `taken` for those that were known before."""
+
+    def __init__(self, draws, taken):
+        self.draws, self.taken, self.count = list(draws), taken, 0
+
+    def value(self, one, *, is_noise=False):
+        """What was taken for a draw; for noise that was not known something of its shape stands in."""
+        place, self.count = self.count, self.count + 1
+        if place < len(self.taken):
+            if not self.draws[place].is_like(one):
+                raise asked.Unknown
+            return self.taken[place]
+        if not is_noise or one.kwargs.get("generator") is not None:
+            raise asked.Unknown
+        self.draws.append(one)
+        like = one.like()
+        return jax.numpy.zeros(like.shape, like.dtype)
+
+    def check(self):
+        """Raise `More` where some were not known."""
+        if len(self.draws) > len(self.taken):
+            raise More(self.draws)
+
+
+@contextlib.contextmanager
+def collecting(collected):
+    """Let what is traced have its draws as inputs; None lets the device draw."""
+    global _collected
+    before, _collected = _collected, collected
+    try:
+        yield
+    finally:
+        _collected = before
+
+
+@contextlib.contextmanager
+def noting():
+    """Note what noise is drawn, for `again`."""
+    global _noted
+    before, _noted = _noted, []
+    try:
+        yield _noted
+    finally:
+        _noted = before
+
+
+@contextlib.contextmanager
+def again(noted):
+    """Let the same be drawn as was noted."""
+    global _again
+    before, _again = _again, iter(noted)
+    try:
+        yield
+    finally:
+        _again = before
+
+
+def noise(one):
+    """What is drawn for the device, as an array; None where it draws itself."""
+    if not is_of_torch and one.kwargs.get("generator") is None:
+        return None
+    if _again is not None:
+        return next(_again)
+    if _collected is not None:
+        value = _collected.value(one, is_noise=True)
+    elif isinstance(torchax.default_env().prng_key, jax.core.Tracer):
+        return None
+    else:
+        (value,) = taken([one])
+    if _noted is not None:
+        _noted.append(value)
+    return value
+
+
+def taken(draws):
+    """What is drawn now; a run that is recorded notes it."""
+    session = asked.session()
+    if isinstance(session, asked.Recording):
+        for one in draws:
+            session.note(one, is_repeated=_is_repeated(one.args, one.kwargs, session.generators))
+    return [one.taken() for one in draws]
 
 
 class Drawn:
@@ -71,18 +210,13 @@ def draw(function, args, kwargs):
     """What a function gives that draws, while a function is noted or traced."""
     session, one = asked.session(), Draw(function, args, kwargs)
     if isinstance(session, asked.Recording):
-        if _is_repeated(args, kwargs, session.generators):
-            session.draws.append(one)
-        else:
-            session.reads.are_used = True
+        session.note(one, is_repeated=_is_repeated(args, kwargs, session.generators))
         made = function(*args, **kwargs)
         return session.reads.told(made) if type(made) in (int, float) else made
     if not session.is_told:
         raise asked.Unknown
-    place, session.drawn = session.drawn, session.drawn + 1
-    if place >= len(session.draws) or not session.draws[place].is_like(one):
-        raise asked.Unknown
-    value = session.taken[place]
+    place, value = session.collected.count, session.collected.value(one)
+    session.drawn += 1
     if value.aval.weak_type:
         kind = float if jax.numpy.issubdtype(value.dtype, jax.numpy.floating) else int
         return session.reads.drawn(value, kind, place)
@@ -100,7 +234,7 @@ def _is_repeated(args, kwargs, generators):
 
 def of_torch(func, args, kwargs):
     """What `torch.randn(x.shape)` gives while a function is noted or traced; None where that is none of the host."""
-    if func not in _OF_TORCH or "out" in kwargs:
+    if func not in _OF_TORCH or "out" in kwargs or any(isinstance(one, (Tensor, View)) for one in args):
         return None
     device = kwargs.get("device")  # by the number of a device, it is on the device
     if type(device) is int or torchax.default_env()._should_use_torchax_tensor(device):
@@ -110,6 +244,8 @@ def of_torch(func, args, kwargs):
 
 def in_tensors(arguments):
     """Arguments of a function of torch in which tensors stand for arrays that are drawn."""
+    if not any(type(leaf) is Drawn for leaf in pytree.tree_leaves(arguments)):
+        return arguments  # of which a `torch.Size` would become a tuple
     return pytree.tree_map(lambda one: arrays.tensor(one.value) if type(one) is Drawn else one, arguments)
 
 

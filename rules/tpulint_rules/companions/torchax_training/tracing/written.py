@@ -35,14 +35,15 @@ class Written:
         """A call, with what stands for tensors that were written into."""
         if not self._became:
             return func, args, kwargs
-        latest = pytree.tree_map_only(torch.Tensor, lambda one: self._became.get(one, one), args)
+        latest, kwargs = pytree.tree_map_only(
+            torch.Tensor,
+            lambda one: self._became.get(one, one),
+            (args, kwargs),
+            is_leaf=lambda one: type(one) is torch.Size,
+        )
         if args and latest[0] is not args[0]:
             func = _of_torchax(func)
-        return (
-            func,
-            latest,
-            pytree.tree_map_only(torch.Tensor, lambda one: self._became.get(one, one), kwargs),
-        )
+        return func, latest, kwargs
 
     def writing(self, func, args, kind):
         """A call that may write what is traced into a tensor of the host: that is done to what stands for it."""

@@ -1,0 +1,42 @@
+"""How the elements of a tensor would lie in torch's memory."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from ..tracing import spans
+
+
+def named(tensor):
+    """The tensor that is written to with this one, which its `data` is another name of."""
+    return getattr(tensor, "_of", tensor)
+
+
+def of(tensor):
+    """A tensor without elements that lies as this one would in torch."""
+    if isinstance(tensor, View) and not isinstance(tensor.view_info, spans.Span):
+        return of(tensor.parent)[tensor.view_info.slices]
+    tensor = named(tensor)
+    taken = vars(tensor).get("_taken")
+    with _disable_current_modes():
+        if taken is not None:
+            try:
+                return taken.layout()
+            except RuntimeError:  # torch has no such view, and `reshape` copies
+                del tensor._taken
+        stride = vars(tensor).get("_stride")
+        if stride is not None and len(stride) == tensor.ndim:
+            return torch.empty_strided(tuple(tensor.shape), stride, device="meta")
+        return torch.empty(tuple(tensor.shape), device="meta")
+
+
+def kept(made, like):
+    """What `torch.empty_like` made, which lies as that does which it is like."""
+    if type(made) is Tensor and isinstance(like, (Tensor, View)):
+        there = of(like)
+        if not there.is_contiguous():
+            made._stride = torch.empty_like(there).stride()
+    return made

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from tpulint.editing import Editing
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Location, Related, Span
+from tpulint.knowledge.training import TRAINING
 from tpulint.model.module import Module
 from tpulint.model.names.at_hand import names_at_hand
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
@@ -151,6 +152,11 @@ class Context(Editing):
     def asks_gradients(self) -> bool:
         """Whether this file belongs to a program of either kind."""
         return self.module.project.programs.asks_gradients(self.module.name)
+
+    @property
+    def is_amended(self) -> bool:
+        """Whether the folder that comes with `fix` mends torchax for this file, or will once it is fixed."""
+        return self.asks_gradients or self.module.project.imports_any(TRAINING.name)
 
     @cached_property
     def tree(self) -> ast.Module:

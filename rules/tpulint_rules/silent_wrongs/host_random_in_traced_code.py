@@ -5,6 +5,7 @@
 Flags calls of the `random` module and of `numpy.random` in `forward`, what it calls, and what is jitted.
 Files whose traced code seeds them, and so repeats itself anyway, are left alone, and so are modules without
 layers, parameters and buffers: transformations of data are often written as such, and run on the host.
+In programs that train, the folder that TPU611 writes beside them draws at each call.
 
 ## Why it matters on TPU
 
@@ -47,7 +48,7 @@ _DRAWS = {f"random.{name}" for name in _PYTHON} | {f"numpy.random.{name}" for na
 @rule.on(ast.Call, named=_PYTHON | _NUMPY, traced=True)
 def draw(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name in _DRAWS and _is_of_model(ctx) and not _is_seeded(ctx):
+    if name in _DRAWS and _is_of_model(ctx) and not (_is_seeded(ctx) or ctx.is_amended):
         yield ctx.finding(call, f"`{name}` draws once, while tracing: jitted code repeats the same number")
 
 

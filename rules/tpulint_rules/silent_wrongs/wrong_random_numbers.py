@@ -6,7 +6,8 @@ Flags draws on the device with `generator=`, `random_` of a tensor on the device
 `torch.normal` of tensors on the device or of a size, `sample()` of `torch.distributions.Normal`, `LogNormal`
 and `HalfNormal` where they are made in the same file, and `normal_` with a deviation of a tensor on the
 device.
-Left alone are draws in functions that seed the generator themselves, or that draw where its device is.
+Left alone are draws in functions that seed the generator themselves, or that draw where its device is, and
+programs that train: the folder that TPU611 writes beside them draws as torch does.
 
 ## Why it matters on TPU
 
@@ -78,6 +79,8 @@ _SAMPLERS = frozenset({"bernoulli", "bernoulli_", "multinomial", "normal", "norm
 
 @rule.on(ast.Call, named=_FACTORIES)
 def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.is_amended:
+        return
     name = ctx.qualified_name(call.func) or ""
     device = _keyword(call, "device")
     if name.removeprefix("torch.") not in _FACTORIES or device is None or not _repeats(call, ctx):
@@ -88,6 +91,8 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=_SAMPLERS, traced=True)
 def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.is_amended:
+        return
     if not _repeats(call, ctx):
         return
     name = ctx.qualified_name(call.func)
@@ -103,6 +108,8 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"random_"})
 def random_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.is_amended:
+        return
     if isinstance(call.func, ast.Attribute) and _is_on_device(call.func.value, ctx):
         message = "`random_` gives fractions on torchax, or raises, where torch draws whole numbers"
         yield ctx.finding(call, message)
@@ -110,6 +117,8 @@ def random_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"gumbel_softmax"})
 def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.is_amended:
+        return
     if ctx.qualified_name(call.func) != "torch.nn.functional.gumbel_softmax" or not call.args:
         return
     if ctx.trace_path is not None or _is_on_device(call.args[0], ctx):
@@ -118,6 +127,8 @@ def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"normal"})
 def normal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.is_amended:
+        return
     if ctx.qualified_name(call.func) != "torch.normal" or any(word.arg is None for word in call.keywords):
         return
     given = by_name(call, _OF_NORMAL)
@@ -139,6 +150,8 @@ def normal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"sample"})
 def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.is_amended:
+        return
     if not isinstance(call.func, ast.Attribute) or not (ctx.trace_path is not None or ctx.serves_device):
         return
     kind = ctx.kind(call.func.value)
@@ -155,6 +168,8 @@ def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"normal_"})
 def normal_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.is_amended:
+        return
     if not isinstance(call.func, ast.Attribute) or not _is_on_device(call.func.value, ctx):
         return
     if isinstance(call.func.value, ast.Attribute) and ctx.trace_path is None:

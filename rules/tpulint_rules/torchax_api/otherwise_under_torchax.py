@@ -49,10 +49,9 @@ _WRITTEN_FOR_IT = ("interop", "tensor", "train", "compile", "ops", "extract_jax"
 
 @rule.on(ast.Call, named={"enable_globally"})
 def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    project = ctx.module.project
     if ctx.qualified_name(call.func) != "torchax.enable_globally" or not ctx.serves_device:
         return
-    if ctx.asks_gradients or project.imports_any(TRAINING.name):
+    if ctx.is_amended:
         return
     if any(True for name in ("backward", "grad") for _ in ctx.calls(name)) or _is_for_torchax(ctx):
         return

@@ -185,13 +185,15 @@ class Learned:
         return self._handing[id(function)]
 
     def is_drawn(self, value: ast.expr, scope: Scope) -> bool:
-        """Whether a value is drawn from a distribution, as `dist.sample()` is, which bears no gradient."""
-        return (
-            isinstance(value, ast.Call)
-            and isinstance(value.func, ast.Attribute)
-            and value.func.attr == "sample"
-            and not self.is_module(value.func.value, scope)
-        )
+        """Whether a value is drawn from a distribution, as `dist.sample()` is, which bears no gradient.
+
+        So is what methods make of that, as in `dist.sample().clamp(-1, 1)`.
+        """
+        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            if value.func.attr == "sample":
+                return not self.is_module(value.func.value, scope)
+            value = value.func.value
+        return False
 
     def handed_on(self, before: ast.stmt, scope: Scope) -> set[str]:
         """What the enclosing function got from such calls above a statement."""

@@ -17,7 +17,7 @@ import jax
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
-from torchax.ops.mappings import j2t, t2j
+from torchax.ops.mappings import j2t, t2j, t2j_dtype
 from torchax.tensor import Tensor
 from torchax.view import View
 
@@ -73,7 +73,7 @@ def drawn(environment, func, args, kwargs):
     tensors = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
     if any(map(reads.is_read, pytree.tree_leaves((args, kwargs)))) or kwargs.get("out") is not None:
         return None
-    if func in _FILLS:
+    if func in _FILLS and type(args[0]) is Tensor:
         return _filled(environment, func, args, kwargs, tensors)
     if func in _CHOSEN:
         return _on_host(environment, func, args, kwargs, tensors)
@@ -91,6 +91,10 @@ def _made(environment, func, args, kwargs):
     options = {name: value for name, value in kwargs.items() if name not in _PLACING}
     args = [_like(one) if isinstance(one, torch.Tensor) else one for one in args]
     value = draws.noise(draws.Draw(func, tuple(args), options))
+    if value is None and func in (torch.normal, _aten.normal.float_float):
+        mean, std, size = (*args, *(kwargs[name] for name in ("mean", "std", "size") if name in kwargs))
+        value = mean + std * jax.random.normal(environment.get_and_rotate_prng_key(), tuple(size))
+        value = value.astype(t2j_dtype(kwargs.get("dtype") or torch.get_default_dtype()))
     if value is None:
         return None
     return Tensor(value, environment, requires_grad=bool(kwargs.get("requires_grad")))
@@ -106,8 +110,7 @@ def _filled(environment, func, args, kwargs, tensors):
     """A tensor with the numbers that one of the host is filled with."""
     tensor, *others = args
     if func is _aten.bernoulli_.Tensor:
-        made = _true(environment, *others, **kwargs)
-        value = None if made is None else jax.numpy.broadcast_to(made.jax(), tensor.shape)
+        value = jax.numpy.broadcast_to(_true(environment, *others, **kwargs).jax(), tensor.shape)
     elif len(tensors) > 1:
         made = _on_host(environment, func, args, kwargs, tensors)
         value = None if made is None else made.jax()
@@ -116,7 +119,44 @@ def _filled(environment, func, args, kwargs, tensors):
         value = draws.noise(one)
         if value is None and is_held(tensor):
             (value,) = draws.taken([one])
-    return None if value is None else _put(tensor, value)
+    if value is None:
+        value = _of_device(environment, func, tensor, others, kwargs)
+    return _put(tensor, value)
+
+
+def _of_device(environment, func, tensor, args, kwargs):
+    """What an accelerator fills a tensor with."""
+    options = {name: value for name, value in kwargs.items() if name != "generator"}
+    args = [one.jax() if isinstance(one, _KINDS) else one for one in args]
+    key = environment.get_and_rotate_prng_key(kwargs.get("generator"))
+    return _OF_DEVICE[func.overloadpacket.__name__](key, tensor.jax(), *args, **options)
+
+
+def _whole(key, x, *bounds, **options):
+    low, high = (0, *bounds)[-2:] if bounds or options else (0, 2**24 if x.dtype.kind == "f" else 2**31 - 1)
+    return jax.random.randint(key, x.shape, options.get("from", low), options.get("to", high))
+
+
+def _normal(key, x, mean=0.0, std=1.0):
+    return mean + std * jax.random.normal(key, x.shape)
+
+
+_OF_DEVICE = {
+    "bernoulli_": lambda key, x, p=0.5: jax.random.uniform(key, x.shape) < p,
+    "cauchy_": lambda key, x, median=0.0, sigma=1.0: median + sigma * jax.random.cauchy(key, x.shape),
+    "exponential_": lambda key, x, lambd=1.0: jax.random.exponential(key, x.shape) / lambd,
+    "geometric_": lambda key, x, p: jax.random.geometric(key, p, x.shape),
+    "log_normal_": lambda key, x, mean=1.0, std=2.0: jax.numpy.exp(_normal(key, x, mean, std)),
+    "normal_": _normal,
+    "random_": _whole,
+    "uniform_": lambda key, x, low=0.0, high=1.0, **to: _uniform(
+        key, x, to.get("from", low), to.get("to", high)
+    ),
+}
+
+
+def _uniform(key, x, low, high):
+    return jax.random.uniform(key, x.shape, minval=low, maxval=high)
 
 
 def _put(tensor, value):
@@ -128,28 +168,29 @@ def _put(tensor, value):
     return tensor
 
 
-def _noise(function, like, generator):
-    return draws.noise(draws.Draw(function, (like,), {} if generator is None else {"generator": generator}))
+def _noise(environment, function, like, generator, draw):
+    """What torch's function draws, or the device's, such as `jax.random.uniform`."""
+    options = {} if generator is None else {"generator": generator}
+    value = draws.noise(draws.Draw(function, (like,), options))
+    return draw(environment.get_and_rotate_prng_key(generator), like.shape) if value is None else value
 
 
 def _true(environment, chance, generator=None):
     """`torch.bernoulli(chance)`."""
     like = _like(chance, torch.float64 if chance.dtype == torch.float64 else torch.float32)
-    value = _noise(torch.rand_like, like, generator)
-    return None if value is None else Tensor((value < chance.jax()).astype(chance.jax().dtype), environment)
+    value = _noise(environment, torch.rand_like, like, generator, jax.random.uniform)
+    return Tensor((value < chance.jax()).astype(chance.jax().dtype), environment)
 
 
 def _chosen(environment, chance, count, replacement=False, generator=None):
-    """`torch.multinomial(chance, count, replacement)`, as torch chooses."""
+    """`torch.multinomial(chance, count, replacement)`, as torch chooses; torchax's own is alike in all rows."""
     if replacement and count > 1:
         rows = tuple(chance.shape[:-1])
         like = draws.Like((*rows, count), torch.empty(*rows, count, device="meta").stride(), torch.float64)
-        value = _noise(torch.rand_like, like, generator)
-        return None if value is None else Tensor(_repeatedly(chance.jax(), value), environment)
-    value = _noise(_aten.exponential_.default, _like(chance), generator)
-    if value is None:
-        return None
-    odds = chance.jax() / value
+        value = _noise(environment, torch.rand_like, like, generator, jax.random.uniform)
+        return Tensor(_repeatedly(chance.jax(), value), environment)
+    draw = _aten.exponential_.default
+    odds = chance.jax() / _noise(environment, draw, _like(chance), generator, jax.random.exponential)
     if count == 1:
         return Tensor(jax.numpy.argmax(odds, -1, keepdims=True), environment)
     return Tensor(jax.lax.top_k(odds, count)[1], environment)

@@ -50,6 +50,7 @@ from collections.abc import Iterator, Mapping
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
 from tpulint.model.devices.given import given_device
 from tpulint.model.devices.two_way import guarded_import
+from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.syntax.entry import is_main
 from tpulint.model.syntax.imports import end_of_imports
 from tpulint.model.values.kinds import Instance
@@ -104,12 +105,20 @@ def _first_move(ctx: Context) -> ast.Call | None:
     if ctx.is_imported:
         return None
     index = ctx.module.index
-    calls = [call for call, scope in index.nodes[ast.Call] if scope is index.module]
+    calls = [call for call, scope in index.nodes[ast.Call] if _is_at_top(scope)]
     moves = [call for call in calls if isinstance(call, ast.Call) and _moves(call, ctx)]
     kept = ctx.module.project.keeps_gpu  # code for CUDA alone is then not reported
     order = {id(call): (kept and ctx.only_with_cuda(call), call.lineno, call.col_offset) for call in moves}
     first = min(moves, key=lambda call: order[id(call)], default=None)
     return first or _chosen_at_run_time(calls, ctx)
+
+
+def _is_at_top(scope: Scope) -> bool:
+    """Whether code runs with the file: at its top level, in bodies of classes, or in comprehensions there."""
+    at: Scope | None = scope
+    while at is not None and at.kind in (ScopeKind.COMPREHENSION, ScopeKind.CLASS):
+        at = at.parent
+    return at is not None and at.kind is ScopeKind.MODULE
 
 
 def _chosen_at_run_time(calls: list[ast.AST], ctx: Context) -> ast.Call | None:

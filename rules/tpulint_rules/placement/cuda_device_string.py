@@ -23,7 +23,7 @@ Unsafe where an index is put in, since `"jax"` is all devices of the host at onc
 for what is handed on, which may be used in other ways too, and for an object of unknown kind with a `to`
 method.
 A file that makes a `torch.device("jax")` when it is imported imports torchax, without which that raises.
-There is no fix for a device that is handed to functions of `torch.cuda`.
+There is no fix for a device that is handed to functions of `torch.cuda` that nothing takes the place of.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding
+from tpulint.knowledge.cuda_api import cuda_call
 from tpulint.model.devices.doors import (
     becomes_device,
     is_device_choice,
@@ -112,8 +113,17 @@ def _reaches_cuda_call(outer: ast.AST | None, ctx: Context) -> bool:
     if not isinstance(statement, ast.Assign):
         return False
     names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
-    calls = (call for name in names for call in ctx.scope.passed.get(name, ()))
-    return any((ctx.qualified_name(call.func) or "").startswith("torch.cuda.") for call in calls)
+    return any(_keeps_to_cuda(call, ctx) for name in names for call in ctx.scope.passed.get(name, ()))
+
+
+def _keeps_to_cuda(call: ast.Call, ctx: Context) -> bool:
+    """Whether a call of `torch.cuda` stays, and is made where there is no CUDA as well."""
+    name = ctx.qualified_name(call.func) or ""
+    if not name.startswith("torch.cuda.") or name == "torch.cuda.synchronize":
+        return False
+    known = cuda_call(name)
+    goes = known is not None and (known[1].removable or bool(known[1].instead))
+    return not goes and not ctx.only_with_cuda(call)
 
 
 def _jax(node: ast.expr, outer: ast.AST | None, ctx: Context) -> Edit:

@@ -70,7 +70,8 @@ Safe for `torch.inference_mode`: it becomes `torch.no_grad`, which computes the 
 used for more.
 
 Unsafe otherwise: `torch.func.jacrev(f)` becomes `jax.jacrev` of `f` as a function of JAX, and `torch.cond`
-becomes `jax.lax.cond`.
+becomes `jax.lax.cond`; in a program that uses a device, what `torch.func` has is left to the folder
+`torchax_training`, by which JAX does it.
 JAX traces the functions: what branches on a value, or makes tensors on the host, raises there; and their
 tensors must be torchax's.
 `fork_rng(devices=[])` puts back the random state of the host alone.
@@ -123,15 +124,22 @@ _GRADIENTS = "jax_value_and_grad"
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in JACOBIANS))
 def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in JACOBIANS:
+    if name not in JACOBIANS or ctx.module.project.imports_any(TRAINING.name):
         return
     fix = None
-    if len(call.args) == 1 and {word.arg for word in call.keywords} <= {"argnums"}:
+    if _has_program(ctx):
+        fix = ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
+    elif len(call.args) == 1 and {word.arg for word in call.keywords} <= {"argnums"}:
         argnums = "".join(f", argnums={ctx.text(word.value)}" for word in call.keywords)
         function = f"torchax.interop.jax_view({ctx.text(call.args[0])})"
         new = f"jax.{name.rpartition('.')[2]}"
         fix = _replaced(call, f"torchax.interop.torch_view({new}({function}{argnums}))", new, ctx)
     yield ctx.finding(call, f"`{name}` {JACOBIANS[name]}", fix)
+
+
+def _has_program(ctx: Context) -> bool:
+    """Whether a file is a part of a script's program, which puts something on a device."""
+    return ctx.serves_device and ctx.module.name in ctx.module.project.programs.of_scripts
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in AT_INPUTS))

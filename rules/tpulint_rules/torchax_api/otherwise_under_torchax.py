@@ -3,7 +3,8 @@
 ## What it does
 
 Flags `torchax.enable_globally()` in programs that compute no gradients and use nothing else of torchax's API,
-if they consist of several files, or read tensors, number or sort elements, load data or states.
+if they consist of several files, read tensors, number or sort elements, load data or states, transform
+functions by `torch.func`, or call many functions of torch.
 
 ## Why it matters on TPU
 
@@ -42,7 +43,10 @@ _MEETS = (
     *("tolist", "numpy", "randperm", "triu_indices", "tril_indices", "load_state_dict", "one_hot", "unique"),
     *("nonzero", "bincount", "index_add_", "scatter_", "scatter_add_", "topk", "argsort", "multinomial"),
     *("DataLoader", "pad_sequence", "histc", "quantile", "fill_diagonal_", "nms"),
+    *("vmap", "jacrev", "jacfwd", "hessian", "vjp", "jvp", "functional_call"),
 )
+#: A program that calls as many functions of torch as these handles more than what it computes on the device.
+_MANY = 10
 #: What programs use of torchax that are written for it.
 _WRITTEN_FOR_IT = ("interop", "tensor", "train", "compile", "ops", "extract_jax")
 
@@ -53,7 +57,7 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if ctx.is_amended:
         return
-    if any(True for name in ("backward", "grad") for _ in ctx.calls(name)) or _is_for_torchax(ctx):
+    if _differentiates(ctx) or _is_for_torchax(ctx):
         return
     if not _may_meet_it(ctx):
         return
@@ -65,7 +69,17 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _may_meet_it(ctx: Context) -> bool:
     """Whether a program consists of several files, or handles data on the host and the device."""
     several = any(facts.name != ctx.module.name for facts in ctx.module.project.program(ctx.module.name))
-    return several or any(ctx.module.index.calls.get(name) for name in _MEETS)
+    if several or any(ctx.module.index.calls.get(name) for name in _MEETS):
+        return True
+    first = (next(iter(ctx.calls(name)), None) for name in ctx.module.index.calls)
+    names = (ctx.qualified_name(one[0].func) for one in first if one is not None)
+    return sum(name is not None and name.startswith("torch.") for name in names) >= _MANY
+
+
+def _differentiates(ctx: Context) -> bool:
+    """Whether a program asks torch's graph for gradients, and not a transform of functions."""
+    names = (ctx.qualified_name(call.func) for name in ("backward", "grad") for call, _ in ctx.calls(name))
+    return any(name is None or not name.startswith("torch.func.") for name in names)
 
 
 def _is_for_torchax(ctx: Context) -> bool:

@@ -6,10 +6,11 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.devices.flow import ASKED, GIVEN, LITERAL, SINK, UNKNOWN
 from tpulint.model.devices.given import made
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
-from tpulint.model.devices.places import places
+from tpulint.model.devices.places import last_name, places
 from tpulint.model.devices.targets import targets
 from tpulint.model.names.references import default_of
 from tpulint.model.names.scopes import Scope
@@ -123,12 +124,19 @@ def jax_form(module: Module, node: ast.expr, scope: Scope) -> str | None:
         and node.args
         and module.names.qualified(node.func, scope) == "torch.device"
     ):
-        inner = jax_form(module, node.args[0], scope)
+        inner = '"jax"' if _is_number(node.args[0]) else jax_form(module, node.args[0], scope)
         return f"{ast.unparse(node.func)}({inner})" if inner is not None else None
     if isinstance(node, ast.IfExp):
-        body = jax_form(module, node.body, scope)
-        return body if jax_form(module, node.orelse, scope) is not None else None
+        body, other = jax_form(module, node.body, scope), jax_form(module, node.orelse, scope)
+        if _is_number(node.body) or _is_number(node.orelse):  # `0 if torch.cuda.is_available() else "cpu"`
+            return body or other
+        return body if other is not None else None
     return None
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether a node is a literal that may be the number of a GPU."""
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0
 
 
 def assigned_device(module: Module, body: list[ast.stmt], scope: Scope) -> tuple[str, str] | None:
@@ -137,6 +145,8 @@ def assigned_device(module: Module, body: list[ast.stmt], scope: Scope) -> tuple
         return None
     target = body[0].targets[0]
     device = jax_form(module, body[0].value, scope)
+    if _is_number(body[0].value) and is_device_word(last_name(target)):
+        device = '"jax"'
     if device is None or not isinstance(target, ast.Name | ast.Attribute):
         return None
     return ast.unparse(target), device

@@ -84,6 +84,8 @@ def _is_made(method: ast.expr, scope: Scope, names: Names) -> bool:
 def _is_number(node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return type(node.value) is int
+    if isinstance(node, ast.IfExp):
+        return _is_number(node.body) or _is_number(node.orelse)
     if isinstance(node, ast.Subscript):
         node = node.value  # one of `gpu_ids`
     return DEVICE_NUMBER.match(getattr(node, "attr", "") or getattr(node, "id", "")) is not None

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 _ASKING = ("torch.cuda.is_available", "torch.cuda.device_count")
 _SERVED = ("torch.accelerator.", "jax.")
+#: Functions whose result is what they are given, or what that is one of, or one of it.
+ONE_OF = frozenset(
+    {*(f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "reversed", "iter", "next"))}
+    | {"itertools.cycle", "random.choice", "collections.deque"}
+)
+_KEEPING = frozenset({"torch.device", "builtins.str", "builtins.bool", "builtins.int"}) | ONE_OF
 
 
 def places(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
@@ -56,6 +62,9 @@ def places(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
         case ast.Dict():
             for part in node.values:
                 yield from places(module, part, scope)
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+            inside = next((child for child in scope.children if child.node is node), scope)
+            yield from places(module, node.elt, inside)
         case ast.IfExp():
             yield from places(module, node.body, scope)
             yield from places(module, node.orelse, scope)
@@ -94,7 +103,7 @@ def _called(module: Module, call: ast.Call, scope: Scope) -> Iterator[str]:
         yield ASKED
     elif qualified is not None and qualified.startswith(_SERVED):
         yield GIVEN
-    elif qualified in ("torch.device", "builtins.str", "builtins.bool", "builtins.int") and call.args:
+    elif qualified in _KEEPING and call.args:
         yield from places(module, call.args[0], scope)
     elif qualified in ("os.environ.get", "os.getenv"):
         yield TEXT
@@ -122,11 +131,14 @@ def named(module: Module, name: str, scope: Scope) -> Iterator[str]:
     if found is None:
         yield from (f"G {star}.{name}" for star in module.index.module.stars)
         return
-    several = found[0].loops.get(name)
+    several = found[0].loops.get(name) or found[0].unpacked.get(name)
     if isinstance(several, ast.Name):
         yield variable(module, several.id, found[0])
-    elif isinstance(several, ast.List | ast.Tuple | ast.Set):
-        parts = (part for part in several.elts if not isinstance(part, ast.Name))  # a name may be its own
+    elif isinstance(several, ast.Attribute):
+        yield from places(module, several, found[0])
+    elif isinstance(several, ast.List | ast.Tuple | ast.Set | ast.Dict):
+        held = several.values if isinstance(several, ast.Dict) else several.elts
+        parts = (part for part in held if not isinstance(part, ast.Name))  # a name may be its own
         yield from (place for part in parts for place in places(module, part, found[0]))
 
 

@@ -10,7 +10,7 @@ from tpulint.knowledge.configuration import DEFAULT_GIVEN_TO, NAMESPACE
 from tpulint.knowledge.tracing import DEVICE_STRING
 from tpulint.model.devices.flow import SINK
 from tpulint.model.devices.given import given_device
-from tpulint.model.devices.places import is_enumeration, last_name, places, text_of, variable
+from tpulint.model.devices.places import ONE_OF, is_enumeration, last_name, places, text_of, variable
 from tpulint.model.names.references import defaults
 from tpulint.model.names.scopes import Scope
 
@@ -33,6 +33,8 @@ def targets(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
                 if isinstance(outer, ast.Tuple) and (target := _unpacked(module, outer, inner)) is not None:
                     yield from _stored(module, target, scope)
                     return
+                listed = True
+            case ast.ListComp(elt=made) | ast.SetComp(elt=made) | ast.GeneratorExp(elt=made) if made is inner:
                 listed = True
             case ast.Dict() if inner in outer.keys:
                 if not _clash(outer.keys):
@@ -138,6 +140,8 @@ def _into_call(
         return _decorated(module, call, scope), False
     if last == "Choice":
         return [], listed
+    if qualified in ONE_OF and position == 0:
+        return [], True
     if listed:
         return [], False
     if any(value is device for device in given_device(module, call, scope)):

@@ -12,6 +12,7 @@ from typing import Any
 
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.names.scopes import Binding, FunctionNode, Scope, ScopeKind, parameters
+from tpulint.model.syntax.loops import unpacked
 
 #: A node and the scope in which its names are looked up.
 Place = tuple[ast.AST, Scope]
@@ -235,6 +236,7 @@ class _Walk:
                     inner.bindings.setdefault(target.id, []).append(Binding())
                     if target is generator.target:
                         inner.loops[target.id] = generator.iter
+            inner.unpacked |= unpacked(generator.target, generator.iter)
             if number:
                 self.visit(generator.iter, inner)
             self.all(generator.ifs, inner)
@@ -374,6 +376,7 @@ class _Walk:
             self.index.nodes[ast.For].append((node, scope))
         if isinstance(node.target, ast.Name):
             scope.loops[node.target.id] = node.iter
+        scope.unpacked |= unpacked(node.target, node.iter)
         self.children(node, scope)
 
     def capture(self, node: ast.AST, scope: Scope) -> None:

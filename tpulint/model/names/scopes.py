@@ -53,6 +53,7 @@ class Scope:
         "passed",
         "qualname",
         "stars",
+        "unpacked",
     )
 
     def __init__(self, kind: ScopeKind, node: ast.AST, name: str, parent: Scope | None) -> None:
@@ -74,6 +75,8 @@ class Scope:
         self.stars: list[str] = []
         #: Names bound by `for` loops, with what is looped over.
         self.loops: dict[str, ast.expr] = {}
+        #: Names of which they bind several at once, with what each is one of.
+        self.unpacked: dict[str, ast.expr] = {}
         if parent is not None:
             parent.children.append(self)
 

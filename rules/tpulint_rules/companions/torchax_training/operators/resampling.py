@@ -36,7 +36,10 @@ def _interpolated(
     antialias=False,
 ):
     linear = {3: "linear", 4: "bilinear", 5: "trilinear"}.get(x.ndim)
-    if antialias or mode not in {*_NEAREST, linear} or not jnp.issubdtype(x.dtype, jnp.floating):
+    smooth = antialias and mode in _FILTERS and x.ndim == 4
+    if not (smooth or (not antialias and mode in {*_NEAREST, linear})) or not jnp.issubdtype(
+        x.dtype, jnp.floating
+    ):
         return _interpolate(x, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     count = x.ndim - 2
     sizes, scales = each(size, count), each(scale_factor, count)
@@ -47,7 +50,10 @@ def _interpolated(
     made = arrays.widened(x)
     for axis, (new, scale) in enumerate(zip(sizes, scales, strict=True), 2):
         step = np.float32(x.shape[axis] / new if scale is None else 1 / scale)
-        if mode in _NEAREST:
+        if smooth:
+            matrix = _filtered(x.shape[axis], new, step, mode, bool(align_corners))
+            made = _multiplied(made, axis, matrix.astype(made.dtype))
+        elif mode in _NEAREST:
             # Of pictures torch does not look at the scale where as many places, or twice as many, are wanted.
             is_plain = mode == "nearest" and x.ndim == 4 and new in (x.shape[axis], 2 * x.shape[axis])
             step = np.float32(x.shape[axis] / new) if is_plain else step
@@ -91,6 +97,30 @@ def _matrix(old, new, step, align_corners):
     np.add.at(matrix, (np.arange(new), below), 1 - share)
     np.add.at(matrix, (np.arange(new), above), share)
     return matrix
+
+
+def _cubic(x):
+    near, far = (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+
+#: What an element counts by its distance, and how far that reaches.
+_FILTERS = {"bilinear": (lambda x: np.maximum(1 - x, 0), 1), "bicubic": (_cubic, 2)}
+
+
+@functools.lru_cache(64)
+def _filtered(old, new, step, mode, align_corners):
+    """The matrix of a dimension without aliases; torchax's function for that raises."""
+    weigh, reach = _FILTERS[mode]
+    if align_corners:
+        step = np.float32((old - 1) / (new - 1) if new > 1 else 0)
+    wide = max(step, np.float32(1))
+    middle = step * (np.arange(new, dtype=np.float32) + np.float32(0.5))[:, None]
+    place = np.arange(old)
+    first = np.maximum((middle - reach * wide + np.float32(0.5)).astype(int), 0)
+    last = np.minimum((middle + reach * wide + np.float32(0.5)).astype(int), old)
+    weights = weigh(np.abs((place - middle + np.float32(0.5)) / wide)) * ((place >= first) & (place < last))
+    return (weights / weights.sum(1, keepdims=True)).astype(np.float32)
 
 
 def _between(old, new, step, align_corners):

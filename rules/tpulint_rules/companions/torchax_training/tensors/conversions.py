@@ -22,9 +22,9 @@ from . import operations
 
 #: Numbers that torch and NumPy have alike.
 _NUMBERS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
-_NUMBERS |= {torch.float16, torch.float32, torch.float64}
+_NUMBERS |= {torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128}
 _OF_DATA = {torch.tensor, torch.as_tensor}
-_PLAIN = {bool, int, float}
+_PLAIN = {bool, int, float, complex}
 #: What says where a tensor is made, and of which kind that is.
 _OF_PLACE = {"device", "pin_memory", "requires_grad"}
 _LIKE = {getattr(torch, f"{name}_like") for name in ("empty", "full", "ones", "rand", "randint", "randn")}

@@ -57,7 +57,7 @@ _HOST = torch.device("cpu")
 #: What makes tensors on the way, and on the host has to be done there as a whole.
 _WHOLE = {torch.where, torch.quantile, torch.nanquantile, torch.cov, torch.cosine_similarity}
 _WHOLE |= {torch.Tensor.where, torch.Tensor.quantile, torch.Tensor.nanquantile, torch.Tensor.cov}
-_WHOLE |= {torch.corrcoef, torch.Tensor.corrcoef}
+_WHOLE |= {torch.corrcoef, torch.Tensor.corrcoef, torch.logdet, torch.Tensor.logdet}
 #: Operations over lists, such as `torch._foreach_lerp_`, that are done to each tensor.
 _OVER_LISTS = {
     name + end for name in ("add", "copy", "div", "lerp", "mul", "sub", "zero") for end in ("", "_")

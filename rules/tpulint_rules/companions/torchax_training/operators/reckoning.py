@@ -1,0 +1,108 @@
+"""Operators of linear algebra, of counting and of rounding that torchax lacks, or gives others for; importing this
+file brings them in.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import torch
+from torchax.ops.mappings import t2j_dtype
+
+from .registry import register
+
+_aten = torch.ops.aten
+
+
+def _brings(*operations):
+    def brought(function):
+        known = [one for one in operations if hasattr(one, "overloads")]
+        register(function, *operations, *(getattr(one, name) for one in known for name in one.overloads()))
+        return function
+
+    return brought
+
+
+# determinants
+
+
+@_brings(torch.det, torch.Tensor.det, torch.linalg.det, _aten.linalg_det)
+def _determinant(x):
+    return jnp.linalg.det(x)
+
+
+@_brings(torch.logdet, torch.Tensor.logdet, _aten.logdet)
+def _logarithm_of_determinant(x):
+    sign, logarithm = jnp.linalg.slogdet(x)
+    return jnp.where(sign < 0, jnp.nan, logarithm)
+
+
+@_brings(torch.slogdet, torch.Tensor.slogdet, torch.linalg.slogdet)
+def _determinant_by_logarithm(x):
+    return torch.return_types.slogdet(tuple(jnp.linalg.slogdet(x)))
+
+
+# angles of complex numbers
+
+
+@_brings(_aten.angle)
+def _angle(x):
+    if jnp.iscomplexobj(x):
+        return jnp.angle(x)
+    x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype("float32")
+    return jnp.where(jnp.isnan(x), x, jnp.where(x < 0, jnp.pi, 0)).astype(x.dtype)
+
+
+# sums in another kind of numbers than they are of
+
+
+@_brings(_aten.sum)
+def _sum(x, dim=None, keepdim=False, *, dtype=None):
+    if dtype is not None:
+        x = x.astype(t2j_dtype(dtype))
+    elif not jnp.issubdtype(x.dtype, jnp.inexact):
+        x = x.astype(t2j_dtype(torch.int64))
+    axis = None if dim is None or dim == [] or dim == () else dim
+    return jnp.sum(x, axis=tuple(axis) if isinstance(axis, (list, tuple)) else axis, keepdims=keepdim)
+
+
+# what there is most of: the least of equally many, at its last place
+
+
+@_brings(_aten.mode)
+def _most(x, dim=-1, keepdim=False):
+    if not x.ndim:
+        return x, jnp.zeros((), "int32")
+    x = jnp.moveaxis(x, dim, -1)
+    ordered = jnp.sort(x, axis=-1)
+    many = jnp.sum(ordered[..., :, None] == ordered[..., None, :], axis=-1)
+    value = jnp.take_along_axis(ordered, jnp.argmax(many, axis=-1, keepdims=True), -1)
+    size = x.shape[-1]
+    place = size - 1 - jnp.argmax(jnp.flip(x == value, -1), axis=-1, keepdims=True)
+    if keepdim:
+        return jnp.moveaxis(value, -1, dim), jnp.moveaxis(place, -1, dim)
+    return value[..., 0], place[..., 0]
+
+
+# rounding to whole numbers between two, as quantisation will
+
+
+def _rounded(x, scale, zero, least, most):
+    """What is left of numbers; their gradient is that of what is between the least and the most."""
+    whole = jax.lax.stop_gradient(jnp.round(x / scale) + zero)
+    inside = (whole >= least) & (whole <= most)
+    made = (jnp.clip(whole, least, most) - zero) * scale
+    kept = jnp.where(inside, x, jax.lax.stop_gradient(x))
+    return (kept + jax.lax.stop_gradient(made - kept)).astype(x.dtype)
+
+
+@_brings(torch.fake_quantize_per_tensor_affine)
+def _rounded_alike(x, scale, zero_point, quant_min, quant_max):
+    return _rounded(x, scale, zero_point, quant_min, quant_max)
+
+
+@_brings(torch.fake_quantize_per_channel_affine)
+def _rounded_by_channel(x, scale, zero_point, axis, quant_min, quant_max):
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    return _rounded(x, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)

@@ -84,10 +84,27 @@ def _iterated(loader):
         warnings.warn("a `DataLoader` does without its workers, which would hang beside JAX", stacklevel=2)
         loader.num_workers = loader.timeout = 0
     loader.pin_memory = False
-    return _iterate(loader)
+    with torch.device(_HOST):
+        return _iterate(loader)
 
 
 torch.utils.data.DataLoader.__iter__ = _iterated
+
+
+def _drawing_on_host(plain):
+    """`__iter__` of a sampler, whose seed has more bits than the device, where that is the default."""
+
+    def iterate(sampler):
+        if torch.get_default_device() == _HOST:
+            return plain(sampler)
+        with torch.device(_HOST):
+            return iter(list(plain(sampler)))
+
+    return iterate
+
+
+for _sampler in (torch.utils.data.RandomSampler, torch.utils.data.SubsetRandomSampler):
+    _sampler.__iter__ = _drawing_on_host(_sampler.__iter__)
 torch.Tensor.pin_memory = lambda tensor, device=None: tensor
 
 

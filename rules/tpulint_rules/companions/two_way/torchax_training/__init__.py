@@ -10,6 +10,8 @@ How functions are traced is in `tracing/`; the other folders make torchax do wha
 This folder belongs to the program: change it as it needs.
 """
 
+import logging
+
 import torch
 
 if torch.cuda.is_available():  # tpulint: ignore[TPU103]
@@ -27,7 +29,11 @@ if torch.cuda.is_available():  # tpulint: ignore[TPU103]
         return changing
 
 else:
+    # What a program logs of all libraries is not what JAX compiles, of which there is some in this folder.
+    logging.getLogger("jax").setLevel(logging.WARNING)
+
     from .gradients import recorded
+    from .host import undivided  # noqa: F401 # for what it makes of the wrappers that stay
     from .training import differentiable
     from .updates import compiled
 

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.tensors import FACTORIES
-from tpulint.model.values.kinds import Instance
+from tpulint.model.values.kinds import Instance, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU502", "host tensor kept for traced code", module=__name__, fix=Applicability.UNSAFE)
@@ -59,6 +59,8 @@ def _as_buffer(call: ast.Call, ctx: Context) -> Fix | None:
             return None
     if not isinstance(owner, Instance) or not ctx.is_module(owner) or ctx.assigned_often(owner, name):
         return None
+    if not isinstance(ctx.kind(statement.value), Tensor):
+        return None  # a list of tensors is no buffer
     start, value = ctx.span(statement), ctx.span(statement.value)
     opening = ctx.edit(Span(start.start, value.start), f'self.register_buffer("{name}", ')
     closing = ctx.insert(value.end, ", persistent=False)")

@@ -100,8 +100,8 @@ def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
     return _first_move(ctx) or _parsed(ctx)
 
 
-def _first_move(ctx: Context) -> ast.Call | None:
-    """The first call at the top level of a script that puts something on a device."""
+def _first_move(ctx: Context) -> ast.expr | None:
+    """The first call at the top level of a script that puts something on a device, or the f-string around it."""
     if ctx.is_imported:
         return None
     index = ctx.module.index
@@ -110,7 +110,9 @@ def _first_move(ctx: Context) -> ast.Call | None:
     kept = ctx.module.project.keeps_gpu  # code for CUDA alone is then not reported
     order = {id(call): (kept and ctx.only_with_cuda(call), call.lineno, call.col_offset) for call in moves}
     first = min(moves, key=lambda call: order[id(call)], default=None)
-    return first or _chosen_at_run_time(calls, ctx)
+    first = first or _chosen_at_run_time(calls, ctx)
+    around = ctx.ancestors(first) if first is not None else ()
+    return next((one for one in reversed([*around]) if isinstance(one, ast.JoinedStr)), first)
 
 
 def _is_at_top(scope: Scope) -> bool:

@@ -3,8 +3,8 @@
 ## What it does
 
 Flags `torchax.enable_globally()` in programs that compute no gradients and use nothing else of torchax's API,
-if they consist of several files, read tensors, number or sort elements, load data or states, transform
-functions by `torch.func`, or call many functions of torch.
+if they consist of several files, read tensors, number or sort elements, load data or states, draw on the
+device, transform functions by `torch.func`, or call many functions of torch.
 
 ## Why it matters on TPU
 
@@ -13,6 +13,8 @@ Torchax takes over all that torch computes, and not all of it is as it was (meas
 
 - `torch.randperm` and `torch.triu_indices` are made on the device where the host's were asked for, and
   `torch.randperm` with a generator draws other numbers, silently.
+- `torch.multinomial(chances, 1)` draws the same place for all rows that are alike, silently; what else is drawn
+  on the device is never what torch draws with the same seed.
 - `counts[labels] += 1` of a host tensor with labels of the device raises `AttributeError: 'Tensor' object has
   no attribute '_env'`, and so do others where both meet, such as `load_state_dict` of a module on the host
   with a state of the device.
@@ -45,6 +47,9 @@ _MEETS = (
     *("DataLoader", "pad_sequence", "histc", "quantile", "fill_diagonal_", "nms"),
     *("vmap", "jacrev", "jacfwd", "hessian", "vjp", "jvp", "functional_call"),
 )
+#: What draws on the device, and what does where it is told a device.
+_DRAWS = ("randn_like", "rand_like", "randint_like", "bernoulli", "dropout", "gumbel_softmax")
+_PLACED_DRAWS = ("randn", "rand", "randint", "normal")
 #: A program that calls as many functions of torch as these handles more than what it computes on the device.
 _MANY = 10
 #: What programs use of torchax that are written for it.
@@ -69,7 +74,10 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _may_meet_it(ctx: Context) -> bool:
     """Whether a program consists of several files, or handles data on the host and the device."""
     several = any(facts.name != ctx.module.name for facts in ctx.module.project.program(ctx.module.name))
-    if several or any(ctx.module.index.calls.get(name) for name in _MEETS):
+    if several or any(ctx.module.index.calls.get(name) for name in (*_MEETS, *_DRAWS)):
+        return True
+    drawn = (call for name in _PLACED_DRAWS for call, _ in ctx.calls(name))
+    if any(word.arg == "device" for call in drawn for word in call.keywords):
         return True
     first = (next(iter(ctx.calls(name)), None) for name in ctx.module.index.calls)
     names = (ctx.qualified_name(one[0].func) for one in first if one is not None)

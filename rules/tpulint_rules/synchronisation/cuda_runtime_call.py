@@ -8,7 +8,8 @@ Flags calls of functions of `torch.cuda` that ask for or manage devices, memory 
 `torch.cuda.manual_seed_all(seed)`, and those of `torch.accelerator` that fail under torchax.
 What a condition lets run only where there is CUDA is left alone (but not seeding, since then nothing seeds
 the device), as is what a handler catches, and a count of devices that is only compared:
-`if torch.cuda.device_count() > 1:` is for many GPUs, and false is the right answer.
+`if torch.cuda.device_count() > 1:` is for many GPUs, and false is the right answer, while `> 0`
+and the like ask whether there are any.
 
 ## Why it matters on TPU
 
@@ -66,6 +67,9 @@ rule = Rule(
 
 _FAILS = (Effect.RAISES, Effect.UNLINKED)
 _RANDOM = (Effect.UNSEEDED, Effect.UNRESTORED)
+#: What compares a count with none and with one to see if there are any, and what does so the other way round.
+_OF_NONE, _OF_ONE = (ast.Gt, ast.NotEq, ast.Eq, ast.LtE), (ast.GtE, ast.Lt)
+_TO_NONE, _TO_ONE = (ast.Lt, ast.NotEq, ast.Eq, ast.GtE), (ast.LtE, ast.Gt)
 
 
 @rule.on(ast.Call, named=CALLED)
@@ -233,8 +237,15 @@ def _serves_another(call: ast.Call, name: str, ctx: Context) -> bool:
 
 
 def _chooses_many_devices(call: ast.Call, ctx: Context) -> bool:
-    """Whether the count is only compared, to see if there are many GPUs: 0 is the right answer then."""
+    """Whether the count is only compared, to see if there are many GPUs: 0 is the right answer then.
+
+    So it is where NCCL is chosen if there are any.
+    """
     compared = False
+    comparison = ctx.parent(call)
+    if isinstance(comparison, ast.Compare) and _asks_for_any(comparison, call):
+        choice = ctx.parent(comparison)
+        return isinstance(choice, ast.IfExp) and _chooses_backend(choice)
     for outer in ctx.ancestors(call):
         if isinstance(outer, ast.Compare):
             compared = True
@@ -243,3 +254,19 @@ def _chooses_many_devices(call: ast.Call, ctx: Context) -> bool:
         elif isinstance(outer, ast.stmt):
             break
     return compared
+
+
+def _asks_for_any(comparison: ast.Compare, count: ast.expr) -> bool:
+    """Whether a count is compared to see if there are any GPUs at all: `> 0`, `>= 1`, `== 0`."""
+    match comparison:
+        case ast.Compare(left, [operator], [ast.Constant(value=int(number))]) if left is count:
+            return isinstance(operator, _OF_NONE if number == 0 else _OF_ONE) and number in (0, 1)
+        case ast.Compare(ast.Constant(value=int(number)), [operator], [right]) if right is count:
+            return isinstance(operator, _TO_NONE if number == 0 else _TO_ONE) and number in (0, 1)
+    return False
+
+
+def _chooses_backend(choice: ast.IfExp) -> bool:
+    return any(
+        isinstance(part, ast.Constant) and part.value == "nccl" for part in (choice.body, choice.orelse)
+    )

@@ -55,6 +55,7 @@ from collections.abc import Iterator
 from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.knowledge.cuda_api import CALLED, PROPERTIES, CudaCall, Effect, cuda_call
 from tpulint.model.devices.doors import becomes_device, takes_device
+from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.processes.spawned import is_number_of_processes
 from tpulint.rule import Context, Rule
 
@@ -239,13 +240,15 @@ def _serves_another(call: ast.Call, name: str, ctx: Context) -> bool:
 def _chooses_many_devices(call: ast.Call, ctx: Context) -> bool:
     """Whether the count is only compared, to see if there are many GPUs: 0 is the right answer then.
 
-    So it is where NCCL is chosen if there are any.
+    So it is where NCCL is chosen if there are any, but not where a device is chosen by its number.
     """
     compared = False
     comparison = ctx.parent(call)
+    choice = ctx.parent(comparison) if isinstance(comparison, ast.Compare) else None
     if isinstance(comparison, ast.Compare) and _asks_for_any(comparison, call):
-        choice = ctx.parent(comparison)
         return isinstance(choice, ast.IfExp) and _chooses_backend(choice)
+    if isinstance(choice, ast.If | ast.IfExp) and choice.test is comparison and _takes_one(choice):
+        return False
     for outer in ctx.ancestors(call):
         if isinstance(outer, ast.Compare):
             compared = True
@@ -264,6 +267,27 @@ def _asks_for_any(comparison: ast.Compare, count: ast.expr) -> bool:
         case ast.Compare(ast.Constant(value=int(number)), [operator], [right]) if right is count:
             return isinstance(operator, _TO_NONE if number == 0 else _TO_ONE) and number in (0, 1)
     return False
+
+
+def _takes_one(choice: ast.If | ast.IfExp) -> bool:
+    """Whether a choice is that of a device by its number, as where `device_count() >= i + 1`."""
+    body = choice.body if isinstance(choice.body, list) else [choice.body]
+    inside = [node for part in body for node in ast.walk(part)]
+    named = any(
+        is_cuda_string(node)
+        or is_formatted_cuda(node)
+        or (isinstance(node, ast.Constant) and node.value == "jax")
+        for node in inside
+    )
+    return named and any(isinstance(node, ast.Name) for node in _numbers(choice.test))
+
+
+def _numbers(test: ast.expr) -> Iterator[ast.AST]:
+    """All that a count is compared with."""
+    sides = (test.left, *test.comparators) if isinstance(test, ast.Compare) else ()
+    for side in sides:
+        if not isinstance(side, ast.Call):
+            yield from ast.walk(side)
 
 
 def _chooses_backend(choice: ast.IfExp) -> bool:

@@ -133,6 +133,8 @@ def asks(
         case ast.BoolOp():
             parts = (asks(wanted, module, value, scope, truth=truth, depth=depth) for value in test.values)
             return any(parts) if isinstance(test.op, ast.And) == truth else all(parts)
+        case ast.Compare() if any(isinstance(part, ast.Name) and part.id == "jax" for part in ast.walk(test)):
+            return False  # it asks JAX where there is no CUDA
         case ast.Compare(left=ast.BinOp(op=ast.Mod())):
             return False  # `batch % world_size == 0` is about what is divided
         case ast.Compare(ops=[ast.NotEq() | ast.NotIn() | ast.Is() | ast.Lt() | ast.LtE()]):

@@ -101,7 +101,7 @@ def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
 
 
 def _first_move(ctx: Context) -> ast.expr | None:
-    """The first call at the top level of a script that puts something on a device, or the f-string around it."""
+    """The first call at the top level of a script that puts something on a device, or its f-string."""
     if ctx.is_imported:
         return None
     index = ctx.module.index

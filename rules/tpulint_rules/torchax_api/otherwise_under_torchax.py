@@ -13,8 +13,8 @@ Torchax takes over all that torch computes, and not all of it is as it was (meas
 
 - `torch.randperm` and `torch.triu_indices` are made on the device where the host's were asked for, and
   `torch.randperm` with a generator draws other numbers, silently.
-- `torch.multinomial(chances, 1)` draws the same place for all rows that are alike, silently; what else is drawn
-  on the device is never what torch draws with the same seed.
+- `torch.multinomial(chances, 1)` draws the same place for all rows that are alike, silently; what else is
+  drawn on the device is never what torch draws with the same seed.
 - `counts[labels] += 1` of a host tensor with labels of the device raises `AttributeError: 'Tensor' object has
   no attribute '_env'`, and so do others where both meet, such as `load_state_dict` of a module on the host
   with a state of the device.

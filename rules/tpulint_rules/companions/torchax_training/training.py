@@ -75,7 +75,7 @@ class differentiable:
             return self.function(*plain_args, **plain_kwargs)
         places = []
         if self.is_compiled:
-            leaves, places = self.known.varying.taken(leaves, tree)
+            leaves, places = self.known.varying.taken(leaves, tree, has_texts=True)
         tensors, numbers = trace.numbered(leaves, parameters)
         held = parameters + tensors
         given = [arrays.on_torchax(tensor) for tensor in held]
@@ -188,6 +188,8 @@ class differentiable:
             if isinstance(error, (asked.Others, asked.Unknown, draws.More, gradients.NotRecorded)):
                 raise
             if version.is_new and (version.in_place_of or version.stands_in()):
+                raise _NeededAsTheyAre from error
+            if varying.has_texts(version.leaves):
                 raise _NeededAsTheyAre from error
             needs_value = isinstance(error, trace.NEEDS_VALUE) or version.reads_numbers()
             if self.is_compiled and needs_value and version.replay.reads_counts:

@@ -119,6 +119,8 @@ class Trace:
         plain = {self.places[i] for i in self.in_place_of}
         kinds = (varying.stand_in if k in plain else arrays.tensor for k in range(len(values) - count))
         inputs = [kind(value) for kind, value in zip(kinds, values[count:])]
+        if not is_traced:
+            self.leaves = varying.with_texts(self.leaves)
         leaves = self.with_tensors(inputs)
         taken = pytree.tree_unflatten(leaves, self.tree)
         arguments = owners.without_containers(*taken)
@@ -190,6 +192,8 @@ class Trace:
 
 def identity(leaf):
     """What tells a plain argument from another."""
+    if type(leaf) is varying.Text:
+        return varying.Text
     if isinstance(leaf, torch.nn.Module):
         return _settings(leaf) or id(leaf)
     return leaf if isinstance(leaf, _PLAIN) else id(leaf)

@@ -4,6 +4,7 @@ A function is compiled for the plain values that it is called with.
 A number that is another one again and again, such as a weight that is annealed or the count of steps, and
 NumPy's integers, such as the indices of a minibatch, are handed to it as tensors instead, so that one version
 serves all of them.
+A text that is another one again and again, such as the name of a picture beside it, is left out.
 Where the function does with one what it cannot do with a tensor, or gives it back, all stay what they are.
 """
 
@@ -27,10 +28,16 @@ class Varying:
     def __init__(self):
         self.is_on, self.seen = True, {}
 
-    def taken(self, leaves, tree):
+    def taken(self, leaves, tree, *, has_texts=False):
         """The arguments, in which what varies is a tensor, and where those stand."""
         places = [i for i, leaf in enumerate(leaves) if self.is_on and self._varies(leaf, (tree, i))]
         leaves = list(leaves)
+        if has_texts and self.is_on:
+            texts = [
+                i for i, leaf in enumerate(leaves) if type(leaf) is str and self._is_another((tree, i), leaf)
+            ]
+            for i in texts:
+                leaves[i] = Text(leaves[i])
         for i in places:
             value = float(leaves[i]) if isinstance(leaves[i], float) else leaves[i]
             leaves[i] = stand_in(jax.numpy.asarray(value))  # of a float, it promotes nothing
@@ -41,6 +48,9 @@ class Varying:
             return numpy.issubdtype(leaf.dtype, numpy.integer)
         if not isinstance(leaf, float) and type(leaf) is not int:
             return False
+        return self._is_another(place, leaf)
+
+    def _is_another(self, place, leaf):
         values = self.seen.setdefault(place, set())
         if len(values) < FEWEST_VALUES:
             values.add(leaf)
@@ -68,6 +78,38 @@ class Number(Tensor):
     item = __int__ = __index__ = __float__ = _plain
 
 
+class Text:
+    """In the place of a text, with which nothing is done while a function is traced."""
+
+    __slots__ = ("told",)
+    __class__ = property(lambda self: str)
+
+    def __init__(self, told):
+        self.told = told
+
+    def _needed(self, *args):
+        raise TypeError("a text that keeps changing is needed as it is")
+
+    __str__ = __repr__ = __format__ = __hash__ = __len__ = __iter__ = __getitem__ = __contains__ = _needed
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _needed
+    __add__ = __radd__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _needed
+
+    def __getattr__(self, name):
+        if name.startswith("__"):  # which the folder asks for
+            raise AttributeError(name)
+        self._needed()
+
+
+def has_texts(leaves):
+    """Whether a text is left out among some arguments."""
+    return any(type(leaf) is Text for leaf in leaves)
+
+
+def with_texts(leaves):
+    """Arguments with the texts that are left out."""
+    return [leaf.told if type(leaf) is Text else leaf for leaf in leaves]
+
+
 def stand_in(value):
     """A tensor around an array of JAX in the place of a plain argument."""
     kind = arrays.tensor if value.ndim else lambda value: Number(value, torchax.default_env())
@@ -77,5 +119,5 @@ def stand_in(value):
 def check(given, results, written):
     """Raise where a function gives back, or keeps, a plain argument that a tensor stands for."""
     for leaf in (*results, *(leaf for _, leaves, _ in written for leaf in leaves)):
-        if isinstance(leaf, torch.Tensor) and any(leaf is one for one in given):
+        if type(leaf) is Text or (isinstance(leaf, torch.Tensor) and any(leaf is one for one in given)):
             raise TypeError("it gives back a plain argument")

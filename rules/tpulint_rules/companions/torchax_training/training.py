@@ -292,7 +292,20 @@ class _Version(trace.Trace):
         # Call by call another branch may be taken each time.
         reached = self.reached if self.reached is not None and forward is self.forward else _reached(pullback)
         self.reached = reached if self.reached is None else self.reached
+        self._make_anew(reached)
         return outputs, rest, pullback, reached, _bearing(pullback, len(outputs))
+
+    def _make_anew(self, reached):
+        """Parameters that the function replaced, and to which gradients come: no optimizer has the new ones.
+
+        Others, such as a codebook that follows its averages, stay themselves, with what was put there.
+        """
+        reaches = iter(reached)
+        comes = [wanted and next(reaches) for wanted in self.with_gradient]
+        for i, (module, name) in self.replaced.items():
+            if comes[i]:
+                with torch.no_grad():
+                    module._parameters[name] = torch.nn.Parameter(self.parameters[i].detach().clone())
 
     def _forward(self, learned, *others, is_traced=True):
         return jax.vjp(lambda learned: self._traced(learned, *others, is_traced), learned, has_aux=True)

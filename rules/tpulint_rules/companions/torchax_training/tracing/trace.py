@@ -133,6 +133,9 @@ class Trace:
                 arrays.put(tensor, value)
             for (module, name), buffer in named.items():
                 stack.callback(module._buffers.__setitem__, name, buffer)
+            places = parameters_of(self.modules, self.parameters)
+            for (module, name), i in places.items():
+                stack.callback(module._parameters.__setitem__, name, self.parameters[i])
             for context in self.around():
                 stack.enter_context(context)
             stack.enter_context(environment.override_property(prng=random))
@@ -146,7 +149,16 @@ class Trace:
             result = records.apart(self.function(*arguments[0], **arguments[1]), known)
             tensors = self.taken(result, inputs, arguments)
             written = [module._buffers[name].jax() for module, name in named]
-            now = [tensor.jax() for tensor in (*self.parameters, *inputs)]
+            self.replaced = {
+                i: place
+                for place, i in places.items()
+                if isinstance(place[0]._parameters.get(place[1]), Tensor)
+                and place[0]._parameters[place[1]] is not self.parameters[i]
+            }
+            latest = [*self.parameters, *inputs]
+            for i, (module, name) in self.replaced.items():
+                latest[i] = module._parameters[name]
+            now = [tensor.jax() for tensor in latest]
             self.changed = [i for i, value in enumerate(values) if now[i] is not value]
             written += [now[i] for i in self.changed]
             random = environment.prng_key
@@ -241,6 +253,17 @@ def buffers_of(modules):
                 seen.add(id(buffer))
                 named[module, name] = buffer
     return named
+
+
+def parameters_of(modules, parameters):
+    """The numbers of parameters by the module that holds them and their name."""
+    numbers = {id(parameter): i for i, parameter in enumerate(parameters)}
+    return {
+        (module, name): numbers[id(parameter)]
+        for module in modules
+        for name, parameter in module._parameters.items()
+        if id(parameter) in numbers
+    }
 
 
 def modes():

@@ -14,6 +14,7 @@ from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around, positional
 from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.training.effects import effects
+from tpulint.model.training.leaves import listed, listed_by_name, makes_leaf, wants_gradients
 from tpulint.model.training.naming import (
     asked_path,
     sounds_like_class,
@@ -131,10 +132,12 @@ class Learned:
             for node in ast.walk(scope.node):
                 if isinstance(node, ast.Assign | ast.AnnAssign) and makes_leaf(node):
                     found |= set(effects([node]).writes)
+                elif isinstance(node, ast.For) and wants_gradients(node):
+                    found |= set(effects(listed_by_name(node.iter, scope.node)).reads)
                 elif isinstance(node, ast.Call) and node.args:
                     name = self._module.names.qualified(node.func, scope) or ""
                     if name.startswith("torch.optim."):
-                        found |= set(effects(_listed(node.args[0])).reads)
+                        found |= set(effects(listed(node.args[0])).reads)
         return found
 
     def kept(self, statement: ast.stmt, scope: Scope) -> set[int]:
@@ -439,32 +442,6 @@ def _is_left_open(function: Scope) -> bool:
         or (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
         for one in body
     )
-
-
-def makes_leaf(statement: ast.stmt) -> bool:
-    """Whether a statement makes a tensor whose gradient is wanted: `torch.zeros(3, requires_grad=True)`."""
-    node = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr) else None
-    if not isinstance(node, ast.Call):
-        return False
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func) or ""
-    wanted = any(
-        keyword.arg == "requires_grad"
-        and isinstance(keyword.value, ast.Constant)
-        and keyword.value.value is True
-        for keyword in node.keywords
-    )
-    return wanted or called in ("requires_grad_", "Parameter")
-
-
-def _listed(given: ast.expr) -> list[ast.expr]:
-    """The tensors that an optimizer is given by name, or dictionaries of them."""
-    if isinstance(given, ast.List):
-        return given.elts
-    return [
-        node.func.value
-        for node in ast.walk(given)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "values"
-    ]
 
 
 def _is_self(node: ast.expr) -> bool:

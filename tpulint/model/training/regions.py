@@ -21,7 +21,8 @@ from tpulint.model.training.drawing import draws
 from tpulint.model.training.effects import Effects, effects, is_unconditional
 from tpulint.model.training.flow import around, handed_on, taken_in
 from tpulint.model.training.hooks import filled_by_hooks
-from tpulint.model.training.learned import infers, makes_leaf
+from tpulint.model.training.learned import infers
+from tpulint.model.training.leaves import makes_leaf
 from tpulint.model.training.left import left
 from tpulint.model.training.movable import LOOPS, ending, going_on, only_computes, only_scales, unfit
 from tpulint.model.training.passing import gives_none_on, is_number, passes_on, read_on

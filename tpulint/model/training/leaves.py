@@ -1,0 +1,60 @@
+"""Tensors that gradients are asked for by name, and that no module holds."""
+
+from __future__ import annotations
+
+import ast
+
+from tpulint.model.names.qualified import dotted
+
+
+def makes_leaf(statement: ast.stmt) -> bool:
+    """Whether a statement makes a tensor whose gradient is wanted: `torch.zeros(3, requires_grad=True)`."""
+    node = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr) else None
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func) or ""
+    wanted = any(
+        keyword.arg == "requires_grad"
+        and isinstance(keyword.value, ast.Constant)
+        and keyword.value.value is True
+        for keyword in node.keywords
+    )
+    return wanted or called in ("requires_grad_", "Parameter")
+
+
+def listed(given: ast.expr) -> list[ast.expr]:
+    """The tensors that an optimizer is given by name, or dictionaries of them."""
+    if isinstance(given, ast.List):
+        return given.elts
+    return [
+        node.func.value
+        for node in ast.walk(given)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "values"
+    ]
+
+
+def wants_gradients(loop: ast.For) -> bool:
+    """Whether a loop asks for the gradients of what it goes over, by `requires_grad = True`."""
+    return isinstance(loop.target, ast.Name) and any(_asks(one, loop.target.id) for one in loop.body)
+
+
+def _asks(statement: ast.stmt, name: str) -> bool:
+    match statement:
+        case ast.Assign([ast.Attribute(ast.Name(id=of), "requires_grad")], ast.Constant(True)):
+            return of == name
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(id=of), "requires_grad_"))):
+            return of == name
+    return False
+
+
+def listed_by_name(given: ast.expr, around: ast.AST) -> list[ast.expr]:
+    """The items of a list or tuple, which something around it may bind to a name."""
+    if isinstance(given, ast.List | ast.Tuple):
+        return given.elts
+    return [
+        item
+        for node in ast.walk(around)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple)
+        if isinstance(given, ast.Name) and [ast.unparse(target) for target in node.targets] == [given.id]
+        for item in node.value.elts
+    ]

@@ -118,7 +118,10 @@ def is_cuda_location(node: ast.AST | None) -> bool:
     match node:
         case ast.Lambda(
             args=ast.arguments(args=[storage, _]),
-            body=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="cuda")),
+            body=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="cuda"))
+            | ast.IfExp(
+                body=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="cuda")), orelse=ast.Name()
+            ),
         ):
             return storage.arg == name
     return False

@@ -33,6 +33,8 @@ _VIEWS = _WHOLE | _PARTS
 #: What gives a tensor another shape or graph in place.
 _OTHERWISE = {"detach_", "resize_", "resize_as_", "set_", "squeeze_", "swapaxes_", "swapdims_", "t_"}
 _OTHERWISE |= {"transpose_", "unsqueeze_", "as_strided_"}
+#: Those that give it another shape, of which torch keeps its own account.
+_SHAPING = {"squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"}
 #: So many views have their places remembered.
 _MOST_PLACES = 32
 
@@ -156,6 +158,10 @@ def _sharing(plain):
             if not kwargs:
                 take(result, func, args)
             return result
+        if args and _shapes(func) and type(args[0]) is Tensor:
+            result = plain(mode, func, types, args, kwargs)
+            _tell_torch(func, args, kwargs)
+            return result
         if args and _writes(func) and isinstance(args[0], Tensor) and _is_view(args[0]):
             with writing(args[0]):
                 return plain(mode, func, types, args, kwargs)
@@ -171,6 +177,28 @@ def _is_view(tensor):
 @functools.cache
 def _writes(func):
     return dispatch.writes_first(func) and func.overloadpacket.__name__ not in _OTHERWISE
+
+
+@functools.cache
+def _shapes(func):
+    return func.overloadpacket.__name__ in _SHAPING
+
+
+def _tell_torch(func, args, kwargs):
+    """Have torch's own side of a tensor take another shape, by which what it takes apart goes on.
+
+    `vector @ matrix` is squeezed in place by torch, so that it took the product for one of two dimensions.
+    """
+    with contextlib.ExitStack() as stack:
+        for one in (
+            _disable_current_modes(),
+            torch._C._DisableTorchDispatch(),
+            torch._C.DisableTorchFunction(),
+            torch.no_grad(),
+            contextlib.suppress(RuntimeError, IndexError),  # it was of another shape before
+        ):
+            stack.enter_context(one)
+        func(*args, **(kwargs or {}))
 
 
 def _updating(plain):

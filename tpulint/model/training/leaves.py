@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from tpulint.model.names.qualified import dotted
 
@@ -48,13 +49,21 @@ def _asks(statement: ast.stmt, name: str) -> bool:
 
 
 def listed_by_name(given: ast.expr, around: ast.AST) -> list[ast.expr]:
-    """The items of a list or tuple, which something around it may bind to a name."""
-    if isinstance(given, ast.List | ast.Tuple):
-        return given.elts
+    """The items of lists or tuples, also of added ones, which something around may bind to a name."""
+    if not isinstance(given, ast.Name):
+        return list(_items(given))
     return [
         item
         for node in ast.walk(around)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple)
-        if isinstance(given, ast.Name) and [ast.unparse(target) for target in node.targets] == [given.id]
-        for item in node.value.elts
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [given.id]
+        for item in _items(node.value)
     ]
+
+
+def _items(value: ast.expr) -> Iterator[ast.expr]:
+    match value:
+        case ast.List() | ast.Tuple():
+            yield from value.elts
+        case ast.BinOp(op=ast.Add()):
+            yield from _items(value.left)
+            yield from _items(value.right)

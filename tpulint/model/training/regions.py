@@ -188,7 +188,9 @@ def carriers(
                     learned, body, statement, function
                 ):
                     inputs = tuple(dict.fromkeys(taken_in(module, [statement], function)))
-                    passed = Region((statement,), (), (), inputs, tuple(given))
+                    # Of two names that a statement binds something else may take in the other one.
+                    outputs = (*given, *(one for one in written if one.isidentifier() and one not in given))
+                    passed = Region((statement,), (), (), inputs, outputs)
                     yield passed, function
                     yield from carriers(module, learned, passed, {*taken, id(statement)}, function)
 

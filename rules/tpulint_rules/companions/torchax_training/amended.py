@@ -23,6 +23,7 @@ for _name in (
     "operators.missing",
     "operators.normalisation",
     "operators.options",
+    "operators.packed",
     "operators.reckoning",
     "operators.recurrent",
     "operators.resampling",

@@ -55,6 +55,7 @@ class differentiable:
         self.hits = 0  # calls with plain values that were there before
         self.records = records.Records(is_on=compiled)
         self.told = {}  # what tensors answered, by what the function was called with
+        self.latest = {}  # the same of the last run as it is, by the plain values
         self.is_compiled, self.is_recorded = compiled, False
 
     def __get__(self, instance, owner=None):
@@ -123,7 +124,7 @@ class differentiable:
 
     def _called(self, key, make, given):
         """Call the version that fits, or versions until the answers are right that one was traced with."""
-        told = self.told.get(key) if self.is_compiled else None
+        told = self._told_of(key) if self.is_compiled else None
         answers = () if told is None else told.fitting()
         while answers is not None:
             asks_counts = told is not None and told.asks_counts
@@ -158,6 +159,7 @@ class differentiable:
             else:
                 if told is not None:
                     told.were(answers)
+                    told.is_borrowed = False
                 return result
         version = make(())
         buffers = trace.buffers_of(version.modules).values()
@@ -173,9 +175,19 @@ class differentiable:
                 self._stop_compiling("it makes use of numbers that it reads out of tensors")
             return result
         told.keep(tuple(recording.answers), spoken.pattern, recording.draws)
+        self.latest[key[0]] = told
         if told.keep_changing():
             self._stop_compiling("what it asks of tensors keeps changing")
         return result
+
+    def _told_of(self, key):
+        """What tensors answered; with new shapes what they did with the last ones, if that ever was right."""
+        if key not in self.told:
+            latest = self.latest.get(key[0])
+            borrowed = None if latest is None or latest.is_borrowed else latest.borrowed()
+            if borrowed is not None:
+                self.told[key] = borrowed
+        return self.told.get(key)
 
     def _run(self, version, given):
         may_fail = version.is_new or (version.draws and version.is_told)

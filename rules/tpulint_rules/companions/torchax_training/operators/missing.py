@@ -1,8 +1,6 @@
 """Operators that torchax lacks; importing this file brings them in.
 
 They compute what torch does, by functions of JAX, which can be compiled and differentiated.
-Lengths are numbers of Python: in a compiled function they are those of a list, or of a tensor of the host that
-is not an input.
 """
 
 from __future__ import annotations
@@ -253,65 +251,6 @@ def _negative_logs(logs, targets, input_lengths, target_lengths, blank):
     last = jnp.take_along_axis(reached, 2 * target_lengths[:, None], axis=1)[:, 0]
     before = jnp.take_along_axis(reached, jnp.maximum(2 * target_lengths - 1, 0)[:, None], axis=1)[:, 0]
     return -_sum(last, jnp.where(target_lengths > 0, before, -jnp.inf))
-
-
-# packed sequences
-
-
-@_brings(torch._VF._pack_padded_sequence, by_jax=False)
-def _pack_padded_sequence(x, lengths, batch_first):
-    lengths = _numbers(lengths)
-    if lengths.size != x.shape[0 if batch_first else 1]:
-        raise RuntimeError(f"expected {x.shape[0 if batch_first else 1]} lengths, got {lengths.size}")
-    if lengths.min() <= 0 or (np.diff(lengths) > 0).any():
-        raise RuntimeError("lengths must be positive, and decrease where they are enforced to be sorted")
-    times, rows = places_of(lengths)
-    packed = _at(x.jax(), *((rows, times) if batch_first else (times, rows)))
-    sizes = (lengths[None] > np.arange(lengths.max())[:, None]).sum(axis=1)
-    return torchax.tensor.Tensor(packed, x._env), _on_host(sizes)
-
-
-@_brings(torch._VF._pad_packed_sequence, by_jax=False)
-def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length):
-    sizes, lengths = lengths_of(batch_sizes)
-    if 0 < total_length < len(sizes):
-        raise RuntimeError(f"expected a total length of {len(sizes)} at least, got {total_length}")
-    times, rows = places_of(lengths)
-    shape = max(len(sizes), total_length), int(sizes[0])
-    padded = _padded(data.jax(), times, rows, shape, padding_value, batch_first)
-    return torchax.tensor.Tensor(padded, data._env), _on_host(lengths)
-
-
-@jax.jit
-def _at(x, *places):
-    return x[places]
-
-
-@functools.partial(jax.jit, static_argnums=(3, 5))
-def _padded(data, times, rows, shape, value, batch_first):
-    padded = jnp.full((*shape, *data.shape[1:]), value, data.dtype).at[times, rows].set(data)
-    return padded.swapaxes(0, 1) if batch_first else padded
-
-
-def lengths_of(batch_sizes):
-    """How many of the packed sequences go on at each step, and how long each of them is."""
-    sizes = _numbers(batch_sizes)
-    return sizes, (sizes[:, None] > np.arange(sizes[0])).sum(axis=0)
-
-
-def places_of(lengths):
-    """The step and the sequence of each element, in the order of a packed sequence."""
-    return np.nonzero(np.arange(lengths.max())[:, None] < lengths)
-
-
-def _numbers(tensor):
-    """What a tensor of integers holds, which an input of a compiled function does not tell."""
-    return np.asarray(tensor.jax() if isinstance(tensor, _KINDS) else tensor.detach())
-
-
-def _on_host(numbers):
-    with no_dispatch(), torch._C.DisableTorchFunction():
-        return torch.from_numpy(numbers.astype(np.int64))
 
 
 def _masked_on_host(compute):

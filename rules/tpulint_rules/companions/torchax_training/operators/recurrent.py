@@ -16,7 +16,8 @@ import torch
 from torchax.ops import mappings
 from torchax.tensor import Tensor
 
-from . import missing
+from ..tracing import padded
+from . import packed
 from .registry import register
 
 
@@ -50,20 +51,24 @@ def _layers(step):
     def run(x, *args, env):
         sizes, *args = args if isinstance(args[2], (list, tuple)) else (None, *args)
         start, weights, has_biases, count, dropout, train, bidirectional, *batch_first = args
+        whole = x if type(x) is padded.Padded else None
         given = x, list(start) if isinstance(start, (list, tuple)) else [start], list(weights)
         given = jax.tree.map(_array, given)
         kind = env.param.autocast_dtype
         kind = jnp.result_type(*jax.tree.leaves(given)) if kind is None else mappings.t2j_dtype(kind)
-        places = shape = None
-        if sizes is not None:
-            sizes, lengths = missing.lengths_of(sizes)
-            places, shape = missing.places_of(lengths), (len(sizes), len(lengths))
+        lengths = places = shape = None
+        if whole is not None:
+            given, lengths = (whole.elements(), *given[1:]), whole.lengths
+        elif sizes is not None:
+            sizes, lengths = packed.lengths_of(sizes)
+            places, shape = packed.places_of(lengths), (len(sizes), len(lengths))
         dropout = dropout if train and count > 1 else 0.0
         directions = 2 if bidirectional else 1
         noise = _noise(env, given, dropout, count - 1, directions, jnp.dtype(kind), any(batch_first))
         layout = count, directions, bool(has_biases), any(batch_first), shape
-        made = _computed(step, layout, jnp.dtype(kind), *given, noise, places)
-        return tuple(Tensor(array, env) for array in made)
+        output, *ends = _computed(step, layout, jnp.dtype(kind), *given, noise, places, lengths)
+        output = Tensor(output, env) if whole is None else whole.with_elements(output)
+        return output, *(Tensor(array, env) for array in ends)
 
     return run
 
@@ -87,14 +92,12 @@ def _noise(env, given, dropout, count, directions, kind, batch_first):
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _computed(step, layout, kind, x, start, weights, noise, places):
+def _computed(step, layout, kind, x, start, weights, noise, places, lengths):
     """The outputs of the last layer, and the states of all at the ends of the sequences."""
     count, directions, has_biases, batch_first, shape = layout
     x, start, weights = jax.tree.map(lambda array: array.astype(kind), (x, start, weights))
-    lengths = None
     if places is not None:
         x = jnp.zeros((*shape, x.shape[1]), kind).at[places].set(x)
-        lengths = jnp.zeros(shape[1], int).at[places[1]].add(1)
     x = jnp.swapaxes(x, 0, 1) if batch_first else x
     each = len(weights) // (count * directions)
     ends = []

@@ -256,10 +256,21 @@ class Answers:
         self.before, self.known, self.last, self.following = None, [], (), {}
         self.hits = self.misses = self.others = 0
         self.patterns, self.draws = {}, {}  # of what was told and drawn where these were the answers
+        self.is_borrowed = False
+
+    def borrowed(self):
+        """The latest of these, for other shapes that are tried with them first; None where there are none."""
+        if not self.known:
+            return None
+        made, answers = Answers(asks_counts=self.asks_counts), self.known[-1]
+        made.known, made.before, made.is_borrowed = [answers], answers, True
+        made.patterns[answers], made.draws[answers] = self.patterns[answers], self.draws[answers]
+        return made
 
     def keep(self, answers, pattern, draws):
         """Keep those of a run, if they are worth a version of their own, and what it told and drew."""
         self.misses += bool(self.known)
+        self.is_borrowed = False
         self.patterns[answers], self.draws[answers] = pattern, draws
         if answers == self.before or all(type(answer) in (bool, spans.Length) for answer in answers):
             self.known.append(answers)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import sys
 import time
 from collections import Counter
 from typing import NamedTuple
@@ -34,6 +35,7 @@ from . import (
     attributes,
     draws,
     owners,
+    padded,
     random_states,
     reach,
     reads,
@@ -143,6 +145,8 @@ class Calls(no_grad.NoGradStops):
         self._written = written.Written()
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        if asked.is_replayed():
+            padded.check(args, sys._getframe(1))
         func, args, kwargs = self._written.latest(func, args, kwargs or {})
         if args and type(args[0]) is torch.Tensor and _is_traced((args[1:], kwargs)):
             # In a function that runs call by call what is copied to the host is on the device, too.

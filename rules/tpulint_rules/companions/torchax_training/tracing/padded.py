@@ -1,0 +1,66 @@
+"""Packed sequences while a function is traced whose lengths are an input: all steps of all sequences.
+
+Only torch's own recurrent layers and `pad_packed_sequence` know what to do with them; where anything else reads
+their elements, which would be fewer, the function cannot be traced.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import torch
+from torch.nn.modules import rnn as layers
+from torch.nn.utils import rnn as sequences
+from torch.utils._mode_utils import no_dispatch
+from torchax.tensor import Tensor
+
+from . import asked
+
+#: What of torch's file on packed sequences asks for no elements of theirs.
+_KNOWING = {"pack_padded_sequence", "pad_packed_sequence", "_packed_sequence_init_args", "__new__"}
+
+
+class Padded(Tensor):
+    """The elements of a packed sequence, step by step, with those beyond the ends."""
+
+    def with_elements(self, value):
+        """Other elements of the same sequences; `value` has dimensions for the steps and the sequences."""
+        made = Padded(value.reshape(-1, *value.shape[2:]), self._env)
+        made.lengths, made.times = self.lengths, self.times
+        return made
+
+    def elements(self):
+        """An array with dimensions for the steps and the sequences."""
+        return self.jax().reshape(self.times, -1, *self.shape[1:])
+
+    def unpacked(self, batch_first, value, total_length):
+        """What `pad_packed_sequence` gives, with a value beyond the ends."""
+        inside = jnp.arange(self.times)[:, None] < self.lengths
+        x = self.elements()
+        x = jnp.where(inside.reshape(*inside.shape, *[1] * (x.ndim - 2)), x, jnp.asarray(value, x.dtype))
+        more = max(0, total_length - self.times)
+        x = jnp.pad(x, [(0, more), *[(0, 0)] * (x.ndim - 1)], constant_values=value)
+        return x.swapaxes(0, 1) if batch_first else x
+
+
+def of(x, lengths, batch_first):
+    """The elements, and as many sequences for each step as there are."""
+    value = x.jax().swapaxes(0, 1) if batch_first else x.jax()
+    made = Padded(value.reshape(-1, *value.shape[2:]), x._env)
+    made.lengths, made.times = lengths, value.shape[0]
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        sizes = torch.full((value.shape[0],), value.shape[1])
+    sizes.times = value.shape[0]
+    return made, sizes
+
+
+def check(args, caller):
+    """Raise `asked.Unknown` where code asks for elements that is not torch's own for such sequences."""
+    if not any(type(one) is Padded for one in args):
+        firsts = args[0] if args and isinstance(args[0], (list, tuple)) else ()
+        if not any(type(one) is Padded for one in firsts):
+            return
+    code = caller.f_code
+    if code.co_filename == layers.__file__:
+        return
+    if code.co_filename != sequences.__file__ or code.co_name not in _KNOWING:
+        raise asked.Unknown

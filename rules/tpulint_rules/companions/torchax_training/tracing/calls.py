@@ -17,7 +17,6 @@ import io
 import sys
 import time
 from collections import Counter
-from typing import NamedTuple
 
 import jax
 import jax.extend.core
@@ -34,6 +33,7 @@ from . import (
     asked,
     attributes,
     draws,
+    origins,
     owners,
     padded,
     random_states,
@@ -208,7 +208,7 @@ def _is_traced(value):
         return any(map(_is_traced, value))
     if isinstance(value, dict):
         return any(map(_is_traced, value.values()))
-    value = _root(value)[0]
+    value = origins.root(value)[0]
     return isinstance(value, Tensor) and isinstance(getattr(value, "_of", value)._elem, jax.core.Tracer)
 
 
@@ -351,20 +351,6 @@ class _Call:
         )
 
 
-class _Origin(NamedTuple):
-    """Where a tensor of a result comes from, and by which views it is seen."""
-
-    source: str
-    index: int
-    views: tuple = ()
-
-    def tensor(self, sources):
-        tensor = sources[self.source][self.index]
-        for view in self.views:
-            tensor = View(tensor, view, torchax.default_env())
-        return tensor
-
-
 class _Compiled(trace.Trace):
     """A function as it is called with some arguments."""
 
@@ -449,15 +435,15 @@ class _Compiled(trace.Trace):
         kept = owners.kept(self.objects)
         if (
             not all(type(leaf) in (Tensor, View) or isinstance(leaf, _PLAIN) for leaf in leaves)
-            or not _containers(result).isdisjoint(_containers((arguments, kept)))
+            or not origins.containers(result).isdisjoint(origins.containers((arguments, kept)))
             or self._are_changed(inputs, arguments)
         ):
             raise _CannotBeApart
-        known = {id(tensor): _Origin("held", i) for i, tensor in enumerate(self.held)}
+        known = {id(tensor): origins.Origin("held", i) for i, tensor in enumerate(self.held)}
         for i, (module, name) in enumerate(self.buffers, len(self.parameters)):
-            known[id(module._buffers[name])] = _Origin("held", i)
-        known.update({id(tensor): _Origin("input", i) for i, tensor in enumerate(inputs)})
-        roots = [_root(leaf)[0] for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            known[id(module._buffers[name])] = origins.Origin("held", i)
+        known.update({id(tensor): origins.Origin("input", i) for i, tensor in enumerate(inputs)})
+        roots = [origins.root(leaf)[0] for leaf in leaves if isinstance(leaf, torch.Tensor)]
         shared = Counter(map(id, roots))
         shared.update(id(leaf) for leaf in pytree.tree_leaves(kept))
         self.new, self.outputs, self.origins = [], [], []
@@ -474,11 +460,11 @@ class _Compiled(trace.Trace):
         return tree != self.tree or any(now is not then for now, then in zip(leaves, before))
 
     def _origin(self, leaf, known, shared):
-        root, views = _root(leaf)
+        root, views = origins.root(leaf)
         if id(root) not in known and shared[id(root)] == 1:
             root, views = leaf, ()  # nothing else shows what it shows
         if id(root) not in known:
-            known[id(root)] = _Origin("new", len(self.new))
+            known[id(root)] = origins.Origin("new", len(self.new))
             self.new.append(root)
         return known[id(root)]._replace(views=views)
 
@@ -500,25 +486,3 @@ def _objects(modules):
     """The objects that may be read and written while modules are called, and the names that these know."""
     others = [one for one in _running.objects() if type(one) is not surroundings.Held]
     return [*others, *(one for one in surroundings.of(None, modules, ()) if type(one) is surroundings.Held)]
-
-
-def _root(tensor):
-    """The tensor that a view shows, or the tensor itself, and the views on the way from it."""
-    views = []
-    while isinstance(tensor, View):
-        views.insert(0, tensor.view_info)
-        tensor = tensor.parent
-    return tensor, tuple(views)
-
-
-def _containers(value):
-    """The ids of the lists and dictionaries in a value."""
-    if isinstance(value, (list, tuple)):
-        items = value
-    elif isinstance(value, dict):
-        items = value.values()
-    elif isinstance(value, records.Record):
-        items = tuple(value.values)
-    else:
-        return set()
-    return set().union(() if isinstance(value, tuple) else {id(value)}, *map(_containers, items))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 
 import jax
+import numpy
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
@@ -89,7 +90,7 @@ def drawn(environment, func, args, kwargs):
 def _made(environment, func, args, kwargs):
     """A new tensor."""
     options = {name: value for name, value in kwargs.items() if name not in _PLACING}
-    args = [_like(one) if isinstance(one, torch.Tensor) else one for one in args]
+    args = [_like(one) if isinstance(one, torch.Tensor) else _plain(one) for one in args]
     value = draws.noise(draws.Draw(func, tuple(args), options))
     if value is None and func in (torch.normal, _aten.normal.float_float):
         mean, std, size = (*args, *(kwargs[name] for name in ("mean", "std", "size") if name in kwargs))
@@ -98,6 +99,13 @@ def _made(environment, func, args, kwargs):
     if value is None:
         return None
     return Tensor(value, environment, requires_grad=bool(kwargs.get("requires_grad")))
+
+
+def _plain(value):
+    """Numbers of Python for those of NumPy, as sizes may be."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value))
+    return value.item() if isinstance(value, numpy.generic) else value
 
 
 def _like(tensor, dtype=None):

@@ -51,6 +51,8 @@ TEXTS = [
     "torch.rand((3,), device=place)",
     "torch.randint(0, 5, (30,), device=place)",
     "torch.randperm(50, device=place)",
+    "torch.randint(0, n[0].num_layers + 2, (4,), device=place) + torch.randperm(4, device=place)",
+    "torch.zeros(6, 5, device=place).data.normal_(1, 0.5)",
     "torch.normal(0.5, 2.0, (30,), device=place)",
     "torch.normal(x, x.abs())",
     "torch.randn_like(x.transpose(1, 2))",

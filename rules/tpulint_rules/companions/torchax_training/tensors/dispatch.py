@@ -101,14 +101,14 @@ def _called(mode, func, types, args=(), kwargs=None):
         return func(args[0], _index_on_host(args[1]))
     if kwargs and type(kwargs.get("device")) is int and func in TENSOR_CONSTRUCTORS:
         kwargs["device"] = "jax"  # the number of a device, as ranks are
-    if func in drawing.MAKING and _is_made_there(environment, args, kwargs or {}):
-        made = drawing.drawn(environment, func, args, kwargs or {})
-        if made is not None:
-            return made
     if func in _SPECIAL and values.holds_tensors(func, args, kwargs or {}):
         return values.made_of(*args, **(kwargs or {}))
     if func in values.SIZED:
         args, kwargs = values.sized(func, args, kwargs or {})
+    if func in drawing.MAKING and _is_made_there(environment, args, kwargs or {}):
+        made = drawing.drawn(environment, func, args, kwargs or {})
+        if made is not None:
+            return made
     if func is torch.as_tensor and _is_to(args, kwargs or {}):
         return _function(mode, torch.Tensor.to, types, args, kwargs)
     if func in conversions.FUNCTIONS and not _is_debugged(environment):

@@ -74,7 +74,7 @@ def drawn(environment, func, args, kwargs):
     tensors = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
     if any(map(reads.is_read, pytree.tree_leaves((args, kwargs)))) or kwargs.get("out") is not None:
         return None
-    if func in _FILLS and type(args[0]) is Tensor:
+    if func in _FILLS:
         return _filled(environment, func, args, kwargs, tensors)
     if func in _CHOSEN:
         return _on_host(environment, func, args, kwargs, tensors)
@@ -82,8 +82,8 @@ def drawn(environment, func, args, kwargs):
         return _chosen(environment, *args, **kwargs)
     if func is _aten.bernoulli.default:
         return _true(environment, *args, **kwargs)
-    if tensors and func.__name__.partition(".")[0] == "normal":
-        return None  # which consists of what draws
+    if tensors and "_like" not in func.__name__ and not func.__name__.startswith("bernoulli"):
+        return None  # as bounds, or of a normal distribution, which consists of what draws
     return _made(environment, func, args, kwargs)
 
 

@@ -113,7 +113,10 @@ def _reaches_cuda_call(outer: ast.AST | None, ctx: Context) -> bool:
     if not isinstance(statement, ast.Assign):
         return False
     names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
-    return any(_keeps_to_cuda(call, ctx) for name in names for call in ctx.scope.passed.get(name, ()))
+    calls = [call for name in names for call in ctx.scope.passed.get(name, ())]
+    if ctx.only_with_cuda(statement):
+        return any((ctx.qualified_name(call.func) or "").startswith("torch.cuda.") for call in calls)
+    return any(_keeps_to_cuda(call, ctx) for call in calls)
 
 
 def _keeps_to_cuda(call: ast.Call, ctx: Context) -> bool:

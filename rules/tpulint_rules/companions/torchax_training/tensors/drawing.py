@@ -58,7 +58,7 @@ def _overloads(names):
 MAKING = {getattr(torch, name) for name in _NEW}
 #: Operations.
 DRAWS = _overloads((*_IN_PLACE, *_NEW, *_OF_TENSORS, *_ON_HOST))
-_FILLS, _LIKE, _CHOSEN = _overloads(_IN_PLACE), _overloads(_NEW), _overloads(_ON_HOST)
+_FILLS, _CHOSEN = _overloads(_IN_PLACE), _overloads(_ON_HOST)
 
 
 def is_held(tensor):
@@ -71,11 +71,12 @@ def drawn(environment, func, args, kwargs):
 
     Torch draws in the order in which the elements lie in its memory.
     """
-    tensors = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
-    if any(map(reads.is_read, pytree.tree_leaves((args, kwargs)))) or kwargs.get("out") is not None:
+    leaves = pytree.tree_leaves((args, kwargs))
+    tensors = [one for one in leaves if isinstance(one, torch.Tensor)]
+    if any(map(reads.is_read, leaves)) or kwargs.get("out") is not None:
         return None
     if func in _FILLS:
-        return _filled(environment, func, args, kwargs, tensors)
+        return _filled(environment, func, args, kwargs)
     if func in _CHOSEN:
         return _on_host(environment, func, args, kwargs, tensors)
     if func is _aten.multinomial.default:
@@ -114,14 +115,11 @@ def _like(tensor, dtype=None):
     return draws.Like(tuple(made.shape), made.stride(), dtype or tensor.dtype)
 
 
-def _filled(environment, func, args, kwargs, tensors):
+def _filled(environment, func, args, kwargs):
     """A tensor with the numbers that one of the host is filled with."""
     tensor, *others = args
     if func is _aten.bernoulli_.Tensor:
         value = jax.numpy.broadcast_to(_true(environment, *others, **kwargs).jax(), tensor.shape)
-    elif len(tensors) > 1:
-        made = _on_host(environment, func, args, kwargs, tensors)
-        value = None if made is None else made.jax()
     else:
         one = draws.Draw(func, (_like(tensor), *others), dict(kwargs))
         value = draws.noise(one)
@@ -135,7 +133,6 @@ def _filled(environment, func, args, kwargs, tensors):
 def _of_device(environment, func, tensor, args, kwargs):
     """What an accelerator fills a tensor with."""
     options = {name: value for name, value in kwargs.items() if name != "generator"}
-    args = [one.jax() if isinstance(one, _KINDS) else one for one in args]
     key = environment.get_and_rotate_prng_key(kwargs.get("generator"))
     return _OF_DEVICE[func.overloadpacket.__name__](key, tensor.jax(), *args, **options)
 
@@ -149,6 +146,11 @@ def _normal(key, x, mean=0.0, std=1.0):
     return mean + std * jax.random.normal(key, x.shape)
 
 
+def _uniform(key, x, low=0.0, high=1.0, **bounds):
+    low, high = bounds.get("from", low), bounds.get("to", high)
+    return jax.random.uniform(key, x.shape, minval=low, maxval=high)
+
+
 _OF_DEVICE = {
     "bernoulli_": lambda key, x, p=0.5: jax.random.uniform(key, x.shape) < p,
     "cauchy_": lambda key, x, median=0.0, sigma=1.0: median + sigma * jax.random.cauchy(key, x.shape),
@@ -157,14 +159,8 @@ _OF_DEVICE = {
     "log_normal_": lambda key, x, mean=1.0, std=2.0: jax.numpy.exp(_normal(key, x, mean, std)),
     "normal_": _normal,
     "random_": _whole,
-    "uniform_": lambda key, x, low=0.0, high=1.0, **to: _uniform(
-        key, x, to.get("from", low), to.get("to", high)
-    ),
+    "uniform_": _uniform,
 }
-
-
-def _uniform(key, x, low, high):
-    return jax.random.uniform(key, x.shape, minval=low, maxval=high)
 
 
 def _put(tensor, value):

@@ -186,7 +186,7 @@ def taken(draws):
     session = asked.session()
     if isinstance(session, asked.Recording):
         for one in draws:
-            session.note(one, is_repeated=_is_repeated(one.args, one.kwargs, session.generators))
+            _note(session, one)
     return [one.taken() for one in draws]
 
 
@@ -210,7 +210,7 @@ def draw(function, args, kwargs):
     """What a function gives that draws, while a function is noted or traced."""
     session, one = asked.session(), Draw(function, args, kwargs)
     if isinstance(session, asked.Recording):
-        session.note(one, is_repeated=_is_repeated(args, kwargs, session.generators))
+        _note(session, one)
         made = function(*args, **kwargs)
         return session.reads.told(made) if type(made) in (int, float) else made
     if not session.is_told:
@@ -223,8 +223,12 @@ def draw(function, args, kwargs):
     return arrays.tensor(value) if function in _OF_TORCH else Drawn(value)
 
 
+def _note(session, one):
+    """Note a draw: it is the same each time where it is given plain values, and generators that can go back."""
+    session.note(one, is_repeated=_is_repeated(one.args, one.kwargs, session.generators))
+
+
 def _is_repeated(args, kwargs, generators):
-    """Whether a draw is the same each time: it is given plain values, and generators that can go back."""
     given = {name: value for name, value in kwargs.items() if name != "generator"}
     generator = kwargs.get("generator")
     is_known = generator is None or any(generator is one for one in generators)

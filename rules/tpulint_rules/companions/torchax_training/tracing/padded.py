@@ -24,9 +24,7 @@ class Padded(Tensor):
 
     def with_elements(self, value):
         """Other elements of the same sequences; `value` has dimensions for the steps and the sequences."""
-        made = Padded(value.reshape(-1, *value.shape[2:]), self._env)
-        made.lengths, made.times = self.lengths, self.times
-        return made
+        return _made(value, self.lengths, self._env)
 
     def elements(self):
         """An array with dimensions for the steps and the sequences."""
@@ -45,12 +43,16 @@ class Padded(Tensor):
 def of(x, lengths, batch_first):
     """The elements, and as many sequences for each step as there are."""
     value = x.jax().swapaxes(0, 1) if batch_first else x.jax()
-    made = Padded(value.reshape(-1, *value.shape[2:]), x._env)
-    made.lengths, made.times = lengths, value.shape[0]
     with no_dispatch(), torch._C.DisableTorchFunction():
         sizes = torch.full((value.shape[0],), value.shape[1])
     sizes.times = value.shape[0]
-    return made, sizes
+    return _made(value, lengths, x._env), sizes
+
+
+def _made(value, lengths, environment):
+    made = Padded(value.reshape(-1, *value.shape[2:]), environment)
+    made.lengths, made.times = lengths, value.shape[0]
+    return made
 
 
 def check(args, caller):

@@ -123,3 +123,31 @@ def test_noise_is_what_torch_draws_on_the_host_compiled_or_not(printed: Callable
 
 def test_noise_of_a_device_has_the_distribution_that_is_asked_for(printed: Callable[[str], str]) -> None:
     assert printed(f"{DRAWN}{BY_DEVICE}print('right')") == "right\n"
+
+
+ATTACKED = """\
+import torch
+import torchax
+from torchax_training import differentiable
+
+torchax.enable_globally()
+torch.manual_seed(0)
+
+
+@differentiable
+def far(x):
+    d = (x.detach().cpu() * 0 + torch.randn(x.shape)).to(x.device).requires_grad_()
+    (there,) = torch.autograd.grad((x.detach() * d).sin().sum(), d)
+    return ((x + there) ** 2).mean()
+
+
+far(torch.ones(3, requires_grad=True, device="jax")).backward()
+drawn = torch.rand(1)
+torch.manual_seed(0)
+torch.randn(3)
+print(torch.equal(drawn, torch.rand(1)))
+"""
+
+
+def test_what_is_run_once_more_to_be_recorded_draws_but_once(printed: Callable[[str], str]) -> None:
+    assert printed(ATTACKED) == "True\n"

@@ -165,8 +165,13 @@ class differentiable:
         buffers = trace.buffers_of(version.modules).values()
         recording = asked.Recording(buffers, version.generators, asks_counts=told.asks_counts)
         spoken = printed.Spoken(recording.reads)
-        with asked.by(recording), spoken.listening(), casts.handed_on(self.function, version.modules):
-            result = version(given, is_compiled=False)
+        before = random_states.states_of_host(version.generators)
+        try:
+            with asked.by(recording), spoken.listening(), casts.handed_on(self.function, version.modules):
+                result = version(given, is_compiled=False)
+        except gradients.NotRecorded:
+            random_states.draw_again(before)  # the function runs once more
+            raise
         version = None  # it holds what the run left
         if recording.reads.are_used or recording.reads.are_kept() or not spoken.is_complete():
             if recording.reads_counts:

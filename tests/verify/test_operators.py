@@ -101,6 +101,11 @@ compare(lambda x: torch.searchsorted(x.sort()[0], x).float(), x, gradients=False
 compare(lambda x: torch.bucketize(x, edges.to(x.device), right=True).float(), x, gradients=False)
 compare(lambda x: torch.take_along_dim(x, x[:1].argsort(3), 3), x)
 compare(lambda x: x.take_along_dim(x.argsort(3)), x)
+for count, wide in ((1, 2), (2, 2), (2, 3), (3, 2)):
+    pool, unpool = getattr(F, f"max_pool{count}d"), getattr(F, f"max_unpool{count}d")
+    back = lambda x: unpool(*pool(x, wide, 2, return_indices=True), wide, 2)
+    compare(back, torch.randn(2, 3, *[8 + wide % 2] * count))
+compare(back, torch.randn(3, *[8] * count))
 grid = torch.randn(2, 5, 6, 2) * 3
 for mode in ("zeros", "border", "reflection"):
     compare(lambda x, grid: F.grid_sample(x, grid, padding_mode=mode, align_corners=True), x, grid)

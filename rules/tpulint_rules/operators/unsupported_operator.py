@@ -9,7 +9,8 @@ raise only under jit, or that the TPU's compiler rejects, such as `torch.histogr
 `torch.linalg.eig` and `torch.promote_types`, and `view` as another dtype.
 In programs that use a device, also the modules of torch that call them, such as `nn.AdaptiveMaxPool2d`
 and `nn.CTCLoss`, and `torch.distributions`, which check their arguments; `torch.searchsorted` with
-`right` or `side`; and, traced or not, those functions that the fix brings in.
+`right` or `side`; and, traced or not, those functions that the fix brings in: without jit `max_unpool2d`
+goes from element to element.
 Branches that only CUDA reaches are left alone.
 
 The list was made by running each on torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2;
@@ -46,8 +47,9 @@ Unsafe:
 
 - `index_reduce` becomes `scatter_reduce`: the tensor has one dimension.
 - `ctc_loss`, `affine_grid`, `pack_padded_sequence` (and with it recurrent layers over packed sequences),
-  `adaptive_max_pool2d` and windows such as `hann_window`, with the modules that call them, stay as they are:
-  `torchax_training`, a folder that is written beside the fixed file, brings them in by functions of JAX.
+  `adaptive_max_pool2d`, `max_unpool2d` and windows such as `hann_window`, with the modules that call them,
+  stay as they are: `torchax_training`, a folder that is written beside the fixed file, brings them in by
+  functions of JAX.
   A packed sequence has as many elements as its lengths say, so that what packs one is compiled call by call
   where the lengths are an input.
 - `lstsq(a, b).solution` becomes `jax.numpy.linalg.lstsq`: the matrices are no batches, and `a` has full rank.
@@ -88,8 +90,10 @@ def _last(names: set[str]) -> frozenset[str]:
 #: Those that the companion brings in.
 _BROUGHT = {
     name
-    for name in RAISES
-    if name.rpartition(".")[2].lower().startswith(("adaptivemaxpool", "adaptive_max_pool"))
+    for name in (*RAISES, *RAISES_UNDER_JIT)
+    if name.rpartition(".")[2]
+    .lower()
+    .startswith(("adaptivemaxpool", "adaptive_max_pool", "maxunpool", "max_unpool"))
     or name.endswith(
         ("_window", ".affine_grid", ".CTCLoss", ".ctc_loss", ".pack_padded_sequence", ".sparse_coo_tensor")
     )

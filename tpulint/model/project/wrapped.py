@@ -34,7 +34,12 @@ def _cuts_prefix(node: ast.AST) -> bool:
 
 
 def asks_for_module(index: Index, names: Names) -> bool:
-    """Whether a function that does not look takes the `module` of something that is not wrapped here."""
+    """Whether a function that does not look takes the `module` of something that is not wrapped here.
+
+    So does `next(model.children())`.
+    """
+    if any(_takes_first_child(call) for call, _ in index.calls.get("next", ())):
+        return True
     taken = index.taken.get("module", ())
     if not taken:
         return False
@@ -47,6 +52,14 @@ def asks_for_module(index: Index, names: Names) -> bool:
     }
     owners -= {"self", "cls"}
     return not owners <= set(_wrapped(index, names))
+
+
+def _takes_first_child(call: ast.AST) -> bool:
+    """Whether a call is `next(model.children())`, which is the module in a wrapper."""
+    match call:
+        case ast.Call(args=[ast.Call(func=ast.Attribute(attr="children"), args=[])]):
+            return True
+    return False
 
 
 def _looking(index: Index) -> set[Scope | None]:

@@ -6,6 +6,7 @@ They compute what torch does, by functions of JAX, which can be compiled and dif
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -177,6 +178,36 @@ def _adaptive_max_pool2d(x, output_size):
 @_brings(_aten.adaptive_max_pool3d, _aten.adaptive_max_pool3d.default)
 def _adaptive_max_pool3d(x, output_size):
     return _pooled(x, output_size)
+
+
+# what pooling left out, put back as zeros: torchax takes element after element
+
+
+@_brings(_aten.max_unpool2d, _aten.max_unpool2d.default)
+@_brings(_aten.max_unpool3d, _aten.max_unpool3d.default)
+def _unpooled(x, indices, output_size, *_ways):
+    apart = x.shape[: x.ndim - len(output_size)]
+    values = x.reshape(math.prod(apart), -1)
+    made = _placed(values, indices.reshape(values.shape), math.prod(output_size))
+    return made.reshape(*apart, *output_size)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _placed(values, places, size):
+    """Rows of zeros but for values; those that windows share are as often in the gradient."""
+    rows = jnp.arange(len(values))[:, None]
+    return jnp.zeros((len(values), size), values.dtype).at[rows, places].set(values)
+
+
+def _placed_and_kept(values, places, size):
+    return _placed(values, places, size), places
+
+
+def _taken_back(_size, places, gradient):
+    return jnp.take_along_axis(gradient, places, axis=1), None
+
+
+_placed.defvjp(_placed_and_kept, _taken_back)
 
 
 # connectionist temporal classification

@@ -19,7 +19,9 @@ An average of the weights then stays what it was at the start.
 
 Safe: within `torch.no_grad()` the parameter itself is written to, which is the same on any device;
 `state_dict(keep_vars=True)` holds the parameters themselves.
-A `state_dict()` that is written to outside of `torch.no_grad()` has no fix.
+
+Unsafe: where a `state_dict()` is written to outside of `torch.no_grad()`, `torchax_training`, a folder that is
+written beside the fixed file, lets what is written reach the parameters.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.knowledge.training import TRAINING
 from tpulint.model.syntax.loops import calls_looped_over
 from tpulint.model.training.boundaries import is_without_gradient
 from tpulint.rule import Context, Rule
@@ -59,8 +62,11 @@ def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         case ast.Subscript(value=ast.Name() as name) | (ast.Name() as name):
             states = list(_states(target, name, ctx))
             if states:
+                fix = _kept(states, statement, ctx)
+                if fix is None and ctx.module.project.imports_any(TRAINING.name):
+                    return
                 message = "what is written to the values of `state_dict()` does not reach the parameters"
-                yield ctx.finding(call, message, _kept(states, statement, ctx))
+                yield ctx.finding(call, message, fix or _shared(ctx))
             return
         case _:
             return
@@ -109,6 +115,10 @@ def _kept(states: list[ast.Call], statement: ast.stmt, ctx: Context) -> Fix | No
         return None
     edits = [ctx.insert(ctx.span(call).end - 1, "keep_vars=True") for call in states]
     return ctx.fix("write to the parameters themselves, with `keep_vars=True`", *edits)
+
+
+def _shared(ctx: Context) -> Fix | None:
+    return ctx.companion_fix(f"write by what `{TRAINING.name}` brings in", TRAINING)
 
 
 def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx: Context) -> Fix | None:

@@ -36,9 +36,11 @@ def _cuts_prefix(node: ast.AST) -> bool:
 def asks_for_module(index: Index, names: Names) -> bool:
     """Whether a function that does not look takes the `module` of something that is not wrapped here.
 
-    So does `next(model.children())`.
+    So does `next(model.children())`, and `assert isinstance(model, DataParallel)` wants the wrapper itself.
     """
     if any(_takes_first_child(call) for call, _ in index.calls.get("next", ())):
+        return True
+    if any(_insists(node) for node, _ in index.nodes[ast.Assert]):
         return True
     taken = index.taken.get("module", ())
     if not taken:
@@ -59,6 +61,14 @@ def _takes_first_child(call: ast.AST) -> bool:
     match call:
         case ast.Call(args=[ast.Call(func=ast.Attribute(attr="children"), args=[])]):
             return True
+    return False
+
+
+def _insists(node: ast.AST) -> bool:
+    """Whether a statement raises for what is no wrapper."""
+    match node:
+        case ast.Assert(ast.Call(ast.Name("isinstance")) as call):
+            return _looks(call)
     return False
 
 

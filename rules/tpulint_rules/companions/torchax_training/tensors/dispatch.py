@@ -99,6 +99,8 @@ def _called(mode, func, types, args=(), kwargs=None):
         return _function(mode, func, types, (whole, index), kwargs)
     if func is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
         return func(args[0], _index_on_host(args[1]))
+    if func is torch.asarray:
+        func, kwargs = values.as_array(kwargs or {})
     if kwargs and type(kwargs.get("device")) is int and func in TENSOR_CONSTRUCTORS:
         kwargs["device"] = "jax"  # the number of a device, as ranks are
     if func in _SPECIAL and values.holds_tensors(func, args, kwargs or {}):

@@ -123,6 +123,13 @@ def made_of(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fa
     return made.requires_grad_() if requires_grad else made
 
 
+def as_array(kwargs):
+    """What `torch.asarray` is by another name, of which torchax has nothing, and what that is told."""
+    told = {name: value for name, value in kwargs.items() if value is not None and value is not False}
+    is_new = told.pop("copy", False) or "requires_grad" in told
+    return torch.tensor if is_new else torch.as_tensor, told
+
+
 def sized(func, args, kwargs):
     """The arguments of what makes a tensor, with numbers for the tensors of one that are sizes or bounds.
 

@@ -9,6 +9,8 @@ is read afterwards: indexed and augmented assignments and in-place methods on wh
 tensor gives.
 What `detach()` gives is left alone in programs that train: `torchax_training`, the folder that goes with
 those, lets it share its elements.
+So are other views there, where a write has no fix; what `unfold`, `as_strided`, `expand` and `view_as_real` give
+is a copy with the folder, too.
 Basic slices such as `x[:, 0]`, and slices of slices, are true views on torchax and are left alone.
 
 ## Why it matters on TPU
@@ -35,6 +37,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.knowledge.training import TRAINING
 from tpulint.knowledge.views import SHAPELESS, WHOLE, WRITES
 from tpulint.model.values.kinds import Static
 from tpulint.model.values.views import Copied, lost_write, value_of
@@ -47,16 +50,15 @@ rule = Rule("TPU601", "write through a view that torchax copies", module=__name_
 def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     found = _lost(node.value, ctx)
     if found is not None:
-        yield ctx.finding(
-            node, _message(found, ctx), _turned(node, found, ctx) or _fix(node.value, found, ctx)
-        )
+        fix = _turned(node, found, ctx) or _fix(node.value, found, ctx)
+        yield from _finding(node, node.value, found, fix, ctx)
 
 
 @rule.on(ast.AugAssign, where=lambda node: isinstance(node.target, ast.Name))
 def augmented(node: ast.AugAssign, ctx: Context) -> Iterator[Finding]:
     found = _lost(node.target, ctx)
     if found is not None:
-        yield ctx.finding(node.target, _message(found, ctx), _fix(node.target, found, ctx))
+        yield from _finding(node.target, node.target, found, _fix(node.target, found, ctx), ctx)
 
 
 @rule.on(ast.Call, named=WRITES)
@@ -69,7 +71,26 @@ def in_place(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     found = _lost(receiver, ctx)
     if found is not None:
         fix = _diagonal(call, found, ctx) or _left_out(call, found, ctx) or _fix(receiver, found, ctx)
-        yield ctx.finding(call, _message(found, ctx), fix)
+        yield from _finding(call, receiver, found, fix, ctx)
+
+
+def _finding(
+    node: ast.expr, written: ast.expr, found: Copied, fix: Fix | None, ctx: Context
+) -> Iterator[Finding]:
+    """What is written is lost, unless the folder of a program that trains lets it reach the tensor."""
+    if fix is None and ctx.module.project.imports_any(TRAINING.name):
+        ways = {name for part in (written, found.made) for name in _attributes(part)}
+        if ways.isdisjoint(_NEVER_SHARED):
+            return
+    yield ctx.finding(node, _message(found, ctx), fix)
+
+
+#: Views that are copies with the folder, too.
+_NEVER_SHARED = {"as_strided", "expand", "imag", "real", "unfold", "view_as_complex", "view_as_real"}
+
+
+def _attributes(node: ast.AST) -> Iterator[str]:
+    return (one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute))
 
 
 def _lost(written: ast.expr, ctx: Context) -> Copied | None:

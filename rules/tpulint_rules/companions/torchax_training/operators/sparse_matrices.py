@@ -17,14 +17,15 @@ from .registry import register
 
 _aten = torch.ops.aten
 _make = torch.sparse_coo_tensor
+_make_of_rows = torch.sparse_csr_tensor
+_sum, _softmax, _log_softmax = torch.sparse.sum, torch.sparse.softmax, torch.sparse.log_softmax
 
 
 def _made(indices, values, size=None, *, dtype=None, device=None, **options):
     """`torch.sparse_coo_tensor`."""
-    given = [one for one in (indices, values) if isinstance(one, torch.Tensor)]
-    asked = torchax.default_env()._should_use_torchax_tensor(device) if device is not None else None
-    if asked is False or not (asked or any(isinstance(one, (Tensor, View)) for one in given)):
-        return _make(indices, values, size, dtype=dtype, device=device, **options)
+    if not _is_for_device(device, indices, values):
+        given = (indices, values) if size is None else (indices, values, size)
+        return _make(*given, dtype=dtype, device=device, **options)
     with arrays.entered():
         indices = arrays.on_torchax(torch.as_tensor(indices))
         values = arrays.on_torchax(torch.as_tensor(values, dtype=dtype))
@@ -38,6 +39,32 @@ def _made(indices, values, size=None, *, dtype=None, device=None, **options):
 
 
 torch.sparse_coo_tensor = _made
+
+
+def _is_for_device(device, *given) -> bool:
+    """Whether a matrix is to be on the device: as it is asked for, or as what it is made of."""
+    if device is not None and not torchax.default_env()._should_use_torchax_tensor(device):
+        return False
+    return device is not None or any(isinstance(one, (Tensor, View)) for one in given)
+
+
+def _made_of_rows(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, **options):
+    """`torch.sparse_csr_tensor`."""
+    if not _is_for_device(device, crow_indices, col_indices, values):
+        given = (crow_indices, col_indices, values, *(() if size is None else (size,)))
+        return _make_of_rows(*given, dtype=dtype, device=device, **options)
+    with arrays.entered():
+        starts = arrays.on_torchax(torch.as_tensor(crow_indices))
+        columns = arrays.on_torchax(torch.as_tensor(col_indices))
+        places = torch.arange(len(columns), dtype=starts.dtype, device=starts.device)
+        rows = torch.searchsorted(starts, places, right=True) - 1
+        if size is None:
+            size = [len(starts) - 1, int(columns.amax()) + 1]
+        indices = torch.stack([rows.to(columns.dtype), columns])
+    return _made(indices, values, size, dtype=dtype, device=device, **options)
+
+
+torch.sparse_csr_tensor = _made_of_rows
 
 
 def _dense(_sparse_dim, _dense_dim, size, indices, values, **_options):
@@ -57,9 +84,57 @@ def _pattern(matrix):
 
 
 def _coalesced(matrix, *_dims):
-    """`coalesce` and `to_sparse`."""
+    """`coalesce`, `to_sparse` and `to_sparse_csr`."""
     return arrays.tensor(arrays.on_torchax(matrix).jax())
 
+
+def _has(matrix):
+    """Where a matrix has values: where it was made of some, or is not zero."""
+    if getattr(matrix, "pattern", None) is None:
+        return matrix != 0
+    indices = matrix.pattern[0]
+    return torch.zeros(matrix.shape, dtype=torch.bool, device=matrix.device).index_put(
+        tuple(indices), torch.tensor(True, device=matrix.device)
+    )
+
+
+def _masked(matrix, mask):
+    """`sparse_mask`."""
+    return torch.where(_has(mask), matrix, 0)
+
+
+def _summed(input, dim=None, dtype=None):
+    """`torch.sparse.sum`."""
+    if not isinstance(input, (Tensor, View)):
+        return _sum(input, dim, dtype)
+    return input.sum(dtype=dtype) if dim is None else input.sum(dim, dtype=dtype)
+
+
+def _normalised(of_sparse, of_dense):
+    """`torch.sparse.softmax` or `log_softmax`, which go by the values that a matrix has."""
+
+    def function(input, dim, *, dtype=None):
+        if not isinstance(input, (Tensor, View)):
+            return of_sparse(input, dim, dtype=dtype)
+        has, values = _has(input), input if dtype is None else input.to(dtype)
+        # Not infinity, of which rows without values would make NaN.
+        lowest = torch.finfo(values.dtype).min
+        return torch.where(has, of_dense(torch.where(has, values, lowest), dim), 0)
+
+    return function
+
+
+torch.sparse.sum = _summed
+torch.sparse.softmax = _normalised(_softmax, torch.softmax)
+torch.sparse.log_softmax = _normalised(_log_softmax, torch.log_softmax)
+
+
+def _added_to_product(input, mat1, mat2, *, beta=1, alpha=1):
+    """`torch.sparse.addmm`."""
+    return beta * input + alpha * (mat1 @ mat2)
+
+
+register(_added_to_product, _aten._sparse_addmm.default)
 
 _METHODS = {
     "coalesce": _coalesced,
@@ -71,6 +146,10 @@ _METHODS = {
     "_nnz": lambda matrix: len(_pattern(matrix)[1]),
     "to_sparse": _coalesced,
     "to_sparse_coo": _coalesced,
+    "to_sparse_csr": _coalesced,
+    "sparse_mask": _masked,
+    "sparse_dim": lambda matrix: matrix.ndim,
+    "dense_dim": lambda _matrix: 0,
 }
 for _kind in (Tensor, View):
     for _name, _method in _METHODS.items():

@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from tpulint.engine.cache import MemoryCache
-from tpulint.engine.fix import fix_units
+from tpulint.engine.fix import FixResult, fix_units
 from tpulint.engine.run import as_units
 from tpulint.settings import Settings
 
@@ -26,6 +26,12 @@ FILES = {"train.py": STEP, "pkg/__init__.py": "", "pkg/inner/__init__.py": "", "
 
 def changed(root: Path, files: dict[str, str], *, keep_gpu: bool = False) -> dict[str, str]:
     """What fixing makes of files that lie below a folder, in the order in which it is written."""
+    result = fixed(root, files, keep_gpu=keep_gpu)
+    return {Path(change.path).relative_to(root).as_posix(): change.after for change in result.changes}
+
+
+def fixed(root: Path, files: dict[str, str], *, keep_gpu: bool = False) -> FixResult:
+    """What fixing files comes to that lie below a folder."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -33,7 +39,7 @@ def changed(root: Path, files: dict[str, str], *, keep_gpu: bool = False) -> dic
     settings = Settings(root=root, keep_gpu=keep_gpu)
     result = fix_units(units, settings, jobs=1, cache=MemoryCache(), unsafe=True)
     assert result.errors == []
-    return {Path(change.path).relative_to(root).as_posix(): change.after for change in result.changes}
+    return result
 
 
 def made(after: dict[str, str]) -> list[str]:
@@ -93,3 +99,9 @@ def test_what_is_there_already_stays(tmp_path: Path) -> None:
     (tmp_path / "torchax_training").mkdir()
     (tmp_path / "torchax_training/__init__.py").write_text("# the user's own changes\n")
     assert list(changed(tmp_path, {"train.py": STEP})) == ["train.py"]
+
+
+def test_what_it_mends_is_not_left_to_be_found(tmp_path: Path) -> None:
+    counted = f"{STEP}    return torch.nn.functional.one_hot(torch.arange(5), 5)\n"
+    result = fixed(tmp_path, {"pkg/__init__.py": "", "pkg/inner/step.py": counted})
+    assert [] == [finding.code for finding in result.remaining]

@@ -20,6 +20,7 @@ from tpulint.engine.desk import RECURSION_LIMIT, Unit
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, Companion, FileError, Finding, Fix
 from tpulint.fixes import apply
+from tpulint.model.module import Place
 from tpulint.model.syntax.imports import orphaned_imports, split_imports
 from tpulint.model.syntax.undefined import undefined_names
 from tpulint.settings import Settings
@@ -160,7 +161,9 @@ def fix_units(
     if not settled:
         rounds.give_up(analyse_units(rounds.current, settings, jobs=jobs, cache=cache))
     rounds.tidy()
-    return rounds.result(analyse_units(rounds.current, settings, jobs=jobs, cache=cache))
+    # What is found is what a check of the files as written finds, with those that they import.
+    only, written = frozenset(rounds.current), rounds.current | rounds.made()
+    return rounds.result(analyse_units(written, settings, jobs=jobs, cache=cache, only=only))
 
 
 class _Rounds:
@@ -212,6 +215,23 @@ class _Rounds:
                 joined = _joined(before, _without_orphans(before, unit))
                 self.current[path] = _without_gaps(before, joined)
 
+    def made(self) -> dict[str, Unit]:
+        """The files that are to be written beside those that changed, each with its place in the project."""
+        units: dict[str, Unit] = {}
+        for path, unit in self._units.items():
+            if self.current[path].data == unit.data:
+                continue
+            package = unit.place.name.split(".")[: None if unit.place.package else -1]
+            for folder, companion in self._beside(path):
+                around = package[: max(0, len(package) - companion.up)]
+                for name, text in companion.files().items():
+                    inner = name.removesuffix(".py").split("/")
+                    is_package = inner[-1] == "__init__"
+                    place = Place(".".join((*around, *inner[: -1 if is_package else None])), is_package)
+                    made = os.path.join(folder, *name.split("/"))
+                    units[made] = Unit(made, text.encode(), place)
+        return units
+
     def result(self, analysis: Analysis) -> FixResult:
         """What fixing came to, with what is found in the files as they are now."""
         changes: list[Change] = []
@@ -229,14 +249,18 @@ class _Rounds:
 
     def _made_for(self, path: str, known: set[str]) -> Iterator[Change]:
         """The files that a fixed one imports, and that are not there yet."""
-        for companion in self._companions.get(path, ()):
-            folder = os.path.normpath(os.path.join(os.path.dirname(path), *[os.pardir] * companion.up))
-            if os.path.lexists(os.path.join(folder, companion.place)):
-                continue
+        for folder, companion in self._beside(path):
             for name, text in companion.files().items():
                 beside = os.path.join(folder, *name.split("/"))
                 if beside not in known and beside not in self._units:
                     yield Change(beside, "", text, None, text.encode())
+
+    def _beside(self, path: str) -> Iterator[tuple[str, Companion]]:
+        """What a fixed file imports that is not there yet, and in which folder it belongs."""
+        for companion in self._companions.get(path, ()):
+            folder = os.path.normpath(os.path.join(os.path.dirname(path), *[os.pardir] * companion.up))
+            if not os.path.lexists(os.path.join(folder, companion.place)):
+                yield folder, companion
 
     def _applicable(self, analysis: Analysis) -> list[Finding]:
         return [

@@ -1,9 +1,9 @@
-"""Of which generators statements draw random numbers on the host: those of one are to be drawn in order."""
+"""Of which generators statements draw random numbers: those of one are to be drawn in order."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
@@ -14,9 +14,28 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 _TORCH = frozenset(
-    f"torch.{name}" for name in ("bernoulli", "multinomial", "normal", "rand", "randint", "randn", "randperm")
+    f"torch.{name}"
+    for name in (
+        *("bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like"),
+        *("randn", "randn_like", "randperm", "dropout", "alpha_dropout", "feature_dropout", "rrelu"),
+    )
+) | frozenset(
+    f"torch.nn.functional.{name}"
+    for name in (
+        *("alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"),
+        *("gumbel_softmax", "rrelu"),
+    )
 )
-_FILLING = frozenset({"bernoulli_", "exponential_", "normal_", "random_", "uniform_"})
+_FILLING = frozenset({"bernoulli_", "exponential_", "normal_", "random_", "uniform_", "rsample"})
+#: Modules that draw, or do so where they are told to.
+_MODULES = frozenset(
+    f"torch.nn.{name}"
+    for name in (
+        *("AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout", "RReLU"),
+        *("GRU", "LSTM", "MultiheadAttention", "RNN"),
+        *("Transformer", "TransformerDecoderLayer", "TransformerEncoderLayer"),
+    )
+)
 _LIBRARIES = ("numpy.random", "random")
 
 
@@ -30,15 +49,18 @@ def draws(module: Module, statements: Iterable[ast.AST], scope: Scope) -> set[st
             if not isinstance(node, ast.Call):
                 continue
             found |= _drawn(module, node, place)
-            called = _called(module, node, place)
-            if called is not None and id(called) not in seen:
-                seen.add(id(called))
-                waiting.append((called.node, called))
+            classes, functions = _called(module, node, place)
+            if any(_is_drawing(module, cls) for cls in classes):
+                found.add("torch")
+            for called in functions:
+                if id(called) not in seen:
+                    seen.add(id(called))
+                    waiting.append((called.node, called))
     return found
 
 
 def _drawn(module: Module, call: ast.Call, scope: Scope) -> set[str]:
-    if any(word.arg in ("generator", "device") for word in call.keywords):
+    if any(word.arg == "generator" for word in call.keywords):
         return set()
     name = module.names.qualified(call.func, scope) or ""
     if name in _TORCH or (isinstance(call.func, ast.Attribute) and call.func.attr in _FILLING):
@@ -46,11 +68,47 @@ def _drawn(module: Module, call: ast.Call, scope: Scope) -> set[str]:
     return {library for library in _LIBRARIES if name.startswith(f"{library}.")}
 
 
-def _called(module: Module, call: ast.Call, scope: Scope) -> Scope | None:
-    """The function of this file that a call runs, be it what a module computes."""
+def _called(module: Module, call: ast.Call, scope: Scope) -> tuple[list[str], list[Scope]]:
+    """The classes of the modules that a call may run, and the functions of this file."""
     own = own_function(module, call.func, scope)
     if own is not None:
-        return own
-    kind = module.kind(call.func, scope)
-    name = module.project.method(kind.cls, "forward") if isinstance(kind, Instance) else None
-    return module.functions.get(name) if name is not None else None
+        return [], [own]
+    held, method = call.func, "forward"
+    classes = list(_classes(module, held, scope))
+    if not classes and isinstance(held, ast.Attribute):
+        held, method = held.value, held.attr
+        classes = list(_classes(module, held, scope))
+    names = (module.project.method(cls, method) for cls in classes)
+    return classes, [module.functions[name] for name in names if name in module.functions]
+
+
+def _classes(module: Module, value: ast.expr, scope: Scope) -> Iterator[str]:
+    """Of which classes an object may be, be it one that callers hand over."""
+    kind = module.kind(value, scope)
+    if isinstance(kind, Instance):
+        yield kind.cls
+    elif isinstance(value, ast.Name):
+        for handed, place in module.handed(value.id, scope):
+            kind = module.kind(handed, place)
+            if isinstance(kind, Instance):
+                yield kind.cls
+
+
+def _is_drawing(module: Module, cls: str) -> bool:
+    """Whether a module has others that draw, at any depth."""
+    waiting, seen = [cls], set[str]()
+    while waiting:
+        one = waiting.pop()
+        if one in _MODULES:
+            return True
+        if one not in seen:
+            seen.add(one)
+            waiting += (made for each in module.project.mro(one) for made in _parts(module, each))
+    return False
+
+
+def _parts(module: Module, cls: str) -> Iterable[str]:
+    """The classes of the modules that those of a class have for attributes."""
+    facts = module.project.class_(cls)
+    parts = facts.modules.values() if facts is not None else ()
+    return (module.project.resolve(made) for part in parts for made in part)

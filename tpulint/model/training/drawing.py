@@ -73,10 +73,11 @@ def _called(module: Module, call: ast.Call, scope: Scope) -> tuple[list[str], li
     own = own_function(module, call.func, scope)
     if own is not None:
         return [], [own]
-    held, method = call.func, "forward"
+    held: ast.expr = call.func
+    method = "forward"
     classes = list(_classes(module, held, scope))
     if not classes and isinstance(held, ast.Attribute):
-        held, method = held.value, held.attr
+        method, held = held.attr, held.value
         classes = list(_classes(module, held, scope))
     names = (module.project.method(cls, method) for cls in classes)
     return classes, [module.functions[name] for name in names if name in module.functions]

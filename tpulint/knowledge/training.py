@@ -8,6 +8,12 @@ HOOKS = ("register_forward_hook", "register_forward_pre_hook")
 #: Classes of libraries whose instances call `backward` on the `loss` that they are called with.
 SCALERS = frozenset({"timm.utils.ApexScaler", "timm.utils.NativeScaler"})
 
+#: The class of accelerate whose instances choose the device, and call `backward` on what they are given.
+ACCELERATORS = frozenset({"accelerate.Accelerator", "accelerate.accelerator.Accelerator"})
+
+#: What tells it the device, as the environment variable that it reads.
+ACCELERATE_DEVICE = "ACCELERATE_TORCH_DEVICE"
+
 #: Methods of modules that compute nothing from inputs.
 MODULE_UPKEEP = frozenset(
     {

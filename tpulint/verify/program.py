@@ -190,6 +190,8 @@ def _astray(state: State, reference: State, recipe: Recipe) -> str:
         return ""
     start, got = dict(reference.start.items), dict(state.values.items)
     for name, due in _determined(reference.values, recipe).items:
+        if name not in start:  # a program may name its parameters anew, as adapters do that are merged
+            continue
         begin, end = start[name], got[name]
         assert isinstance(due, Array)
         assert isinstance(begin, Array)

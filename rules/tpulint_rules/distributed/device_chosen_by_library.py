@@ -14,18 +14,28 @@ slowly, and nothing says so.
 `Trainer(accelerator="tpu")` wants torch_xla: `ModuleNotFoundError: Requirement 'torch_xla>=1.13' not met`.
 Measured with accelerate 1.15.0 and lightning 2.6.6 in the torchax environment.
 
+## Fix safety
+
+Unsafe: accelerate reads the device from `ACCELERATE_TORCH_DEVICE`, which is set ahead of the `Accelerator`.
+`accelerator.prepare`, `backward`, `accumulate`, `clip_grad_norm_`, `gather_for_metrics`, `unwrap_model` and
+`save_state` are right then with what TPU611 writes; a BERT trained so as on a CPU, to the last digit printed.
+Half precision in 16 bits with a scaler, `mixed_precision="fp16"`, which accelerate has for devices that it
+knows alone, becomes `"bf16"`.
+With the option that keeps the GPU, the variable is set where there is no CUDA.
+
 ## Without a fix
 
-Write the loop that the library runs, which is short for one device; one process drives all chips of a host.
+For Lightning, write the loop that it runs, which is short for one device; one process drives all chips of a
+host.
 
 ```python
 device = torch.device("jax")
 model = model.to(device)
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)  # or what `configure_optimizers()` gives
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)  # what `configure_optimizers()` gives
 for x, y in loader:
     optimizer.zero_grad()
-    loss = criterion(model(x.to(device)), y.to(device))  # or `model.training_step((x, y), 0)`
-    loss.backward()  # for `accelerator.backward(loss)`
+    loss = criterion(model(x.to(device)), y.to(device))  # what `training_step` does
+    loss.backward()
     optimizer.step()
 ```
 
@@ -38,13 +48,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Finding
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.training import ACCELERATE_DEVICE
 from tpulint.model.names.references import by_name
+from tpulint.model.project.takers import is_accelerator
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU805", "library that chooses the device itself", module=__name__, fix=None)
+rule = Rule("TPU805", "library that chooses the device itself", module=__name__, fix=Applicability.UNSAFE)
 
-_ACCELERATORS = frozenset({"accelerate.Accelerator", "accelerate.accelerator.Accelerator"})
 _TRAINERS = frozenset(
     f"{package}.{name}"
     for package in ("lightning", "lightning.pytorch", "pytorch_lightning")
@@ -54,11 +65,32 @@ _TRAINERS = frozenset(
 
 @rule.on(ast.Call, named={"Accelerator"})
 def accelerator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in _ACCELERATORS or _is_elsewhere(call, ctx):
+    if not is_accelerator(call, ctx.qualified_name(call.func)) or _is_elsewhere(call, ctx):
         return
-    if _constant(call, "cpu") is not True:
+    if ACCELERATE_DEVICE not in ctx.module.index.texts:
         message = "`Accelerator` knows nothing of torchax: what it prepares stays on the host, silently"
-        yield ctx.finding(call, message)
+        yield ctx.finding(call, message, _told(call, ctx))
+
+
+def _told(call: ast.Call, ctx: Context) -> Fix | None:
+    """Accelerate is told the device ahead of the call."""
+    statement, source = ctx.statement(call), ctx.module.source
+    imports = ctx.imports("import os")
+    if imports is None or source.ahead_of(statement).strip():
+        return None
+    gap = f"{source.newline}{source.margin(statement)}"
+    lines = [f'os.environ["{ACCELERATE_DEVICE}"] = "jax"']
+    if ctx.module.project.keeps_gpu:
+        imports = ctx.imports("import os", "import torch")
+        if imports is None:
+            return None
+        lines = ["if not torch.cuda.is_available():", f"    {lines[0]}"]
+    edits = [ctx.insert(ctx.span(statement).start, "".join(f"{line}{gap}" for line in lines))]
+    precision = by_name(call, ()).get("mixed_precision")
+    if isinstance(precision, ast.Constant) and precision.value == "fp16" and not ctx.module.project.keeps_gpu:
+        edits.append(ctx.replace(precision, ctx.quoted("bf16", precision)))
+    title = "tell accelerate the device"
+    return ctx.fix(title, *imports, *edits, applicability=Applicability.UNSAFE)
 
 
 @rule.on(ast.Call, named={"Trainer"})

@@ -51,6 +51,7 @@ from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
 from tpulint.model.devices.given import given_device
 from tpulint.model.devices.two_way import guarded_import
 from tpulint.model.names.scopes import Scope, ScopeKind
+from tpulint.model.project.takers import is_accelerator
 from tpulint.model.syntax.entry import is_main
 from tpulint.model.syntax.imports import end_of_imports
 from tpulint.model.values.kinds import Instance
@@ -193,6 +194,8 @@ def _moves(call: ast.Call, ctx: Context) -> bool:
     """Whether a call puts something on a device, or gives torch one for what is made from there on."""
     qualified = ctx.qualified_name(call.func)
     if qualified is None and isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+        return True
+    if is_accelerator(call, qualified):
         return True
     if qualified == "torch.device":
         around = ctx.parent(call)

@@ -139,10 +139,11 @@ from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.knowledge.training import RECORDED, TRAINING
 from tpulint.model.names.references import positional
 from tpulint.model.names.scopes import Scope
+from tpulint.model.project.takers import handed_to_accelerate
 from tpulint.model.training.collected import Filling, is_filled_by_jax
 from tpulint.model.training.effects import effects
 from tpulint.model.training.learned import is_differentiated, is_marked, own_function
-from tpulint.model.training.losses import given_losses
+from tpulint.model.training.losses import losses_of
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.steps import Step
 from tpulint.model.values.kinds import Tensor, Unknown
@@ -166,7 +167,7 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         yield from _gradients(call, message, ctx)
         return
     if not _is_callers_own(ctx):
-        for loss in given_losses(call) if name is not None else _receiver(call):
+        for loss in losses_of(call, name):
             yield from _step(call, loss, message, ctx)
 
 
@@ -269,6 +270,10 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
 
 
 def _extracted(step: Step, ctx: Context) -> Fix | str:
+    behind = step.kept_behind()
+    if behind:
+        edits = (ctx.edit(*one) for one in behind)
+        return ctx.fix("keep numbers behind the block", *edits, applicability=Applicability.UNSAFE)
     moved = step.moved()
     if isinstance(moved, str):
         return _put_apart(step.put_apart(), ctx) or moved
@@ -406,13 +411,11 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
     return ctx.fix(title, *imports, decorator, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 
-def _receiver(call: ast.Call) -> list[ast.expr]:
-    return [call.func.value] if isinstance(call.func, ast.Attribute) else []
-
-
 def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "backward" or len(call.args) > 1:
         return False
+    if handed_to_accelerate(call) is not None:
+        return True
     kind = ctx.kind(call.func.value)
     if isinstance(kind, Tensor):
         return not kind.is_host

@@ -5,6 +5,7 @@
 Flags `data_ptr()` of a tensor, of its `data`, `storage()` or `untyped_storage()`, in programs that use a
 device: `a.data_ptr() == b.data_ptr()`, `seen.add(p.data_ptr())`.
 A remainder, `x.data_ptr() % 16`, is left alone: it is that of an aligned tensor.
+So are programs with the folder that comes with TPU611, where tensors have addresses.
 
 ## Why it matters on TPU
 
@@ -47,7 +48,7 @@ _OF_MODULES = frozenset({"parameters", "named_parameters", "buffers", "named_buf
 @rule.on(ast.Call, named={"data_ptr"})
 def address(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(call)
-    if not _is_taken(call, ctx) or not (ctx.serves_device or ctx.trace_path is not None):
+    if ctx.is_amended or not _is_taken(call, ctx) or not (ctx.serves_device or ctx.trace_path is not None):
         return
     if ctx.only_with_cuda(call):
         return

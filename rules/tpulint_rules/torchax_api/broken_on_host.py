@@ -44,7 +44,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.knowledge.training import TRAINING
 from tpulint.model.names.qualified import dotted
 from tpulint.model.values.kinds import Several, Static, Tensor
 from tpulint.rule import Context, Rule
@@ -92,17 +91,12 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def padded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.nn.utils.rnn.pad_sequence" or not call.args:
         return
-    if ctx.trace_path is not None or not ctx.serves_device or _has_companion(ctx):
+    if ctx.trace_path is not None or not ctx.serves_device or ctx.is_amended:
         return
     kind = ctx.kind(call.args[0])
     is_host = isinstance(kind, Several) and isinstance(kind.element, Tensor) and kind.element.is_host
     if is_host or _collates(ctx):
         yield ctx.finding(call, "`pad_sequence` of host tensors gives zeros under torchax, silently")
-
-
-def _has_companion(ctx: Context) -> bool:
-    """Whether the project has the folder that mends what torchax does on the host."""
-    return any(module.rpartition(".")[2] == TRAINING.name for module in ctx.module.project.modules)
 
 
 def _collates(ctx: Context) -> bool:
@@ -120,7 +114,7 @@ def _collates(ctx: Context) -> bool:
 
 def _may_be_in_environment(call: ast.Call, ctx: Context) -> bool:
     served = (ctx.trace_path is not None or ctx.serves_device) and not ctx.only_with_cuda(call)
-    return served and not _has_companion(ctx)
+    return served and not ctx.is_amended
 
 
 def _is_on_host(node: ast.expr, ctx: Context) -> bool:

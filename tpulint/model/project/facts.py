@@ -11,17 +11,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tpulint.knowledge.tracing import (
-    DEVICE_STRING,
-    ENVIRONMENT_ENTRIES,
     FILING,
     GRADIENT_ENTRIES,
     LIBRARIES,
     TRACE_ENTRIES,
-    UNFINISHED_DEVICE,
     WRAPPERS,
 )
 from tpulint.model.devices.flow import Edge
-from tpulint.model.devices.literals import cuda_types, default_types, numbered_devices
 from tpulint.model.names.annotations import aliases, qualified_text
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names, dotted
@@ -30,6 +26,7 @@ from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.at_import import moves_at_import
 from tpulint.model.project.chosen import chosen_imports
 from tpulint.model.project.made import Made
+from tpulint.model.project.placing import entering, makes_cuda_default, placing
 from tpulint.model.project.signatures import (
     first_taken,
     infers,
@@ -38,7 +35,7 @@ from tpulint.model.project.signatures import (
     takes_module,
     training_apart,
 )
-from tpulint.model.project.takers import Taker
+from tpulint.model.project.takers import Taker, handed_to_accelerate
 from tpulint.model.project.wrapped import asks_for_module, asks_for_prefix
 from tpulint.model.syntax.entry import of_main
 
@@ -195,10 +192,10 @@ class _Summary:
             for binding in bindings
             if binding.target is not None
         }
-        placing, entries = self._placing(imports), self._entering()
+        placed, entries = placing(self.index, self.names, imports), entering(self.index, self.names)
         functions: dict[str, FunctionFacts] = {}
         for scope in self.index.functions:
-            drawn = self._function(scope, places=id(scope) in placing)
+            drawn = self._function(scope, places=id(scope) in placed)
             former = functions.get(scope.qualname)  # as of a property that is set, too, or of two branches
             if former is not None:
                 kept = former if _sets(scope.node) else drawn
@@ -213,8 +210,8 @@ class _Summary:
             classes,
             tuple(self.roots),
             tuple(sorted(imports | set(module.stars) | self.index.inner_imports)),
-            id(module) in placing,
-            bool(placing),
+            id(module) in placed,
+            bool(placed),
             bool(entries),
             not entries <= {id(node) for node in of_main(module.node)},
             self._trains(),
@@ -223,52 +220,19 @@ class _Summary:
             backward=self._calls_backward(),
             entries=tuple(self._entries()),
             tables=dict(self._tables()),
-            cuda_default=any(name.startswith("torch.cuda.") for name in self._default_types()),
+            cuda_default=makes_cuda_default(self.index, self.names),
             moves=moves_at_import(self.index, self.names),
             unwraps=asks_for_module(self.index, self.names),
             prefixes=asks_for_prefix(self.index),
             chosen=tuple(chosen_imports(self.name, self.index, self.names)),
         )
 
-    def _placing(self, imports: set[str]) -> set[int]:
-        """Functions, and the module, that name a device which is not the host's, by identity."""
-        if not self.index.module.stars and not any(name.partition(".")[0] == "torch" for name in imports):
-            return set()
-        named = [
-            scope
-            for text, places in self.index.texts.items()
-            if DEVICE_STRING.match(text) or UNFINISHED_DEVICE.match(text)
-            for _, scope in places
-        ]
-        called = [
-            scope for name in ("cuda", "current_accelerator") for _, scope in self.index.calls.get(name, ())
-        ]
-        # `if x.is_cuda: mask = mask.cuda()` follows what is on a device already
-        following = {id(scope.function) for _, scope in self.index.taken.get("is_cuda", ())}
-        called = [scope for scope in called if scope.function is None or id(scope.function) not in following]
-        numbered = numbered_devices(self.index, self.names)
-        typed = cuda_types(self.index, self.names)
-        return {id(scope.function or self.index.module) for scope in (*named, *called, *numbered, *typed)}
-
-    def _entering(self) -> set[int]:
-        entries = {
-            id(node)
-            for name in ("enable_globally", "default_env", "Environment")
-            for node, scope in self.index.calls.get(name, ())
-            if isinstance(node, ast.Call) and self.names.qualified(node.func, scope) in ENVIRONMENT_ENTRIES
-        }
-        if not entries:
-            return entries
-        # `torchax.default_env().prng_key` asks the environment, and does not enter it.
-        attributes = (node for places in self.index.taken.values() for node, _ in places)
-        return entries - {id(node.value) for node in attributes if isinstance(node, ast.Attribute)}
-
-    def _default_types(self) -> Iterator[str]:
-        return default_types(self.names, self.index.calls.get("set_default_tensor_type", ()))
-
     def _calls_backward(self) -> bool:
         calls = (node for node, _ in self.index.calls.get("backward", ()) if isinstance(node, ast.Call))
-        return any(isinstance(call.func, ast.Attribute) and not call.args for call in calls)
+        return any(
+            isinstance(call.func, ast.Attribute) and (not call.args or handed_to_accelerate(call) is not None)
+            for call in calls
+        )
 
     def _trains(self) -> bool:
         zeroed = (scope.function for _, scope in self.index.calls.get("zero_grad", ()))

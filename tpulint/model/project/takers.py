@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from typing import NamedTuple
+
+from tpulint.knowledge.training import ACCELERATORS
+from tpulint.model.names.qualified import dotted
+
+#: What an instance of accelerate's `Accelerator` is called.
+_ACCELERATOR = "accelerator"
 
 
 class Taker(NamedTuple):
@@ -16,3 +23,20 @@ class Taker(NamedTuple):
     position: int
     parameter: str
     is_whole: bool = True
+
+
+def handed_to_accelerate(call: ast.Call) -> ast.expr | None:
+    """The loss in `accelerator.backward(loss)`."""
+    receiver = dotted(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    if receiver is None or _ACCELERATOR not in receiver.rpartition(".")[2].lower() or not call.args:
+        return None
+    return call.args[0]
+
+
+def is_accelerator(call: ast.Call, name: str | None) -> bool:
+    """Whether a call of what has this name makes an `Accelerator` that is not told to stay on the CPU."""
+    is_on_host = any(
+        word.arg == "cpu" and isinstance(word.value, ast.Constant) and word.value.value
+        for word in call.keywords
+    )
+    return name in ACCELERATORS and not is_on_host

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import by_name, method_around, positional
 from tpulint.model.names.scopes import FunctionNode, Scope
-from tpulint.model.project.takers import Taker
+from tpulint.model.project.takers import Taker, handed_to_accelerate
 from tpulint.model.training.effects import effects, place
 from tpulint.model.values.kinds import Instance, Unknown
 from tpulint.model.values.pending import statements
@@ -58,15 +58,17 @@ def backward_calls(module: Module) -> Iterator[tuple[ast.expr, Scope]]:
     """What `backward` is called on in a file, with the scope of the place."""
     for call, scope in module.index.calls.get("backward", ()):
         assert isinstance(call, ast.Call)
-        if module.names.qualified(call.func, scope) == "torch.autograd.backward":
-            yield from ((loss, scope) for loss in given_losses(call))
-        elif isinstance(call.func, ast.Attribute):
-            yield call.func.value, scope
+        yield from ((loss, scope) for loss in losses_of(call, module.names.qualified(call.func, scope)))
 
 
-def given_losses(call: ast.Call) -> list[ast.expr]:
-    """What `torch.autograd.backward` is called on."""
-    return call.args[:1] or [word.value for word in call.keywords if word.arg == "tensors"]
+def losses_of(call: ast.Call, name: str | None) -> list[ast.expr]:
+    """What a call of `backward`, which may be a function of this qualified name, is called on."""
+    if name == "torch.autograd.backward":
+        return call.args[:1] or [word.value for word in call.keywords if word.arg == "tensors"]
+    handed = handed_to_accelerate(call)
+    if handed is not None:
+        return [handed]
+    return [call.func.value] if isinstance(call.func, ast.Attribute) else []
 
 
 def loops_around(module: Module, node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:

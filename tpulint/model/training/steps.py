@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
+from tpulint.model.training.behind import kept_behind
 from tpulint.model.training.boundaries import asks, is_without_gradient
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, filled_here, fillings, is_filled_by_jax
@@ -285,6 +286,13 @@ class Step:
             return None
         statements = [one for part, _ in self._parts() for one in part.span]
         return put_apart(self._module, statements)
+
+    def kept_behind(self) -> list[tuple[Span, str]]:
+        """What takes statements that only keep numbers out of the blocks that compute it."""
+        if self.within is not None:
+            return self.within.kept_behind()
+        statements = self.region.statements if isinstance(self.region, Region) else ()
+        return kept_behind(self._module, statements, set(effects([self._loss]).reads))
 
     def _parts(self) -> list[tuple[Region, Scope]]:
         """What becomes functions, each with its scope."""

@@ -30,6 +30,7 @@ for _name in (
     "operators.sparse_matrices",
     "optimizers.lbfgs",
     "optimizers.sparse_adam",
+    "tensors.addresses",
     "tensors.items",
     "tensors.moving",
     "tensors.old_types",

@@ -172,6 +172,11 @@ class differentiable:
         except gradients.NotRecorded:
             random_states.draw_again(before)  # the function runs once more
             raise
+        except TypeError as error:
+            if not version.in_place_of:
+                raise
+            random_states.draw_again(before)
+            raise _NeededAsTheyAre from error
         version = None  # it holds what the run left
         if recording.reads.are_used or recording.reads.are_kept() or not spoken.is_complete():
             if recording.reads_counts:

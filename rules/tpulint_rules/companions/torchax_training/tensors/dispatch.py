@@ -26,6 +26,7 @@ from torch.nn.utils import clip_grad
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
+from torchax.ops import ops_registry
 from torchax.ops.op_base import InplaceOp, OutVariant
 from torchax.tensor import (
     TENSOR_CONSTRUCTORS,
@@ -38,7 +39,7 @@ from torchax.view import NarrowInfo, View
 
 from ..autograd import no_grad
 from ..tracing import asked, reads, spans
-from . import conversions, data, drawing, irregular, masks, operations, parts, values
+from . import arguments, conversions, data, drawing, irregular, masks, operations, parts, values
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
@@ -103,6 +104,9 @@ def _called(mode, func, types, args=(), kwargs=None):
         func, kwargs = values.as_array(kwargs or {})
     if kwargs and type(kwargs.get("device")) is int and func in TENSOR_CONSTRUCTORS:
         kwargs["device"] = "jax"  # the number of a device, as ranks are
+    if kwargs and func in ops_registry.all_torch_functions:
+        function = environment._ops[func].func
+        args, kwargs = arguments.in_order(func, function, args, kwargs)
     if func in _SPECIAL and values.holds_tensors(func, args, kwargs or {}):
         return values.made_of(*args, **(kwargs or {}))
     if func in values.SIZED:
@@ -123,11 +127,12 @@ def _called(mode, func, types, args=(), kwargs=None):
         is_known = func._qualified_op_name.partition("::")[0] in _NAMESPACES
     else:
         is_known = func in environment._ops or func in environment._decomps
-    if func in _SPECIAL or (is_known and not _is_on_host(args)) or _is_debugged(environment):
+    is_on_host = _is_on_host(args or (kwargs or {}).values())
+    if func in _SPECIAL or (is_known and not is_on_host) or _is_debugged(environment):
         if func in TENSOR_CONSTRUCTORS and kwargs:
             kwargs.pop("pin_memory", None)
         return _function(mode, func, types, args, kwargs)
-    if func in _WHOLE and _is_on_host(args):
+    if func in _WHOLE and is_on_host:
         with _disable_current_modes():
             return func(*args, **(kwargs or {}))
     return func(*args, **(kwargs or {}))

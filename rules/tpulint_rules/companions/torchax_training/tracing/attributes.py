@@ -57,7 +57,7 @@ class Attribute:
     def tensors(self, value, watched=frozenset()):
         """The tensors of a value of the attribute, but for those in containers whose ids are `watched`."""
         if watched and isinstance(value, dict):
-            value = {name: one for name, one in value.items() if id(one) not in watched}
+            value = {name: one for name, one in dict.items(value) if id(one) not in watched}
         return [tensor for tensor in _tensors(value) if id(tensor) not in self.apart]
 
     def leaves(self):
@@ -426,14 +426,16 @@ def _version(value):
 
 
 def _items(container):
-    return container.values() if isinstance(container, dict) else container
+    return dict.values(container) if isinstance(container, dict) else container
 
 
 def _content(value):
     """What a container holds, as a dictionary or a list."""
     if isinstance(value, set):
         return dict.fromkeys(value)
-    return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, _CONTAINERS) else None
+    if isinstance(value, dict):  # one of the program's own may make what it is asked for
+        return dict(dict.items(value))
+    return list(value) if isinstance(value, _CONTAINERS) else None
 
 
 def _same(one, other):

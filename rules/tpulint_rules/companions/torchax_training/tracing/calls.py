@@ -207,7 +207,7 @@ def _is_traced(value):
     if isinstance(value, (list, tuple)):
         return any(map(_is_traced, value))
     if isinstance(value, dict):
-        return any(map(_is_traced, value.values()))
+        return any(map(_is_traced, dict.values(value)))
     value = origins.root(value)[0]
     return isinstance(value, Tensor) and isinstance(getattr(value, "_of", value)._elem, jax.core.Tracer)
 

@@ -38,7 +38,7 @@ def containers(value):
     if isinstance(value, (list, tuple)):
         items = value
     elif isinstance(value, dict):
-        items = value.values()
+        items = dict.values(value)
     elif isinstance(value, records.Record):
         items = tuple(value.values)
     else:

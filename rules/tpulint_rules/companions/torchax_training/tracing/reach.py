@@ -77,7 +77,7 @@ def reached(function, leaves):
             for item in itertools.islice(value, _MOST_ITEMS):
                 visit(item, depth)
         elif isinstance(value, dict):
-            for item in itertools.islice(value.values(), _MOST_ITEMS):
+            for item in itertools.islice(dict.values(value), _MOST_ITEMS):
                 visit(item, depth)
         elif (
             depth
@@ -150,7 +150,7 @@ def _named_by(cls):
         seen.add(function)
         for name in global_names(function.__code__):
             value = held.get(name)
-            items = value.values() if isinstance(value, dict) else value
+            items = dict.values(value) if isinstance(value, dict) else value
             items = items if isinstance(value, (list, tuple, dict)) else [value]
             if isinstance(value, types.FunctionType):
                 waiting.append(value)

@@ -142,7 +142,7 @@ def _holds_traced(value, known):
         if arrays.is_traced(one):
             return True
         if _is_container(one):
-            waiting += one.values() if isinstance(one, dict) else one
+            waiting += dict.values(one) if isinstance(one, dict) else one
         elif _may_be_made(one):
             waiting += Record.of(one).values
     return False
@@ -257,7 +257,7 @@ def _is_of_program(kind):
 def _is_data(value):
     """Whether a value is a tensor, a plain value, or some of these."""
     if isinstance(value, dict):
-        return all(map(_is_data, value.values()))
+        return all(map(_is_data, dict.values(value)))
     if type(value) in (list, tuple):
         return all(map(_is_data, value))
     return isinstance(value, (torch.Tensor, *_PLAIN))

@@ -140,9 +140,10 @@ class Surroundings:
                         self._visit(held[name], depth - 1)
             case list() | tuple() | dict():
                 if depth and len(value) <= _MOST_ITEMS:
-                    items = value.values() if isinstance(value, dict) else value
+                    items = dict.values(value) if isinstance(value, dict) else value
                     if isinstance(value, dict):
-                        self._note(value, value, "dict", [k for k, v in value.items() if _is_container(v)])
+                        names = [k for k, v in dict.items(value) if _is_container(v)]
+                        self._note(value, value, "dict", names)
                     for item in items:
                         self._visit(item, depth - 1)
             case _ if "__wrapped__" in getattr(value, "__dict__", ()):

@@ -1,4 +1,4 @@
-"""What libraries ask of tensors and of containers, in the environment and beside the folder of fixed programs."""
+"""What libraries ask of tensors and of containers, beside the folder of fixed programs."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ print(x.data_ptr() == y.data_ptr(), len({p.data_ptr() for p in net.parameters()}
 print([p.data_ptr() for p in net.parameters()] == [p.data_ptr() for p in net.state_dict().values()])
 print([one.data_ptr() - x.data_ptr() for one in (x.detach(), x.data, x.view(-1), x[1:], x[1], x.t())])
 base = x.untyped_storage()
-print([one.untyped_storage().data_ptr() == base.data_ptr() for one in (x[2:], x.t(), x.t().reshape(-1), x + 0)])
-print(base.nbytes(), x[1:].untyped_storage().nbytes(), y.clone().untyped_storage().data_ptr() != base.data_ptr())
+others = x[2:], x.t(), x.t().reshape(-1), x + 0
+print([one.untyped_storage().data_ptr() == base.data_ptr() for one in others])
+print(base.nbytes(), x[1:].untyped_storage().nbytes(), y.untyped_storage().data_ptr() != base.data_ptr())
 """
 
 

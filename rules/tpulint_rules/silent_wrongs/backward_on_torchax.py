@@ -272,8 +272,8 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
 def _extracted(step: Step, ctx: Context) -> Fix | str:
     behind = step.kept_behind()
     if behind:
-        edits = (ctx.edit(*one) for one in behind)
-        return ctx.fix("keep numbers behind the block", *edits, applicability=Applicability.UNSAFE)
+        title = "keep numbers behind the block"
+        return ctx.fix(title, *(ctx.edit(*one) for one in behind), applicability=Applicability.UNSAFE)
     moved = step.moved()
     if isinstance(moved, str):
         return _put_apart(step.put_apart(), ctx) or moved

@@ -9,8 +9,8 @@ is read afterwards: indexed and augmented assignments and in-place methods on wh
 tensor gives.
 What `detach()` gives is left alone in programs that train: `torchax_training`, the folder that goes with
 those, lets it share its elements.
-So are other views there, where a write has no fix; what `unfold`, `as_strided`, `expand` and `view_as_real` give
-is a copy with the folder, too.
+So are other views there, where a write has no fix; what `unfold`, `as_strided`, `expand` and
+`view_as_real` give is a copy with the folder, too.
 Basic slices such as `x[:, 0]`, and slices of slices, are true views on torchax and are left alone.
 
 ## Why it matters on TPU

@@ -20,8 +20,8 @@ An average of the weights then stays what it was at the start.
 Safe: within `torch.no_grad()` the parameter itself is written to, which is the same on any device;
 `state_dict(keep_vars=True)` holds the parameters themselves.
 
-Unsafe: where a `state_dict()` is written to outside of `torch.no_grad()`, `torchax_training`, a folder that is
-written beside the fixed file, lets what is written reach the parameters.
+Unsafe: where a `state_dict()` is written to outside of `torch.no_grad()`, `torchax_training`, a folder that
+is written beside the fixed file, lets what is written reach the parameters.
 """
 
 from __future__ import annotations

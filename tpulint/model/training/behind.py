@@ -1,4 +1,4 @@
-"""What ends a block under autocast and only keeps numbers, as `total += loss.item()` does: it can stand behind it."""
+"""What ends a block under autocast and only keeps numbers, as `total += loss.item()`, can stand behind it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 #: What is called on the way from a tensor to a number.
-_READING = frozenset({"item", "detach", "cpu", "size", "len", "float"})
+_READING: frozenset[str | None] = frozenset({"item", "detach", "cpu", "size", "len", "float"})
 
 
 def kept_behind(module: Module, statements: Iterable[ast.stmt], losses: Set[str]) -> list[tuple[Span, str]]:
@@ -53,11 +53,8 @@ def _keeps_number(statement: ast.stmt) -> bool:
             pass
         case _:
             return False
-    names = [
-        (dotted(call.func) or getattr(call.func, "attr", "")).rpartition(".")[2]
-        for call in ast.walk(value)
-        if isinstance(call, ast.Call)
-    ]
+    called = [call.func for call in ast.walk(value) if isinstance(call, ast.Call)]
+    names = [one.attr if isinstance(one, ast.Attribute) else dotted(one) for one in called]
     return "item" in names and _READING.issuperset(names)
 
 

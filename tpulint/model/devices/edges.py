@@ -11,7 +11,6 @@ from tpulint.knowledge.configuration import TEXT_READERS
 from tpulint.knowledge.tracing import DEVICE_STRING, is_device_word
 from tpulint.model.devices.flow import COMPARED, GIVEN, PRIMITIVE, SINK, UNKNOWN, Edge
 from tpulint.model.devices.given import DOORS, given_device
-from tpulint.model.devices.literals import CUDA
 from tpulint.model.devices.places import is_enumeration, last_name, places, text_of, variable
 from tpulint.model.devices.targets import option, targets
 from tpulint.model.names.references import default_of, positional
@@ -77,14 +76,22 @@ class _Edges:
         self.names_at_doors = {re.split(r"[ .]", source)[-1] for source in self.at_doors}
 
     def _compared(self, giving: set[Scope | None]) -> None:
-        """What functions that give torch a device compare with the name of one: it may choose that."""
+        """What functions that give torch a device compare with the name of one: it may choose that.
+
+        That may be the name of torchax's by now. What calls hand over by the name of a device is, too.
+        """
         texts = self.module.index.texts
-        for text in filter(CUDA.match, texts):
+        for text in filter(DEVICE_STRING.match, texts):
             for node, scope in texts[text]:
                 outer = self.module.parent(node)
-                if isinstance(outer, ast.Compare) and scope.function in giving:
-                    asked = outer.left if outer.left is not node else outer.comparators[0]
-                    self._add(SINK if is_device_word(last_name(asked)) else COMPARED, asked, scope)
+                if not isinstance(outer, ast.Compare):
+                    continue
+                asked = outer.left if outer.left is not node else outer.comparators[0]
+                named = is_device_word(last_name(asked))
+                if scope.function in giving:
+                    self._add(SINK if named else COMPARED, asked, scope)
+                elif named and isinstance(asked, ast.Name) and _takes(scope.function, asked.id):
+                    self._add(SINK, asked, scope)
 
     def _leaves(self) -> Iterator[tuple[ast.expr, Scope]]:
         index = self.module.index
@@ -216,3 +223,8 @@ def reads_text(module: Module) -> bool:
         for node, scope in module.index.calls.get(last, ())
         if isinstance(node, ast.Call)
     )
+
+
+def _takes(function: Scope | None, name: str) -> bool:
+    """Whether a function has a parameter of a name, which callers say."""
+    return function is not None and name in positional(function) and default_of(name, function) is None

@@ -79,6 +79,8 @@ class _Context(FunctionCtx):
     def saved_tensors(self):
         return tuple(self.to_save)
 
+    saved_variables = saved_tensors  # as old programs call it
+
 
 def _forward(cls, ctx, args):
     if not _is_setup_context_defined(cls.setup_context):

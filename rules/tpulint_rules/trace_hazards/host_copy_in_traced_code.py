@@ -94,7 +94,7 @@ def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
     """The tensor itself, unless what comes next works on the host alone."""
     assert isinstance(call.func, ast.Attribute)
     outer = ctx.parent(call)
-    if isinstance(outer, ast.Attribute) and outer.attr in ("numpy", "tolist", "data_ptr", "item"):
+    if any(name in ("numpy", "tolist", "data_ptr", "item") for name in _taken_of(call, ctx)):
         return None
     if isinstance(outer, ast.Call) and call in outer.args:
         name = ctx.qualified_name(outer.func)
@@ -108,3 +108,11 @@ def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
     gap = text[end:dot]
     edit = ctx.edit(Span(dot if "#" in gap else end + len(gap.rstrip()), ctx.span(call).end), "")
     return ctx.fix("keep the tensor on the device", edit, applicability=Applicability.UNSAFE)
+
+
+def _taken_of(call: ast.Call, ctx: Context) -> Iterator[str]:
+    """What is taken of a call, and of what that gives, as in `x.cpu().detach().numpy()`."""
+    node: ast.AST | None = call
+    while isinstance(node, ast.Call) and isinstance(outer := ctx.parent(node), ast.Attribute):
+        yield outer.attr
+        node = ctx.parent(outer)

@@ -151,3 +151,38 @@ print(torch.equal(drawn, torch.rand(1)))
 
 def test_what_is_run_once_more_to_be_recorded_draws_but_once(printed: Callable[[str], str]) -> None:
     assert printed(ATTACKED) == "True\n"
+
+
+OF_OTHER_SHAPES = """\
+import torch
+import torch.nn.functional as F
+import torchax
+from torchax_training import differentiable, training
+
+torchax.enable_globally()
+runs = []
+run = training._Version.__call__
+training._Version.__call__ = lambda self, given, is_compiled: (
+    runs.append(is_compiled), run(self, given, is_compiled)
+)[1]
+
+
+@differentiable
+def dropped(x):
+    if x.sum() > 0:
+        x = x * 2
+    return F.dropout(x, 0.5).sum() + torch.rand_like(x[0]).sum()
+
+
+for size in (3, 4, 5, 3):
+    torch.manual_seed(size)
+    got = dropped(torch.ones(size, size, requires_grad=True, device="jax")).item()
+    torch.manual_seed(size)
+    due = F.dropout(torch.ones(size, size) * 2, 0.5).sum() + torch.rand(size).sum()
+    print(abs(got - due.item()) < 1e-4)
+print(runs.count(False))
+"""
+
+
+def test_noise_of_other_shapes_needs_no_other_run_as_it_is(printed: Callable[[str], str]) -> None:
+    assert printed(OF_OTHER_SHAPES) == "True\nTrue\nTrue\nTrue\n1\n"

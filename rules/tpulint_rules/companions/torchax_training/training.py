@@ -136,12 +136,13 @@ class differentiable:
             version.pattern = [] if told is None else told.patterns.get(answers)
             if told is not None:
                 version.draws = told.draws.get(answers, [])
+                version.may_draw_others = told.may_draw_others
             try:
                 result = self._run(version, given)
             except draws.More as error:
                 version.draws = error.draws
                 if told is not None:
-                    told.draws[answers] = error.draws
+                    told.draws[answers], told.may_draw_others = error.draws, False
             except asked.Others as error:
                 answers = told.fitting(error.answers)
             except asked.Counted:
@@ -263,7 +264,7 @@ class _Version(trace.Trace):
         self.is_new, self.is_told, self.asks_counts, self.pattern = True, False, False, []
         self.learns = torch.is_grad_enabled()
         self.reached = None  # which of those with gradients the outputs' gradients come to
-        self.draws, self.replay = [], None
+        self.draws, self.may_draw_others, self.replay = [], False, None
         self.forward = jax.jit(self._forward)
         self.reached_from = {}  # the same by which of the outputs have gradients
         self.backward = jax.jit(_pulled, static_argnums=(2, 3))
@@ -342,7 +343,7 @@ class _Version(trace.Trace):
         self.replay = asked.Replaying(
             self.answers,
             buffers_held,
-            draws.Collected(self.draws, drawn),
+            draws.Collected(self.draws, drawn, may_be_other=self.may_draw_others),
             asks_counts=self.asks_counts,
             is_told=self.is_told,
         )

@@ -256,14 +256,16 @@ class Answers:
         self.before, self.known, self.last, self.following = None, [], (), {}
         self.hits = self.misses = self.others = 0
         self.patterns, self.draws = {}, {}  # of what was told and drawn where these were the answers
-        self.is_borrowed = False
+        self.is_borrowed = self.may_draw_others = False
 
     def borrowed(self):
         """The latest of these, for other shapes that are tried with them first; None where there are none."""
         if not self.known:
             return None
         made, answers = Answers(asks_counts=self.asks_counts), self.known[-1]
-        made.known, made.before, made.is_borrowed = [answers], answers, True
+        made.known, made.before = [answers], answers
+        # Noise has other shapes where inputs have.
+        made.is_borrowed = made.may_draw_others = True
         made.patterns[answers], made.draws[answers] = self.patterns[answers], self.draws[answers]
         return made
 

@@ -107,18 +107,24 @@ class More(Exception):
 
 
 class Collected:
-    """The draws of what is traced, in their order, with what was `taken` for those that were known before."""
+    """The draws of what is traced, in their order, with what was `taken` for those that were known before.
 
-    def __init__(self, draws, taken):
+    They are those of other shapes if noise `may_be_other`.
+    """
+
+    def __init__(self, draws, taken, *, may_be_other=False):
         self.draws, self.taken, self.count = list(draws), taken, 0
+        self.may_be_other = may_be_other
 
     def value(self, one, *, is_noise=False):
         """What was taken for a draw; for noise that was not known something of its shape stands in."""
         place, self.count = self.count, self.count + 1
         if place < len(self.taken):
-            if not self.draws[place].is_like(one):
+            if self.draws[place].is_like(one):
+                return self.taken[place]
+            if not (is_noise and self.may_be_other):
                 raise asked.Unknown
-            return self.taken[place]
+            self.draws, self.taken = self.draws[:place], self.taken[:place]
         if not is_noise or one.kwargs.get("generator") is not None:
             raise asked.Unknown
         self.draws.append(one)

@@ -309,6 +309,8 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     if computing and not open_ones:
         return
     fix = _marked(open_ones[0], ctx) if open_ones else "its outputs are computed in another file"
+    if isinstance(fix, str) and open_ones and open_ones[0] is not function:
+        fix = _moved_out(function, open_ones[0], ctx) or fix
     yield _told(call, message, fix, ctx)
 
 
@@ -324,6 +326,19 @@ def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
     if any(ctx.parent(other) is block and other.lineno > statement.lineno for other in others):
         return "it is moved with the one below, if that asks on"
     return _extracted(steps.asking(call, ctx.scope), ctx)
+
+
+def _moved_out(function: Scope, caller: Scope, ctx: Context) -> Fix | None:
+    """What asks for gradients beside the training, through a function, is moved into one, with its outputs."""
+    steps = ctx.module.training_steps
+    for call, at in ctx.calls(function.name):
+        statement = at.statement(call)
+        if at.scope.function is not caller or id(statement) in steps.computing:
+            continue
+        fix = _extracted(steps.asking(call, caller), at) if isinstance(statement, ast.Assign) else None
+        if isinstance(fix, Fix):
+            return fix
+    return None
 
 
 def _recomputes(function: Scope, ctx: Context) -> bool:

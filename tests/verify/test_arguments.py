@@ -111,3 +111,27 @@ print(compute_loss.is_compiled, net.weight.grad.shape)
 
 def test_what_a_container_makes_when_asked_is_not_made_to_watch_it(printed: Callable[[str], str]) -> None:
     assert printed(MAPPED) == "True torch.Size([1, 3])\n"
+
+
+GENERATED = """\
+import torch
+import torchax
+import torchax_training
+from torch.utils.data import DataLoader
+
+torchax.enable_globally()
+net = torch.nn.Linear(3, 1).to("jax")
+device = next(net.parameters()).device
+one, other = (torch.Generator(device=where).manual_seed(3) for where in (device, "cpu"))
+print(isinstance(one, torch.Generator), isinstance(device, torch.Generator), one.device)
+there, host = torch.randn(4, generator=one, device=device), torch.randn(4, generator=other)
+print(there.device.type, torch.allclose(there.cpu(), host))
+print([x.item() for x in DataLoader(range(4), shuffle=True, generator=torch.Generator(device).manual_seed(0))])
+print([x.item() for x in DataLoader(range(4), shuffle=True, generator=torch.Generator().manual_seed(0))])
+"""
+
+
+def test_a_generator_of_the_device_is_one_of_the_host(printed: Callable[[str], str]) -> None:
+    shown = printed(GENERATED).splitlines()
+    assert shown[:2] == ["True False cpu", "jax True"]
+    assert shown[2] == shown[3]

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tpulint.knowledge.tracing import MODULE_BASES
-from tpulint.knowledge.training import SCALERS
+from tpulint.knowledge.training import SCALERS, TRAINING
 from tpulint.model.devices.flow import DeviceFlow, defined
 from tpulint.model.devices.places import is_of_enumerations
 from tpulint.model.names.annotations import expanded, is_of_tensors
@@ -125,8 +125,9 @@ class ProjectFacts:
 
     @cached_property
     def _devices(self) -> DeviceFlow:
-        """How devices are handed on, in all modules together."""
-        edges = (edge for facts in self.modules.values() for edge in facts.handed)
+        """How devices are handed on, in all modules together but those that fixes wrote beside them."""
+        own = (facts for facts in self.modules.values() if TRAINING.name not in facts.name.split("."))
+        edges = (edge for facts in own for edge in facts.handed)
         return DeviceFlow((self._place(target), self._place(source)) for target, source in edges)
 
     def _place(self, place: str) -> str:

@@ -12,6 +12,7 @@ for _name in (
     "autograd.custom",
     "autograd.derivatives",
     "autograd.transforms",
+    "host.generators",
     "host.importing",
     "host.loading",
     "host.pickling",

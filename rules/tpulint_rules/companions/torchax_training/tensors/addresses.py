@@ -17,7 +17,11 @@ class _Storage:
     """What is asked of the storage of a tensor."""
 
     def __init__(self, tensor):
-        self.device, self._owner = tensor.device, tensor
+        self._owner = tensor
+
+    @property
+    def device(self):
+        return self._owner.device
 
     def data_ptr(self):
         return id(self._owner)

@@ -51,5 +51,5 @@ def _bits(generator):
 
 def generators(values):
     """Those of some values that are generators of random numbers."""
-    kinds = (numpy.random.Generator, numpy.random.RandomState, random.Random, torch.Generator)
+    kinds = (numpy.random.Generator, numpy.random.RandomState, random.Random, type(torch.default_generator))
     return list({id(one): one for one in values if type(one) in kinds}.values())

@@ -126,8 +126,8 @@ one, other = (torch.Generator(device=where).manual_seed(3) for where in (device,
 print(isinstance(one, torch.Generator), isinstance(device, torch.Generator), one.device)
 there, host = torch.randn(4, generator=one, device=device), torch.randn(4, generator=other)
 print(there.device.type, torch.allclose(there.cpu(), host))
-print([x.item() for x in DataLoader(range(4), shuffle=True, generator=torch.Generator(device).manual_seed(0))])
-print([x.item() for x in DataLoader(range(4), shuffle=True, generator=torch.Generator().manual_seed(0))])
+for generator in (torch.Generator(device), torch.Generator()):
+    print([x.item() for x in DataLoader(range(4), shuffle=True, generator=generator.manual_seed(0))])
 """
 
 

@@ -329,7 +329,7 @@ def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
 
 
 def _moved_out(function: Scope, caller: Scope, ctx: Context) -> Fix | None:
-    """What asks for gradients beside the training, through a function, is moved into one, with its outputs."""
+    """What asks for gradients beside the training, through a function, is moved out with its outputs."""
     steps = ctx.module.training_steps
     for call, at in ctx.calls(function.name):
         statement = at.statement(call)

@@ -5,6 +5,7 @@
 Flags the entry point of a program that puts tensors on a device, itself or in a module of the project that
 it imports, where no module of the program calls `torchax.enable_globally()` or enters
 `torchax.default_env()`.
+An option `--device` may name any device, and is taken for one, where no choices are told.
 The entry point is `if __name__ == "__main__":`, in a module that others import only where that block itself
 puts something on a device; or, in a script that no other module imports, the first
 statement at the top level that puts something on a device or calls a function that does, or, where functions

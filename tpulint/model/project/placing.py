@@ -33,8 +33,17 @@ def placing(index: Index, names: Names, imports: Collection[str]) -> set[int]:
         for call, scope in index.calls.get("Accelerator", ())
         if isinstance(call, ast.Call) and is_accelerator(call, names.qualified(call.func, scope))
     ]
-    found = (*named, *called, *numbered_devices(index, names), *cuda_types(index, names), *chosen)
+    told = [scope for call, scope in index.calls.get("add_argument", ()) if _is_told(call)]
+    found = (*named, *told, *called, *numbered_devices(index, names), *cuda_types(index, names), *chosen)
     return {id(scope.function or index.module) for scope in found}
+
+
+def _is_told(call: ast.AST) -> bool:
+    """Whether a call adds the option `--device`, which may name any, and is the host's by default."""
+    match call:
+        case ast.Call(args=[ast.Constant(value="--device"), *_], keywords=keywords):
+            return not {word.arg for word in keywords} & {"action", "choices", "nargs"}
+    return False
 
 
 def entering(index: Index, names: Names) -> set[int]:

@@ -207,18 +207,31 @@ def split_imports(before: str, after: str) -> list[tuple[int, int, str]]:
 def orphaned_imports(before: str, after: str) -> list[tuple[int, str | None]]:
     """Top-level imports of `after` whose names `before` used and `after` does not.
 
-    Each is given as the row of the statement with the text that it shrinks to, None where it goes
+    So are modules that `before` does not import, and of which `after` only needs that another statement, too,
+    runs them. Each is given as the row of the statement with the text that it shrinks to, None where it goes
     altogether. Statements over several lines, and files that list `__all__`, are left alone.
     """
     if "__all__" in after:
         return []
     used_before, tree = _used_names(ast.parse(before)), ast.parse(after)
     used_after = _used_names(tree)
+    run = {node.module for node in tree.body if isinstance(node, ast.ImportFrom) and not node.level}
+    run -= {
+        alias.name
+        for node in ast.walk(ast.parse(before))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     found: list[tuple[int, str | None]] = []
     for statement in tree.body:
         if not isinstance(statement, ImportNode) or statement.lineno != statement.end_lineno:
             continue
-        kept = [alias for alias in statement.names if not _is_orphan(alias, used_before, used_after)]
+        kept = [
+            alias
+            for alias in statement.names
+            if not _is_orphan(alias, used_before, used_after)
+            and not (isinstance(statement, ast.Import) and _runs_again(alias, run, used_after))
+        ]
         if len(kept) != len(statement.names):
             statement.names = kept
             found.append((statement.lineno, ast.unparse(statement) if kept else None))
@@ -244,3 +257,8 @@ def _used_names(tree: ast.Module) -> set[str]:
 
 def _words(text: str) -> list[str]:
     return "".join(c if c.isalnum() or c == "_" else " " for c in text).split()
+
+
+def _runs_again(alias: ast.alias, run: set[str | None], used: set[str]) -> bool:
+    """Whether a module is imported for nothing but that it runs, as it does anyway."""
+    return alias.asname is None and alias.name in run and alias.name.partition(".")[0] not in used

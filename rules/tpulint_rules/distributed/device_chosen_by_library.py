@@ -21,7 +21,7 @@ Unsafe: accelerate reads the device from `ACCELERATE_TORCH_DEVICE`, which is set
 `save_state` are right then with what TPU611 writes; a BERT trained so as on a CPU, to the last digit printed.
 Half precision in 16 bits with a scaler, `mixed_precision="fp16"`, which accelerate has for devices that it
 knows alone, becomes `"bf16"`.
-With the option that keeps the GPU, the variable is set where there is no CUDA.
+With the option that keeps the GPU, both are so where there is no CUDA.
 
 ## Without a fix
 
@@ -87,8 +87,10 @@ def _told(call: ast.Call, ctx: Context) -> Fix | None:
         lines = ["if not torch.cuda.is_available():", f"    {lines[0]}"]
     edits = [ctx.insert(ctx.span(statement).start, "".join(f"{line}{gap}" for line in lines))]
     precision = by_name(call, ()).get("mixed_precision")
-    if isinstance(precision, ast.Constant) and precision.value == "fp16" and not ctx.module.project.keeps_gpu:
-        edits.append(ctx.replace(precision, ctx.quoted("bf16", precision)))
+    if isinstance(precision, ast.Constant) and precision.value == "fp16":
+        either = f'"bf16" if "{ACCELERATE_DEVICE}" in os.environ else "fp16"'
+        instead = either if ctx.module.project.keeps_gpu else ctx.quoted("bf16", precision)
+        edits.append(ctx.replace(precision, instead))
     title = "tell accelerate the device"
     return ctx.fix(title, *imports, *edits, applicability=Applicability.UNSAFE)
 

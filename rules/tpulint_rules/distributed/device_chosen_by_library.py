@@ -21,6 +21,7 @@ Unsafe: accelerate reads the device from `ACCELERATE_TORCH_DEVICE`, which is set
 `save_state` are right then with what TPU611 writes; a BERT trained so as on a CPU, to the last digit printed.
 Half precision in 16 bits with a scaler, `mixed_precision="fp16"`, which accelerate has for devices that it
 knows alone, becomes `"bf16"`.
+What that enters casts nothing on torchax: the program computes in 32 bits.
 With the option that keeps the GPU, both are so where there is no CUDA.
 
 ## Without a fix

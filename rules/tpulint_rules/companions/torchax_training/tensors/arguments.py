@@ -13,7 +13,8 @@ from torch.overrides import get_testing_overrides
 
 def in_order(func, function, args, kwargs):
     """The arguments of a function of torch for what computes it: in their order where it has other names."""
-    if kwargs.keys() <= _names(function):
+    names = _names(function)
+    if names is None or kwargs.keys() <= names:
         return args, kwargs
     kwargs = dict(kwargs)
     for name in _names_of_torch(func)[len(args) :]:
@@ -25,7 +26,10 @@ def in_order(func, function, args, kwargs):
 
 @functools.cache
 def _names(function):
-    return inspect.signature(function).parameters.keys()
+    try:
+        return inspect.signature(function).parameters.keys()
+    except ValueError:  # it is torch's own
+        return None
 
 
 @functools.cache

@@ -111,6 +111,11 @@ class Source:
         """What stands before a statement on its row: blanks, unless it shares the row with other code."""
         return self.text[self.line_starts[statement.lineno - 1] : self.span(statement).start]
 
+    def shares_row(self, statement: ast.stmt) -> bool:
+        """Whether other code stands on the rows of a statement, ahead of it or behind a semicolon."""
+        behind = self.text[self.span(statement).end :].partition("\n")[0].lstrip(" \t;").strip()
+        return bool(self.ahead_of(statement).strip()) or behind[:1] not in ("", "#")
+
     def margin(self, statement: ast.stmt) -> str:
         """The blanks in front of a statement's line."""
         line = self.line(statement.lineno)

@@ -105,3 +105,15 @@ def test_what_it_mends_is_not_left_to_be_found(tmp_path: Path) -> None:
     counted = f"{STEP}    return torch.nn.functional.one_hot(torch.arange(5), 5)\n"
     result = fixed(tmp_path, {"pkg/__init__.py": "", "pkg/inner/step.py": counted})
     assert [] == [finding.code for finding in result.remaining]
+
+
+def test_it_is_written_once_where_a_moved_block_asks_for_cuda_by_then(tmp_path: Path) -> None:
+    block = STEP.replace(
+        "    loss = model(x).sum()\n",
+        '    with torch.autocast("cuda", dtype=torch.bfloat16):\n        loss = model(x).sum()\n',
+    )
+    result = fixed(tmp_path, {"train.py": block}, keep_gpu=True)
+    places = [change.path for change in result.changes]
+    assert sorted(places) == sorted(set(places))
+    entrance = next(c.after for c in result.changes if c.path.endswith("torchax_training/__init__.py"))
+    assert "torch.cuda.is_available()" in entrance

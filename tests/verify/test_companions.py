@@ -390,3 +390,37 @@ def test_a_number_that_changes_once_stays_a_constant_and_one_that_keeps_changing
     printed: Callable[[str], str],
 ) -> None:
     assert printed(ANNEALED) == "6 True 0\n11 True 1\n"
+
+
+SIZED = """\
+import torch
+import torch.nn as nn
+import torchax
+from torchax_training import differentiable
+
+torchax.enable_globally()
+torch.manual_seed(0)
+model = nn.Linear(3, 4).to("jax")
+
+
+@differentiable
+def compute_loss(x, graph):
+    hidden = model(x)
+    count = int(graph.max().item() + 1)
+    pooled = hidden.new_zeros((count, *hidden.shape[1:])).index_add_(0, graph, hidden)
+    return (pooled**2).mean(), hidden.argmax(1).eq(graph).sum().item()
+
+
+graph = torch.tensor([0, 0, 1, 2, 2]).to("jax")
+for step in range(5):
+    loss, right = compute_loss(torch.full((5, 3), step / 4).to("jax"), graph)
+    loss.backward()
+print(compute_loss.is_compiled, right)
+loss, _ = compute_loss(torch.ones(5, 3, device="jax"), graph + 1)
+hidden = model(torch.ones(1, 3, device="jax"))
+print(torch.allclose(loss, (hidden**2).mean() * (4 + 1 + 4) / 4))
+"""
+
+
+def test_a_size_that_is_read_and_stays_the_same_is_a_constant(printed: Callable[[str], str]) -> None:
+    assert printed(SIZED) == "True 2\nTrue\n"

@@ -186,3 +186,43 @@ print(runs.count(False))
 
 def test_noise_of_other_shapes_needs_no_other_run_as_it_is(printed: Callable[[str], str]) -> None:
     assert printed(OF_OTHER_SHAPES) == "True\nTrue\nTrue\nTrue\n1\n"
+
+
+COMPILED_ONCE = """\
+import jax
+import torch
+import torch.nn as nn
+import torchax
+from torchax_training import compiled, differentiable
+
+torchax.enable_globally()
+events = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, *_, **__: events.append(event)
+)
+
+
+@differentiable
+def compute_loss(model, x):
+    loss = (model(x) ** 2).mean()
+    return loss
+
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.Linear(4, 2)).to("jax")
+nn.init.xavier_uniform_(model[0].weight)
+optimizer = compiled(torch.optim.Adam(model.parameters(), weight_decay=0.01))
+counts = []
+for step in range(5):
+    for group in optimizer.param_groups:
+        group["weight_decay"] = 0.01 * (step + 1)
+    optimizer.zero_grad()
+    compute_loss(model, torch.ones(4, 3, device="jax")).backward()
+    optimizer.step()
+    counts.append(sum("backend_compile" in event for event in events))
+print(counts[1] - counts[0], counts[4] - counts[1])
+"""
+
+
+def test_steps_with_noise_are_compiled_once(printed: Callable[[str], str]) -> None:
+    assert printed(COMPILED_ONCE) == "1 0\n"  # the weight decay becomes an input

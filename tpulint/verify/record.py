@@ -160,7 +160,12 @@ class Recorder:
         """The modules that are part of no other, in the order of their making."""
         own = [module for module in self._modules.values() if type(module).__name__ not in _WRAPPERS]
         inner = {id(part) for module in own for part in module.modules() if part is not module}
-        return [m for m in own if id(m) not in inner and not any(map(_is_traced, _tensors(m).values()))]
+        return [m for m in own if id(m) not in inner and not any(map(_is_empty, _tensors(m).values()))]
+
+
+def _is_empty(tensor: Any) -> bool:
+    """Whether a tensor has no values: JAX traces it, or it is of the device `meta`."""
+    return _is_traced(tensor) or (hasattr(tensor, "device") and tensor.device.type == "meta")
 
 
 def _is_traced(tensor: Any) -> bool:

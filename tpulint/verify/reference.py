@@ -266,6 +266,7 @@ def emulation() -> Iterator[OnCpu]:
         setattr(torch.cuda.nvtx, name, _silent())
     torch.backends.cuda.preferred_linalg_library = _silent()
     torch.Tensor.record_stream = _silent()
+    torch.nn.Parameter.__new__ = staticmethod(_marked(torch.nn.Parameter.__new__))
     torch.UntypedStorage.cuda = lambda storage, *_, **__: storage
     # These take a device without passing through the mode.
     torch.Generator = _Generator
@@ -275,6 +276,19 @@ def emulation() -> Iterator[OnCpu]:
     with OnCpu() as mode:
         threading.Thread.start = _started_within(mode)  # type: ignore[assignment]
         yield mode
+
+
+def _marked(make: Callable[..., torch.nn.Parameter]) -> Callable[..., torch.nn.Parameter]:
+    """`Parameter.__new__`, which makes one of a tensor where that is."""
+
+    @functools.wraps(make)
+    def made(cls: type, data: torch.Tensor | None = None, *args: Any, **kwargs: Any) -> torch.nn.Parameter:
+        parameter = make(cls, data, *args, **kwargs)
+        if data is not None and is_on_accelerator(data):
+            on_accelerator(parameter)
+        return parameter
+
+    return made
 
 
 def _started_within(mode: OnCpu) -> Callable[[threading.Thread], None]:

@@ -76,21 +76,19 @@ def accelerator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _told(call: ast.Call, ctx: Context) -> Fix | None:
     """Accelerate is told the device ahead of the call."""
     statement, source = ctx.statement(call), ctx.module.source
-    imports = ctx.imports("import os")
+    is_kept = ctx.module.project.keeps_gpu
+    imports = ctx.imports("import os", *(["import torch"] if is_kept else []))
     if imports is None or source.ahead_of(statement).strip():
         return None
     gap = f"{source.newline}{source.margin(statement)}"
     lines = [f'os.environ["{ACCELERATE_DEVICE}"] = "jax"']
-    if ctx.module.project.keeps_gpu:
-        imports = ctx.imports("import os", "import torch")
-        if imports is None:
-            return None
+    if is_kept:
         lines = ["if not torch.cuda.is_available():", f"    {lines[0]}"]
     edits = [ctx.insert(ctx.span(statement).start, "".join(f"{line}{gap}" for line in lines))]
     precision = by_name(call, ()).get("mixed_precision")
     if isinstance(precision, ast.Constant) and precision.value == "fp16":
         either = f'"bf16" if "{ACCELERATE_DEVICE}" in os.environ else "fp16"'
-        instead = either if ctx.module.project.keeps_gpu else ctx.quoted("bf16", precision)
+        instead = either if is_kept else ctx.quoted("bf16", precision)
         edits.append(ctx.replace(precision, instead))
     title = "tell accelerate the device"
     return ctx.fix(title, *imports, *edits, applicability=Applicability.UNSAFE)

@@ -28,6 +28,8 @@ Unsafe: `torch.compile(x, ...)`, or `torch.jit.trace(x, ...)` in a file that sav
 
 In a program that trains it is left out: the step that JAX differentiates is compiled, and so are modules in
 evaluation, whose statistics and mode a module that was compiled would keep as they were.
+So it is in one that imports `torchax_training`, where what is compiled is not known to be a module or a
+function.
 
 - It traces: what branches on a tensor's value, or makes tensors on the host, raises where torch would have
   broken the graph.
@@ -107,7 +109,9 @@ def call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         model = call.args[0] if call.args else given.get("model")
         fix = None
         if model is not None:
-            fix = _left_out(call, model, ctx) if ctx.is_trained else _compiled(call, model, ctx)
+            fix = None if ctx.is_trained else _compiled(call, model, ctx)
+            if ctx.is_trained or (ctx.is_amended and fix is None):
+                fix = _left_out(call, model, ctx)
         elif isinstance(outer, _DEFINITIONS):
             fix = (
                 _dropped(ctx.remove_decorator(call), ctx) if ctx.is_trained else _decorated(call, outer, ctx)

@@ -8,8 +8,8 @@ such questions to a name that is given to torch as a device somewhere: `args.dev
 A condition in front of functions of `torch.cuda` and the like, such as kernels in Triton, `forward_cuda` of
 an extension or `DistributedDataParallel`, is left alone, as are those of a file that builds an extension, one
 that chooses between the `nccl` and `gloo` backends, one in front of text for people, such as the memory of a
-progress report, unless it tells that CUDA is missing, and an answer to `pin_memory`: without CUDA, false is
-the right answer.
+progress report, unless it tells that CUDA is missing, and an answer to `pin_memory` or in an f-string:
+without CUDA, false is the right answer.
 
 ## Why it matters on TPU
 
@@ -91,7 +91,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             return
         if ctx.module.project.keeps_gpu and (yield from _left_to_host(outer, message, ctx)):
             return
-    if _says_whether_to_pin(call, outer):
+    if _says_whether_to_pin(call, outer) or isinstance(outer, ast.FormattedValue):
         return
     if _stops_program(outer, negated=negated):
         message = "`torch.cuda.is_available()` is false on a TPU host, so this check stops the program"

@@ -49,7 +49,8 @@ def named(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
     if isinstance(outer, ast.Tuple):
         outer = ctx.parent(outer)
-    around = ctx.qualified_name(outer.func) if isinstance(outer, ast.Call) else None
+    call = ctx.parent(outer) if isinstance(outer, ast.IfExp) else outer
+    around = ctx.qualified_name(call.func) if isinstance(call, ast.Call) else None
     if around in ("builtins.isinstance", "torch.set_default_tensor_type"):
         return
     fix = _fix(node, node.attr, outer, ctx) if isinstance(outer, ast.Call) else _kept(node, ctx)

@@ -63,8 +63,9 @@ def default_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.set_default_tensor_type" or len(call.args) != 1:
         return
-    name = next(default_types(ctx.module.names, [(call, ctx.scope)]))
-    if name.startswith("torch.cuda."):
+    names = default_types(ctx.module.names, [(call, ctx.scope)])
+    name = next((one for one in names if one.startswith("torch.cuda.")), None)
+    if name is not None:
         dtype = TENSOR_DTYPES.get(name.rpartition(".")[2])
         fix = _entered(call, '"jax"', dtype, ctx) if dtype is not None else None
         yield ctx.finding(call, f"`{name}` raises where there is no NVIDIA GPU", fix)
@@ -87,6 +88,12 @@ def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, "`torch.Tensor` follows the default type of CUDA no more: it is on the host", fix)
 
 
+def _asks_for_cuda(test: ast.expr, ctx: Context) -> bool:
+    """Whether a condition only asks whether there is CUDA, or by now any accelerator."""
+    asked = ctx.qualified_name(test.func) if isinstance(test, ast.Call) else None
+    return asked in ("torch.cuda.is_available", "torch.accelerator.is_available")
+
+
 def _entered(call: ast.Call, device: str, dtype: str | None, ctx: Context) -> Fix | None:
     statement = ctx.statement(call)
     imports = ctx.imports("import torch", *(("import torchax",) if ctx.is_import_time else ()))
@@ -96,5 +103,11 @@ def _entered(call: ast.Call, device: str, dtype: str | None, ctx: Context) -> Fi
     text = f"{made}.__enter__()"
     if dtype not in (None, "float32"):
         text = f"{text}; torch.set_default_dtype(torch.{dtype})"
+    choice = call.args[0]
+    if dtype is not None and isinstance(choice, ast.IfExp) and not _asks_for_cuda(choice.test, ctx):
+        if not isinstance(choice.body, ast.Attribute | ast.Constant) or "cuda" not in ctx.text(choice.body):
+            return None
+        gap = f"{ctx.module.source.newline}{ctx.module.source.margin(statement)}    "
+        text = f"if {ctx.text(choice.test)}:{gap}{text}"
     edit = ctx.replace(statement, text)
     return ctx.fix("enter the torchax device", edit, *imports, applicability=Applicability.UNSAFE)

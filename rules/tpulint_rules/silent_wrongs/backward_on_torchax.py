@@ -61,6 +61,7 @@ Importing the folder brings more than the marks.
   others, such as that of `abs` at 0.
 - `taps.py` calls hooks on the gradients of what the function computes, those of modules and of tensors, as
   Grad-CAM has them; the way back is not compiled then.
+- `wanted.py` answers `t.requires_grad` within the function as torch does.
 - `complex_numbers.py` gives complex parameters the gradients of torch, whose conjugates JAX's are, and lets
   optimizers step them, which write through a view that torchax copies.
 - `transforms.py` lets JAX do `torch.func.vmap`, `grad`, `vjp` and `jvp`, and what torch makes of these.

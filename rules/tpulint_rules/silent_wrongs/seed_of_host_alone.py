@@ -67,10 +67,9 @@ def _other_seeds(ctx: Context) -> list[int]:
 
 def _seeded(statement: ast.stmt, seed: ast.expr, ctx: Context) -> Fix | None:
     imports, span, source = ctx.imports("import torchax"), ctx.span(statement), ctx.module.source
-    before = source.ahead_of(statement)
     if imports is None or any(isinstance(node, ast.Call) for node in ast.walk(seed)):
         return None
-    gap = "; " if before.strip() else f"{source.newline}{before}"
+    gap = "; " if source.shares_row(statement) else f"{source.newline}{source.ahead_of(statement)}"
     text = f"{gap}torchax.default_env().manual_seed({ctx.text(seed)})"
     title = "add the seed of torchax"
     return ctx.fix(title, ctx.insert(span.end, text), *imports, applicability=Applicability.UNSAFE)

@@ -3,7 +3,8 @@
 ## What it does
 
 Flags `torch.cuda.synchronize()`, alone or behind a guard such as `if torch.cuda.is_available():`,
-`torch.cuda.current_stream().synchronize()` and `torch.accelerator.synchronize()`.
+`torch.cuda.current_stream().synchronize()` and `torch.accelerator.synchronize()`, and the functions
+themselves where they are handed on, as in `wait = torch.cuda.synchronize`.
 
 ## Why it matters on TPU
 
@@ -31,6 +32,7 @@ from tpulint.rule import Context, Rule
 rule = Rule("TPU201", "`torch.cuda.synchronize()` call", module=__name__, fix=Applicability.UNSAFE)
 
 _EVERYTHING = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
+_TITLE = "wait for all arrays with `jax.block_until_ready`"
 _STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream")
 
 
@@ -42,6 +44,22 @@ def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) == "torch.accelerator.synchronize":
         message = "`torch.accelerator.synchronize()` raises under torchax"
     yield ctx.finding(call, message, _block_until_ready(call, ctx))
+
+
+@rule.on(ast.Attribute, named={"synchronize"})
+def handed_on(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    outer = ctx.parent(node)
+    if ctx.qualified_name(node) not in _EVERYTHING or (isinstance(outer, ast.Call) and outer.func is node):
+        return
+    imports = ctx.imports("import jax")
+    fix = None
+    if imports is not None:
+        wait = f"lambda *_: {WAIT_FOR_ALL}"
+        # A lambda reaches as far as it can: over an `else`, too.
+        is_apart = isinstance(outer, ast.Call | ast.keyword | ast.Assign)
+        edit = ctx.replace(node, wait if is_apart else f"({wait})")
+        fix = ctx.fix(_TITLE, edit, *imports, applicability=Applicability.UNSAFE)
+    yield ctx.finding(node, f"`{ctx.text(node)}` raises where it is called", fix)
 
 
 def _is_synchronize(call: ast.Call, ctx: Context) -> bool:
@@ -65,5 +83,4 @@ def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     edit = ctx.replace(whole, WAIT_FOR_ALL)
-    title = "wait for all arrays with `jax.block_until_ready`"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix(_TITLE, edit, *imports, applicability=Applicability.UNSAFE)

@@ -45,6 +45,7 @@ _MEETS = (
     *("tolist", "numpy", "randperm", "triu_indices", "tril_indices", "load_state_dict", "one_hot", "unique"),
     *("nonzero", "bincount", "index_add_", "scatter_", "scatter_add_", "topk", "argsort", "multinomial"),
     *("DataLoader", "pad_sequence", "histc", "quantile", "fill_diagonal_", "nms"),
+    *("to_empty", "skip_init"),
     *("vmap", "jacrev", "jacfwd", "hessian", "vjp", "jvp", "functional_call"),
 )
 #: What draws on the device, and what does where it is told a device.
@@ -60,7 +61,7 @@ _WRITTEN_FOR_IT = ("interop", "tensor", "train", "compile", "ops", "extract_jax"
 def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torchax.enable_globally" or not ctx.serves_device:
         return
-    if ctx.is_amended:
+    if ctx.asks_gradients or ctx.module.project.program_imports(ctx.module.name, TRAINING.name):
         return
     if _differentiates(ctx) or _is_for_torchax(ctx):
         return

@@ -19,9 +19,9 @@ itself: for `Adam` with four parameters a step took 17 ms so, and 1.4 ms compile
 Unsafe: `compiled(...)`, of the folder `torchax_training` that is written beside the program, lets JAX
 compile the optimizer's own `step`.
 Steps with a closure, or of an optimizer with hooks, run as ever; the learning rate may change at each step,
-and so may the `betas` and the momentum, as `OneCycleLR` has it.
-Other rates that change compile it anew, and after 16 times it runs as ever.
-`RMSprop` and `Adadelta` are compiled for each learning rate, four times at most.
+and so may the weight decay, the `betas` and the momentum, as `OneCycleLR` has it.
+Optimizers that want them as numbers of Python are compiled anew for each, 16 times at most, or four for
+learning rates, and run as ever after that.
 Numbers agree to about 1e-6: the count of steps is a float on the device, where torch computes with Python's
 numbers.
 """

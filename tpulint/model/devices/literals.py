@@ -35,8 +35,8 @@ def default_types(names: Names, calls: Iterable[tuple[ast.AST, Scope]]) -> Itera
     for call, scope in calls:
         if isinstance(call, ast.Call) and len(call.args) == 1:
             given = call.args[0]
-            text = given.value if isinstance(given, ast.Constant) else names.qualified(given, scope)
-            yield str(text)
+            for one in (given.body, given.orelse) if isinstance(given, ast.IfExp) else (given,):
+                yield str(one.value if isinstance(one, ast.Constant) else names.qualified(one, scope))
 
 
 def cuda_types(index: Index, names: Names) -> Iterator[Scope]:

@@ -78,10 +78,12 @@ def _is_jax(node: ast.AST) -> bool:
 def two_way(module: Module, finding: Finding) -> Fix | None:
     """A finding's fix in a form that leaves CUDA what it had; shown only where there is no such form."""
     fix, text = finding.fix, module.source.text
-    if fix is None or any(ASKED in edit.content or _joins_guard(module, edit) for edit in fix.edits):
-        return fix
+    if fix is None:
+        return None
     if fix.companion is not None:
         return replace(fix, companion=_beside_cuda(fix.companion))
+    if any(ASKED in edit.content or _joins_guard(module, edit) for edit in fix.edits):
+        return fix
     if not any(_is_one_way(text, edit) for edit in fix.edits):
         return fix
     imports = [edit for edit in fix.edits if edit.span.start == edit.span.end and _IMPORT.match(edit.content)]

@@ -19,6 +19,9 @@ from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameter
 #: Methods that give the same tensor elsewhere, or with another dtype.
 _MOVES = frozenset({"to", "type_as", "cuda", "cpu", "float"})
 
+#: A name that is bound more often may be anything.
+_MOST_VALUES = 8
+
 
 def references(node: ast.AST, scope: Scope, names: Names, *, depth: int = 0) -> tuple[str, ...]:
     """What a callee expression may refer to, as references; empty where nobody knows."""
@@ -50,7 +53,7 @@ def references(node: ast.AST, scope: Scope, names: Names, *, depth: int = 0) -> 
                 for ref in references(_looped(owner.loops[node.id]), scope, names, depth=depth + 1)
             )
         values = [binding.value for binding in bindings if binding.value is not None]
-        if values and len(values) == len(bindings) <= 3 and owner.kind is not ScopeKind.CLASS:
+        if values and len(values) == len(bindings) <= _MOST_VALUES and owner.kind is not ScopeKind.CLASS:
             refs = [
                 ref
                 for value in values

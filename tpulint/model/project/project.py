@@ -314,6 +314,11 @@ class ProjectFacts:
         """A module and all of the project that it imports, directly or not."""
         return (self.modules[name] for name in sorted(closure([module], self.imports)))
 
+    def program_imports(self, module: str, wanted: str) -> bool:
+        """Whether a module, or what it imports, imports from one of a name, whatever package that lies in."""
+        targets = (target for facts in self.program(module) for target in facts.imports)
+        return any(wanted in target.split(".") for target in targets)
+
     def places(self, module: str) -> bool:
         """Whether a program that starts in a module puts something on a device, as far as calls show."""
         entry = self.modules[module]

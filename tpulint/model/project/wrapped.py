@@ -53,7 +53,27 @@ def asks_for_module(index: Index, names: Names) -> bool:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
     owners -= {"self", "cls"}
-    return not owners <= set(_wrapped(index, names))
+    return not owners <= set(_wrapped(index.module.node, index, names)) or _asks_instead(index, names)
+
+
+def _asks_instead(index: Index, names: Names) -> bool:
+    """Whether a file takes the `module` of something in one branch, and wraps it in the other."""
+    for node, _ in index.nodes[ast.If]:
+        if not isinstance(node, ast.If):
+            continue
+        for here, instead in ((node.body, node.orelse), (node.orelse, node.body)):
+            wrapped = {name for one in here for name in _wrapped(one, index, names)}
+            taken = (part for one in instead for part in ast.walk(one) if wrapped)
+            if any(_takes_module(part, wrapped) for part in taken):
+                return True
+    return False
+
+
+def _takes_module(node: ast.AST, wrapped: set[str]) -> bool:
+    match node:
+        case ast.Attribute(value=owner, attr="module"):
+            return ast.unparse(owner) in wrapped
+    return False
 
 
 def _takes_first_child(call: ast.AST) -> bool:
@@ -82,9 +102,9 @@ def _looking(index: Index) -> set[Scope | None]:
     return {scope.function for scope in asking}
 
 
-def _wrapped(index: Index, names: Names) -> Iterator[str]:
+def _wrapped(root: ast.AST, index: Index, names: Names) -> Iterator[str]:
     """What assignments give a wrapper to."""
-    for node in ast.walk(index.module.node):
+    for node in ast.walk(root):
         if isinstance(node, ast.Assign) and any(
             isinstance(call, ast.Call) and names.qualified(call.func, index.module) in WRAPPERS
             for call in ast.walk(node.value)

@@ -213,15 +213,10 @@ def orphaned_imports(before: str, after: str) -> list[tuple[int, str | None]]:
     """
     if "__all__" in after:
         return []
-    used_before, tree = _used_names(ast.parse(before)), ast.parse(after)
-    used_after = _used_names(tree)
+    former, tree = ast.parse(before), ast.parse(after)
+    used_before, used_after = _used_names(former), _used_names(tree)
     run = {node.module for node in tree.body if isinstance(node, ast.ImportFrom) and not node.level}
-    run -= {
-        alias.name
-        for node in ast.walk(ast.parse(before))
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    }
+    run -= {alias.name for node in ast.walk(former) if isinstance(node, ast.Import) for alias in node.names}
     found: list[tuple[int, str | None]] = []
     for statement in tree.body:
         if not isinstance(statement, ImportNode) or statement.lineno != statement.end_lineno:

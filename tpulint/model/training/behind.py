@@ -29,11 +29,9 @@ def kept_behind(module: Module, statements: Iterable[ast.stmt], losses: Set[str]
 
 
 def _is_autocast(block: ast.With) -> bool:
-    names = (
-        (dotted(item.context_expr.func) or "") if isinstance(item.context_expr, ast.Call) else ""
-        for item in block.items
-    )
-    return all(name.rpartition(".")[2] == "autocast" for name in names)
+    contexts = [item.context_expr for item in block.items]
+    called = [dotted(one.func) or "" for one in contexts if isinstance(one, ast.Call)]
+    return len(called) == len(contexts) and all(name.rpartition(".")[2] == "autocast" for name in called)
 
 
 def _last(module: Module, block: ast.With, losses: Set[str]) -> Iterator[ast.stmt]:
@@ -47,15 +45,14 @@ def _last(module: Module, block: ast.With, losses: Set[str]) -> Iterator[ast.stm
 
 def _keeps_number(statement: ast.stmt) -> bool:
     match statement:
-        case ast.AugAssign(value=value):
-            pass
-        case ast.Expr(ast.Call(func=ast.Attribute(attr="append"), args=[value], keywords=[])):
-            pass
+        case ast.AugAssign(value=value) | ast.Expr(
+            ast.Call(func=ast.Attribute(attr="append"), args=[value], keywords=[])
+        ):
+            called = [call.func for call in ast.walk(value) if isinstance(call, ast.Call)]
+            names = [one.attr if isinstance(one, ast.Attribute) else dotted(one) for one in called]
+            return "item" in names and _READING.issuperset(names)
         case _:
             return False
-    called = [call.func for call in ast.walk(value) if isinstance(call, ast.Call)]
-    names = [one.attr if isinstance(one, ast.Attribute) else dotted(one) for one in called]
-    return "item" in names and _READING.issuperset(names)
 
 
 def _moved_out(module: Module, block: ast.With, statement: ast.stmt) -> Iterator[tuple[Span, str]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
+from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.training.effects import effects, is_unconditional, place
 
 if TYPE_CHECKING:
@@ -85,10 +85,11 @@ def handed_on(statements: list[ast.stmt], wanted: set[str], scope: Scope) -> Ite
     """The places written that something else may read, in the order in which they are written."""
     found = effects(statements)
     inside = {id(node) for statement in statements for node in ast.walk(statement)}
-    body = around(scope)
+    home = _home(scope)
+    body = home.node
     elsewhere = {
         name
-        for node in _read_within(body, frozenset())
+        for node in _read_within(body, frozenset(), dict(_bound_within(home)))
         if id(node) not in inside and (name := place(node)) is not None
     }
     declared = {
@@ -101,22 +102,34 @@ def handed_on(statements: list[ast.stmt], wanted: set[str], scope: Scope) -> Ite
             yield name
 
 
-def _read_within(node: ast.AST, hidden: frozenset[str]) -> Iterator[ast.AST]:
-    """What a function or a file reads, but for the parameters of functions within."""
+def _read_within(
+    node: ast.AST, hidden: frozenset[str], bound: Mapping[int, frozenset[str]]
+) -> Iterator[ast.AST]:
+    """What a function or a file reads, but for what functions within have bound themselves."""
     for child in ast.iter_child_nodes(node):
         is_read = isinstance(child, ast.Name | ast.Attribute) and not isinstance(child.ctx, ast.Store)
         if is_read and not (isinstance(child, ast.Name) and child.id in hidden):
             yield child
-        own = frozenset[str]()
-        if isinstance(child, FunctionNode):
-            own = frozenset(one.arg for one in ast.walk(child.args) if isinstance(one, ast.arg))
-        yield from _read_within(child, hidden | own)
+        yield from _read_within(child, hidden | bound.get(id(child), frozenset()), bound)
+
+
+def _bound_within(scope: Scope) -> Iterator[tuple[int, frozenset[str]]]:
+    """The names that the functions within a scope bind, by the `id` of each function's node."""
+    for inner in scope.children:
+        if inner.kind is ScopeKind.FUNCTION:
+            yield id(inner.node), frozenset(inner.bindings)
+        yield from _bound_within(inner)
 
 
 def around(scope: Scope) -> ast.AST:
     """The function around a place, or the file."""
+    return _home(scope).node
+
+
+def _home(scope: Scope) -> Scope:
+    """The scope of the function around a place, or that of the file."""
     current: Scope | None = scope
     while current is not None and current.kind not in (ScopeKind.FUNCTION, ScopeKind.MODULE):
         current = current.parent
     assert current is not None
-    return current.node
+    return current

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 #: What may be done with a loss on its way to `backward` that torch's autograd sees through on torchax.
-_PLAIN = frozenset({"mean", "sum"})
+_PLAIN = frozenset({"mean", "sum", "values"})
+#: Functions that only put losses together.
+_TOGETHER = frozenset({"list", "tuple", "sum"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _CALLED = "__call__"
 #: Shorter parts of a name tell nothing.
@@ -49,6 +51,8 @@ def is_plain(loss: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(value=value, attr=attr), args=[]) if attr in _PLAIN:
             return is_plain(value)
         case ast.Call(func=ast.Attribute(attr="scale") | ast.Name(id="len"), args=[value]):
+            return is_plain(value)
+        case ast.Call(func=ast.Name(id=name), args=[value], keywords=[]) if name in _TOGETHER:
             return is_plain(value)
         case _:
             return False
@@ -99,7 +103,29 @@ def takers(module: Module) -> tuple[Taker, ...]:
             for name in _behind(names, function, module):
                 place = (f"{module.name}.{function.qualname}", given.index(name), name)
                 found[Taker(*place, is_whole=False)] = None
+    waiting = [taker for taker in found if taker.is_whole]
+    while waiting:
+        new = [taker for taker in _handing_on(module, waiting.pop()) if taker not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
     return tuple(found)
+
+
+def _handing_on(module: Module, taker: Taker) -> Iterator[Taker]:
+    """The functions of a file that hand a loss which they are given to a taker of the same file."""
+    last = taker.function.rpartition(".")[2]
+    for call, scope in module.index.calls.get(last, ()):
+        function = scope.function
+        assert isinstance(call, ast.Call)
+        loss = _given(call, taker)
+        if function is None or not isinstance(loss, ast.Name) or len(function.bindings.get(loss.id, ())) != 1:
+            continue
+        given, method = positional(function), method_around(scope)
+        called = module.names.qualified(call.func, scope)
+        if called is None and method is not None and method.owner and dotted(call.func) == f"self.{last}":
+            called = f"{module.name}.{method.owner.qualname}.{last}"
+        if called == taker.function and loss.id in given:
+            yield Taker(f"{module.name}.{function.qualname}", given.index(loss.id), loss.id)
 
 
 def _listed(name: str, function: Scope) -> str:

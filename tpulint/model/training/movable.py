@@ -39,6 +39,28 @@ def only_computes(statement: ast.stmt) -> bool:
     )
 
 
+def begins(statement: ast.stmt) -> bool:
+    """Whether a statement gives names plain values to go on with, as `loss = 0` and `losses = []` do."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            return all(map(_is_named, targets)) and _is_written_out(value)
+        case ast.AnnAssign(target=ast.Name(), value=ast.expr() as value):
+            return _is_written_out(value)
+    return False
+
+
+def _is_named(target: ast.expr) -> bool:
+    """Whether a target is a name, or several."""
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    return all(isinstance(name, ast.Name) for name in names)
+
+
+def _is_written_out(value: ast.expr) -> bool:
+    """Whether a value is a number or text, or a list, tuple or dictionary of these."""
+    kinds = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.UnaryOp, ast.unaryop, ast.Load)
+    return all(isinstance(node, kinds) for node in ast.walk(value))
+
+
 def unfit(statement: ast.stmt) -> str | None:
     """Why a statement cannot stand in a function of its own."""
     if isinstance(statement, ast.Try | ast.FunctionDef | ast.ClassDef):

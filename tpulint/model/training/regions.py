@@ -24,7 +24,15 @@ from tpulint.model.training.hooks import filled_by_hooks
 from tpulint.model.training.learned import infers
 from tpulint.model.training.leaves import makes_leaf
 from tpulint.model.training.left import left
-from tpulint.model.training.movable import LOOPS, ending, going_on, only_computes, only_scales, unfit
+from tpulint.model.training.movable import (
+    LOOPS,
+    begins,
+    ending,
+    going_on,
+    only_computes,
+    only_scales,
+    unfit,
+)
 from tpulint.model.training.passing import gives_none_on, is_number, passes_on, read_on
 from tpulint.model.values.pending import statements as statements_of
 
@@ -240,6 +248,7 @@ def _in_block(
             parts = block[:index], block[index + 1 :]
             return _parted(module, learned, parts, wanted, scope, ahead, bearing) or sorted_out
         return sorted_out
+    core, sorted_out = _begun(block, found, core, sorted_out)
     statements = [block[i] for i in core]
     for statement in statements:
         why = unfit(statement)
@@ -443,6 +452,27 @@ def _sorted_out(
             names = ", ".join(f"`{name}`" for name in sorted(clash))
             return Obstacle(block[i], f"{names} changes between the modules and the loss")
     return tuple(ahead), tuple(behind)
+
+
+def _begun(
+    block: list[ast.stmt],
+    found: list[Effects],
+    core: list[int],
+    sorted_out: tuple[tuple[ast.stmt, ...], tuple[ast.stmt, ...]],
+) -> tuple[list[int], tuple[tuple[ast.stmt, ...], tuple[ast.stmt, ...]]]:
+    """The core with what begins a sum or a list that it goes on with, within it or right ahead."""
+    for i in reversed(range(core[-1])):
+        if i in core:
+            continue
+        if i < core[0] - 1:
+            break
+        if not begins(block[i]) or not found[i].touched <= _all_touched([found[j] for j in core if j > i]):
+            continue
+        wider = sorted({*core, i})
+        wider_out = _sorted_out(block, found, wider)
+        if not isinstance(wider_out, Obstacle):
+            core, sorted_out = wider, wider_out
+    return core, sorted_out
 
 
 def _drawn_apart(

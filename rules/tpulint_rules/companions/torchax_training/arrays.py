@@ -6,6 +6,7 @@ import contextlib
 
 import jax
 import torchax
+from torchax.ops import mappings
 from torchax.tensor import Tensor
 
 
@@ -19,6 +20,15 @@ def on_torchax(tensor):
     if isinstance(tensor, torchax.view.View):
         return tensor.torch()
     return tensor if isinstance(tensor, Tensor) else tensor.to("jax")
+
+
+def of_host(tensor):
+    """An array of what a tensor of the host holds.
+
+    It is bound to no device: what is compiled for arrays that are, as DLPack gives them, is so once more for
+    others.
+    """
+    return mappings.t2j(tensor, use_dlpack=False)
 
 
 def put(tensor, value):

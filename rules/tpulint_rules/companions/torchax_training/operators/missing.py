@@ -17,10 +17,10 @@ from torch.nn.utils import prune
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.ops import jaten
-from torchax.ops.mappings import t2j
 from torchax.ops.op_base import InplaceOp
 from torchax.view import View
 
+from .. import arrays
 from .registry import register
 
 _aten = torch.ops.aten
@@ -109,7 +109,7 @@ def on_host_first(make):
         with no_dispatch(), torch._C.DisableTorchFunction():
             made = make(*args, **kwargs)
         on_host = device is None or torch.device(device).type == "cpu"
-        return made if on_host else torchax.tensor.Tensor(t2j(made), torchax.default_env())
+        return made if on_host else arrays.tensor(arrays.of_host(made))
 
     return window
 
@@ -240,7 +240,7 @@ def _ctc_loss(
 
 def _array(numbers):
     if isinstance(numbers, torch.Tensor):
-        return numbers.jax() if isinstance(numbers, _KINDS) else t2j(numbers)
+        return numbers.jax() if isinstance(numbers, _KINDS) else arrays.of_host(numbers)
     return jnp.asarray(numbers)
 
 

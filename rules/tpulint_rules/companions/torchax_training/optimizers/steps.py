@@ -162,12 +162,10 @@ def _traced_step(optimizer, plain, parameters, places, values, gradients, state,
             else:  # the first step makes the state
                 stack.callback(optimizer.state.pop, p, None)
         for number, group in enumerate(optimizer.param_groups):
-            # Torch reads no number from what it would take the gradient of, nor from a count that is a tensor.
+            # Torch reads no number from a count that is a tensor.
             traced = {"capturable": True, "foreach": False, "fused": False}
             traced = {name: value for name, value in traced.items() if name in group}
-            traced |= _with_numbers(
-                group, number, {place: value.requires_grad_() for place, value in numbers.items()}
-            )
+            traced |= _with_numbers(group, number, numbers)
             stack.callback(group.update, {name: group[name] for name in traced})
             group.update(traced)
         stack.enter_context(arrays.entered())

@@ -4,7 +4,7 @@ way for them.
 torchax goes through the arguments of each such call several times, and through its modes once more for what
 that takes on the host: `x.to("jax")` takes 60 us on a CPU host, of which JAX needs 13.
 What is not as plain as programs mostly have it goes torchax's own way.
-A tensor as `alpha`, which torch would wait for, stays one.
+A tensor as `alpha` or `value`, which torch would wait for, stays one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torchax.ops import mappings
 from torchax.tensor import TENSOR_CONSTRUCTORS, Tensor
 from torchax.view import View
 
-from . import operations
+from . import operations, unmade
 
 #: Numbers that torch and NumPy have alike.
 _NUMBERS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
@@ -132,8 +132,10 @@ def _made_like(environment, func, args, kwargs):
     device = kwargs.get("device")
     if not args or device is None:
         return None
-    is_host = type(args[0]) is torch.Tensor and args[0].device.type == "cpu"
-    comes = is_host and (_is_device(device) or type(device) is int)
+    place = None if isinstance(args[0], (Tensor, View)) else args[0].device.type
+    comes = place in ("cpu", "meta") and (_is_device(device) or type(device) is int)
+    if comes and place == "meta":
+        args = unmade.on_host(args[0]), *args[1:]
     leaves = isinstance(args[0], (Tensor, View)) and str(device) == "cpu"
     leaves = leaves and func is not torch.Tensor.new_tensor  # which knows of devices
     if not comes and not leaves:
@@ -145,13 +147,27 @@ def _made_like(environment, func, args, kwargs):
 
 def _scaled(_environment, func, args, kwargs):
     """`a.add(b, alpha=c)`, or None."""
-    factor = kwargs.get("alpha")
-    if not isinstance(factor, (Tensor, View)) or len(kwargs) != 1 or len(args) != 2 or factor.requires_grad:
+    times = _times(kwargs, "alpha", *args[1:2])
+    return None if times is None or len(args) != 2 else func(args[0], times)
+
+
+def _weighed(_environment, func, args, kwargs):
+    """`a.addcmul(b, c, value=d)` and `a.addcdiv(b, c, value=d)`, or None."""
+    times = _times(kwargs, "value", *args[1:2])
+    return None if times is None or len(args) != 3 else func(args[0], times, args[2])
+
+
+def _times(kwargs, name, other=None):
+    """A tensor times the one of one number that an argument is, in the kind of the former, or None."""
+    factor = kwargs.get(name)
+    if not isinstance(factor, (Tensor, View)) or len(kwargs) != 1 or factor.requires_grad:
         return None
-    tensor, other = args
-    if not isinstance(other, (Tensor, View)) or factor.dtype != other.dtype or factor.numel() != 1:
+    if not isinstance(other, (Tensor, View)) or factor.numel() != 1:
         return None
-    return func(tensor, other * (factor if factor.ndim == 0 else factor.reshape(())))
+    kinds = factor.dtype.is_floating_point, other.dtype.is_floating_point
+    if factor.dtype != other.dtype and kinds != (True, True):
+        return None
+    return (other * (factor if factor.ndim == 0 else factor.reshape(()))).to(other.dtype)
 
 
 def _given_data(_environment, func, args, _kwargs):
@@ -194,3 +210,6 @@ FUNCTIONS[torch.Tensor.data.__set__] = _given_data
 FUNCTIONS |= dict.fromkeys(TENSOR_CONSTRUCTORS, _made) | dict.fromkeys(_LIKE, _made_like)
 FUNCTIONS |= dict.fromkeys((torch.add, torch.sub, torch.Tensor.add, torch.Tensor.sub), _scaled)
 FUNCTIONS |= dict.fromkeys((torch.Tensor.add_, torch.Tensor.sub_), _scaled)
+for _name in ("addcmul", "addcdiv"):
+    _ways = getattr(torch, _name), getattr(torch.Tensor, _name), getattr(torch.Tensor, f"{_name}_")
+    FUNCTIONS |= dict.fromkeys(_ways, _weighed)

@@ -9,6 +9,7 @@ All else, and everything while torchax is set to debug, goes torchax's own way.
 `torch.nn.utils.clip_grad_norm_`, which is three operations for each parameter, is compiled.
 What is given `out`, which torchax does not know, writes it, and so does what torchax has not in place.
 Indices may be ranges or tensors of the host; those of a tensor of the host may be on the device.
+What a list or an array picks is a tensor of its own, where torchax has a view, through which writes go.
 `torch.normal` draws from the distribution that it is given, which torchax takes for the standard one.
 What torch makes on the host, and `torch.where` of numbers or `torch.quantile` there, stays there.
 """
@@ -39,7 +40,7 @@ from torchax.view import NarrowInfo, View
 
 from ..autograd import no_grad
 from ..tracing import asked, reads, spans
-from . import arguments, conversions, data, drawing, irregular, masks, operations, parts, values
+from . import arguments, conversions, data, drawing, irregular, masks, operations, parts, unmade, values
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
@@ -97,9 +98,14 @@ def _called(mode, func, types, args=(), kwargs=None):
         part = irregular.indexed(whole, index)
         if part is not None:
             return Tensor(part, environment)
-        return _function(mode, func, types, (whole, index), kwargs)
+        part = _function(mode, func, types, (whole, index), kwargs)
+        return part.torch() if isinstance(part, View) and _picks(index) else part
     if func is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
         return func(args[0], _index_on_host(args[1]))
+    if kwargs or func is torch.Tensor.to:
+        without_elements = unmade.made(func, args, kwargs or {})
+        if without_elements is not None:
+            return without_elements
     if func is torch.asarray:
         func, kwargs = values.as_array(kwargs or {})
     if kwargs and type(kwargs.get("device")) is int and func in TENSOR_CONSTRUCTORS:
@@ -347,6 +353,8 @@ def _index(key):
         return tuple(map(_index, key))
     if isinstance(key, torch.Tensor):
         return key if isinstance(key, (Tensor, View)) else key.numpy()
+    if isinstance(key, numpy.integer):
+        return int(key)
     is_plain = isinstance(key, range) or (isinstance(key, list) and {type(i) for i in key} <= {int, bool})
     return numpy.asarray(key, None if key else int) if is_plain else key
 
@@ -366,6 +374,12 @@ def _is_plain_index(index):
         if type(one) is slice
         for bound in (one.start, one.stop, one.step)
     )
+
+
+def _picks(index):
+    """Whether an index picks elements one by one, of which torch makes a tensor of their own, no view."""
+    indices = index if type(index) is tuple else (index,)
+    return any(isinstance(one, list) or getattr(one, "ndim", 0) for one in indices)
 
 
 def _is_plain_bound(value):

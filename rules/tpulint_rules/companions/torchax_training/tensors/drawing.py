@@ -18,10 +18,11 @@ import numpy
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
-from torchax.ops.mappings import j2t, t2j, t2j_dtype
+from torchax.ops.mappings import j2t, t2j_dtype
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from .. import arrays
 from ..tracing import asked, draws, reads
 from . import layout
 
@@ -221,7 +222,7 @@ def _on_host(environment, func, args, kwargs, tensors):
     )
     with torch._C.DisableTorchFunction(), no_dispatch(), torch.no_grad():
         made = func(*args, **kwargs)
-    return Tensor(t2j(made), environment)
+    return Tensor(arrays.of_host(made), environment)
 
 
 def _initialising(plain):
@@ -231,7 +232,7 @@ def _initialising(plain):
             return plain(tensor, *args, **kwargs)
         with torch._C.DisableTorchFunction(), no_dispatch(), torch.no_grad():
             made = plain(torch.empty(tensor.shape, dtype=tensor.dtype), *args, **kwargs)
-        return _put(tensor, t2j(made))
+        return _put(tensor, arrays.of_host(made))
 
     return initialised
 

@@ -15,9 +15,11 @@ import numpy
 import torch
 from torch._ops import OpOverload
 from torch.utils._mode_utils import no_dispatch
-from torchax.ops.mappings import j2t, t2j
+from torchax.ops.mappings import j2t
 from torchax.tensor import Tensor
 from torchax.view import NarrowInfo, View
+
+from .. import arrays
 
 #: With so many shapes an operation is compiled at once.
 MANY = 4
@@ -72,9 +74,17 @@ def is_for_host(func, shapes, leaves):
 def computed(func, args, options):
     """What an operation gives for arrays of JAX, computed by torch on the host."""
     with no_dispatch(), torch._C.DisableTorchFunction(), torch.no_grad():
-        args, options = jax.tree.map(_on_host, (args, options))
+        args, options = jax.tree.map(_on_host, (_with_tensors(func, args), options))
         result = func(*args, **options)
         return jax.tree.map(_on_device, result)
+
+
+def _with_tensors(func, args):
+    """Arguments with tensors for truth values, which were some on the host, as the condition of `where` may be."""
+    return [
+        torch.tensor(value) if type(value) is bool and isinstance(wanted.type, torch.TensorType) else value
+        for value, wanted in zip(args, func._schema.arguments)
+    ]
 
 
 def _on_host(value):
@@ -92,7 +102,7 @@ def _on_device(value):
     # Other types JAX would convert, by an operation that is compiled.
     if value.dtype in (torch.int64, torch.float64) and not jax.config.jax_enable_x64:
         value = value.to(torch.int32 if value.dtype == torch.int64 else torch.float32)
-    return jax.device_put(value.numpy()) if value.dtype in _OF_NUMPY else t2j(value, False)
+    return jax.device_put(value.numpy()) if value.dtype in _OF_NUMPY else arrays.of_host(value)
 
 
 def indexed(tensor, index):

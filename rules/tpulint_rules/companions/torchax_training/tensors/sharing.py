@@ -2,8 +2,8 @@
 
 torchax has views for basic slices alone: what else gives one in torch, such as `t()`, `view` or `unbind`, gives
 a copy there, and what is written to that is lost.
-Here such a copy knows what it was taken from: before it is written to it is taken anew, and what is written goes
-on to where it was taken from.
+Here such a copy knows what it was taken from: it is taken anew once that was written to, and what is written to
+it goes on to where it was taken from.
 What torch copies, such as `x.t().contiguous()`, is a copy here, too.
 """
 
@@ -105,17 +105,10 @@ def _root(tensor):
 def writing(tensor):
     """While something is written to a tensor, which what it is a view of then has, too."""
     tensor = layout.named(tensor)
-    taken = vars(tensor).get("_taken")
-    if taken is not None and not taken.is_certain():
-        with _disable_current_modes():
-            layout.of(tensor)
-        taken = vars(tensor).get("_taken")
-    if taken is None:
+    if not _is_shared(tensor):
         yield
         return
-    root = layout.named(_root(taken.source))
-    _take_anew(root)
-    _take_anew(tensor)
+    taken = vars(tensor)["_taken"]
     before = tensor._elem
     yield
     if tensor._elem is before:
@@ -126,13 +119,28 @@ def writing(tensor):
         del tensor._taken
 
 
-def _take_anew(tensor):
-    taken = vars(tensor).get("_taken")
+def _elements(tensor):
+    """`Tensor._elem`: those of a view are what its tensor has there now."""
+    held = vars(tensor)
+    taken = held.get("_taken")
     if taken is not None:
-        _take_anew(layout.named(_root(taken.source)))
-        if _root(taken.source)._elem is not taken.array:
-            tensor._elem = taken.anew(tensor._elem.shape)
-            taken.array = _root(taken.source)._elem
+        array = _root(taken.source)._elem
+        if array is not taken.array and _is_shared(tensor):
+            held["_elem"], taken.array = taken.anew(held["_elem"].shape), array
+    return held["_elem"]
+
+
+def _hold(tensor, array):
+    vars(tensor)["_elem"] = array
+
+
+def _is_shared(tensor):
+    """Whether a tensor that was taken from another one is a view of it in torch, too."""
+    taken = vars(tensor).get("_taken")
+    if taken is not None and not taken.is_certain():
+        with _disable_current_modes():
+            layout.of(tensor)  # which forgets what was copied
+    return "_taken" in vars(tensor)
 
 
 def take(result, func, args):
@@ -240,5 +248,6 @@ def _detached(tensor):
 
 
 XLADispatchMode.__torch_dispatch__ = _sharing(XLADispatchMode.__torch_dispatch__)
+Tensor._elem = property(_elements, _hold)
 View.update, Tensor.__setitem__ = _updating(View.update), _assigning(Tensor.__setitem__)
 Tensor.detach, Tensor.contiguous, View.contiguous = _detached, _contiguous, _contiguous

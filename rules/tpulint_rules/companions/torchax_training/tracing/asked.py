@@ -5,8 +5,8 @@ Other numbers that `item()` reads are those of `reads.py`; what they are compare
 A function that asks is run as it is at first, which tells the answers; it is then traced with these, and what
 was asked comes out of the compiled function beside its results, to be compared.
 What a buffer counts is a number like others at first, as a place in a queue that moves on at each call is.
-Where such a number is needed as it is, it is asked: counts have to be the same in two runs then, one after the
-other.
+Where a whole number is needed as it is, as for a size, those that are read are asked: they have to be the same
+in two runs then, one after the other.
 Where the answers are others, what was computed is dropped, and a version that was traced with those is called,
 or the function is run as it is.
 """
@@ -44,13 +44,13 @@ class Others(Exception):
 
 
 class Counted(Exception):
-    """What a buffer counts is needed as it is, and has to be asked."""
+    """A whole number is needed as it is, and has to be asked."""
 
 
 class _Session:
     """A call in which something may be asked; `buffers` are those of its modules.
 
-    What these count is asked if it `asks_counts`, and read else.
+    Whole numbers are asked if it `asks_counts`, and read else.
     """
 
     def __init__(self, answers, buffers, *, asks_counts):
@@ -59,18 +59,19 @@ class _Session:
         self.reads = reads.Reads(self.compare)
 
     def counts(self, tensor, *, may_read):
-        """Whether to ask for the number of a tensor, which is a buffer of whole numbers or a part of one.
+        """Whether to ask for the number of a tensor, which is a whole one.
 
-        Other numbers that are read are what is logged, as counts of right answers are: another one for each
-        call, and made use of outside of the computation.
+        Mostly one that is read is what is logged, as a count of right answers is: another one for each call,
+        and made use of outside of the computation.
         """
         if tensor.is_floating_point():
             return False
+        if may_read:
+            self.reads_counts |= not self.asks_counts
+            return self.asks_counts
         while isinstance(tensor, View):
             tensor = tensor.parent
-        is_read = may_read and not self.asks_counts and id(tensor) in self.buffers
-        self.reads_counts |= is_read
-        return not is_read and id(tensor) in self.buffers
+        return id(tensor) in self.buffers
 
 
 class Recording(_Session):

@@ -28,7 +28,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from .. import arrays, gradients
-from ..autograd import no_grad, taps
+from ..autograd import no_grad, taps, wanted
 from . import (
     asked,
     attributes,
@@ -166,6 +166,8 @@ class Calls(no_grad.NoGradStops):
         if func.__name__ not in _NOT_COMPUTING:
             taps.note_use(args)
         plain = functools.partial(super().__torch_function__, func, types)
+        if func == wanted.ASKS and _is_traced(args):
+            return plain(args, kwargs) or wanted.is_wanted(origins.root(args[0])[0].jax())
         if _is_whole():
             if _is_copy_to_host(func, args, kwargs) and _is_traced(args):
                 return OnHost(arrays.on_torchax(args[0]).jax(), torchax.default_env())
@@ -392,8 +394,9 @@ class _Compiled(trace.Trace):
     def _run(self, *given):
         *given, drawn = given
         tapped, collected = taps.count, draws.Collected(self.draws, drawn)
+        unknown = wanted.unknown() if torch.is_grad_enabled() else contextlib.nullcontext()
         with contextlib.ExitStack() as stack:
-            for one in (running(None), asked.by(None), draws.collecting(collected)):
+            for one in (running(None), asked.by(None), draws.collecting(collected), unknown):
                 stack.enter_context(one)
             stack.enter_context(contextlib.redirect_stdout(_Silent()))
             tensors, *changes = self.run(*given)

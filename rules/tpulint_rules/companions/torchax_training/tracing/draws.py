@@ -68,7 +68,7 @@ class Draw(NamedTuple):
         made = self._made("cpu")
         if isinstance(made, torch.Tensor):
             with torch._C.DisableTorchFunction(), no_dispatch():
-                value, kind = mappings.t2j(made), _kind(made)
+                value, kind = arrays.of_host(made), _kind(made)
             return value if value.dtype == kind else value.astype(kind)
         if type(made) is int and not standing.is_number(made):
             raise reads.Needed("a number that is drawn is too large for an input")

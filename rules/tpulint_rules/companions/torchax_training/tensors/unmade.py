@@ -2,7 +2,8 @@
 
 torchax makes some on the device: modules that are built under `torch.device("meta")`, so that their weights need
 no memory and no random numbers before they are read or drawn, get both there.
-Only what a program calls is told from that: below it, torch takes the tensors of torchax for ones of `meta`.
+Only what a program calls is told from that: below it, torch takes the tensors of torchax for ones of `meta`, and
+so do the groups by device that it makes of lists of tensors, unless they are told here.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 _KINDS = (Tensor, View)
+_grouped = torch._C._group_tensors_by_device_and_dtype
 
 
 def is_meta(device):
@@ -39,3 +41,17 @@ def on_host(tensor):
 
 def _like(tensor, device):
     return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device=device)
+
+
+def _in_groups(lists, with_indices=False):
+    """Lists of tensors by their device and dtype; averages of weights move a count to that device."""
+    groups = _grouped(lists, with_indices)
+    return {(_device(group[0], device), dtype): group for (device, dtype), group in groups.items()}
+
+
+def _device(lists, device):
+    tensor = next((one for tensors in lists for one in tensors if isinstance(one, _KINDS)), None)
+    return device if tensor is None else tensor.device
+
+
+torch._C._group_tensors_by_device_and_dtype = _in_groups

@@ -88,6 +88,16 @@ class Context(Editing):
             return ""
         return project.package(self.module.name)
 
+    @property
+    def companion_package(self) -> str:
+        """The topmost package, where its companions lie in it; "" where they lie beside it, or it is none."""
+        return self.module.project.companion_package(self.module.name) if self.package else ""
+
+    def _levels(self) -> int:
+        """By how many folders the companions lie above the file."""
+        parts = [part for part in self.package.split(".") if part]
+        return len(parts) - 1 if self.companion_package else len(parts)
+
     def pending(self, statement: ast.stmt, waits: Callable[[ast.stmt], bool]) -> list[str]:
         """Names of what the function has started to compute before a statement, and not waited for."""
         return pending(self.module, self.function_body, statement, self.scope, waits)
@@ -374,7 +384,7 @@ class Context(Editing):
             kept = "".join(edit.content for edit in edits)
             if not all(comment in kept for edit in edits for comment in _comments(source.text, edit.span)):
                 applicability = Applicability.UNSAFE
-        placed = replace(companion, up=self.package.count(".")) if companion is not None else None
+        placed = replace(companion, up=self._levels()) if companion is not None else None
         return Fix(title, tuple(_imports_ahead(edits)), applicability, placed)
 
     def at(self, scope: Scope) -> Context:
@@ -382,8 +392,8 @@ class Context(Editing):
         return Context(self.rule, self.module, scope)
 
     def companion_import(self, companion: Companion, name: str = "") -> tuple[Edit, ...] | None:
-        """Edits that import a companion file, or a name of it; a package has one, in its topmost folder."""
-        path = [self.package.partition(".")[0], companion.name, name]
+        """Edits that import a companion file, or a name of it; see `companion_package`."""
+        path = [self.companion_package, companion.name, name]
         *package, last = [part for part in path if part]
         return self.imports(f"from {'.'.join(package)} import {last}" if package else f"import {last}")
 

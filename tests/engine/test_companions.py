@@ -60,11 +60,31 @@ def test_a_module_that_can_be_started_itself_is_of_the_package_by_whose_name_it_
     tmp_path: Path,
 ) -> None:
     started = f'{STEP}\n\nif __name__ == "__main__":\n    step(None, None)\n'
-    files = dict.fromkeys(("pkg/__init__.py", "run.py", "alone/__init__.py"), "")
-    files |= {"pkg/step.py": started, "run.py": "from pkg.step import step\n", "alone/step.py": started}
+    files = dict.fromkeys(("pkg/__init__.py", "alone/__init__.py"), "")
+    files |= {"pkg/step.py": started, "tools/run.py": "from pkg.step import step\n", "alone/step.py": started}
     after = changed(tmp_path, files)
     assert "from pkg.torchax_training import" in after["pkg/step.py"]
     assert "from torchax_training import" in after["alone/step.py"]
+
+
+def test_a_script_beside_a_package_that_it_imports_shares_its_own_with_it(tmp_path: Path) -> None:
+    after = changed(tmp_path, {**FILES, "train.py": f"from pkg.inner.step import step as inner\n{STEP}"})
+    assert made(after) == ["torchax_training"]
+    assert "from torchax_training import" in after["pkg/inner/step.py"]
+
+
+def test_packages_that_a_script_takes_from_one_folder_share_one_there(tmp_path: Path) -> None:
+    files = {
+        f"lib/{name}/{file}": text for name in "ab" for file, text in (("__init__.py", ""), ("step.py", STEP))
+    }
+    files["tools/run.py"] = "import sys\n\nsys.path.append('lib')\nfrom a.step import step\nimport b.step\n"
+    assert made(changed(tmp_path, files)) == ["lib/torchax_training"]
+
+
+def test_what_installs_a_package_or_tests_it_is_no_script_that_it_shares_one_with(tmp_path: Path) -> None:
+    files = {"pkg/__init__.py": "", "pkg/step.py": STEP}
+    files |= dict.fromkeys(("setup.py", "test_step.py"), "from pkg.step import step\n")
+    assert made(changed(tmp_path, files)) == ["pkg/torchax_training"]
 
 
 def test_it_has_all_files_of_the_folder_that_tpulint_keeps(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ An option `--device` may name any device, and is taken for one, where no choices
 The entry point is `if __name__ == "__main__":`, in a module that others import only where that block itself
 puts something on a device; or, in a script that no other module imports, the first
 statement at the top level that puts something on a device or calls a function that does, or, where functions
-are chosen when it runs, such as by `COMMANDS[name]()`, the first that calls one of them.
+are chosen when it runs, such as by `COMMANDS[name]()`, the first that calls one of them, or the import of a
+file that puts something there.
 Where there is neither, as in a program that its package's `entry_points` start, it is the function that
 parses the command line and leads there.
 
@@ -92,14 +93,14 @@ def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(entry, message, _enable(block if ctx.is_imported else None, ctx))
 
 
-def _entry(tree: ast.Module, ctx: Context) -> ast.expr | None:
+def _entry(tree: ast.Module, ctx: Context) -> ast.expr | ast.stmt | None:
     """Where the program starts, if the file starts one."""
     for node in tree.body:
         if isinstance(node, ast.If) and is_main(node.test):
             return node.test if not ctx.is_imported or _places(node.body, ctx) else None
     if ctx.module.project.importing[ctx.module.name]:
         return None
-    return _first_move(ctx) or _parsed(ctx)
+    return _first_move(ctx) or _parsed(ctx) or _first_moving_import(ctx)
 
 
 def _first_move(ctx: Context) -> ast.expr | None:
@@ -300,6 +301,6 @@ def _spread(ctx: Context) -> list[str]:
 
 def _needed(ctx: Context) -> list[str]:
     """The imports of what is set up besides."""
-    package = ctx.package.partition(".")[0]
+    package = ctx.companion_package
     mesh = [f"from {package} import torchax_mesh" if package else "import torchax_mesh"]
     return [*_asked_for(ctx, _NEEDED), *(mesh if _mesh(ctx) is not None else ())]

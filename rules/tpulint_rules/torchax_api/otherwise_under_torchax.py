@@ -61,7 +61,10 @@ _WRITTEN_FOR_IT = ("interop", "tensor", "train", "compile", "ops", "extract_jax"
 def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torchax.enable_globally" or not ctx.serves_device:
         return
-    if ctx.asks_gradients or ctx.module.project.program_imports(ctx.module.name, TRAINING.name):
+    project, name = ctx.module.project, ctx.module.name
+    if project.program_imports(name, TRAINING.name):
+        return
+    if ctx.asks_gradients and not project.chooses_imports(name):  # else what asks may be imported late
         return
     if _differentiates(ctx) or _is_for_torchax(ctx):
         return

@@ -9,6 +9,9 @@ from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
 from tpulint.model.syntax.entry import of_main
 
+#: What makes a device that of all tensors that are made from there on.
+_DEFAULTS = frozenset({"set_default_device", "set_default_tensor_type"})
+
 
 def moves_at_import(index: Index, names: Names) -> bool:
     """Whether a module's own code puts something on a device as the module is imported."""
@@ -27,6 +30,10 @@ def _moves(call: ast.Call, names: Names, index: Index) -> bool:
     last = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if last == "cuda":
         return True
+    if last in _DEFAULTS and names.qualified(call.func, index.module) == f"torch.{last}":
+        return any(word in ast.unparse(call) for word in ("cuda", "jax"))
+    if last == "__enter__" and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
+        return names.qualified(call.func.value.func, index.module) == "torch.device"
     if last == "to" and call.args and names.qualified(call.func, index.module) is None:
         return _may_be_device(call.args[0], names, index)
     given = next((keyword.value for keyword in call.keywords if keyword.arg == "device"), None)

@@ -1,4 +1,7 @@
-"""Modules that are imported by names which are made at run time, as `import_module("models." + name)`."""
+"""Modules that are imported by names which are made at run time, as `import_module("models." + name)`.
+
+Or by names that a list or a dictionary holds, as `import_module(COMMANDS[name])`.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ def chosen_imports(module: str, index: Index, names: Names) -> Iterator[str]:
                 text = _package(call, module) + text
             if "." in text:
                 yield text
+            elif not text:
+                yield from (one for given in call.args[:1] for one in _held(given, scope, names))
 
 
 def _beginning(node: ast.expr | None, scope: Scope, names: Names) -> str:
@@ -42,6 +47,18 @@ def _beginning(node: ast.expr | None, scope: Scope, names: Names) -> str:
             if found is not None and len(values) == 1 and not isinstance(values[0], ast.Name):
                 return _beginning(values[0], found[0], names)
     return ""
+
+
+def _held(node: ast.expr, scope: Scope, names: Names) -> Iterator[str]:
+    """The texts that a list or a dictionary holds which a name is looked up in."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+        return
+    found = names.lookup(node.value.id, scope)
+    for value in (binding.value for binding in found[1]) if found is not None else ():
+        match value:
+            case ast.List(elts=held) | ast.Tuple(elts=held) | ast.Dict(values=held):
+                texts = (one.value for one in held if isinstance(one, ast.Constant))
+                yield from (text for text in texts if isinstance(text, str))
 
 
 def _package(call: ast.Call, module: str) -> str:

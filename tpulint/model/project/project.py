@@ -18,6 +18,7 @@ from tpulint.model.names.annotations import expanded, is_of_tensors
 from tpulint.model.project.callees import Callees
 from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
 from tpulint.model.project.folders import names_by_folder
+from tpulint.model.project.homes import Home, home, homes_of_programs
 from tpulint.model.project.programs import Programs, closure, programs_of
 from tpulint.model.project.takers import Taker
 
@@ -315,9 +316,17 @@ class ProjectFacts:
         return (self.modules[name] for name in sorted(closure([module], self.imports)))
 
     def program_imports(self, module: str, wanted: str) -> bool:
-        """Whether a module, or what it imports, imports from one of a name, whatever package that lies in."""
-        targets = (target for facts in self.program(module) for target in facts.imports)
+        """Whether a module, or what it imports, imports from one of a name, whatever package that lies in.
+
+        What is imported by a name that is made at run time may come late, or never.
+        """
+        said = {name: used - self._chosen(self.modules[name]) for name, used in self.imports.items()}
+        targets = (target for name in closure([module], said) for target in self.modules[name].imports)
         return any(wanted in target.split(".") for target in targets)
+
+    def chooses_imports(self, module: str) -> bool:
+        """Whether a module, or what it imports, imports others by names that are made at run time."""
+        return any(facts.chosen for facts in self.program(module))
 
     def places(self, module: str) -> bool:
         """Whether a program that starts in a module puts something on a device, as far as calls show."""
@@ -367,6 +376,17 @@ class ProjectFacts:
             return module.partition("#")[0]
         folder = os.path.basename(os.path.dirname(facts.path))
         return package or (folder if f"{folder}.{stem}" in self._imported_heads else "")
+
+    def companion_package(self, module: str) -> str:
+        """The topmost package that holds what a module is given by fixes; "" where that lies beside it."""
+        package = self.package(module)
+        is_beside = package and home(self.modules[module].path, package) in self._homes
+        return "" if is_beside else package.partition(".")[0]
+
+    @cached_property
+    def _homes(self) -> frozenset[Home]:
+        paths = {name: facts.path for name, facts in self.modules.items()}
+        return homes_of_programs(paths, self.package, self.users)
 
     def is_of_package(self, module: str) -> bool:
         """Whether a module is imported by the name of its package, or imports others of that by it.

@@ -46,6 +46,7 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
             bytes([name in imported, project.keeps_gpu, project.is_of_package(name)]),
             bytes([project.imports_any(TRAINING.name)]),
             project.package(name).encode(),
+            project.companion_package(name).encode(),
             told,
             _devices(project, name).encode(),
             *map(str.encode, sorted(chains.get(name, ()))),

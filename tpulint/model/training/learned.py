@@ -137,7 +137,7 @@ class Learned:
                 elif isinstance(node, ast.Call) and node.args:
                     name = self._module.names.qualified(node.func, scope) or ""
                     if name.startswith("torch.optim."):
-                        found |= set(effects(listed(node.args[0])).reads)
+                        found |= set(effects(listed(node.args[0], scope.node)).reads)
         return found
 
     def kept(self, statement: ast.stmt, scope: Scope) -> set[int]:

@@ -9,8 +9,20 @@ from tpulint.model.names.qualified import dotted
 
 
 def makes_leaf(statement: ast.stmt) -> bool:
-    """Whether a statement makes a tensor whose gradient is wanted: `torch.zeros(3, requires_grad=True)`."""
-    node = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr) else None
+    """Whether a statement makes a tensor whose gradient is wanted: `torch.zeros(3, requires_grad=True)`.
+
+    So does one that makes several, as `[torch.zeros(3, requires_grad=True) for _ in range(4)]`.
+    """
+    made = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr) else None
+    match made:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Dict(values=parts):
+            return any(map(_is_leaf, parts))
+        case ast.ListComp(elt=part) | ast.DictComp(value=part):
+            return _is_leaf(part)
+    return _is_leaf(made)
+
+
+def _is_leaf(node: ast.expr | None) -> bool:
     if not isinstance(node, ast.Call):
         return False
     called = node.func.attr if isinstance(node.func, ast.Attribute) else dotted(node.func) or ""
@@ -23,10 +35,10 @@ def makes_leaf(statement: ast.stmt) -> bool:
     return wanted or called in ("requires_grad_", "Parameter")
 
 
-def listed(given: ast.expr) -> list[ast.expr]:
-    """The tensors that an optimizer is given by name, or dictionaries of them."""
-    if isinstance(given, ast.List):
-        return given.elts
+def listed(given: ast.expr, around: ast.AST) -> list[ast.expr]:
+    """The tensors that an optimizer is given by name, or dictionaries of them; `around` may bind their list."""
+    if isinstance(given, ast.List | ast.Name):
+        return listed_by_name(given, around)
     return [
         node.func.value
         for node in ast.walk(given)

@@ -3,8 +3,9 @@
 JAX compiles an operation for each shape that it is given, in 30 ms or more: a hundred boxes that suppress each
 other, one after the other, took two minutes.
 An operation that was called with many shapes is left to the host where it has to do with few numbers, for the
-shapes that are new, until one of them has come often.
-Parts of tensors, and indices that are tensors, are operations, too.
+shapes that are new, until one of them has come often; so is one whose result has a shape that values decide, as
+`nonzero` has, at each call.
+Parts of tensors, and indices that are tensors, are operations, too, read or written.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ MANY = 4
 OFTEN = 16
 #: So many shapes of an operation are counted.
 MOST_COUNTED = 4096
-#: For more numbers than these the host may take longer than compiling.
-FEW_NUMBERS = 1 << 16
+#: For more numbers than these the host may take longer than compiling; the way to an accelerator's is longer.
+FEW_NUMBERS = 1 << (22 if jax.default_backend() == "cpu" else 16)
 
 _ARRAY = type(jnp.zeros(()))
 _OF_NUMPY = (torch.bool, torch.uint8, torch.int32, torch.float32)
 _NOT_PLAIN = (torch.device, torch.Generator, torch.dtype)
-#: How often each operation was called with which shapes, and which operations the host can compute.
-_counts, _pure = {}, {}
+#: How often each operation was called with which shapes, which operations the host can compute, and whose
+#: results have shapes that values decide.
+_counts, _pure, _sized = {}, {}, {}
 
 
 def _keeps_changing(what, shapes):
@@ -62,13 +64,14 @@ def is_for_host(func, shapes, leaves):
         # What the host would draw is not what the device draws.
         is_pure = is_pure and torch.Tag.nondeterministic_seeded not in func.tags
         _pure[func] = is_pure
+        _sized[func] = is_pure and torch.Tag.dynamic_output_shape in func.tags
     count = 0
     for leaf in leaves:
         if type(leaf) is _ARRAY:
             count += leaf.size
         elif isinstance(leaf, _NOT_PLAIN):
             return False
-    return is_pure and 0 < count <= FEW_NUMBERS and _keeps_changing(func, shapes)
+    return is_pure and 0 < count <= FEW_NUMBERS and (_sized[func] or _keeps_changing(func, shapes))
 
 
 def computed(func, args, options):
@@ -108,17 +111,46 @@ def _on_device(value):
 def indexed(tensor, index):
     """What `tensor[index]` holds, if the host had better take it."""
     source = tensor.jax()
+    items = _items(source, index)
+    if items is None or not _keeps_changing("indexed", (source.aval, *map(_shape, items))):
+        return None
+    return jax.device_put(numpy.asarray(source)[_on_numpy(items)])
+
+
+def assigned(source, index, value):
+    """The elements of an array with others at an index, if the host had better set them."""
+    items = _items(source, index)
+    if items is None or not (type(value) is _ARRAY or isinstance(value, (bool, int, float))):
+        return None
+    key = (_shape(value) if type(value) is _ARRAY else type(value), *map(_shape, items))
+    if not _keeps_changing("assigned", (source.aval, *key)):
+        return None
+    made = numpy.array(source)
+    made[_on_numpy(items)] = numpy.asarray(value)
+    return jax.device_put(made)
+
+
+def _items(source, index):
+    """What an index consists of, arrays of JAX among it; None where the host cannot take it, or not in time."""
     if type(source) is not _ARRAY or source.size > FEW_NUMBERS:
         return None
-    is_tuple = type(index) is tuple
-    items = [i.jax() if isinstance(i, (Tensor, View)) else i for i in (index if is_tuple else (index,))]
-    if not all(type(i) is _ARRAY or isinstance(i, (int, slice, type(None), type(...))) for i in items):
-        return None
-    key = (source.aval, *(i.aval if type(i) is _ARRAY else _plain(i) for i in items))
-    if not _keeps_changing("indexed", key):
-        return None
-    items = [numpy.asarray(i) if type(i) is _ARRAY else i for i in items]
-    return jax.device_put(numpy.asarray(source)[tuple(items) if is_tuple else items[0]])
+    items = [
+        i.jax() if isinstance(i, (Tensor, View)) else i for i in (index if type(index) is tuple else (index,))
+    ]
+    is_plain = all(type(i) is _ARRAY or isinstance(i, (int, slice, type(None), type(...))) for i in items)
+    return items if is_plain else None
+
+
+def _shape(item):
+    """What an operation is compiled for: of a mask, how many it picks as well."""
+    if type(item) is not _ARRAY:
+        return _plain(item)
+    is_mask = item.dtype == bool and item.ndim
+    return (item.aval, int(numpy.count_nonzero(numpy.asarray(item)))) if is_mask else item.aval
+
+
+def _on_numpy(items):
+    return tuple(numpy.asarray(i) if type(i) is _ARRAY else i for i in items)
 
 
 def _plain(index):

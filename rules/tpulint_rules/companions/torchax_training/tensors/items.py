@@ -19,6 +19,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..operators.registry import register
+from . import irregular
 
 _COPY = torch.ops.aten.copy_
 
@@ -97,6 +98,11 @@ def _setting(known):
     def set_items(self, index, value):
         if isinstance(value, torch.Tensor) and not isinstance(value, (Tensor, View)):
             value = value.to("jax")
+        given = value.jax() if isinstance(value, (Tensor, View)) else value
+        made = irregular.assigned(self._elem, index, given) if type(self) is Tensor else None
+        if made is not None:
+            self._elem = made
+            return
         try:
             known(self, index, value)
         except ValueError:

@@ -39,6 +39,10 @@ _OTHERS += (int, float, collections.deque, collections.defaultdict, logging.Logg
 _PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 
 
+#: The flag of classes that are written in Python.
+_WRITTEN = 1 << 9
+
+
 class Record:
     """What an object holds, by the names of its attributes, and its items where it is a dictionary.
 
@@ -62,8 +66,9 @@ class Record:
 
     def empty(self):
         """An object of the same class, of which no constructor was called."""
-        kinds = (OrderedDict, dict, object)
-        return next(kind for kind in kinds if issubclass(self.kind, kind)).__new__(self.kind)
+        # The nearest class that is not written in Python makes it, as Python wants it.
+        built_in = next(kind for kind in self.kind.__mro__ if not kind.__flags__ & _WRITTEN)
+        return built_in.__new__(self.kind)
 
     def fill(self, one, values):
         """Let an object hold values as this one does."""

@@ -53,7 +53,7 @@ self: .venv/.for-test
 	$(BIN)/tpulint check tpulint rules tests
 
 verify: .venv/.for-test
-	$(BIN)/tpulint verify
+	$(BIN)/tpulint verify --timeout 300
 
 unit: .venv/.for-test
 	$(BIN)/python -m pytest -n auto --dist loadgroup
@@ -68,7 +68,7 @@ score: .venv/.for-test .oracle/.installed
 	$(BIN)/python tests/oracle/score.py $(SCORE)
 
 evidence: .venv/.for-test
-	$(BIN)/tpulint verify --output-format json >.evidence.json || test $$? -eq 1
+	$(BIN)/tpulint verify --timeout 300 --output-format json >.evidence.json || test $$? -eq 1
 	$(BIN)/python -m tpulint.dev evidence .evidence.json && rm .evidence.json
 
 benchmark: .venv/.for-test

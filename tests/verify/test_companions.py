@@ -424,3 +424,48 @@ print(torch.allclose(loss, (hidden**2).mean() * (4 + 1 + 4) / 4))
 
 def test_a_size_that_is_read_and_stays_the_same_is_a_constant(printed: Callable[[str], str]) -> None:
     assert printed(SIZED) == "True 2\nTrue\n"
+
+
+MARCHED = """\
+import jax
+import torch
+import torchax
+import torchax_training
+
+torchax.enable_globally()
+events = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, *_, **__: events.append(event)
+)
+way, going = torch.zeros(99, device="jax"), torch.ones(99, dtype=torch.bool, device="jax")
+speed = torch.arange(1, 100, device="jax") / 50
+counts = []
+for step in range(40):
+    places = going.nonzero(as_tuple=True)[0]
+    way[places] += speed[places]
+    going[places] = way[places] < 8
+    way[going] = way[going] + 0.01
+    counts.append(sum("backend_compile" in event for event in events))
+print(len(places) < 60, counts[-1] - counts[19], (way >= 8).sum().item() + going.sum().item())
+"""
+
+
+def test_what_values_decide_the_shape_of_is_not_compiled_for_each(printed: Callable[[str], str]) -> None:
+    assert printed(MARCHED) == "True 0 99\n"
+
+
+TWICE = """\
+import shutil
+import torchax_training
+
+shutil.copytree("torchax_training", "pkg/torchax_training")
+open("pkg/__init__.py", "w").close()
+from pkg.torchax_training import compiled
+from pkg import torchax_training as other
+
+print(other is torchax_training, compiled is torchax_training.compiled)
+"""
+
+
+def test_a_second_copy_of_the_folder_is_the_first(printed: Callable[[str], str]) -> None:
+    assert printed(TWICE) == "True True\n"

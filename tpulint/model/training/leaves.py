@@ -36,7 +36,7 @@ def _is_leaf(node: ast.expr | None) -> bool:
 
 
 def listed(given: ast.expr, around: ast.AST) -> list[ast.expr]:
-    """The tensors that an optimizer is given by name, or dictionaries of them; `around` may bind their list."""
+    """The tensors, or dictionaries of them, that an optimizer is given; `around` may bind their list."""
     if isinstance(given, ast.List | ast.Name):
         return listed_by_name(given, around)
     return [

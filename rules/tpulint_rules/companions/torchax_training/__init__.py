@@ -10,17 +10,23 @@ How functions are traced is in `tracing/`; the other folders make torchax do wha
 This folder belongs to the program: change it as it needs.
 """
 
-import logging
+import sys
 
-# What a program logs of all libraries, by `logging.basicConfig(level=logging.DEBUG)`, is not what JAX compiles,
-# of which there is some in this folder.
-logging.getLogger("jax").setLevel(logging.WARNING)
+_others = [one for name, one in sys.modules.items() if name != __name__ and name.endswith("torchax_training")]
+if _others:  # of a package of the program, which has it as well: torchax is changed once
+    sys.modules[__name__] = _others[0]
+else:
+    import logging
 
-from .gradients import recorded  # noqa: E402
-from .host.undivided import undivided  # noqa: E402
-from .training import differentiable  # noqa: E402
-from .updates import compiled  # noqa: E402
+    # What a program logs of all libraries, by `logging.basicConfig(level=logging.DEBUG)`, is not what JAX
+    # compiles, of which there is some in this folder.
+    logging.getLogger("jax").setLevel(logging.WARNING)
 
-from . import amended  # noqa: E402, F401, I001 # for what it changes, after what the above changes
+    from .gradients import recorded
+    from .host.undivided import undivided
+    from .training import differentiable
+    from .updates import compiled
 
-__all__ = ["compiled", "differentiable", "recorded", "undivided"]
+    from . import amended  # noqa: F401, I001 # for what it changes, after what the above changes
+
+    __all__ = ["compiled", "differentiable", "recorded", "undivided"]

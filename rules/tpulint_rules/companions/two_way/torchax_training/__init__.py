@@ -11,10 +11,14 @@ This folder belongs to the program: change it as it needs.
 """
 
 import logging
+import sys
 
 import torch
 
-if torch.cuda.is_available():  # tpulint: ignore[TPU103]
+_others = [one for name, one in sys.modules.items() if name != __name__ and name.endswith("torchax_training")]
+if _others:  # of a package of the program, which has it as well: torchax is changed once
+    sys.modules[__name__] = _others[0]
+elif torch.cuda.is_available():  # tpulint: ignore[TPU103]
 
     def differentiable(function=None, **_options):
         """The function as it is."""

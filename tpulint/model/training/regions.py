@@ -190,6 +190,7 @@ def carriers(
                 found = _in_block(module, learned, [statement], given, function)
                 if isinstance(found, Region):
                     yield found, function
+                    yield from carriers(module, learned, found, {*taken, id(statement)}, function)
                 elif found is not None or function is not places[0] or only_scales(statement):
                     continue
                 elif not learned.is_settled(statement, function) and passes_on(

@@ -137,8 +137,14 @@ class Learned:
                 elif isinstance(node, ast.Call) and node.args:
                     name = self._module.names.qualified(node.func, scope) or ""
                     if name.startswith("torch.optim."):
-                        found |= set(effects(listed(node.args[0], scope.node)).reads)
+                        found |= set(effects(listed(node.args[0], self._bound(node.args[0], scope))).reads)
         return found
+
+    @staticmethod
+    def _bound(node: ast.expr, scope: Scope) -> list[ast.expr]:
+        """What a name is bound to in its scope."""
+        bindings = scope.bindings.get(node.id, ()) if isinstance(node, ast.Name) else ()
+        return [binding.value for binding in bindings if binding.value is not None]
 
     def kept(self, statement: ast.stmt, scope: Scope) -> set[int]:
         """The `id`s of what a statement asks of objects that keep things, such as a replay buffer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tpulint.model.names.qualified import dotted
 
@@ -35,10 +35,12 @@ def _is_leaf(node: ast.expr | None) -> bool:
     return wanted or called in ("requires_grad_", "Parameter")
 
 
-def listed(given: ast.expr, around: ast.AST) -> list[ast.expr]:
-    """The tensors, or dictionaries of them, that an optimizer is given; `around` may bind their list."""
-    if isinstance(given, ast.List | ast.Name):
-        return listed_by_name(given, around)
+def listed(given: ast.expr, bound: Iterable[ast.expr]) -> list[ast.expr]:
+    """The tensors, or dictionaries of them, that an optimizer is given, by a name as `bound` is."""
+    if isinstance(given, ast.List):
+        return given.elts
+    if isinstance(given, ast.Name):
+        return [item for value in bound for item in _items(value)]
     return [
         node.func.value
         for node in ast.walk(given)

@@ -21,6 +21,7 @@ from torchax.tensor import Tensor
 from torchax.view import NarrowInfo, View
 
 from .. import arrays
+from ..tracing import asked
 
 #: With so many shapes an operation is compiled at once.
 MANY = 4
@@ -71,7 +72,10 @@ def is_for_host(func, shapes, leaves):
             count += leaf.size
         elif isinstance(leaf, _NOT_PLAIN):
             return False
-    return is_pure and 0 < count <= FEW_NUMBERS and (_sized[func] or _keeps_changing(func, shapes))
+    if not is_pure or not 0 < count <= FEW_NUMBERS:
+        return False
+    # Where answers are told apart, how many elements there are is one of them.
+    return not asked.is_asked() if _sized[func] else _keeps_changing(func, shapes)
 
 
 def computed(func, args, options):

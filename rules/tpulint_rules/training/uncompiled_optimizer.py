@@ -2,8 +2,8 @@
 
 ## What it does
 
-Flags `torch.optim.SGD`, `Adam`, `AdamW`, `Adamax`, `NAdam`, `ASGD`, `RMSprop`, `Rprop` and `Adadelta` in
-programs that compute gradients and put something on a device.
+Flags `torch.optim.SGD`, `Adam`, `AdamW`, `Adamax`, `NAdam`, `ASGD`, `RMSprop`, `Rprop`, `Adadelta` and
+`Adagrad` in programs that compute gradients and put something on a device.
 
 ## Why it matters on TPU
 
@@ -23,7 +23,7 @@ and so may the weight decay, the `betas` and the momentum, as `OneCycleLR` has i
 Optimizers that want them as numbers of Python are compiled anew for each, 16 times at most, or four for
 learning rates, and run as ever after that.
 Numbers agree to about 1e-6: the count of steps is a float on the device, where torch computes with Python's
-numbers.
+numbers; `1 - beta ** step` keeps its digits.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ rule = Rule(
     "TPU641", "optimizer whose step runs operation by operation", module=__name__, fix=Applicability.UNSAFE
 )
 
-#: Those that give the same numbers compiled; `RAdam` does not, and the others ask for the count of steps.
-_OPTIMIZERS = frozenset({"SGD", "Adam", "AdamW", "NAdam", "ASGD", "RMSprop", "Adadelta", "Adamax", "Rprop"})
+#: Those that give the same numbers compiled: `RAdam` subtracts large ones, others compare the count of steps.
+_OPTIMIZERS = frozenset(
+    {"SGD", "Adam", "AdamW", "NAdam", "ASGD", "RMSprop", "Adadelta", "Adagrad", "Adamax", "Rprop"}
+)
 
 
 @rule.on(ast.Call, named=_OPTIMIZERS)

@@ -15,6 +15,7 @@ from torchax.tensor import Tensor
 
 from .. import arrays
 from ..tracing import trace
+from . import counts
 
 #: Optimizers that are compiled anew for each learning rate are so for no more than these.
 MOST_RATES = 4
@@ -158,9 +159,10 @@ def _traced_step(optimizer, plain, parameters, places, values, gradients, state,
             if p in optimizer.state:
                 stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
                 traced = {name: arrays.tensor(value) for name, value in entry.items()}
-                optimizer.state[p] = {**optimizer.state[p], **traced}
+                optimizer.state[p] = counts.State({**optimizer.state[p], **traced})
             else:  # the first step makes the state
                 stack.callback(optimizer.state.pop, p, None)
+                optimizer.state[p] = counts.State()
         for number, group in enumerate(optimizer.param_groups):
             # Torch reads no number from a count that is a tensor.
             traced = {"capturable": True, "foreach": False, "fused": False}

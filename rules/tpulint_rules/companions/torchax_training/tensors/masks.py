@@ -39,7 +39,7 @@ def _places_of(mask):
     if not asked.is_asked():
         return None
     number = arrays.tensor(jnp.count_nonzero(mask))
-    count = asked.session().ask(number, lambda: number.jax().item())
+    count = asked.session().ask(number, lambda: number.jax().item(), int)
     return jnp.nonzero(mask, size=count) if asked.is_replayed() and arrays.is_traced(number) else None
 
 

@@ -1,8 +1,8 @@
 """CUDA's types of tensors, as programs named them before there were devices; importing this file brings them in.
 
 Without CUDA `torch.cuda.FloatTensor` raises, called and in `tensor.type(...)`.
-Here it makes tensors of the device, `type` moves tensors and modules there, also by a text, and those of the
-device are of such a type, by `isinstance`, too.
+Here it makes tensors of the device, `type` moves tensors and modules there, also by a text or by the class of
+another one, and those of the device are of such a type, by `isinstance`, too.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ def _typed(_environment, _func, args, kwargs):
         known = isinstance(tensor, (Tensor, View)) and tensor.dtype in _NAMES
         return _CUDA + _NAMES[tensor.dtype] if known else None
     wanted = _TYPES.get(wanted, wanted) if isinstance(wanted, str) else wanted
-    if not isinstance(wanted, _Type):
+    is_class = isinstance(wanted, type) and issubclass(wanted, (Tensor, View))
+    if not is_class and not isinstance(wanted, _Type):
         return None
     with arrays.entered():
-        return tensor.to("jax", wanted.dtype)
+        return tensor.to("jax", torch.get_default_dtype() if is_class else wanted.dtype)
 
 
 conversions.FUNCTIONS[torch.Tensor.type] = _typed

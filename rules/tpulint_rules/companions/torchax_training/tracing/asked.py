@@ -22,6 +22,7 @@ import torch
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from .. import arrays
 from . import reads, spans
 
 #: With more versions than this, or more calls that none of them was right for, what is asked keeps changing.
@@ -57,6 +58,9 @@ class _Session:
         self.answers, self.buffers = answers, set(map(id, buffers))
         self.asks_counts, self.reads_counts = asks_counts, False
         self.reads = reads.Reads(self.compare)
+        #: Whether something was copied to the host, which stays on the device where it is traced: what is asked
+        #: of tensors of the host counts from there on.
+        self.has_copies = False
 
     def counts(self, tensor, *, may_read):
         """Whether to ask for the number of a tensor, which is a whole one.
@@ -91,7 +95,7 @@ class Recording(_Session):
         else:
             self.reads.are_used = True
 
-    def ask(self, _tensor, plain):
+    def ask(self, _tensor, plain, _kind):
         return self.compare(plain())
 
     def compare(self, answer):
@@ -121,32 +125,35 @@ class Replaying(_Session):
         self.compared = {}  # by its place, what stands for what a comparison says
         self.trace = jax.extend.core.get_opaque_trace_state()
 
-    def ask(self, tensor, plain):
+    def ask(self, tensor, plain, kind):
         self.count += 1
-        if not isinstance(tensor.jax(), jax.core.Tracer):
+        if not arrays.is_traced(tensor):
             return plain()
-        if self.count > len(self.answers):
-            raise Unknown
+        if type(self._answer()) is not kind:
+            raise Unknown  # another question
         self.places.append(self.count - 1)
         self.values.append(self._value(tensor))
-        return self.answers[self.count - 1]
+        return self._answer()
 
     def compare(self, later):
         self.count += 1
+        self.compared[self.count - 1] = later
+        return self._answer()
+
+    def _answer(self):
         if self.count > len(self.answers):
             raise Unknown
-        self.compared[self.count - 1] = later
         return self.answers[self.count - 1]
 
     def read(self, tensor, plain):
-        if not isinstance(tensor.jax(), jax.core.Tracer):
+        if not arrays.is_traced(tensor):
             return plain()
         if not self.is_told:
             raise Unknown
         return self.reads.later(self._value(tensor), float if tensor.is_floating_point() else int)
 
     def convert(self, tensor, plain):
-        if isinstance(tensor.jax(), jax.core.Tracer) and not self.is_told:
+        if arrays.is_traced(tensor) and not self.is_told:
             raise Unknown
         return plain()
 
@@ -216,12 +223,13 @@ def by(session):
 def length(tensor):
     """The number of a tensor that is a size: a function that asks for one is compiled for each."""
     answer = lambda: spans.Length(tensor.jax().item())  # noqa: E731
-    return answer() if _session is None else _session.ask(tensor, answer)
+    return answer() if _session is None else _session.ask(tensor, answer, spans.Length)
 
 
 #: What Python makes of the one number of a tensor, by the method that it calls.
 _KINDS = {"__bool__": bool, "item": lambda number: number, "__int__": int, "__float__": float}
 _KINDS["__index__"] = operator.index
+_ANSWERS = {"__bool__": bool, "__int__": int, "__float__": float, "__index__": int}
 
 
 def _asking(name):
@@ -232,21 +240,35 @@ def _asking(name):
             return plain(tensor.torch() if isinstance(tensor, View) else tensor)
         # Not by torch, to which an array of JAX has no number where `torch.FloatTensor([a, b])` asks.
         answer = lambda: kind(tensor.jax().item())  # noqa: E731
-        if _session is None:
-            return answer()
-        is_truth = name == "__bool__" or tensor.dtype == torch.bool
-        if is_truth or _session.counts(tensor, may_read=name == "item"):
-            return _session.ask(tensor, answer)
-        if name == "item":
-            return _session.read(tensor, answer)
-        return answer() if name == "__index__" else _session.convert(tensor, answer)
+        return answer() if _session is None else _asked(name, tensor, answer)
 
-    return ask
+    def ask_on_host(tensor):
+        is_copy = _session is not None and _session.has_copies and type(tensor) is torch.Tensor
+        if not is_copy or tensor.numel() != 1 or tensor.is_complex():
+            return plain(tensor)
+
+        def answer():
+            with torch._C.DisableTorchFunction():  # which would come here once more
+                return plain(tensor)
+
+        return _asked(name, tensor, answer)
+
+    return ask, ask_on_host
 
 
-for _kind in (Tensor, View):
-    for _name in _KINDS:
-        setattr(_kind, _name, _asking(_name))
+def _asked(name, tensor, answer):
+    is_truth = name == "__bool__" or tensor.dtype == torch.bool
+    if is_truth or _session.counts(tensor, may_read=name == "item"):
+        return _session.ask(tensor, answer, _ANSWERS.get(name, bool if is_truth else int))
+    if name == "item":
+        return _session.read(tensor, answer)
+    return answer() if name == "__index__" else _session.convert(tensor, answer)
+
+
+for _name in _KINDS:
+    _ask, _ask_on_host = _asking(_name)
+    for _kind, _way in ((Tensor, _ask), (View, _ask), (torch.Tensor, _ask_on_host)):
+        setattr(_kind, _name, _way)
 
 
 class Answers:

@@ -159,6 +159,8 @@ class Calls(no_grad.NoGradStops):
         if func is torch.autograd.grad or (gradients.is_backward(func) and _is_traced(args)):
             raise gradients.NotRecorded
         if asked.is_asked():
+            if _is_copy_to_host(func, args, kwargs) and isinstance(args[0], (Tensor, View)):
+                asked.session().has_copies = True
             drawn = draws.of_torch(func, args, kwargs)
             if drawn is not None:
                 return drawn

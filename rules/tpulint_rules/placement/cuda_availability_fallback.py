@@ -10,6 +10,7 @@ an extension or `DistributedDataParallel`, is left alone, as are those of a file
 that chooses between the `nccl` and `gloo` backends, one in front of text for people, such as the memory of a
 progress report, unless it tells that CUDA is missing, and an answer to `pin_memory` or in an f-string:
 without CUDA, false is the right answer.
+So is what a program compares that it reads from a file, `config["device"] == "cuda"`: the file goes on saying so.
 
 ## Why it matters on TPU
 
@@ -40,6 +41,7 @@ from tpulint.model.devices.doors import (
     assigned_device,
     holds_device,
     is_guarded_synchronize,
+    is_text_of_file,
     jax_form,
     made_on_import,
 )
@@ -174,6 +176,8 @@ def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
     if isinstance(outer, ast.IfExp) and isinstance(outer.body, ast.Constant) and outer.body.value == "jax":
         return  # it has come to torchax already
+    if is_text_of_file(ctx.module, other, ctx.scope):
+        return  # the file goes on saying `cuda`
     waits = outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope)
     if asked and not waits and not _guards_cuda_only(node, ctx):
         yield _asked_for_cuda(node, literal, ctx)
@@ -181,8 +185,9 @@ def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"startswith"}, where=lambda call: bool(call.args) and is_cuda_string(call.args[0]))
 def begins_with_cuda(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    asked = isinstance(call.func, ast.Attribute) and _is_device_text(call.func.value, ctx)
-    if asked and not _guards_cuda_only(call, ctx):
+    if not isinstance(call.func, ast.Attribute) or not _is_device_text(call.func.value, ctx):
+        return
+    if not is_text_of_file(ctx.module, call.func.value, ctx.scope) and not _guards_cuda_only(call, ctx):
         yield _asked_for_cuda(call, call.args[0], ctx)
 
 

@@ -93,6 +93,17 @@ def holds_literal_device(module: Module, node: ast.expr, scope: Scope) -> bool:
     )
 
 
+def is_text_of_file(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether an item of a mapping was read at run time: no code of a program that reads files gives a device."""
+    is_item = isinstance(node, ast.Subscript) or (
+        isinstance(node, ast.Call) and last_name(node.func) == "get"
+    )
+    project = module.project
+    if not is_item or module.name not in project.programs.configured:
+        return False
+    return all(project.device_origins(place) == {UNKNOWN} for place in places(module, node, scope))
+
+
 def is_served_flag(module: Module, node: ast.expr, scope: Scope) -> bool:
     """Whether all that stands behind a flag is true of torchax as well, or chosen by the user."""
     origins = {origin for place in places(module, node, scope) for origin in _origins(module, place)}

@@ -73,7 +73,8 @@ class Steps:
 
     @cached_property
     def _all_handed(self) -> list[Handed]:
-        return list(handed_losses(self.module))
+        found = handed_losses(self.module)
+        return [one for one in found if not self.learned.is_module(one.loss, one.scope)]
 
     @cached_property
     def listed(self) -> list[tuple[Handed, list[Filling]]]:

@@ -69,8 +69,7 @@ class differentiable:
         if hooks:
             args, kwargs = owners.with_containers(hooks, args, kwargs)
             leaves, tree = pytree.tree_flatten((args, kwargs))
-        of_modules = (tensor for module in modules for tensor in module._parameters.values())
-        parameters = trace.unique([*of_modules, *others])
+        parameters = trace.unique([*trace.parameters_on_device(modules), *others])
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         if not arrays.computes_on_torchax(parameters + tensors):
             return self.function(*plain_args, **plain_kwargs)
@@ -134,14 +133,14 @@ class differentiable:
                 self.known.add((key, answers, asks_counts), version)
             version.is_told, version.asks_counts = told is not None, asks_counts
             version.pattern = [] if told is None else told.patterns.get(answers)
-            if told is not None:
+            if told is not None and version.draws is None:
                 version.draws = told.draws.get(answers, [])
                 version.may_draw_others = told.may_draw_others
             try:
                 result = self._run(version, given)
-            except draws.More as error:
+            except draws.Others as error:
                 version.draws = error.draws
-                if told is not None:
+                if told is not None and error.are_more:
                     told.draws[answers], told.may_draw_others = error.draws, False
             except asked.Others as error:
                 answers = told.fitting(error.answers)
@@ -208,7 +207,7 @@ class differentiable:
         except Exception as error:
             if before is not None:
                 random_states.draw_again(before)  # what tracing drew in vain
-            if isinstance(error, (asked.Others, asked.Unknown, draws.More, gradients.NotRecorded)):
+            if isinstance(error, (asked.Others, asked.Unknown, draws.Others, gradients.NotRecorded)):
                 raise
             if version.is_new and (version.in_place_of or version.stands_in()):
                 raise _NeededAsTheyAre from error
@@ -264,7 +263,7 @@ class _Version(trace.Trace):
         self.is_new, self.is_told, self.asks_counts, self.pattern = True, False, False, []
         self.learns = torch.is_grad_enabled()
         self.reached = None  # which of those with gradients the outputs' gradients come to
-        self.draws, self.may_draw_others, self.replay = [], False, None
+        self.draws, self.may_draw_others, self.replay = None, False, None
         self.forward = jax.jit(self._forward)
         self.reached_from = {}  # the same by which of the outputs have gradients
         self.backward = jax.jit(_pulled, static_argnums=(2, 3))
@@ -296,7 +295,7 @@ class _Version(trace.Trace):
         values = [tensor.jax() for tensor in given]
         states, drawn = attributes.values(self.states), []
         if forward is self.forward:
-            drawn = draws.taken(self.draws)
+            drawn = draws.taken(self.draws or ())
             if self.replay is not None:
                 self.replay.check_early(reads.Numbers([], states, drawn))
         outputs, pullback, (rest, told, numbers, *changes) = forward(
@@ -343,7 +342,7 @@ class _Version(trace.Trace):
         self.replay = asked.Replaying(
             self.answers,
             buffers_held,
-            draws.Collected(self.draws, drawn, may_be_other=self.may_draw_others),
+            draws.Collected(self.draws or (), drawn, may_be_other=self.may_draw_others),
             asks_counts=self.asks_counts,
             is_told=self.is_told,
         )

@@ -322,7 +322,7 @@ def _given(value, unwrap):
         return kind([_given(item, unwrap) for item in value])
     if kind in operations.PLAIN:
         return value
-    if kind is torch.Tensor and unwrap and not value.ndim:  # a number of the host
+    if kind is torch.Tensor and unwrap and not value.ndim and not value.requires_grad:  # a number of the host
         with torch._C.DisableTorchFunction(), no_dispatch():
             return value.item()
     raise _Other

@@ -379,7 +379,7 @@ class _Compiled(trace.Trace):
         given = *self._given(call), [draw.like() for draw in self.draws]
         try:
             program, shape = jax.make_jaxpr(self._run, return_shape=True)(*given)
-        except draws.More as error:
+        except draws.Others as error:
             self.draws = error.draws
             return self.trace(call)
         kept = {guard.attribute.key: guard.attribute for guard in self.guards if guard.is_traced()}

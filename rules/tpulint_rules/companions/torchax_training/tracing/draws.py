@@ -98,12 +98,12 @@ def _is_like(value):
     return type(value) is Like
 
 
-class More(Exception):
-    """More is drawn than was known: all that is are `draws`."""
+class Others(Exception):
+    """Something else is drawn than was known, more or less: all that is are `draws`."""
 
-    def __init__(self, draws):
-        super().__init__("more is drawn")
-        self.draws = draws
+    def __init__(self, draws, *, are_more):
+        super().__init__("something else is drawn")
+        self.draws, self.are_more = draws, are_more
 
 
 class Collected:
@@ -132,9 +132,11 @@ class Collected:
         return jax.numpy.zeros(like.shape, like.dtype)
 
     def check(self):
-        """Raise `More` where some were not known."""
+        """Raise `Others` where some were not known, or not drawn, as where they are there from another call."""
         if len(self.draws) > len(self.taken):
-            raise More(self.draws)
+            raise Others(self.draws, are_more=True)
+        if self.count < len(self.taken):
+            raise Others(self.draws[: self.count], are_more=False)
 
 
 @contextlib.contextmanager

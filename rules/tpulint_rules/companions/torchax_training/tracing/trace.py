@@ -241,7 +241,13 @@ def numbered(leaves, parameters=()):
 
 def unique(tensors):
     """Tensors, each once."""
-    return list({id(tensor): tensor for tensor in tensors if tensor is not None}.values())
+    return list({id(tensor): tensor for tensor in tensors}.values())
+
+
+def parameters_on_device(modules):
+    """The parameters of modules, but for those of modules that nobody moved, such as others in a table."""
+    found = (tensor for module in modules for tensor in module._parameters.values())
+    return (tensor for tensor in found if isinstance(tensor, Tensor))
 
 
 def buffers_of(modules):

@@ -10,7 +10,7 @@ an extension or `DistributedDataParallel`, is left alone, as are those of a file
 that chooses between the `nccl` and `gloo` backends, one in front of text for people, such as the memory of a
 progress report, unless it tells that CUDA is missing, and an answer to `pin_memory` or in an f-string:
 without CUDA, false is the right answer.
-So is what a program compares that it reads from a file, `config["device"] == "cuda"`: the file goes on saying so.
+So is what a program reads from a file, as in `config["device"] == "cuda"`: the file goes on saying so.
 
 ## Why it matters on TPU
 

@@ -94,7 +94,7 @@ def holds_literal_device(module: Module, node: ast.expr, scope: Scope) -> bool:
 
 
 def is_text_of_file(module: Module, node: ast.expr, scope: Scope) -> bool:
-    """Whether an item of a mapping was read at run time: the program reads files, and gives no device itself."""
+    """Whether an item of a mapping was read at run time, in a program that gives no device there itself."""
     is_item = isinstance(node, ast.Subscript) or (
         isinstance(node, ast.Call) and last_name(node.func) == "get"
     )

@@ -144,16 +144,26 @@ def asks(
         case ast.Attribute() if not wanted.flags or _is_set_without_cuda(module, test, scope):
             return False
         case ast.Name(id=name) if depth:
-            if truth and wanted.flags and _names(wanted, module, test, scope):
-                return True
             found = module.names.lookup(name, scope)
             values = [binding.value for binding in found[1]] if found is not None else []
+            is_served = bool(values) and all(_asks_any_accelerator(module, value, scope) for value in values)
+            if truth and wanted.flags and not is_served and _names(wanted, module, test, scope):
+                return True
             return bool(values) and all(
                 value is not None and asks(wanted, module, value, scope, truth=truth, depth=depth - 1)
                 for value in values
             )
         case _:
             return truth and _names(wanted, module, test, scope)
+
+
+def _asks_any_accelerator(module: Module, value: ast.expr | None, scope: Scope) -> bool:
+    """Whether a flag is set by whether there is a device of any kind, beside other conditions."""
+    return value is not None and any(
+        isinstance(part, ast.Call)
+        and module.names.qualified(part.func, scope) == "torch.accelerator.is_available"
+        for part in ast.walk(value)
+    )
 
 
 def _is_set_without_cuda(module: Module, flag: ast.Attribute, scope: Scope) -> bool:

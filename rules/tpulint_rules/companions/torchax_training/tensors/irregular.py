@@ -40,7 +40,7 @@ _NOT_PLAIN = (torch.device, torch.Generator, torch.dtype)
 _counts, _pure, _sized = {}, {}, {}
 
 
-def _keeps_changing(what, shapes):
+def keeps_changing(what, shapes):
     known = _counts.setdefault(what, {})
     count = known.get(shapes)
     if count is None:
@@ -75,15 +75,15 @@ def is_for_host(func, shapes, leaves):
     if not is_pure or not 0 < count <= FEW_NUMBERS:
         return False
     # Where answers are told apart, how many elements there are is one of them.
-    return not asked.is_asked() if _sized[func] else _keeps_changing(func, shapes)
+    return not asked.is_asked() if _sized[func] else keeps_changing(func, shapes)
 
 
 def computed(func, args, options):
     """What an operation gives for arrays of JAX, computed by torch on the host."""
     with no_dispatch(), torch._C.DisableTorchFunction(), torch.no_grad():
-        args, options = jax.tree.map(_on_host, (_with_tensors(func, args), options))
+        args, options = jax.tree.map(on_host, (_with_tensors(func, args), options))
         result = func(*args, **options)
-        return jax.tree.map(_on_device, result)
+        return jax.tree.map(on_device, result)
 
 
 def _with_tensors(func, args):
@@ -94,7 +94,7 @@ def _with_tensors(func, args):
     ]
 
 
-def _on_host(value):
+def on_host(value):
     """A copy of an array: torch's `native_batch_norm` writes to its arguments, whatever it says."""
     if type(value) is not _ARRAY:
         return value
@@ -103,7 +103,7 @@ def _on_host(value):
     return j2t(value, False).clone()
 
 
-def _on_device(value):
+def on_device(value):
     if not isinstance(value, torch.Tensor):
         return value
     # Other types JAX would convert, by an operation that is compiled.
@@ -116,7 +116,7 @@ def indexed(tensor, index):
     """What `tensor[index]` holds, if the host had better take it."""
     source = tensor.jax()
     items = _items(source, index)
-    if items is None or not _keeps_changing("indexed", (source.aval, *map(_shape, items))):
+    if items is None or not keeps_changing("indexed", (source.aval, *map(_shape, items))):
         return None
     return jax.device_put(numpy.asarray(source)[_on_numpy(items)])
 
@@ -127,7 +127,7 @@ def assigned(source, index, value):
     if items is None or not (type(value) is _ARRAY or isinstance(value, (bool, int, float))):
         return None
     key = (_shape(value) if type(value) is _ARRAY else type(value), *map(_shape, items))
-    if not _keeps_changing("assigned", (source.aval, *key)):
+    if not keeps_changing("assigned", (source.aval, *key)):
         return None
     made = numpy.array(source)
     made[_on_numpy(items)] = numpy.asarray(value)
@@ -170,7 +170,7 @@ _transform = NarrowInfo.transform_tensor
 
 def _part(view, source):
     if type(source) is _ARRAY and source.size <= FEW_NUMBERS:
-        if _keeps_changing("part", (source.aval, _plain(view.slices))):
+        if keeps_changing("part", (source.aval, _plain(view.slices))):
             return jax.device_put(numpy.asarray(source)[view.slices])
     return _transform(view, source)
 

@@ -1,0 +1,146 @@
+"""Functions of torch whose shapes keep changing, within a function that is compiled call by call.
+
+JAX compiles each of them for each shape, and once more on the way back: a step of a detector, with another
+number of boxes for each batch, took a minute so.
+What was called with many shapes the host computes, where it has to do with few numbers, and torch's autograd
+leads back through that.
+What shows other memory, writes to what it is given, or draws, is not for the host.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._mode_utils import no_dispatch
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from .. import arrays
+from ..autograd import taps
+from ..tensors import irregular
+from . import asked
+
+#: Functions of which values decide what shape they give.
+_SIZED = frozenset(
+    ("argwhere bincount masked_select nonzero one_hot repeat_interleave tensor_split unique where").split()
+)
+#: What turned out to be none for the host, by its function and the types of what it was given.
+_refused = set()
+
+
+class _Refused(Exception):
+    """A call is not for the host."""
+
+
+def keeps_changing(call, program):
+    """Whether a call that is not compiled yet has shapes that are new again, and few numbers."""
+    if asked.is_asked() and _asks(program.function, call.inputs):
+        return False
+    count = sum(value.size for value in call.given)
+    return 0 < count <= irregular.FEW_NUMBERS and irregular.keeps_changing(program, call.key)
+
+
+def _asks(function, tensors):
+    """Whether a function asks how many elements there are, which is told apart by its place."""
+    name = getattr(function, "__name__", "")  # of a module's call there is none
+    is_mask = name == "__getitem__" and any(tensor.dtype == torch.bool for tensor in tensors)
+    return is_mask or name in _SIZED
+
+
+def computed(function, args, kwargs):
+    """What a function of torch gives for tensors that JAX differentiates, computed by the host; None if it is not."""
+    leaves, tree = pytree.tree_flatten((args, kwargs))
+    kind = function, tuple(map(type, leaves))
+    if kind in _refused:
+        return None
+    run = _Run(function, leaves, tree)
+    try:
+        values = _through_host(run, [leaf.jax() for leaf in leaves if isinstance(leaf, (Tensor, View))])
+    except Exception:  # what is the function's own it raises once more
+        _refused.add(kind)
+        return None
+    return run.result(values)
+
+
+class _Run:
+    """One call that the host computes, and the way back through it."""
+
+    def __init__(self, function, leaves, tree):
+        self._function, self._leaves, self._tree = function, leaves, tree
+
+    def forth(self, values, are_wanted):
+        """The arrays that it gives."""
+        self._inputs = given = [irregular.on_host(value) for value in values]
+        for tensor, is_wanted in zip(given, are_wanted):
+            if tensor.is_complex():
+                raise _Refused
+            tensor.requires_grad_(is_wanted and tensor.is_floating_point())
+        tensors = iter(given)
+        leaves = [next(tensors) if isinstance(leaf, (Tensor, View)) else leaf for leaf in self._leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self._tree)
+        state = torch.get_rng_state()
+        with no_dispatch(), torch._C.DisableTorchFunction(), torch.enable_grad():
+            result = self._function(*args, **kwargs)
+            if not torch.equal(state, torch.get_rng_state()):
+                torch.set_rng_state(state)
+                raise _Refused
+            self._made, self._shape = pytree.tree_flatten(result)
+            self._outputs = [one for one in self._made if isinstance(one, torch.Tensor)]
+            memory = {tensor.untyped_storage().data_ptr() for tensor in given}
+            if any(tensor._version for tensor in given) or any(
+                one.untyped_storage().data_ptr() in memory for one in self._outputs
+            ):
+                raise _Refused
+            self._arrays = [irregular.on_device(one.detach()) for one in self._outputs]
+            return self._arrays
+
+    def back(self, gradients):
+        """The gradients of what it was given, from those of what it gave; None for those that are zero."""
+        known = [(out, g) for out, g in zip(self._outputs, gradients) if g is not None and out.requires_grad]
+        wanted = [tensor for tensor in self._inputs if tensor.requires_grad]
+        if not known or not wanted:
+            return [None] * len(self._inputs)
+        outputs, given = zip(*known)
+        with no_dispatch(), torch._C.DisableTorchFunction():
+            given = [irregular.on_host(g).to(out.dtype) for out, g in zip(outputs, given)]
+            found = iter(torch.autograd.grad(outputs, wanted, given, retain_graph=True, allow_unused=True))
+            each = [next(found) if tensor.requires_grad else None for tensor in self._inputs]
+            return [None if one is None else irregular.on_device(one) for one in each]
+
+    def result(self, values):
+        """What the function gives, with what JAX differentiates of it; all else is none of that."""
+        learns = torch.is_grad_enabled()
+        found = (
+            arrays.tensor(value if learns and one.requires_grad else array)
+            for one, value, array in zip(self._outputs, values, self._arrays)
+        )
+        leaves = [next(found) if isinstance(one, torch.Tensor) else one for one in self._made]
+        return pytree.tree_unflatten(leaves, self._shape)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _through_host(run, values):
+    return _concrete(run, values, [False] * len(values))
+
+
+def _concrete(run, values, are_wanted):
+    if any(isinstance(value, jax.core.Tracer) for value in values):
+        raise _Refused
+    return run.forth(values, are_wanted)
+
+
+def _forth(run, values):
+    return _concrete(run, [one.value for one in values], [one.perturbed for one in values]), None
+
+
+def _back(run, _, gradients):
+    if any(isinstance(one, jax.core.Tracer) for one in gradients):
+        raise taps.Traced
+    is_zero = jax.custom_derivatives.SymbolicZero
+    return (run.back([None if isinstance(one, is_zero) else one for one in gradients]),)
+
+
+_through_host.defvjp(_forth, _back, symbolic_zeros=True)

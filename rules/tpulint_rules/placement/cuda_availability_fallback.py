@@ -33,7 +33,7 @@ import re
 from collections.abc import Generator, Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
-from tpulint.knowledge.cuda_api import SWITCHES, TENSOR_DTYPES, cuda_call
+from tpulint.knowledge.cuda_api import TENSOR_DTYPES, cuda_call
 from tpulint.knowledge.distributed import WRAPPERS
 from tpulint.knowledge.gpu_kernels import EXTENSIONS, KERNEL_LANGUAGES
 from tpulint.knowledge.tracing import is_device_word
@@ -265,8 +265,9 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
     reached = [*inside, *(part for root in otherwise for part in ast.walk(root))]
     names = [ctx.qualified_name(part) or "" for part in reached if isinstance(part, ast.Attribute | ast.Name)]
     if any(_puts_on_cuda(part, ctx) for part in inside):  # what goes with it is mended, too
-        mended = {*SWITCHES, *WRAPPERS, *_formatted(inside, ctx)}
+        mended = {*WRAPPERS, *_formatted(inside, ctx)}
         names = [name for name in names if name not in mended and not _has_substitute(name)]
+        names = [name for name in names if not name.startswith("torch.backends.")]  # set without CUDA, too
     if any(_is_for_cuda(name, ctx) for name in names):
         return True
     if any(isinstance(part, ast.Call) and _KERNEL.search(ast.unparse(part.func)) for part in reached):

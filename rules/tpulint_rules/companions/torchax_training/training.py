@@ -389,7 +389,8 @@ class _Version(trace.Trace):
         result = result, [new for _, new, _ in changed]
         varying.check([leaves[i] for i in self.in_place_of], pytree.tree_leaves(result[1]), ())
         places = {id(tensor): i for i, tensor in enumerate([*self.parameters, *inputs])}
-        self.retained = [getattr(leaf, "tap", None) for leaf in pytree.tree_leaves(result)]
+        made = pytree.tree_leaves(result)
+        self.retained = [isinstance(one, torch.Tensor) and getattr(one, "tap", None) for one in made]
         self.on_host = [isinstance(leaf, calls.OnHost) for leaf in pytree.tree_leaves(result)]
         self.handed_back = [places.get(id(leaf)) for leaf in pytree.tree_leaves(result)]
         return super().taken(result, inputs, arguments)
@@ -404,7 +405,7 @@ class _Version(trace.Trace):
             for i, place in enumerate(self.handed_back):
                 if place is not None and given[place].requires_grad and given[place].is_leaf:
                     leaves[i] = given[place]
-                elif self.retained[i] is not None:
+                elif self.retained[i]:
                     taps.keep(leaves[i], self.retained[i])
                 elif self.on_host[i] and not leaves[i].requires_grad:
                     leaves[i] = leaves[i].cpu()

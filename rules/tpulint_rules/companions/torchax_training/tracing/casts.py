@@ -102,7 +102,8 @@ def _names_of(value):
         value = next((one for one in methods if isinstance(one, types.FunctionType)), None)
     elif "__wrapped__" in getattr(value, "__dict__", ()):
         value = inspect.unwrap(value)
-    value = getattr(value, "__func__", value)
+    if isinstance(value, (types.MethodType, staticmethod, classmethod)):
+        value = value.__func__  # not asked of any object: a mapping may take it for a key
     return value.__globals__ if isinstance(value, types.FunctionType) else None
 
 

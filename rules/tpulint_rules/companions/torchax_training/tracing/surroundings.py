@@ -187,7 +187,10 @@ class Surroundings:
                 names = [k for k, v in held.items() if not k.startswith("__") and _may_change(v)]
                 self._note(one, held, one, names)
                 for value in list(held.values()):
-                    value = getattr(value, "fget", None) or getattr(value, "__func__", value)
+                    if isinstance(value, property):
+                        value = value.fget
+                    elif isinstance(value, (staticmethod, classmethod)):
+                        value = value.__func__
                     if isinstance(value, types.FunctionType) or "__wrapped__" in getattr(
                         value, "__dict__", ()
                     ):

@@ -46,6 +46,8 @@ def is_plain(loss: ast.expr) -> bool:
             return place(loss) is not None
         case ast.List(elts=[_, *_] as losses):
             return all(isinstance(one, ast.Name) for one in losses)
+        case ast.BinOp(op=ast.Mult() | ast.Div(), right=ast.Attribute() as factor) if dotted(factor):
+            return is_plain(loss.left)
         case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
             return is_plain(loss.left) and is_plain(loss.right)
         case ast.Call(func=ast.Attribute(value=value, attr=attr), args=[]) if attr in _PLAIN:

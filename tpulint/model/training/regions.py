@@ -7,23 +7,21 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.training.bound import surely_written
 from tpulint.model.training.boundaries import (
     asks,
     blocks_around,
     is_boundary,
-    is_without_gradient,
     keeps_graph,
 )
 from tpulint.model.training.drawing import draws
 from tpulint.model.training.effects import Effects, effects, is_unconditional
 from tpulint.model.training.flow import around, handed_on, taken_in
 from tpulint.model.training.hooks import filled_by_hooks
-from tpulint.model.training.learned import infers
 from tpulint.model.training.leaves import makes_leaf
 from tpulint.model.training.left import left
+from tpulint.model.training.losses import backward_calls
 from tpulint.model.training.movable import (
     LOOPS,
     begins,
@@ -33,8 +31,7 @@ from tpulint.model.training.movable import (
     only_scales,
     unfit,
 )
-from tpulint.model.training.passing import gives_none_on, is_number, passes_on, read_on
-from tpulint.model.values.pending import statements as statements_of
+from tpulint.model.training.passing import gives_none_on, is_number, read_on
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -98,9 +95,14 @@ def region(
                 wider = _of_gradients(module, learned, block[:end], start, wanted, scope)
                 if wider is not None:
                     return wider
-                found = _in_block(module, learned, before, wanted, scope)
-                if found is not None or not all(map(only_scales, touching)):
+                found = in_block(module, learned, before, wanted, scope)
+                if found is not None:
                     return found
+                if not all(map(only_scales, touching)):
+                    around = module.parent(anchor)
+                    if not isinstance(around, ast.If) or _is_differentiated_behind(module, around, scope):
+                        return None
+                    return _behind(module, learned, before, wanted, scope, around)
                 wanted = wanted.union(effects(touching).reads)
             end = start - 1 if start else 0
             if end and effects([block[end]]).touched & wanted:
@@ -108,6 +110,25 @@ def region(
         if is_last or any(map(is_boundary, block[:index])):
             return None
     return None
+
+
+def _is_differentiated_behind(module: Module, branch: ast.If, scope: Scope) -> bool:
+    """Whether a function calls `backward` behind a branch, too, so that what is in front is moved for that."""
+    last = branch.end_lineno or branch.lineno
+    return any(place is scope and loss.lineno > last for loss, place in backward_calls(module))
+
+
+def _behind(
+    module: Module, learned: Learned, block: list[ast.stmt], wanted: set[str], scope: Scope, branch: ast.If
+) -> Region | Obstacle | None:
+    """The region in a branch that goes on with what another one, in front of the branch, computes."""
+    first = region(module, learned, branch, set(effects(block).reads), scope)
+    if not isinstance(first, Region):
+        return first
+    last = in_block(module, learned, block, wanted, scope, set(first.outputs))
+    if not isinstance(last, Region):
+        return last
+    return replace(last, earlier=(*last.earlier, replace(first, earlier=()), *first.earlier))
 
 
 def _bound_of(statement: ast.stmt, wanted: set[str]) -> set[str]:
@@ -143,7 +164,7 @@ def _of_gradients(
     if not start or not keeps_graph(block[start - 1]) or not asks(module, block[start:], scope):
         return None
     first = max((i + 1 for i, s in enumerate(block[: start - 1]) if is_boundary(s)), default=0)
-    found = _in_block(module, learned, block[first:], wanted, scope)
+    found = in_block(module, learned, block[first:], wanted, scope)
     if not isinstance(found, Region) or found.earlier or found.statements[0].lineno > block[start].lineno:
         return None
     # What uses the gradients that are there by then stays behind the `backward`.
@@ -151,65 +172,7 @@ def _of_gradients(
     return found if is_apart and asks(module, found.statements, scope) else None
 
 
-def carriers(
-    module: Module, learned: Learned, user: Region, taken: Set[int], scope: Scope
-) -> Iterator[tuple[Region, Scope]]:
-    """Regions of one statement each that give what another region takes in, where that bears gradients.
-
-    They stand in the same function, or, for attributes of `self`, in another method; `taken` has the `id`s of
-    the statements of regions. What is computed once, before the loop in which a loss is, bears none: they
-    could be taken but once.
-    """
-    loops = _loops(module, user.statements[0])
-    block, index = next(blocks_around(module, user.statements[0]))
-    # What is left of an earlier round does not come to the region.
-    anew = surely_written([*block[:index], *user.ahead])
-    last = user.statements[-1].lineno
-    method = method_around(scope)
-    places = [scope.function or module.index.module]
-    if method is not None and method.owner is not None:
-        places += [f for f in module.index.functions if f.owner is method.owner and f is not places[0]]
-    for function in places:
-        wanted = {name for name in user.inputs if function is places[0] or name.startswith("self.")}
-        body = getattr(function.node, "body", [])
-        for statement in statements_of(body) if wanted and isinstance(body, list) else ():
-            if not isinstance(statement, ast.Assign | ast.AnnAssign) or id(statement) in taken:
-                continue
-            if gives_none_on(statement.value) or infers(module, statement.value, function):
-                continue
-            if function is places[0] and not loops <= _loops(module, statement):
-                continue
-            written = effects([statement]).writes
-            given = {
-                name for name in wanted & set(written) if not learned.is_module(written[name][0], function)
-            }
-            # What calls a module keeps its statistics where it is moved.
-            if function is places[0] and statement.lineno > last and not learned.within(statement, function):
-                given -= anew
-            if given and not is_without_gradient(module, statement, function):
-                found = _in_block(module, learned, [statement], given, function)
-                if isinstance(found, Region):
-                    yield found, function
-                    yield from carriers(module, learned, found, {*taken, id(statement)}, function)
-                elif found is not None or function is not places[0] or only_scales(statement):
-                    continue
-                elif not learned.is_settled(statement, function) and passes_on(
-                    learned, body, statement, function
-                ):
-                    inputs = tuple(dict.fromkeys(taken_in(module, [statement], function)))
-                    # Of two names that a statement binds something else may take in the other one.
-                    outputs = (*given, *(one for one in written if one.isidentifier() and one not in given))
-                    passed = Region((statement,), (), (), inputs, outputs)
-                    yield passed, function
-                    yield from carriers(module, learned, passed, {*taken, id(statement)}, function)
-
-
-def _loops(module: Module, statement: ast.stmt) -> set[int]:
-    """The `id`s of the loops around a statement."""
-    return {id(node) for node in module.ancestors(statement) if isinstance(node, LOOPS)}
-
-
-def _in_block(
+def in_block(
     module: Module,
     learned: Learned,
     block: list[ast.stmt],
@@ -279,10 +242,10 @@ def _parted(
     bearing: Set[str],
 ) -> Region | None:
     """The regions in front of a statement that has to stay where it is, and behind it."""
-    last = _in_block(module, learned, blocks[1], wanted, scope, ahead)
+    last = in_block(module, learned, blocks[1], wanted, scope, ahead)
     if not isinstance(last, Region):
         return None
-    first = _in_block(module, learned, blocks[0], wanted.union(last.inputs) & ahead, scope, bearing)
+    first = in_block(module, learned, blocks[0], wanted.union(last.inputs) & ahead, scope, bearing)
     if not isinstance(first, Region):
         return None
     return replace(last, earlier=(*last.earlier, replace(first, earlier=()), *first.earlier))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.behind import kept_behind
 from tpulint.model.training.boundaries import asks, is_without_gradient
+from tpulint.model.training.carriers import carriers
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, filled_here, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
@@ -19,13 +20,7 @@ from tpulint.model.training.kept import keeping
 from tpulint.model.training.learned import Learned, own_function
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain, loops_around
 from tpulint.model.training.placing import Moved, placed
-from tpulint.model.training.regions import (
-    Obstacle,
-    Region,
-    carriers,
-    next_rounds,
-    region,
-)
+from tpulint.model.training.regions import Obstacle, Region, next_rounds, region
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.within import given_within
 

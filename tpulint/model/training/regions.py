@@ -113,7 +113,7 @@ def region(
 
 
 def _is_differentiated_behind(module: Module, branch: ast.If, scope: Scope) -> bool:
-    """Whether a function calls `backward` behind a branch, too, so that what is in front is moved for that."""
+    """Whether a function calls `backward` behind a branch, too: what is in front of it is moved for that."""
     last = branch.end_lineno or branch.lineno
     return any(place is scope and loss.lineno > last for loss, place in backward_calls(module))
 

@@ -40,8 +40,9 @@ _NOT_PLAIN = (torch.device, torch.Generator, torch.dtype)
 _counts, _pure, _sized = {}, {}, {}
 
 
-def keeps_changing(what, shapes):
-    known = _counts.setdefault(what, {})
+def keeps_changing(what, shapes, counts=_counts):
+    """Whether something has shapes that are new again; `counts` has how often it had which."""
+    known = counts.setdefault(what, {})
     count = known.get(shapes)
     if count is None:
         if len(known) < MANY:

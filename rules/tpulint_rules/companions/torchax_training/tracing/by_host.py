@@ -10,6 +10,7 @@ What shows other memory, writes to what it is given, or draws, is not for the ho
 from __future__ import annotations
 
 import functools
+import weakref
 
 import jax
 import torch
@@ -25,10 +26,12 @@ from . import asked
 
 #: Functions of which values decide what shape they give.
 _SIZED = frozenset(
-    ("argwhere bincount masked_select nonzero one_hot repeat_interleave tensor_split unique where").split()
+    "argwhere bincount masked_select nonzero one_hot repeat_interleave tensor_split unique where".split()
 )
 #: What turned out to be none for the host, by its function and the types of what it was given.
 _refused = set()
+#: How often each program was called with which shapes.
+_counts = weakref.WeakKeyDictionary()
 
 
 class _Refused(Exception):
@@ -40,7 +43,7 @@ def keeps_changing(call, program):
     if asked.is_asked() and _asks(program.function, call.inputs):
         return False
     count = sum(value.size for value in call.given)
-    return 0 < count <= irregular.FEW_NUMBERS and irregular.keeps_changing(program, call.key)
+    return 0 < count <= irregular.FEW_NUMBERS and irregular.keeps_changing(program, call.key, _counts)
 
 
 def _asks(function, tensors):

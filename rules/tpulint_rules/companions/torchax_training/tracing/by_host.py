@@ -109,7 +109,8 @@ class _Run:
         outputs, given = zip(*known)
         with no_dispatch(), torch._C.DisableTorchFunction():
             given = [irregular.on_host(g).to(out.dtype) for out, g in zip(outputs, given)]
-            found = iter(torch.autograd.grad(outputs, wanted, given, retain_graph=True, allow_unused=True))
+            options = {"retain_graph": True, "allow_unused": True}
+            found = iter(torch.autograd.grad(outputs, wanted, given, **options))  # tpulint: ignore[TPU611]
             each = [next(found) if tensor.requires_grad else None for tensor in self._inputs]
             return [None if one is None else irregular.on_device(one) for one in each]
 

@@ -13,6 +13,7 @@ import functools
 import weakref
 
 import jax
+import jax.extend.core
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
@@ -32,15 +33,24 @@ _SIZED = frozenset(
 _refused = set()
 #: How often each program was called with which shapes.
 _counts = weakref.WeakKeyDictionary()
+_trace = None
 
 
 class _Refused(Exception):
     """A call is not for the host."""
 
 
+def begin():
+    """Note what JAX differentiates: the host leads back through that, and not through what is so within."""
+    global _trace
+    _trace = jax.extend.core.get_opaque_trace_state()
+
+
 def keeps_changing(call, program):
     """Whether a call that is not compiled yet has shapes that are new again, and few numbers."""
     if asked.is_asked() and _asks(program.function, call.inputs):
+        return False
+    if jax.extend.core.get_opaque_trace_state() != _trace:
         return False
     count = sum(value.size for value in call.given)
     return 0 < count <= irregular.FEW_NUMBERS and irregular.keeps_changing(program, call.key, _counts)

@@ -144,6 +144,7 @@ class Calls(no_grad.NoGradStops):
     def __init__(self):
         super().__init__()
         self._written = written.Written()
+        by_host.begin()
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if asked.is_replayed():

@@ -99,10 +99,10 @@ def region(
                 if found is not None:
                     return found
                 if not all(map(only_scales, touching)):
-                    around = module.parent(anchor)
-                    if not isinstance(around, ast.If) or _is_differentiated_behind(module, around, scope):
+                    branch = module.parent(anchor)
+                    if not isinstance(branch, ast.If) or _is_differentiated_behind(module, branch, scope):
                         return None
-                    return _behind(module, learned, before, wanted, scope, around)
+                    return _behind(module, learned, before, wanted, scope, branch)
                 wanted = wanted.union(effects(touching).reads)
             end = start - 1 if start else 0
             if end and effects([block[end]]).touched & wanted:
@@ -128,7 +128,7 @@ def _behind(
     last = in_block(module, learned, block, wanted, scope, set(first.outputs))
     if not isinstance(last, Region):
         return last
-    return replace(last, earlier=(*last.earlier, replace(first, earlier=()), *first.earlier))
+    return _joined(first, last)
 
 
 def _bound_of(statement: ast.stmt, wanted: set[str]) -> set[str]:
@@ -248,6 +248,11 @@ def _parted(
     first = in_block(module, learned, blocks[0], wanted.union(last.inputs) & ahead, scope, bearing)
     if not isinstance(first, Region):
         return None
+    return _joined(first, last)
+
+
+def _joined(first: Region, last: Region) -> Region:
+    """A region that another one leads to, with all that come before."""
     return replace(last, earlier=(*last.earlier, replace(first, earlier=()), *first.earlier))
 
 

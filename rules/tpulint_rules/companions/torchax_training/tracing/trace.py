@@ -241,7 +241,7 @@ def numbered(leaves, parameters=()):
 
 def unique(tensors):
     """Tensors, each once."""
-    return list({id(tensor): tensor for tensor in tensors}.values())
+    return list({id(tensor): tensor for tensor in tensors if tensor is not None}.values())
 
 
 def parameters_on_device(modules):

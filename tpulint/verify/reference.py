@@ -201,7 +201,7 @@ def _cuda_replacements() -> dict[str, Any]:
     return {
         # Not `torch.manual_seed`, which calls the one of `torch.cuda`.
         **dict.fromkeys(("manual_seed", "manual_seed_all"), generator.manual_seed),
-        "get_rng_state": lambda *_: generator.get_state(),
+        "get_rng_state": lambda *_, **__: generator.get_state(),
         "get_rng_state_all": lambda: [generator.get_state()],
         "set_rng_state": lambda state, *_: generator.set_state(state),
         "set_rng_state_all": lambda states: generator.set_state(states[0]),
@@ -210,20 +210,20 @@ def _cuda_replacements() -> dict[str, Any]:
         **{name: _silent() for name in silent},
         "Event": _Event,
         "Stream": _Stream,
-        "current_stream": lambda *_: stream,
-        "default_stream": lambda *_: stream,
+        "current_stream": lambda *_, **__: stream,
+        "default_stream": lambda *_, **__: stream,
         "stream": here,
         "device": here,
         "CUDAGraph": _Graph,
         "graph": here,
         "is_current_stream_capturing": lambda: False,
         "current_device": lambda: 0,
-        "get_device_name": lambda *_: "CPU",
-        "get_device_capability": lambda *_: (0, 0),
-        "get_device_properties": lambda *_: types.SimpleNamespace(
+        "get_device_name": lambda *_, **__: "CPU",
+        "get_device_capability": lambda *_, **__: (0, 0),
+        "get_device_properties": lambda *_, **__: types.SimpleNamespace(
             name="CPU", total_memory=0, major=0, minor=0, multi_processor_count=1
         ),
-        "mem_get_info": lambda *_: (0, 0),
+        "mem_get_info": lambda *_, **__: (0, 0),
         "memory_summary": lambda *_, **__: "{}",
         **{
             name: getattr(torch, name) for name in vars(torch) if name.endswith("Tensor") and name != "Tensor"

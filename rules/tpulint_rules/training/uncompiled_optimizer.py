@@ -3,7 +3,8 @@
 ## What it does
 
 Flags `torch.optim.SGD`, `Adam`, `AdamW`, `Adamax`, `NAdam`, `ASGD`, `RMSprop`, `Rprop`, `Adadelta` and
-`Adagrad` in programs that compute gradients and put something on a device.
+`Adagrad` in programs that compute gradients and put something on a device, and what may be one of torch's
+optimizers: `getattr(torch.optim, name)(...)`, one of a table of theirs, and one that branches choose.
 
 ## Why it matters on TPU
 
@@ -22,6 +23,7 @@ Steps with a closure, or of an optimizer with hooks, run as ever; the learning r
 and so may the weight decay, the `betas` and the momentum, as `OneCycleLR` has it.
 Optimizers that want them as numbers of Python are compiled anew for each, 16 times at most, or four for
 learning rates, and run as ever after that.
+Optimizers that are none of those above, as one that is found by a name may be, are left as they are.
 Numbers agree to about 1e-6: the count of steps is a float on the device, where torch computes with Python's
 numbers; `1 - beta ** step` keeps its digits.
 """
@@ -47,17 +49,62 @@ _OPTIMIZERS = frozenset(
 
 @rule.on(ast.Call, named=_OPTIMIZERS)
 def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func) or ""
-    if not name.startswith("torch.optim.") or not ctx.serves_device:
+    if _is_optimizer(call.func, ctx):
+        yield from _uncompiled(call, ctx)
+
+
+@rule.on(ast.Call, where=lambda call: isinstance(call.func, ast.Call | ast.Subscript))
+def looked_up(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if _is_optimizer(call.func, ctx):
+        yield from _uncompiled(call, ctx)
+
+
+@rule.on(ast.Call, named={"getattr"})
+def found_by_name(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    outer = ctx.parent(call)
+    if not isinstance(outer, ast.Assign) or not _is_optimizer(call, ctx):
         return
-    if not ctx.asks_gradients:
+    for name in (target for target in outer.targets if isinstance(target, ast.Name)):
+        for use in ctx.loads(name.id):
+            made = ctx.parent(use)
+            if isinstance(made, ast.Call) and made.func is use:
+                yield from _uncompiled(made, ctx)
+
+
+def _is_optimizer(node: ast.expr, ctx: Context) -> bool:
+    """Whether it may be the class of an optimizer whose step can be compiled."""
+    if (name := ctx.qualified_name(node)) is not None:
+        return name.startswith("torch.optim.") and name.rpartition(".")[2] in _OPTIMIZERS
+    match node:
+        case ast.Name():
+            return any(_is_optimizer(value, ctx) for value in ctx.assigned_values(node))
+        case ast.IfExp():
+            return _is_optimizer(node.body, ctx) or _is_optimizer(node.orelse, ctx)
+        case ast.Subscript():
+            return any(_is_optimizer(value, ctx) for value in _entries(node.value, ctx))
+        case ast.Call(func=ast.Attribute(attr="get", value=table)):
+            return any(_is_optimizer(value, ctx) for value in _entries(table, ctx))
+        case ast.Call(func=ast.Name(id="getattr"), args=[place, *_]):
+            return ctx.qualified_name(place) == "torch.optim"
+    return False
+
+
+def _entries(table: ast.expr, ctx: Context) -> Iterator[ast.expr]:
+    for value in [table] if isinstance(table, ast.Dict) else ctx.assigned_values(table):
+        if isinstance(value, ast.Dict):
+            yield from value.values
+
+
+def _uncompiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not ctx.serves_device or not ctx.asks_gradients:
         return
     outer = ctx.parent(call)
     if isinstance(outer, ast.Call) and is_mark(ctx.qualified_name(outer.func), COMPILED):
         return
     imports = ctx.companion_import(TRAINING, "compiled")
-    last = name.rpartition(".")[2]
-    message = f"`{last}.step` sends each operation to the device by itself"
+    name = ctx.qualified_name(call.func)
+    step = f"`{name.rpartition('.')[2]}.step`" if name else "the `step` of this optimizer"
+    message = f"{step} sends each operation to the device by itself"
     start = ctx.span(call)
     fix = None
     if imports is not None:

@@ -17,6 +17,10 @@ from .. import arrays
 from ..tracing import trace
 from . import counts
 
+#: Those that give the same numbers compiled: `RAdam` subtracts large ones, others compare the count of steps.
+_COMPILED = frozenset(
+    {"SGD", "Adam", "AdamW", "NAdam", "ASGD", "RMSprop", "Adadelta", "Adagrad", "Adamax", "Rprop"}
+)
 #: Optimizers that are compiled anew for each learning rate are so for no more than these.
 MOST_RATES = 4
 #: Taken for a rate of zero, as warm-ups begin with: torch divides by the rate if that is a tensor.
@@ -41,7 +45,12 @@ class _Changing(Tensor):
 
 
 def compiled(optimizer):
-    """The optimizer, with a `step` that JAX compiles; its `lr` and `betas` may differ from step to step."""
+    """The optimizer, with a `step` that JAX compiles; its `lr` and `betas` may differ from step to step.
+
+    Those that would give other numbers are left as they are.
+    """
+    if type(optimizer).__name__ not in _COMPILED or not type(optimizer).__module__.startswith("torch.optim"):
+        return optimizer
     for group in optimizer.param_groups:  # torchax lacks what these are made of
         group.update({name: False for name in ("foreach", "fused") if name in group})
     plain, plain_zero_grad = optimizer.step, optimizer.zero_grad

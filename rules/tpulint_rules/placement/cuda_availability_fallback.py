@@ -264,8 +264,8 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
     inside = [part for root in guarded for part in ast.walk(root)]
     reached = [*inside, *(part for root in otherwise for part in ast.walk(root))]
     names = [ctx.qualified_name(part) or "" for part in reached if isinstance(part, ast.Attribute | ast.Name)]
-    if any(_puts_on_cuda(part, ctx) for part in inside):  # what goes with it is mended, too
-        mended = {*WRAPPERS, *_formatted(inside, ctx)}
+    if any(_puts_on_cuda(part, ctx) for part in reached):  # what goes with it is mended, too
+        mended = {*WRAPPERS, *_formatted(reached, ctx)}
         names = [name for name in names if name not in mended and not _has_substitute(name)]
         names = [name for name in names if not name.startswith("torch.backends.")]  # set without CUDA, too
     if any(_is_for_cuda(name, ctx) for name in names):

@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 
 from . import arrays, gradients
 from .autograd import complex_numbers, taps
+from .host import compiling
 from .tracing import (
     asked,
     attributes,
@@ -264,9 +265,9 @@ class _Version(trace.Trace):
         self.learns = torch.is_grad_enabled()
         self.reached = None  # which of those with gradients the outputs' gradients come to
         self.draws, self.may_draw_others, self.replay = None, False, None
-        self.forward = jax.jit(self._forward)
+        self.forward = compiling.Jitted(self._forward)
         self.reached_from = {}  # the same by which of the outputs have gradients
-        self.backward = jax.jit(_pulled, static_argnums=(2, 3))
+        self.backward = compiling.Jitted(_pulled, static_argnums=(2, 3))
 
     def __call__(self, given, is_compiled):
         if is_compiled:

@@ -7,13 +7,13 @@ import functools
 import types
 import warnings
 
-import jax
 import numpy
 import torch
 import torchax
 from torchax.tensor import Tensor
 
 from .. import arrays
+from ..host import compiling
 from ..tracing import trace
 from . import counts
 
@@ -137,7 +137,9 @@ def _step(optimizer, plain, parameters, versions, numbers, given):
     )
     key = (tuple(id(p) for p in parameters), tuple(places), others)
     if key not in versions:
-        versions[key] = jax.jit(functools.partial(_traced_step, optimizer, plain, parameters, places))
+        versions[key] = compiling.Jitted(
+            functools.partial(_traced_step, optimizer, plain, parameters, places)
+        )
     kind = numpy.float64 if any(p.dtype == torch.float64 for p in parameters) else numpy.float32
     with torch._C.DisableTorchFunction():
         gradients = [p.grad.jax() for p in parameters]

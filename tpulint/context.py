@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from tpulint.editing import Editing
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Location, Related, Span
+from tpulint.formatted import within
 from tpulint.knowledge.training import TRAINING
 from tpulint.model.module import Module
 from tpulint.model.names.at_hand import names_at_hand
@@ -322,15 +323,16 @@ class Context(Editing):
     ) -> Finding:
         """A finding at a node; one in traced code carries the chain from its root.
 
-        Before Python 3.12 nothing in an f-string may use its quotes, and the parser places what stands in
-        nested ones wrongly: a finding there has no fix, and stands at the f-string if need be.
+        Before Python 3.12 the parser places what stands in nested f-strings wrongly: a finding there has no
+        fix, and stands at the f-string if need be.
         """
         span = self.span(node)
         formatted = [outer for outer in self.ancestors(node) if isinstance(outer, ast.JoinedStr)]
         if formatted:
-            fix = None
             if not self.stands(node):
-                span = self.span(formatted[-1])
+                fix, span = None, self.span(formatted[-1])
+            elif fix is not None:
+                fix = within(self.module.source, formatted[0], fix) if len(formatted) == 1 else None
         return self.finding_at(span, message, fix, related or self._chain())
 
     def stands(self, node: ast.expr | ast.stmt) -> bool:

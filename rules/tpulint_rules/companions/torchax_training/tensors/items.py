@@ -19,7 +19,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..operators.registry import register
-from . import irregular
+from . import irregular, masks
 
 _COPY = torch.ops.aten.copy_
 
@@ -99,7 +99,8 @@ def _setting(known):
         if isinstance(value, torch.Tensor) and not isinstance(value, (Tensor, View)):
             value = value.to("jax")
         given = value.jax() if isinstance(value, (Tensor, View)) else value
-        made = irregular.assigned(self._elem, index, given) if type(self) is Tensor else None
+        is_regular = type(self) is not Tensor or masks.are_asked(index)
+        made = None if is_regular else irregular.assigned(self._elem, index, given)
         if made is not None:
             self._elem = made
             return

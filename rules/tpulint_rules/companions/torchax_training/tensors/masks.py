@@ -18,11 +18,16 @@ from ..operators.registry import register
 from ..tracing import asked
 
 
+def are_asked(index):
+    """Whether an index holds masks of which is asked how many elements they pick."""
+    return asked.is_asked() and any(map(_is_mask, index if type(index) is tuple else (index,)))
+
+
 def places(index):
     """An index, in which the places of what they pick stand for masks that are traced."""
-    items = index if type(index) is tuple else (index,)
-    if not asked.is_asked() or not any(map(_is_mask, items)):
+    if not are_asked(index):
         return index
+    items = index if type(index) is tuple else (index,)
     made = []
     for one in items:
         found = _places_of(one.jax()) if _is_mask(one) else None

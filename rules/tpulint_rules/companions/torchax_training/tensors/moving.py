@@ -3,7 +3,7 @@
 Torch changes the data of a parameter that is moved by `.cuda()`; one that is moved to torchax is made anew, and
 so is one there that gets another type by `half()`: torch's own checks would see the one that it had.
 Who else has it is given the new one here: optimizers, whenever they were made and of whatever list, other
-modules, which share the weight, once they are moved, and what clips gradients.
+modules, which share the weight, and what clips gradients.
 Where CUDA is asked for by a text that is read when the program runs, torchax is meant.
 """
 
@@ -23,7 +23,12 @@ from .. import arrays
 _optimizers = weakref.WeakSet()
 #: What parameters were made anew as.
 _became = WeakIdKeyDictionary()
+#: Modules that have parameters, by their ids: not all can be told by a hash.
+_holders = weakref.WeakValueDictionary()
 _make, _move = torch.optim.Optimizer.__init__, torch.nn.Module._apply
+_register = torch.nn.Module.register_parameter
+#: How many modules are being moved, one within the other.
+_depth = 0
 
 
 def _made(optimizer, *args, **kwargs):
@@ -34,8 +39,34 @@ def _made(optimizer, *args, **kwargs):
         group["params"][:] = map(_latest, group["params"])
 
 
+def _registered(module, name, parameter):
+    """`Module.register_parameter`."""
+    _register(module, name, parameter)
+    _holders[id(module)] = module
+
+
 def _moved(module, *args, **kwargs):
     """`Module._apply`, behind `.to("jax")`, which torch calls for the modules within as well."""
+    global _depth
+    _depth += 1
+    try:
+        return _moved_with_others(module, *args, **kwargs)
+    finally:
+        _depth -= 1
+        if not _depth:
+            _share()
+
+
+def _share():
+    """Give modules that share a parameter the one that it was made anew as."""
+    for holder in list(_holders.values()):
+        for name, p in list(holder._parameters.items()):
+            if p is not None and _latest(p) is not p:
+                holder._parameters[name] = _latest(p)
+
+
+def _moved_with_others(module, *args, **kwargs):
+    _holders[id(module)] = module
     before = {name: _latest(p) for name, p in module._parameters.items() if p is not None}
     for name, p in before.items():
         if module._parameters[name] is not p:
@@ -98,6 +129,7 @@ def _copied(environment, tensor, dtype, device):
 torchax.tensor.Environment._to_copy = _copied
 torch.optim.Optimizer.__init__ = _made
 torch.nn.Module._apply = _moved
+torch.nn.Module.register_parameter = _registered
 for _name in ("clip_grad_norm_", "clip_grad_value_"):
     _clip = _clipping(getattr(clip_grad, _name))
     setattr(clip_grad, _name, _clip)

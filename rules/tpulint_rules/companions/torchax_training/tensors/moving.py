@@ -3,7 +3,8 @@
 Torch changes the data of a parameter that is moved by `.cuda()`; one that is moved to torchax is made anew, and
 so is one there that gets another type by `half()`: torch's own checks would see the one that it had.
 Who else has it is given the new one here: optimizers, whenever they were made and of whatever list, other
-modules, which share the weight, and what clips gradients.
+modules, which share the weight, what clips gradients, and functions of torch that are given the old one, as
+those of a penalty are that lists weights ahead of the move.
 Where CUDA is asked for by a text that is read when the program runs, torchax is meant.
 """
 
@@ -109,6 +110,13 @@ def _clipping(clip):
         return clip(list(map(_latest, given)), *args, **kwargs)
 
     return run
+
+
+def latest(args):
+    """Arguments with the parameters that those of the host among them were made anew as."""
+    if not any(type(one) is torch.nn.Parameter for one in args):
+        return args
+    return tuple(_latest(one) if type(one) is torch.nn.Parameter else one for one in args)
 
 
 def _latest(parameter):

@@ -29,6 +29,7 @@ from torchax.view import View
 
 from .. import arrays, gradients
 from ..autograd import no_grad, taps, wanted
+from ..tensors import moving
 from . import (
     asked,
     attributes,
@@ -149,7 +150,7 @@ class Calls(no_grad.NoGradStops):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if asked.is_replayed():
             padded.check(args, sys._getframe(1))
-        func, args, kwargs = self._written.latest(func, args, kwargs or {})
+        func, args, kwargs = self._written.latest(func, moving.latest(args), kwargs or {})
         if args and type(args[0]) is torch.Tensor and _is_traced((args[1:], kwargs)):
             # In a function that runs call by call what is copied to the host is on the device, too.
             func, args = self._written.writing(func, args, OnHost if _is_whole() else Tensor)

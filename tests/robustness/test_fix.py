@@ -66,14 +66,17 @@ LAYOUTS = {
         "y = 'x.cuda()'; x.cuda()  # x.cuda()",
         "y = 'x.cuda()'; x.to('jax')  # x.cuda()",
     ),
-    "in an f-string": ('y = f"{x.cuda()} x.cuda()"; x.cuda()', 'y = f"{x.cuda()} x.cuda()"; x.to("jax")'),
+    "in an f-string": (
+        'y = f"{x.cuda()} x.cuda()"; x.cuda()',
+        "y = f\"{x.to('jax')} x.cuda()\"; x.to('jax')",
+    ),
     "in nested f-strings": (
         "y = f\"{x.cuda()} {f'{x.cuda().sum():>{10}}'}\"",
-        "y = f\"{x.cuda()} {f'{x.cuda().sum():>{10}}'}\"",
+        "y = f\"{x.to('jax')} {f'{x.cuda().sum():>{10}}'}\"",
     ),
     "in an f-string of several lines": (
         'y = f"""\nx.cuda()\n{x.cuda()}\n"""\nx.cuda()',
-        'y = f"""\nx.cuda()\n{x.cuda()}\n"""\nx.to("jax")',
+        'y = f"""\nx.cuda()\n{x.to(\'jax\')}\n"""\nx.to("jax")',
     ),
     "arguments that nobody knows": ("x.cuda(*a)\nx.cuda(**b)", "x.cuda(*a)\nx.cuda(**b)"),
 }

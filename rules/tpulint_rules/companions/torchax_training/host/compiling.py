@@ -4,10 +4,10 @@ JAX knows a compiled program by the function that it was traced from.
 A model that is made anew, for each fold, client or seed, has functions of its own, whose programs are the same
 all the same: JAX's cache on disk knows them by what they compute.
 Thirteen trainings of one small network took 12 s of the processor so, and 27 without.
+A cache that the program, or `JAX_COMPILATION_CACHE_DIR`, keeps elsewhere and for longer is used instead.
 XLA takes seconds to compile a step thoroughly for a CPU.
 Without its most expensive passes it takes a seventh of that, and the step runs half as fast: so steps are
-compiled first, and thoroughly once they were called so often that this pays.
-A cache that the program, or `JAX_COMPILATION_CACHE_DIR`, keeps elsewhere and for longer is used instead.
+compiled quickly first, and thoroughly once they were called so often that this pays.
 """
 
 from __future__ import annotations

@@ -62,12 +62,13 @@ def _share():
     """Give modules that share a parameter the one that it was made anew as."""
     for holder in list(_holders.values()):
         for name, p in list(holder._parameters.items()):
-            if p is not None and _latest(p) is not p:
-                holder._parameters[name] = _latest(p)
+            new = p if p is None else _latest(p)
+            if new is not p:
+                holder._parameters[name] = new
 
 
 def _moved_with_others(module, *args, **kwargs):
-    _holders[id(module)] = module
+    _holders[id(module)] = module  # a copy registers no parameters
     before = {name: _latest(p) for name, p in module._parameters.items() if p is not None}
     for name, p in before.items():
         if module._parameters[name] is not p:

@@ -61,19 +61,27 @@ def _is_all_true(x):  # which distributions ask of their arguments
 register(InplaceOp(_aten.fill), _aten.fill_, by_jax=False, is_view_op=True)  # which may be given a tensor
 
 
-# torch's order among equal elements, which torchax has but for ascending ones
+# torch's order among equal elements, which on a CPU XLA's sorting shares, told what comes first
 
 
 @_brings(torch.argsort, _aten.argsort, _aten.argsort.default, _aten.argsort.stable)
 def _order(x, dim=-1, descending=False, *, stable=None):
     if not x.ndim:
         return jnp.zeros((), "int32")
-    return jnp.argsort(x, axis=dim, stable=True, descending=descending)
+    x = jax.lax.stop_gradient(x)
+    keys = _falling(x) if descending else (x,)
+    places = jax.lax.broadcasted_iota("int32", x.shape, dim % x.ndim)
+    return jax.lax.sort((*keys, places), dimension=dim % x.ndim, is_stable=bool(stable), num_keys=len(keys))[-1]
+
+
+def _falling(x):
+    """What is in order where elements fall: NaN is first."""
+    return (~jnp.isnan(x), -x) if jnp.issubdtype(x.dtype, jnp.floating) else (~x,)
 
 
 @_brings(_aten.sort, _aten.sort.default, _aten.sort.stable)
 def _sorted(x, dim=-1, descending=False, *, stable=None):
-    order = _order(x, dim, descending)
+    order = _order(x, dim, descending, stable=stable)
     return (jnp.take_along_axis(x, order, dim) if x.ndim else x), order
 
 

@@ -53,6 +53,7 @@ from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
 from tpulint.model.devices.given import given_device
 from tpulint.model.devices.two_way import guarded_import
 from tpulint.model.names.scopes import Scope, ScopeKind
+from tpulint.model.project.facts import ANY
 from tpulint.model.project.takers import is_accelerator
 from tpulint.model.syntax.entry import is_main
 from tpulint.model.syntax.imports import end_of_imports
@@ -108,14 +109,25 @@ def _first_move(ctx: Context) -> ast.expr | None:
     if ctx.is_imported:
         return None
     index = ctx.module.index
-    calls = [call for call, scope in index.nodes[ast.Call] if _is_at_top(scope)]
-    moves = [call for call in calls if isinstance(call, ast.Call) and _moves(call, ctx)]
+    calls = [
+        call for call, scope in index.nodes[ast.Call] if isinstance(call, ast.Call) and _is_at_top(scope)
+    ]
+    moves = [call for call in calls if _moves(call, ctx)]
     kept = ctx.module.project.keeps_gpu  # code for CUDA alone is then not reported
-    order = {id(call): (kept and ctx.only_with_cuda(call), call.lineno, call.col_offset) for call in moves}
+    order = {id(call): (kept and ctx.only_with_cuda(call), *_place(call)) for call in moves}
     first = min(moves, key=lambda call: order[id(call)], default=None)
-    first = first or _chosen_at_run_time(calls, ctx)
+    if first is None and ctx.module.project.puts_anywhere:
+        starts = ctx.module.project.modules[ctx.module.name].starts
+        chosen = {(call.row, call.column - 1) for call in starts if call.callee == ANY}
+        first = next(
+            (one for one in sorted(calls, key=_place) if (one.lineno, one.col_offset) in chosen), None
+        )
     around = ctx.ancestors(first) if first is not None else ()
     return next((one for one in reversed([*around]) if isinstance(one, ast.JoinedStr)), first)
+
+
+def _place(call: ast.Call) -> tuple[int, int]:
+    return call.lineno, call.col_offset
 
 
 def _is_at_top(scope: Scope) -> bool:
@@ -124,40 +136,6 @@ def _is_at_top(scope: Scope) -> bool:
     while at is not None and at.kind in (ScopeKind.COMPREHENSION, ScopeKind.CLASS):
         at = at.parent
     return at is not None and at.kind is ScopeKind.MODULE
-
-
-def _chosen_at_run_time(calls: list[ast.AST], ctx: Context) -> ast.Call | None:
-    """The first call at the top level of what is chosen when the program runs, as in `COMMANDS[name]()`.
-
-    It may be of any function of the file, of which one puts something on a device.
-    """
-    name, project = ctx.module.name, ctx.module.project
-    chosen = [call for call in calls if isinstance(call, ast.Call) and _is_chosen(call, ctx)]
-    if not chosen or not project.put_on_device(f"{name}.{one}" for one in project.modules[name].functions):
-        return None
-    return min(chosen, key=lambda call: (call.lineno, call.col_offset))
-
-
-def _is_chosen(call: ast.Call, ctx: Context) -> bool:
-    match call.func:
-        case ast.Subscript():
-            return True
-        case ast.Call():  # not what gives another function, as `functools.lru_cache(maxsize=None)` does
-            return _looks_up(call.func)
-        case ast.Attribute(value=ast.Name(id=given), attr="func"):  # of `set_defaults(func=train)`
-            return any(isinstance(one, ast.Name) and one.id == given for one in call.args)
-        case ast.Name(id=name):
-            values = [one.value for one in ctx.module.index.module.bindings.get(name, ())]
-            return any(isinstance(one, ast.Subscript) or _looks_up(one) for one in values)
-    return False
-
-
-def _looks_up(value: ast.expr | None) -> bool:
-    """Whether a value is looked up by its name, as `getattr(app, name)` and `commands.get(name)` are."""
-    match value:
-        case ast.Call(func=ast.Name(id="getattr") | ast.Attribute(attr="get")):
-            return True
-    return False
 
 
 def _parsed(ctx: Context) -> ast.Call | None:

@@ -1,6 +1,7 @@
-"""Modules that are imported by names which are made at run time, as `import_module("models." + name)`.
+"""What a program chooses when it runs: modules, by names that it makes then, and functions that it looks up.
 
-Or by names that a list or a dictionary holds, as `import_module(COMMANDS[name])`.
+Modules as in `import_module("models." + name)`, or by names that a list or a dictionary holds, as in
+`import_module(COMMANDS[name])`; functions and classes as in `COMMANDS[name]()`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from tpulint.knowledge.tracing import LIBRARIES
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.scopes import Scope
@@ -70,3 +72,29 @@ def _package(call: ast.Call, module: str) -> str:
         case [ast.Name(id="__name__")]:
             return module  # of the file that is a package itself
     return module.rpartition(".")[0]
+
+
+def is_chosen(call: ast.Call, scope: Scope, names: Names) -> bool:
+    """Whether a call is of what is looked up when the program runs, but for the functions of libraries."""
+    match call.func:
+        case ast.Subscript(value=ast.Name(), slice=key):
+            return not isinstance(key, ast.Constant)
+        case ast.Call():
+            return _looks_up(call.func, scope, names)
+        case ast.Attribute(value=ast.Name(id=given), attr="func"):  # of `set_defaults(func=train)`
+            return any(isinstance(one, ast.Name) and one.id == given for one in call.args)
+        case ast.Name(id=name):
+            found = names.lookup(name, scope)
+            values = [one.value for one in found[1]] if found is not None else []
+            return any(isinstance(one, ast.Subscript) or _looks_up(one, scope, names) for one in values)
+    return False
+
+
+def _looks_up(value: ast.expr | None, scope: Scope, names: Names) -> bool:
+    """Whether a value is looked up by its name, as `getattr(app, name)` and `commands.get(name)` are."""
+    match value:
+        case ast.Call(func=ast.Name(id="getattr"), args=[of, *_]):
+            return (names.qualified(of, scope) or "").partition(".")[0] not in LIBRARIES
+        case ast.Call(func=ast.Attribute(attr="get")):
+            return True
+    return False

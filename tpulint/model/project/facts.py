@@ -24,7 +24,7 @@ from tpulint.model.names.qualified import Names, dotted
 from tpulint.model.names.references import attributes_by_class, held_functions, method_around, references
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.at_import import moves_at_import
-from tpulint.model.project.chosen import chosen_imports
+from tpulint.model.project.chosen import chosen_imports, is_chosen
 from tpulint.model.project.made import Made
 from tpulint.model.project.placing import entering, makes_cuda_default, placing
 from tpulint.model.project.signatures import (
@@ -38,6 +38,9 @@ from tpulint.model.project.signatures import (
 from tpulint.model.project.takers import Taker, handed_to_accelerate
 from tpulint.model.project.wrapped import asks_for_module, asks_for_prefix
 from tpulint.model.syntax.entry import of_main
+
+#: The callee of a call that may be of anything, being looked up when the program runs.
+ANY = "any:"
 
 _TABLES = (ast.Dict, ast.List, ast.Tuple)
 
@@ -260,6 +263,8 @@ class _Summary:
             if head not in LIBRARIES or head == own:
                 for reference in references(node.func, scope, self.names):
                     calls[CallFact(reference, node.lineno, node.col_offset + 1)] = None
+            if is_chosen(node, scope, self.names):
+                calls[CallFact(ANY, node.lineno, node.col_offset + 1)] = None
             if entry in ("builtins.isinstance", "builtins.issubclass"):
                 continue
             for argument in node.args:

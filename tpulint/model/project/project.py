@@ -16,7 +16,7 @@ from tpulint.model.devices.flow import DeviceFlow, defined
 from tpulint.model.devices.places import is_of_enumerations
 from tpulint.model.names.annotations import expanded, is_of_tensors
 from tpulint.model.project.callees import Callees
-from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
+from tpulint.model.project.facts import ANY, ClassFacts, FunctionFacts, ModuleFacts
 from tpulint.model.project.folders import names_by_folder
 from tpulint.model.project.homes import Home, home, homes_of_programs
 from tpulint.model.project.programs import Programs, closure, programs_of
@@ -334,6 +334,8 @@ class ProjectFacts:
         if entry.placed_anywhere or module in self._placing:
             return True
         called = [callee for call in entry.starts for callee in self.callees(call.callee, None)]
+        if any(call.callee == ANY for call in entry.starts) and self.puts_anywhere:
+            return True
         if self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called]):
             return True
         chosen = set[str]().union(*map(self._chosen, self.program(module)))  # no calls lead there
@@ -346,8 +348,13 @@ class ProjectFacts:
             name for name, facts in self.modules.items() if facts.places or self._devices.takes_literal(name)
         )
 
+    @cached_property
+    def puts_anywhere(self) -> bool:
+        """Whether any code of the project puts something on a device."""
+        return any(facts.placed_anywhere for facts in self.modules.values())
+
     def put_on_device(self, functions: Iterable[str]) -> bool:
-        """Whether one of some functions puts something on a device, or calls what does."""
+        """Whether one of some functions puts something on a device, or calls what does, or may do so."""
         waiting = [name for name in functions if name not in self._on_host]
         seen = set(waiting)
         while waiting:
@@ -356,6 +363,8 @@ class ProjectFacts:
             if facts is None or found is None:
                 continue
             if facts.places or self._devices.takes_literal(name):
+                return True
+            if self.puts_anywhere and any(call.callee == ANY for call in facts.calls):
                 return True
             owner = f"{found[0]}.{facts.owner}" if facts.owner is not None else None
             called = {callee for call in facts.calls for callee in self.callees(call.callee, owner)}

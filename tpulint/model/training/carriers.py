@@ -49,6 +49,8 @@ def carriers(
                 continue
             if gives_none_on(statement.value) or infers(module, statement.value, function):
                 continue
+            if _makes_optimizer(module, statement.value, function):
+                continue
             if function is places[0] and not loops <= _loops(module, statement):
                 continue
             written = effects([statement]).writes
@@ -74,6 +76,12 @@ def carriers(
                     passed = Region((statement,), (), (), inputs, outputs)
                     yield passed, function
                     yield from carriers(module, learned, passed, {*taken, id(statement)}, function)
+
+
+def _makes_optimizer(module: Module, value: ast.expr | None, scope: Scope) -> bool:
+    """Whether a value is an optimizer, which the computation at most asks whether it is there."""
+    calls = (node for node in ast.walk(value) if isinstance(node, ast.Call)) if value is not None else ()
+    return any((module.names.qualified(call.func, scope) or "").startswith("torch.optim.") for call in calls)
 
 
 def _loops(module: Module, statement: ast.stmt) -> set[int]:

@@ -6,6 +6,8 @@ Flags `DataLoader(..., num_workers=n)` in programs that use a device, unless `n`
 variable, or the default of a parameter or of an argument of the command line in the same file.
 What a configuration or another file says is not known, and taken for more than 0.
 So it does in a dictionary, in a file where a loader unpacks one.
+Programs that train are left as they are: `host/workers.py`, in the folder `torchax_training` that their fix
+brings, makes each batch in the program itself, as the worker would whose turn it is, with its random numbers.
 
 ## Why it matters on TPU
 
@@ -67,7 +69,7 @@ _WITHOUT = {"num_workers": "0", "persistent_workers": "False", "prefetch_factor"
 @rule.on(ast.Call, named={"DataLoader"})
 def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     workers = next((keyword.value for keyword in call.keywords if keyword.arg == "num_workers"), None)
-    if workers is None or ctx.qualified_name(call.func) not in _LOADERS or not ctx.serves_device:
+    if workers is None or ctx.qualified_name(call.func) not in _LOADERS or not _is_concerned(ctx):
         return
     if ctx.only_with_cuda(call) or not _is_some(workers, ctx):
         return
@@ -92,11 +94,15 @@ def in_dict(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _left_out(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     options = ctx.options(node, "DataLoader")
     workers = options.get("num_workers")
-    if workers is None or not ctx.serves_device or not _is_some(workers, ctx):
+    if workers is None or not _is_concerned(ctx) or not _is_some(workers, ctx):
         return
     edits = [ctx.replace(options[name], none) for name, none in _WITHOUT.items() if name in options]
     fix = ctx.fix("leave out the workers", *edits, applicability=Applicability.UNSAFE)
     yield ctx.finding(workers, "workers of a loader hang or raise within the torchax environment", fix)
+
+
+def _is_concerned(ctx: Context) -> bool:
+    return ctx.serves_device and not ctx.is_amended
 
 
 def _is_some(workers: ast.expr, ctx: Context) -> bool:

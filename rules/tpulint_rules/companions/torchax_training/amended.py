@@ -19,6 +19,7 @@ for _name in (
     "host.processes",
     "host.scripting",
     "host.threads",
+    "host.workers",
     "operators.attention",
     "operators.convolutions",
     "operators.missing",

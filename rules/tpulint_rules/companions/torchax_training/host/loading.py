@@ -3,7 +3,6 @@
 A data set's items are made on the host, where torchax's modes take ten times as long as torch for each call.
 So they are fetched without: a batch of 64 small pictures that are scaled and shifted takes 1.5 ms, not 8.4.
 A data set that holds tensors of torchax, or moves them there, is fetched from as ever.
-Loaders do without workers that would be forked: in a process in which JAX runs threads those hang.
 Nothing is pinned, which raises beside torchax.
 `torch.load` reads to the host what it is told to put on the device, and moves it there, and so it does with
 whole modules.
@@ -12,8 +11,6 @@ whole modules.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import warnings
 import weakref
 
 import torch
@@ -79,10 +76,6 @@ _iterate = torch.utils.data.DataLoader.__iter__
 
 def _iterated(loader):
     """`DataLoader.__iter__`."""
-    method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
-    if loader.num_workers and loader.multiprocessing_context is None and method == "fork":
-        warnings.warn("a `DataLoader` does without its workers, which would hang beside JAX", stacklevel=2)
-        loader.num_workers = loader.timeout = 0
     loader.pin_memory = False
     with torch.device(_HOST):
         return _iterate(loader)

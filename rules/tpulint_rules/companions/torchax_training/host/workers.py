@@ -1,0 +1,139 @@
+"""What workers of a loader would make, made in the program itself; importing this file brings that in.
+
+Workers that are forked beside the threads of JAX hang, and others do, too, within the environment.
+So their batches are made one after the other where they are wanted, each as the worker would make it whose turn
+it is: with random numbers of its own, begun with the seeds that torch gives it, and what `get_worker_info()`
+says there.
+With the same seed a program has the batches that it had with workers, augmentations and all.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import random
+
+import numpy
+import torch
+import torchax
+from torch.utils.data import DataLoader, _DatasetKind, _utils
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from ..tracing import random_states
+
+#: Among how many things generators of random numbers are looked for in a data set.
+_MOST = 1000
+_plain = DataLoader._get_iterator
+
+
+class _Worker:
+    """One worker: what it would draw from, and whether it has anything left."""
+
+    def __init__(self, batches, number, start):
+        seed = batches._base_seed + number
+        self._batches, self._state = batches, None
+        self._info = _utils.worker.WorkerInfo(
+            id=number, num_workers=batches._num_workers, seed=seed, dataset=batches._dataset
+        )
+        with self._at_work():
+            random.seed(seed)
+            torch.default_generator.manual_seed(seed)
+            numpy.random.seed(_utils.worker._generate_state(batches._base_seed, number))
+            if start is not None:
+                start(number)
+
+    def begin(self):
+        """Begin a round."""
+        of = self._batches
+        with self._at_work():
+            self._fetcher = _DatasetKind.create_fetcher(
+                of._dataset_kind, of._dataset, of._auto_collation, of._collate_fn, of._drop_last
+            )
+        self.is_done = False
+
+    def make(self, indices):
+        """A batch, and whether there was one: a data set that is iterated may be at its end."""
+        with self._at_work():
+            try:
+                return self._fetcher.fetch(indices), True
+            except StopIteration:
+                self.is_done = True
+                return None, False
+
+    @contextlib.contextmanager
+    def _at_work(self):
+        environment = torchax.default_env()
+        generators = self._batches._generators
+        outside, key = random_states.states_of_host(generators), environment.prng_key
+        before, _utils.worker._worker_info = _utils.worker._worker_info, self._info
+        if self._state is not None:
+            random_states.draw_again(self._state)
+        try:
+            yield
+        finally:
+            self._state = random_states.states_of_host(generators)
+            _utils.worker._worker_info = before
+            random_states.draw_again(outside)
+            environment.prng_key = key
+
+
+class _InTurn(_BaseDataLoaderIter):
+    """A loader's batches, as its workers would make them."""
+
+    def __init__(self, loader):
+        super().__init__(loader)
+        self._ahead = (loader.prefetch_factor or 2) * self._num_workers
+        self._generators = random_states.generators(_held(loader.dataset))
+        self._workers = [_Worker(self, i, loader.worker_init_fn) for i in range(self._num_workers)]
+        self._reset(loader)
+
+    def _reset(self, loader, first_iter=False):
+        super()._reset(loader, first_iter)
+        for worker in self._workers:
+            worker.begin()
+        self._turns, self._tasks = itertools.cycle(self._workers), collections.deque()
+        for _ in range(self._ahead):
+            self._plan()
+
+    def _plan(self):
+        """Draw the next indices, as far ahead as for workers, for the next one that has something left."""
+        with contextlib.suppress(StopIteration):
+            indices = self._next_index()
+            turns = itertools.islice(self._turns, self._num_workers)
+            self._tasks.append((next(one for one in turns if not one.is_done), indices))
+
+    def _next_data(self):
+        while self._tasks:
+            worker, indices = self._tasks.popleft()
+            if worker.is_done:
+                continue
+            batch, is_made = worker.make(indices)
+            self._plan()
+            if is_made:
+                return batch
+        raise StopIteration
+
+
+def _held(data):
+    """What a data set holds, and what that does, as transformations do."""
+    waiting, seen = collections.deque([data]), {}
+    while waiting and len(seen) < _MOST:
+        value = waiting.popleft()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        inner = vars(value) if hasattr(value, "__dict__") else value
+        if isinstance(inner, dict):
+            inner = list(inner.values())
+        if isinstance(inner, (list, tuple)) and len(inner) < _MOST:
+            waiting.extend(inner)
+    return seen.values()
+
+
+def _batches(loader):
+    """`DataLoader._get_iterator`."""
+    return _InTurn(loader) if loader.num_workers else _plain(loader)
+
+
+DataLoader._get_iterator = _batches

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import FunctionNode, Scope
@@ -95,7 +96,9 @@ def region(
                 wider = _of_gradients(module, learned, block[:end], start, wanted, scope)
                 if wider is not None:
                     return wider
-                found = in_block(module, learned, before, wanted, scope)
+                found = in_block(
+                    module, learned, before, wanted, scope, _borne(module, learned, before[0], scope)
+                )
                 if found is not None:
                     return found
                 if not all(map(only_scales, touching)):
@@ -110,6 +113,23 @@ def region(
         if is_last or any(map(is_boundary, block[:index])):
             return None
     return None
+
+
+def _borne(module: Module, learned: Learned, first: ast.stmt, scope: Scope) -> set[str]:
+    """What bears gradients where a block begins, from the blocks around it within the same loop."""
+    around = list[list[ast.stmt]]()
+    for block, index in islice(blocks_around(module, first), 1, None):
+        if isinstance(block[index], LOOPS):
+            break
+        start = max((i + 1 for i, one in enumerate(block[:index]) if is_boundary(one)), default=0)
+        around.insert(0, block[start:index])
+    through = set[str]()
+    for statement in chain.from_iterable(around):
+        if learned.is_settled(statement, scope):
+            through |= set(effects([statement]).writes)
+        else:
+            through = _bearing(learned, [statement], through, scope, frozenset())
+    return through
 
 
 def _is_differentiated_behind(module: Module, branch: ast.If, scope: Scope) -> bool:

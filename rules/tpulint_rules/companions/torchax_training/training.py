@@ -120,7 +120,7 @@ class differentiable:
             return self(*plain_args, **plain_kwargs)
         copied.put_back(copies)
         filled.put(changed, (plain_args, plain_kwargs))
-        return result
+        return filled.given_back(result, (plain_args, plain_kwargs))
 
     def _called(self, key, make, given):
         """Call the version that fits, or versions until the answers are right that one was traced with."""
@@ -378,6 +378,9 @@ class _Version(trace.Trace):
 
     def around(self):
         return arrays.entered(), torch.set_grad_enabled(self.learns), calls.Calls()
+
+    def told(self, result, arguments):
+        return filled.marked(result, arguments)
 
     def taken(self, result, inputs, arguments):
         """The tensors of a result, and of what is put into dictionaries and lists that are handed to it.

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import itertools
 import random
+import types
 
 import numpy
 import torch
@@ -24,6 +26,8 @@ from ..tracing import random_states
 
 #: Among how many things generators of random numbers are looked for in a data set.
 _MOST = 1000
+#: What data sets share: functions, and what draws random numbers, whose states are exchanged.
+_OTHERS = (types.FunctionType, types.ModuleType, types.MethodType, random.Random)
 _plain = DataLoader._get_iterator
 
 
@@ -32,9 +36,9 @@ class _Worker:
 
     def __init__(self, batches, number, start):
         seed = batches._base_seed + number
-        self._batches, self._state = batches, None
+        self._batches, self._state, self._data = batches, None, _copied(batches._dataset, {})
         self._info = _utils.worker.WorkerInfo(
-            id=number, num_workers=batches._num_workers, seed=seed, dataset=batches._dataset
+            id=number, num_workers=batches._num_workers, seed=seed, dataset=self._data
         )
         with self._at_work():
             random.seed(seed)
@@ -48,7 +52,7 @@ class _Worker:
         of = self._batches
         with self._at_work():
             self._fetcher = _DatasetKind.create_fetcher(
-                of._dataset_kind, of._dataset, of._auto_collation, of._collate_fn, of._drop_last
+                of._dataset_kind, self._data, of._auto_collation, of._collate_fn, of._drop_last
             )
         self.is_done = False
 
@@ -113,6 +117,36 @@ class _InTurn(_BaseDataLoaderIter):
             if is_made:
                 return batch
         raise StopIteration
+
+
+def _copied(value, known):
+    """A data set of a worker's own, as far as it may note something: in objects, and in small containers."""
+    if id(value) in known:
+        return known[id(value)]
+    made = value
+    if type(value) in (list, tuple, dict) and len(value) < _MOST:
+        if type(value) is tuple:
+            return tuple(_copied(one, known) for one in value)
+        made = known[id(value)] = copy.copy(value)
+        for place, one in list(made.items() if type(value) is dict else enumerate(made)):
+            made[place] = _copied(one, known)
+    elif _may_be_copied(value):
+        with contextlib.suppress(Exception):  # which has its own ways of being copied
+            made = known[id(value)] = copy.copy(value)
+            for name, one in list(vars(made).items()):
+                made.__dict__[name] = _copied(one, known)
+    return made
+
+
+def _may_be_copied(value):
+    """Whether a value is an object that says nothing of how it is copied, and no module."""
+    kind = type(value)
+    is_own = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
+    return (
+        is_own
+        and hasattr(value, "__dict__")
+        and not isinstance(value, (type, torch.nn.Module, torch.Tensor, *_OTHERS))
+    )
 
 
 def _held(data):

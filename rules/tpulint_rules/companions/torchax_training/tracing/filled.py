@@ -2,6 +2,7 @@
 
 Within the function they are others, with the same content; what it puts into them comes out of it beside its
 results, and is put into those that it was called with.
+Those that it gives back are those that it was called with.
 """
 
 from __future__ import annotations
@@ -43,6 +44,30 @@ def put(changed, arguments):
         else:
             del held[len(held) - len(gone) :]
             held.extend(new)
+
+
+class _Given:
+    """Stands in a result for a dictionary or list that is an argument."""
+
+    def __init__(self, kind, place):
+        self.kind, self.place = kind, place
+
+
+def marked(result, arguments):
+    """A result in which the dictionaries and lists are marked that are arguments."""
+    held = [((0, i), one) for i, one in enumerate(arguments[0])]
+    held += [((1, name), one) for name, one in arguments[1].items()]
+    given = {id(one): _Given(*place) for place, one in held if type(one) in (dict, list)}
+    return _each(result, lambda one: given.get(id(one), one)) if given else result
+
+
+def given_back(result, arguments):
+    """The result, with those that a call was given."""
+    return _each(result, lambda one: arguments[one.kind][one.place] if type(one) is _Given else one)
+
+
+def _each(result, change):
+    return tuple(map(change, result)) if type(result) is tuple else change(result)
 
 
 def _are_same(one, other):

@@ -146,7 +146,8 @@ class Trace:
                 stack.enter_context(surroundings.Executed()) if self.notes_names and is_traced else None
             )
             known = {id(one) for one in (*self.objects, *pytree.tree_leaves(arguments))}
-            result = records.apart(self.function(*arguments[0], **arguments[1]), known)
+            result = self.told(self.function(*arguments[0], **arguments[1]), arguments)
+            result = records.apart(result, known)
             tensors = self.taken(result, inputs, arguments)
             written = [module._buffers[name].jax() for module, name in named]
             self.replaced = {
@@ -182,6 +183,10 @@ class Trace:
 
     def settle(self, watch):
         """Called with what is known of the attributes once the function has run."""
+
+    def told(self, result, _arguments):
+        """A result, in which what is an argument may be told."""
+        return result
 
     def taken(self, result, _inputs, _arguments):
         """The tensors of a result, as JAX has them."""

@@ -29,6 +29,8 @@ from . import asked
 _SIZED = frozenset(
     "argwhere bincount masked_select nonzero one_hot repeat_interleave tensor_split unique where".split()
 )
+#: Functions that give tensors of the host, which stay there.
+_HALF_ON_HOST = frozenset({"_pack_padded_sequence", "_pad_packed_sequence"})
 #: What turned out to be none for the host, by its function and the types of what it was given.
 _refused = set()
 #: How often each program was called with which shapes.
@@ -48,6 +50,8 @@ def begin():
 
 def keeps_changing(call, program):
     """Whether a call that is not compiled yet has shapes that are new again, and few numbers."""
+    if getattr(program.function, "__name__", "") in _HALF_ON_HOST:
+        return False
     if asked.is_asked() and _asks(program.function, call.inputs):
         return False
     if jax.extend.core.get_opaque_trace_state() != _trace:

@@ -207,10 +207,21 @@ def kept_for_others(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
             yield _told(assignment.targets[0], _LOST.format(where), _extracted(step, at), at)
 
 
+def _function(ctx: Context) -> str:
+    """The name of the function that code stands in."""
+    function = ctx.scope.function
+    return f"{ctx.module.name}.{function.qualname}" if function is not None else ""
+
+
+def _is_taker(ctx: Context) -> bool:
+    """Whether a loss is a parameter."""
+    name = _function(ctx)
+    return any(taker.function == name and taker.is_whole for taker in ctx.module.project.takers)
+
+
 def _is_callers_own(ctx: Context) -> bool:
     """Whether a loss is a parameter, or made of lists that are, and the calls in this file are told there."""
-    function = ctx.scope.function
-    name = f"{ctx.module.name}.{function.qualname}" if function is not None else ""
+    name = _function(ctx)
     steps = ctx.module.training_steps
     if any(one.taker.function == name and one.taker.is_whole for one in steps.handed):
         return True
@@ -439,6 +450,8 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
         return False
     if call.args:
         return isinstance(ctx.kind(call.args[0]), Tensor)
+    if ctx.module.project.importing[ctx.module.name] and _is_taker(ctx):
+        return False  # others hand it over, and are told where they compute it
     # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch.
     # An optimizer of the program's own may zero them in its steps, as that of SAM does.
     trains = any(ctx.module.index.calls.get(name) for name in ("zero_grad", "requires_grad_"))

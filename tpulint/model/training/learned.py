@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 _PARAMETERS = ("parameters", "named_parameters")
 _CONTAINERS = frozenset({"dict", "list", "tuple", "OrderedDict"})
 #: What is asked of a module and of hardly anything else.
-_ASKED = (*_PARAMETERS, "eval", "train")
+#: What gives the module itself.
+_SETS_MODE = ("eval", "train")
+_ASKED = (*_PARAMETERS, *_SETS_MODE)
 _CLASSES_OF_PARAMETERS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
 #: The parameters of torch's modules.
 _LEARNED = ("weight", "bias")
@@ -347,11 +349,21 @@ class Learned:
             for call, scope in self._module.index.calls.get(asks, ()):
                 function = call.func if isinstance(call, ast.Call) else None
                 path = asked_path(function.value) if isinstance(function, ast.Attribute) else None
+                if path is None and asks in _SETS_MODE:
+                    path = self._bound_to(call)
                 if path is not None and path != "self":
                     name = re.split(r"[.\[]", path)[0]
                     found = self._module.names.lookup(name, scope)
                     asked.setdefault(path, set()).add(id(found[0]) if found is not None else 0)
         return asked
+
+    def _bound_to(self, node: ast.AST) -> str | None:
+        """What is bound to what is made of something, as `teacher` is to `build(args).eval().cuda()`."""
+        around = self._module.parent(node)
+        while isinstance(around, ast.Attribute) or (isinstance(around, ast.Call) and around.func is node):
+            node, around = around, self._module.parent(around)
+        is_one = isinstance(around, ast.Assign) and len(around.targets) == 1 and around.value is node
+        return dotted(around.targets[0]) if isinstance(around, ast.Assign) and is_one else None
 
     def _computes(self, function: Scope) -> bool:
         """Whether a function calls modules, or other functions of this file that do."""

@@ -9,8 +9,9 @@ from tpulint.model.names.qualified import dotted
 
 #: What people call a module that is handed to a function.
 _NAMED = re.compile(
-    r"(^|_)(model|net|network|module|encoder|decoder|generator|discriminator|critic|actor|policy|backbone"
-    r"|unet|vae|gan|transformer|classifier|student|[a-z]*net_?[a-z]?|(?-i:[GD]))\d*(_|$)",
+    r"(^|_)(model|net|network|module|[a-z]*encoder|decoder|generator|discriminator|critic|actor|policy|backbone"
+    r"|unet|vae|gan|transformer|classifier|student|teacher|extractor|predictor|projector|denoiser|detector"
+    r"|cnn|rnn|lstm|gru|mlp|vgg|bert|gpt|vit|seq2seq|siamese|[a-z]*net_?[a-z]?|(?-i:[GD]))\d*(_|$)",
     re.IGNORECASE,
 )
 #: How people write the names of classes.

@@ -17,6 +17,7 @@ from tpulint.model.values.kinds import (
     NONE,
     UNKNOWN,
     Device,
+    Instance,
     Kind,
     Several,
     Tensor,
@@ -267,11 +268,19 @@ class Flow(Expressions):
             if isinstance(kind, Device):  # which factories then use
                 placed += 1
             if item.optional_vars is not None:
-                self._assign(item.optional_vars, UNKNOWN, env)
+                self._assign(item.optional_vars, self._entered(item.context_expr, kind, env), env)
         self.placed += placed
         end = self._block(node.body, env)
         self.placed -= placed
         return end
+
+    def _entered(self, context: ast.expr, kind: Kind, env: Environment) -> Kind:
+        """What a context binds: an object of the program's own does by its `__enter__`."""
+        if not isinstance(kind, Instance):
+            return UNKNOWN
+        entering = ast.Attribute(value=context, attr="__enter__", ctx=ast.Load())
+        call = ast.Call(func=ast.copy_location(entering, context), args=[], keywords=[])
+        return self.kind(ast.copy_location(call, context), env)
 
     def _try(self, node: ast.Try | ast.TryStar, env: Environment) -> Environment | None:
         before = dict(env)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
@@ -12,6 +12,7 @@ from tpulint.model.values.kinds import Instance
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
+    from tpulint.model.training.learned import Learned
 
 _TORCH = frozenset(
     f"torch.{name}"
@@ -57,6 +58,21 @@ def draws(module: Module, statements: Iterable[ast.AST], scope: Scope) -> set[st
                     seen.add(id(called))
                     waiting.append((called.node, called))
     return found
+
+
+def may_draw(module: Module, learned: Learned, statements: Sequence[ast.AST], scope: Scope) -> set[str]:
+    """The same, if modules of unknown classes, and of those of other files, draw as well."""
+    calls = (node for outer in statements for node in ast.walk(outer) if isinstance(node, ast.Call))
+    is_open = any(
+        learned.is_module(call.func, scope) and _is_elsewhere(module, call, scope) for call in calls
+    )
+    return draws(module, statements, scope) | ({"torch"} if is_open else set())
+
+
+def _is_elsewhere(module: Module, call: ast.Call, scope: Scope) -> bool:
+    """Whether it is not known what a module computes, or another file says it."""
+    classes, functions = _called(module, call, scope)
+    return not functions and not any(cls.startswith("torch.") for cls in classes)
 
 
 def _drawn(module: Module, call: ast.Call, scope: Scope) -> set[str]:

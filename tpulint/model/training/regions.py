@@ -16,7 +16,7 @@ from tpulint.model.training.boundaries import (
     is_boundary,
     keeps_graph,
 )
-from tpulint.model.training.drawing import draws
+from tpulint.model.training.drawing import draws, may_draw
 from tpulint.model.training.effects import Effects, effects, is_unconditional
 from tpulint.model.training.flow import around, handed_on, taken_in
 from tpulint.model.training.hooks import filled_by_hooks
@@ -220,7 +220,7 @@ def in_block(
         core = core[:-1]
         sorted_out = _sorted_out(block, found, core)
     while not isinstance(sorted_out, Obstacle):
-        apart = _drawn_apart(module, block, core, sorted_out, scope)
+        apart = _drawn_apart(module, learned, block, core, sorted_out, scope)
         if apart is None:
             break
         core = sorted({*core, apart})
@@ -466,6 +466,7 @@ def _begun(
 
 def _drawn_apart(
     module: Module,
+    learned: Learned,
     block: list[ast.stmt],
     core: list[int],
     sorted_out: tuple[tuple[ast.stmt, ...], tuple[ast.stmt, ...]],
@@ -479,7 +480,7 @@ def _drawn_apart(
             passed = [block[j] for j in core if (j < index) == is_ahead]
             # The two change places, too: what runs behind stood before it.
             passed += [s for s in sorted_out[1] if is_ahead and s.lineno < statement.lineno]
-            if drawn and drawn & draws(module, passed, scope):
+            if drawn and drawn & may_draw(module, learned, passed, scope):
                 return index
     return None
 

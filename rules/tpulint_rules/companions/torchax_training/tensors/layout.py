@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor
@@ -40,3 +43,27 @@ def kept(made, like):
         if not there.is_contiguous():
             made._stride = torch.empty_like(there).stride()
     return made
+
+
+@functools.cache
+def is_by_element(func):
+    """Whether an operation works element by element."""
+    return torch.Tag.pointwise in func.tags and not func._schema.is_mutable
+
+
+def lying_alike(made, func, args):
+    """What such an operation made, which lies as its arguments do."""
+    tensors = [one for one in args if isinstance(one, (Tensor, View))]
+    if type(made) is not Tensor or not any(map(_may_lie_otherwise, tensors)):
+        return made
+    there = {id(one): of(one) for one in tensors}
+    if any(not one.is_contiguous() for one in there.values()):
+        with contextlib.suppress(Exception), _disable_current_modes():  # torch's own ways to lay it out
+            told = func(*(there.get(id(one), one) for one in args))
+            if told.shape == made.shape and not told.is_contiguous():
+                made._stride = told.stride()
+    return made
+
+
+def _may_lie_otherwise(tensor):
+    return isinstance(tensor, View) or not vars(named(tensor)).keys().isdisjoint(("_taken", "_stride"))

@@ -166,6 +166,8 @@ def _sharing(plain):
             if not kwargs:
                 take(result, func, args)
             return result
+        if layout.is_by_element(func):
+            return layout.lying_alike(plain(mode, func, types, args, kwargs), func, args)
         if args and _shapes(func) and type(args[0]) is Tensor:
             result = plain(mode, func, types, args, kwargs)
             _tell_torch(func, args, kwargs)

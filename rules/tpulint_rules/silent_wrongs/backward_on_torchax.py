@@ -229,8 +229,9 @@ def _is_callers_own(ctx: Context) -> bool:
 
 
 def _step(call: ast.Call, loss: ast.expr, message: str, ctx: Context) -> Iterator[Finding]:
-    step = ctx.module.training_steps.of(loss, ctx.scope)
-    if step.is_settled:
+    steps = ctx.module.training_steps
+    step = steps.of(loss, ctx.scope)
+    if step.is_settled or steps.is_kept(loss, ctx.scope):
         return
     if step.is_collected:
         if not step.fillings:

@@ -1,12 +1,13 @@
 """Losses that an object keeps in an attribute, on which code of others calls `backward`.
 
-So do runners that leave the optimizer to hooks: `runner.outputs["loss"].backward()`.
+So do runners that leave the optimizer to hooks, `runner.outputs["loss"].backward()`, and other methods of the
+same object, as those of a learner whose events lie between.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.references import method_around
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def asked_of_others(module: Module) -> tuple[str, ...]:
-    """The attributes of other objects on which a file calls `backward`, or on an entry of them."""
+    """The attributes of other objects, and of other methods, on which a file calls `backward`."""
     found = (name for loss, scope in backward_calls(module) for name in _attributes(loss, scope))
     return tuple(dict.fromkeys(found))
 
@@ -34,12 +35,29 @@ def _attributes(loss: ast.expr, scope: Scope, *, is_bound: bool = False) -> Iter
             yield from _attributes(value, scope, is_bound=is_bound)
         case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner != "self":
             yield name
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) if not is_bound and not _writes(name, scope):
+            yield name
         case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr=name):
             yield name
         case ast.Name(id=name) if scope.function is not None and not is_bound:
             for binding in scope.function.bindings.get(name, ()):
                 if binding.value is not None:
                     yield from _attributes(binding.value, scope, is_bound=True)
+
+
+def _writes(attribute: str, scope: Scope) -> bool:
+    """Whether the function around puts something into an attribute of `self`."""
+    return scope.function is None or any(
+        isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(scope.function.node)
+    )
+
+
+def left_by_others(loss: ast.expr, scope: Scope, kept: Iterable[ast.Assign]) -> bool:
+    """Whether a loss is in an attribute of `self` that another method puts it into."""
+    names = {target.attr for one in kept for target in one.targets if isinstance(target, ast.Attribute)}
+    is_own = isinstance(loss, ast.Attribute) and isinstance(loss.value, ast.Name) and loss.value.id == "self"
+    return is_own and not names.isdisjoint(_attributes(loss, scope))
 
 
 def keeping(module: Module) -> Iterator[tuple[ast.Assign, Scope]]:

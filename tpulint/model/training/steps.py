@@ -16,7 +16,7 @@ from tpulint.model.training.carriers import carriers
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, filled_here, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
-from tpulint.model.training.kept import keeping
+from tpulint.model.training.kept import keeping, left_by_others
 from tpulint.model.training.learned import Learned, own_function
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain, loops_around
 from tpulint.model.training.placing import Moved, placed
@@ -57,8 +57,16 @@ class Steps:
     @cached_property
     def kept(self) -> list[tuple[ast.Assign, Scope, Ending]]:
         """The assignments that keep a loss on which others call `backward`, each with its computation."""
-        found = ((node, scope, Ending(self, node.value, scope)) for node, scope in keeping(self.module))
-        return [one for one in found if isinstance(one[2].region, Region) and one[2].is_learned]
+        return [one for one in self._keeping if isinstance(one[2].region, Region) and one[2].is_learned]
+
+    @cached_property
+    def _keeping(self) -> list[tuple[ast.Assign, Scope, Ending]]:
+        return [(node, scope, Ending(self, node.value, scope)) for node, scope in keeping(self.module)]
+
+    def is_kept(self, loss: ast.expr, scope: Scope) -> bool:
+        """Whether a loss is in an attribute that another method puts it into, which is told there."""
+        kept = (node for node, at, step in self._keeping if (node, at, step) in self.kept or step.is_settled)
+        return left_by_others(loss, scope, kept)
 
     @cached_property
     def handed(self) -> list[Handed]:

@@ -116,7 +116,7 @@ def _first_move(ctx: Context) -> ast.expr | None:
     kept = ctx.module.project.keeps_gpu  # code for CUDA alone is then not reported
     order = {id(call): (kept and ctx.only_with_cuda(call), *_place(call)) for call in moves}
     first = min(moves, key=lambda call: order[id(call)], default=None)
-    if first is None and ctx.module.project.puts_anywhere:
+    if first is None:
         starts = ctx.module.project.modules[ctx.module.name].starts
         chosen = {(call.row, call.column - 1) for call in starts if call.callee == ANY}
         first = next(

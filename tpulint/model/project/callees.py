@@ -63,6 +63,9 @@ class Callees:
             held = project.resolve(reference.partition(":")[2])
             if project.function(held) is not None:
                 yield held
+            for cls in project.mro(held) if project.class_(held) is not None else ():
+                facts = project.class_(cls)  # of an instance any method may be called
+                yield from (f"{cls}.{method}" for method in (facts.methods if facts is not None else ()))
 
     def _path(self, cls: str, path: list[str], *, virtual: bool = False) -> Iterator[str]:
         project = self._project

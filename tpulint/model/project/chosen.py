@@ -77,7 +77,9 @@ def _package(call: ast.Call, module: str) -> str:
 def is_chosen(call: ast.Call, scope: Scope, names: Names) -> bool:
     """Whether a call is of what is looked up when the program runs, but for the functions of libraries."""
     match call.func:
-        case ast.Subscript(value=ast.Name(), slice=key):
+        case ast.Subscript(value=ast.Name() | ast.Dict(), slice=key):
+            return not isinstance(key, ast.Constant)
+        case ast.Attribute(value=ast.Subscript(value=ast.Name() | ast.Dict(), slice=key)):
             return not isinstance(key, ast.Constant)
         case ast.Call():
             return _looks_up(call.func, scope, names)

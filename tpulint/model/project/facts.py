@@ -265,6 +265,8 @@ class _Summary:
                     calls[CallFact(reference, node.lineno, node.col_offset + 1)] = None
             if is_chosen(node, scope, self.names):
                 calls[CallFact(ANY, node.lineno, node.col_offset + 1)] = None
+                for table in (one.id for one in ast.walk(node.func) if isinstance(one, ast.Name)):
+                    calls[CallFact(f"name:{self.name}.{table}", node.lineno, node.col_offset + 1)] = None
             if entry in ("builtins.isinstance", "builtins.issubclass"):
                 continue
             for argument in node.args:

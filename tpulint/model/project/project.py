@@ -334,7 +334,7 @@ class ProjectFacts:
         if entry.placed_anywhere or module in self._placing:
             return True
         called = [callee for call in entry.starts for callee in self.callees(call.callee, None)]
-        if any(call.callee == ANY for call in entry.starts) and self.puts_anywhere:
+        if any(call.callee == ANY for call in entry.starts) and self.may_put(module):
             return True
         if self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called]):
             return True
@@ -348,10 +348,10 @@ class ProjectFacts:
             name for name, facts in self.modules.items() if facts.places or self._devices.takes_literal(name)
         )
 
-    @cached_property
-    def puts_anywhere(self) -> bool:
-        """Whether any code of the project puts something on a device."""
-        return any(facts.placed_anywhere for facts in self.modules.values())
+    def may_put(self, module: str) -> bool:
+        """Whether a program that a module is of trains, and some of its code puts something on a device."""
+        is_trained = module in self.programs.training
+        return is_trained and any(facts.placed_anywhere for facts in self.program(module))
 
     def put_on_device(self, functions: Iterable[str]) -> bool:
         """Whether one of some functions puts something on a device, or calls what does, or may do so."""
@@ -364,7 +364,7 @@ class ProjectFacts:
                 continue
             if facts.places or self._devices.takes_literal(name):
                 return True
-            if self.puts_anywhere and any(call.callee == ANY for call in facts.calls):
+            if any(call.callee == ANY for call in facts.calls) and self.may_put(found[0]):
                 return True
             owner = f"{found[0]}.{facts.owner}" if facts.owner is not None else None
             called = {callee for call in facts.calls for callee in self.callees(call.callee, owner)}

@@ -51,15 +51,15 @@ def is_by_element(func):
     return torch.Tag.pointwise in func.tags and not func._schema.is_mutable
 
 
-def lying_alike(made, func, args):
-    """What such an operation made, which lies as its arguments do."""
+def lying_alike(made, func, args, kwargs=None):
+    """What an operation made, which lies as torch lays it out for such arguments."""
     tensors = [one for one in args if isinstance(one, (Tensor, View))]
     if type(made) is not Tensor or not any(map(_may_lie_otherwise, tensors)):
         return made
     there = {id(one): of(one) for one in tensors}
     if any(not one.is_contiguous() for one in there.values()):
         with contextlib.suppress(Exception), _disable_current_modes():  # torch's own ways to lay it out
-            told = func(*(there.get(id(one), one) for one in args))
+            told = func(*(there.get(id(one), one) for one in args), **(kwargs or {}))
             if told.shape == made.shape and not told.is_contiguous():
                 made._stride = told.stride()
     return made

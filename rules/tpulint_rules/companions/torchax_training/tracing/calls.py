@@ -29,6 +29,7 @@ from torchax.view import View
 
 from .. import arrays, gradients
 from ..autograd import no_grad, taps, wanted
+from ..tensors import layout
 from ..tensors import moving
 from . import (
     asked,
@@ -190,7 +191,8 @@ class Calls(no_grad.NoGradStops):
         if program is None:
             program = _functions[func] = _Program(func)
         with no_grad.unseen_writes(args, kwargs):
-            return program(args, kwargs, plain)
+            made = program(args, kwargs, plain)
+        return made if func.__name__.endswith("_") else layout.lying_alike(made, func, args, kwargs)
 
 
 def _is_whole():

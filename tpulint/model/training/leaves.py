@@ -11,8 +11,12 @@ from tpulint.model.names.qualified import dotted
 def makes_leaf(statement: ast.stmt) -> bool:
     """Whether a statement makes a tensor whose gradient is wanted: `torch.zeros(3, requires_grad=True)`.
 
-    So does one that makes several, as `[torch.zeros(3, requires_grad=True) for _ in range(4)]`.
+    So does one that makes several, as `[torch.zeros(3, requires_grad=True) for _ in range(4)]`, or one of a
+    tensor that is there, as `image.requires_grad = True`.
     """
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(), attr="requires_grad")], value=wanted):
+            return isinstance(wanted, ast.Constant) and wanted.value is True
     made = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr) else None
     match made:
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Dict(values=parts):

@@ -114,14 +114,11 @@ def _first_move(ctx: Context) -> ast.expr | None:
     ]
     moves = [call for call in calls if _moves(call, ctx)]
     kept = ctx.module.project.keeps_gpu  # code for CUDA alone is then not reported
-    order = {id(call): (kept and ctx.only_with_cuda(call), *_place(call)) for call in moves}
-    first = min(moves, key=lambda call: order[id(call)], default=None)
+    first = min(moves, key=lambda call: (kept and ctx.only_with_cuda(call), *_place(call)), default=None)
     if first is None:
         starts = ctx.module.project.modules[ctx.module.name].starts
         chosen = {(call.row, call.column - 1) for call in starts if call.callee == ANY}
-        first = next(
-            (one for one in sorted(calls, key=_place) if (one.lineno, one.col_offset) in chosen), None
-        )
+        first = min((call for call in calls if _place(call) in chosen), key=_place, default=None)
     around = ctx.ancestors(first) if first is not None else ()
     return next((one for one in reversed([*around]) if isinstance(one, ast.JoinedStr)), first)
 

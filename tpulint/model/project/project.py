@@ -334,7 +334,7 @@ class ProjectFacts:
         if entry.placed_anywhere or module in self._placing:
             return True
         called = [callee for call in entry.starts for callee in self.callees(call.callee, None)]
-        if any(call.callee == ANY for call in entry.starts) and self.may_put(module):
+        if any(call.callee == ANY for call in entry.starts) and module in self._may_put:
             return True
         if self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called]):
             return True
@@ -348,10 +348,11 @@ class ProjectFacts:
             name for name, facts in self.modules.items() if facts.places or self._devices.takes_literal(name)
         )
 
-    def may_put(self, module: str) -> bool:
-        """Whether a program that a module is of trains, and some of its code puts something on a device."""
-        is_trained = module in self.programs.training
-        return is_trained and any(facts.placed_anywhere for facts in self.program(module))
+    @cached_property
+    def _may_put(self) -> set[str]:
+        """Modules of programs that train, which put something on a device or import what does."""
+        placing = (name for name, facts in self.modules.items() if facts.placed_anywhere)
+        return self.users(placing) & self.programs.training
 
     def put_on_device(self, functions: Iterable[str]) -> bool:
         """Whether one of some functions puts something on a device, or calls what does, or may do so."""
@@ -364,7 +365,7 @@ class ProjectFacts:
                 continue
             if facts.places or self._devices.takes_literal(name):
                 return True
-            if any(call.callee == ANY for call in facts.calls) and self.may_put(found[0]):
+            if any(call.callee == ANY for call in facts.calls) and found[0] in self._may_put:
                 return True
             owner = f"{found[0]}.{facts.owner}" if facts.owner is not None else None
             called = {callee for call in facts.calls for callee in self.callees(call.callee, owner)}

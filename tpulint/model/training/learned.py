@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 _PARAMETERS = ("parameters", "named_parameters")
 _CONTAINERS = frozenset({"dict", "list", "tuple", "OrderedDict"})
-#: What is asked of a module and of hardly anything else.
 #: What gives the module itself.
 _SETS_MODE = ("eval", "train")
+#: What is asked of a module and of hardly anything else.
 _ASKED = (*_PARAMETERS, *_SETS_MODE)
 _CLASSES_OF_PARAMETERS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
 #: The parameters of torch's modules.

@@ -65,8 +65,8 @@ class Steps:
 
     def is_kept(self, loss: ast.expr, scope: Scope) -> bool:
         """Whether a loss is in an attribute that another method puts it into, which is told there."""
-        kept = (node for node, at, step in self._keeping if (node, at, step) in self.kept or step.is_settled)
-        return left_by_others(loss, scope, kept)
+        settled = (one for one in self._keeping if one[2].is_settled)
+        return left_by_others(loss, scope, (node for node, *_ in (*self.kept, *settled)))
 
     @cached_property
     def handed(self) -> list[Handed]:

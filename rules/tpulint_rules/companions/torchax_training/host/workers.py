@@ -24,7 +24,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ..tracing import random_states
 
-#: Among how many things generators of random numbers are looked for in a data set.
+#: Among how many things generators of random numbers are looked for in a data set, and of how many a container
+#: is shared among the workers.
 _MOST = 1000
 #: What data sets share: functions, and what draws random numbers, whose states are exchanged.
 _OTHERS = (types.FunctionType, types.ModuleType, types.MethodType, random.Random)

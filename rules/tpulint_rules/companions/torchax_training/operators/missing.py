@@ -71,9 +71,9 @@ def _order(x, dim=-1, descending=False, *, stable=None):
     x = jax.lax.stop_gradient(x)
     keys = _falling(x) if descending else (x,)
     places = jax.lax.broadcasted_iota("int32", x.shape, dim % x.ndim)
-    return jax.lax.sort((*keys, places), dimension=dim % x.ndim, is_stable=bool(stable), num_keys=len(keys))[
-        -1
-    ]
+    given = (*keys, places)
+    *_, order = jax.lax.sort(given, dimension=dim % x.ndim, is_stable=bool(stable), num_keys=len(keys))
+    return order
 
 
 def _falling(x):

@@ -29,8 +29,7 @@ from torchax.view import View
 
 from .. import arrays, gradients
 from ..autograd import no_grad, taps, wanted
-from ..tensors import layout
-from ..tensors import moving
+from ..tensors import layout, moving
 from . import (
     asked,
     attributes,

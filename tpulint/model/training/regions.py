@@ -316,7 +316,7 @@ def _core(
         through |= learned.handed_on(block[0], scope)
     core: list[int] = []
     for i in order:
-        if isinstance(block[i], FunctionNode):
+        if isinstance(block[i], FunctionNode) or _makes_modules(learned, block[i], chosen[i], scope):
             continue  # what it computes is computed where it is called
         if makes_leaf(block[i]):
             through |= found[i].touched
@@ -343,6 +343,12 @@ def _core(
         elif is_unconditional(block[i]):
             through -= set(found[i].writes)
     return core
+
+
+def _makes_modules(learned: Learned, statement: ast.stmt, chosen: set[str], scope: Scope) -> bool:
+    """Whether all that is needed of a statement is modules, as of one that takes a step of a copy."""
+    written = effects([statement]).writes if isinstance(statement, ast.Assign) else {}
+    return all(name in written and learned.is_module(written[name][0], scope) for name in chosen)
 
 
 def _kept(learned: Learned, statement: ast.stmt, needed: set[str], scope: Scope) -> set[int]:

@@ -7,21 +7,48 @@ Importing this file makes `torch.nn.parallel.data_parallel` do so, too, and clas
 from __future__ import annotations
 
 import contextlib
-import sys
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map_only
+
+
+def _scattered(module, values):
+    """Tensors among inputs where the module's weights are, as wrappers move them."""
+    weights = next(module.parameters(), None)
+    if weights is None or weights.device.type != "jax":
+        return values
+    return tree_map_only(torch.Tensor, lambda tensor: tensor.to("jax"), values)
+
+
+def _wraps(self, module, device_ids=None, output_device=None, dim=0):
+    """`torch.nn.DataParallel.__init__`, as one of a single device does it."""
+    torch.nn.Module.__init__(self)
+    self.module, self.dim = module, dim
+    self.device_ids, self.output_device = [0], 0
+    self.src_device_obj = torch.device("jax")
+
+
+def _calls(self, *inputs, **kwargs):
+    """`torch.nn.DataParallel.forward`."""
+    inputs, kwargs = _scattered(self.module, (inputs, kwargs))
+    return self.module(*inputs, **kwargs)
+
+
+def _scatters(self, inputs, kwargs, device_ids=None):
+    """`torch.nn.DataParallel.scatter`, to one device."""
+    inputs, kwargs = _scattered(self.module, (inputs, kwargs))
+    return (inputs,), (kwargs,)
 
 
 class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
     """A wrapper of either kind: it has the `module`, and the names that parameters have behind one."""
 
     def __init__(self, module):
-        torch.nn.Module.__init__(self)
-        self.module, self.device_ids = module, []
+        _wraps(self, module)
 
     def forward(self, *inputs, **kwargs):
-        return self.module(*inputs, **kwargs)
+        return _calls(self, *inputs, **kwargs)
 
     def train(self, mode=True):
         return torch.nn.Module.train(self, mode)
@@ -40,14 +67,13 @@ class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
 def _data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
     """`torch.nn.parallel.data_parallel`."""
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-    return module(*inputs, **(module_kwargs or {}))
+    inputs, module_kwargs = _scattered(module, (inputs, module_kwargs or {}))
+    return module(*inputs, **module_kwargs)
 
 
-def _devices_to_divide_over():
-    """None: a wrapper that finds none calls its module."""
-
-
-sys.modules["torch.nn.parallel.data_parallel"]._get_available_device_type = _devices_to_divide_over
+torch.nn.DataParallel.__init__ = _wraps
+torch.nn.DataParallel.forward = _calls
+torch.nn.DataParallel.scatter = _scatters
 torch.nn.parallel.data_parallel = _data_parallel
 
 

@@ -78,7 +78,7 @@ SEVERAL_OUTPUTS = frozenset(
 
 #: Attributes that objects other than tensors have as well, so that taking them proves nothing.
 _SHARED = _names(
-    "split sort index count copy apply_ type data to half float double cuda cpu device dtype"
+    "new split sort index count copy apply_ type data to half float double cuda cpu device dtype"
     " register_hook requires_grad_ values indices size all any sum min max mean clone share_memory_"
     " round real imag grad requires_grad name names stride dim equal record_stream numpy item tolist"
     " map_ xpu is_shared normal_ retain_grad is_cuda int bool bfloat16 long add pin_memory detach"

@@ -321,6 +321,9 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     open_ones = [one for one in computing if not is_marked(ctx.module, one, RECORDED)]
     if computing and not open_ones:
         return
+    if open_ones == [function] and _gives_module(function, ctx):
+        yield _told(call, message, _extracted(ctx.module.training_steps.asking(call, ctx.scope), ctx), ctx)
+        return
     fix = _marked(open_ones[0], ctx) if open_ones else "its outputs are computed in another file"
     if isinstance(fix, str) and open_ones and open_ones[0] is not function:
         fix = _moved_out(function, open_ones[0], ctx) or fix
@@ -339,6 +342,13 @@ def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
     if any(ctx.parent(other) is block and other.lineno > statement.lineno for other in others):
         return "it is moved with the one below, if that asks on"
     return _extracted(steps.asking(call, ctx.scope), ctx)
+
+
+def _gives_module(function: Scope, ctx: Context) -> bool:
+    """Whether a function makes a module of gradients, which JAX does not return."""
+    learned = ctx.module.training_steps.learned
+    returned = [node.value for node in ast.walk(function.node) if isinstance(node, ast.Return)]
+    return any(value is not None and learned.is_module(value, function) for value in returned)
 
 
 def _moved_out(function: Scope, caller: Scope, ctx: Context) -> Fix | None:

@@ -156,6 +156,19 @@ def _as_numpy(tensor, *, force=False):
 Tensor.numpy = _as_numpy
 
 
-# In what torch makes of other operations torchax takes these for logical ones.
+def _by_low_bits(function):
+    """An operation whose lower 32 bits are those of the operands, with a number of more bits, as hashes have."""
+
+    def computed(x, other):
+        if type(other) is int and jnp.issubdtype(x.dtype, jnp.integer) and not -(2**31) <= other < 2**31:
+            other = (other + 2**31) % 2**32 - 2**31
+        return function(x, other)
+
+    return computed
+
+
+# In what torch makes of other operations torchax takes those of bits for logical ones.
 for _name in ("and", "or", "xor"):
-    register(getattr(jnp, f"bitwise_{_name}"), getattr(_aten, f"__{_name}__"))
+    _function = _by_low_bits(getattr(jnp, f"bitwise_{_name}"))
+    register(_function, getattr(_aten, f"__{_name}__"), getattr(_aten, f"bitwise_{_name}"))
+register(_by_low_bits(jaten._aten_mul), _aten.mul.Tensor, _aten.mul.Scalar)

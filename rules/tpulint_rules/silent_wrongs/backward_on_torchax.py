@@ -321,7 +321,7 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     open_ones = [one for one in computing if not is_marked(ctx.module, one, RECORDED)]
     if computing and not open_ones:
         return
-    if open_ones == [function] and _gives_module(function, ctx):
+    if open_ones == [function] and (_gives_module(function, ctx) or _prepares(function, ctx)):
         yield _told(call, message, _extracted(ctx.module.training_steps.asking(call, ctx.scope), ctx), ctx)
         return
     fix = _marked(open_ones[0], ctx) if open_ones else "its outputs are computed in another file"
@@ -349,6 +349,13 @@ def _gives_module(function: Scope, ctx: Context) -> bool:
     learned = ctx.module.training_steps.learned
     returned = [node.value for node in ast.walk(function.node) if isinstance(node, ast.Return)]
     return any(value is not None and learned.is_module(value, function) for value in returned)
+
+
+def _prepares(function: Scope, ctx: Context) -> bool:
+    """Whether a function makes ready what trains, so that there is more to it than what it computes."""
+    calls = (node for node in ast.walk(function.node) if isinstance(node, ast.Call))
+    made = (ctx.at(function).qualified_name(call.func) or "" for call in calls)
+    return any(name.startswith(("torch.optim.", "torch.utils.data.")) for name in made)
 
 
 def _moved_out(function: Scope, caller: Scope, ctx: Context) -> Fix | None:

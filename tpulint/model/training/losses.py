@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpulint.model.names.qualified import dotted
@@ -225,9 +226,9 @@ def _is_call_of(module: Module, call: ast.Call, scope: Scope, taker: Taker, loss
     kind = module.kind(receiver, scope)
     if isinstance(kind, Instance):
         return module.project.method(module.project.resolve(kind.cls), last) == taker.function
-    # Of an object of unknown class, what it is called tells: `loss_scaler` is a `NativeScaler`.
-    shared = _words(owner) & _words(dotted(receiver) or "")
-    return isinstance(kind, Unknown) and bool(shared)
+    # Of an object of unknown class, what it is called tells: `loss_scaler` is a `NativeScaler`, `optim` an `Optimizer`.
+    pairs = product(_words(owner), _words(dotted(receiver) or ""))
+    return isinstance(kind, Unknown) and any(a.startswith(b) or b.startswith(a) for a, b in pairs)
 
 
 def _words(path: str) -> set[str]:

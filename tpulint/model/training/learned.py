@@ -300,7 +300,7 @@ class Learned:
             cls = owner.owner if owner is not None else None
             project = self._module.project
             return cls is not None and project.is_module_class(f"{self._module.name}.{cls.qualname}")
-        if self._is_module_kind(node, scope) or self._is_asked(path, scope):
+        if self.is_surely_module(node, scope):
             return True
         if isinstance(node, ast.Name) and sounds_like_class(node.id):
             return False
@@ -308,6 +308,10 @@ class Learned:
         if found is not None and not found.startswith(f"{self._module.name}."):
             return False
         return not self._is_other(node, scope) and sounds_like_module(path)
+
+    def is_surely_module(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether a name is that of a module by more than how it sounds."""
+        return self._is_module_kind(node, scope) or self._is_asked(dotted(node) or "", scope)
 
     def _is_entry(self, node: ast.Subscript, scope: Scope) -> bool:
         """Whether a part of something is a module, as `self.models["encoder"]` and `nets[0]` are."""

@@ -348,7 +348,7 @@ def _core(
 def _makes_modules(learned: Learned, statement: ast.stmt, chosen: set[str], scope: Scope) -> bool:
     """Whether all that is needed of a statement is modules, as of one that takes a step of a copy."""
     written = effects([statement]).writes if isinstance(statement, ast.Assign) else {}
-    return all(name in written and learned.is_module(written[name][0], scope) for name in chosen)
+    return all(name in written and learned.is_surely_module(written[name][0], scope) for name in chosen)
 
 
 def _kept(learned: Learned, statement: ast.stmt, needed: set[str], scope: Scope) -> set[int]:

@@ -226,7 +226,7 @@ def _is_call_of(module: Module, call: ast.Call, scope: Scope, taker: Taker, loss
     kind = module.kind(receiver, scope)
     if isinstance(kind, Instance):
         return module.project.method(module.project.resolve(kind.cls), last) == taker.function
-    # Of an object of unknown class, what it is called tells: `loss_scaler` is a `NativeScaler`, `optim` an `Optimizer`.
+    # Of an object of unknown class, what it is called tells: `optim` is an `Optimizer`.
     pairs = product(_words(owner), _words(dotted(receiver) or ""))
     return isinstance(kind, Unknown) and any(a.startswith(b) or b.startswith(a) for a, b in pairs)
 

@@ -352,10 +352,10 @@ def _gives_module(function: Scope, ctx: Context) -> bool:
 
 
 def _prepares(function: Scope, ctx: Context) -> bool:
-    """Whether a function makes ready what trains, so that there is more to it than what it computes."""
+    """Whether a function makes loaders ready, so that there is more to it than what it computes."""
     calls = (node for node in ast.walk(function.node) if isinstance(node, ast.Call))
     made = (ctx.at(function).qualified_name(call.func) or "" for call in calls)
-    return any(name.startswith(("torch.optim.", "torch.utils.data.")) for name in made)
+    return any(name.startswith("torch.utils.data.") for name in made)
 
 
 def _moved_out(function: Scope, caller: Scope, ctx: Context) -> Fix | None:

@@ -122,6 +122,7 @@ A function that calls `torch.autograd.grad` on what it computes, as gradient pen
 With the second mark what the function computes is recorded, and `torch.autograd.grad` lets JAX compute it
 once more and differentiate it, twice where the gradients go into a loss.
 Where the outputs are handed over from outside, the functions of the file that call this one are marked.
+One that makes a module of the gradients, or that makes loaders, is divided there instead.
 
 ## Without a fix
 
@@ -353,8 +354,8 @@ def _gives_module(function: Scope, ctx: Context) -> bool:
 
 def _prepares(function: Scope, ctx: Context) -> bool:
     """Whether a function makes loaders ready, so that there is more to it than what it computes."""
-    calls = (node for node in ast.walk(function.node) if isinstance(node, ast.Call))
-    made = (ctx.at(function).qualified_name(call.func) or "" for call in calls)
+    at, calls = ctx.at(function), (node for node in ast.walk(function.node) if isinstance(node, ast.Call))
+    made = (at.qualified_name(call.func) or "" for call in calls)
     return any(name.startswith("torch.utils.data.") for name in made)
 
 

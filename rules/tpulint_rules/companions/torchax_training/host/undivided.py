@@ -41,14 +41,13 @@ def _scatters(self, inputs, kwargs, device_ids=None):
     return (inputs,), (kwargs,)
 
 
+torch.nn.DataParallel.__init__ = _wraps
+torch.nn.DataParallel.forward = _calls
+torch.nn.DataParallel.scatter = _scatters
+
+
 class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
     """A wrapper of either kind: it has the `module`, and the names that parameters have behind one."""
-
-    def __init__(self, module):
-        _wraps(self, module)
-
-    def forward(self, *inputs, **kwargs):
-        return _calls(self, *inputs, **kwargs)
 
     def train(self, mode=True):
         return torch.nn.Module.train(self, mode)
@@ -71,9 +70,6 @@ def _data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, m
     return module(*inputs, **module_kwargs)
 
 
-torch.nn.DataParallel.__init__ = _wraps
-torch.nn.DataParallel.forward = _calls
-torch.nn.DataParallel.scatter = _scatters
 torch.nn.parallel.data_parallel = _data_parallel
 
 

@@ -103,7 +103,7 @@ class OnCpu(TorchFunctionMode):  # type: ignore[misc]
 
     def _move(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensor, rest = args[0], list(args[1:])
-        here = is_on_accelerator(tensor)
+        here, has_elements = is_on_accelerator(tensor), not torch.nn.parameter.is_lazy(tensor)
         if func is torch.Tensor.to:
             # A tensor as the argument stands for its own device, which this emulation knows.
             if rest and isinstance(rest[0], torch.Tensor):
@@ -117,11 +117,11 @@ class OnCpu(TorchFunctionMode):  # type: ignore[misc]
             result = tensor.to(*rest, **kwargs)
         else:
             there, result = func is torch.Tensor.cuda, tensor
-        if there is not None:
+        if there is not None and has_elements:
             # Both, since `.to(device, dtype)` may convert before or after the move.
             self.moved |= {fingerprint(tensor), fingerprint(result)}
-        if there is not None and result is tensor and there != here:
-            result = tensor.clone()
+            if result is tensor and there != here:
+                result = tensor.clone()
         if there or (there is None and here):
             on_accelerator(result)
         return result

@@ -7,7 +7,7 @@ Flags calls of functions of `torch.cuda` that ask for or manage devices, memory 
 `torch.cuda.device_count()`, `with torch.cuda.device(0):`, `torch.cuda.comm.scatter(...)` and
 `torch.cuda.manual_seed_all(seed)`, and those of `torch.accelerator` that fail under torchax.
 What a condition lets run only where there is CUDA is left alone (but not seeding, since then nothing seeds
-the device), as is what a handler catches, and a count of devices that is only compared:
+the device, nor random states that are kept and restored), as is what a handler catches, and a count of devices that is only compared:
 `if torch.cuda.device_count() > 1:` is for many GPUs, and false is the right answer, while `> 0`
 and the like ask whether there are any.
 
@@ -57,6 +57,7 @@ from tpulint.knowledge.cuda_api import CALLED, PROPERTIES, CudaCall, Effect, cud
 from tpulint.model.devices.doors import becomes_device, takes_device
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.processes.spawned import is_number_of_processes
+from tpulint.model.tracing.guards import CUDA, asks
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -68,6 +69,9 @@ rule = Rule(
 
 _FAILS = (Effect.RAISES, Effect.UNLINKED)
 _RANDOM = (Effect.UNSEEDED, Effect.UNRESTORED)
+#: What binds less tightly than `and`.
+_LOOSE = ast.BoolOp | ast.IfExp | ast.NamedExpr | ast.Lambda
+_STATES = ("get_rng_state", "get_rng_state_all")
 #: What compares a count with none and with one to see if there are any, and what does so the other way round.
 _OF_NONE, _OF_ONE = (ast.Gt, ast.NotEq, ast.Eq, ast.LtE), (ast.GtE, ast.Lt)
 _TO_NONE, _TO_ONE = (ast.Lt, ast.NotEq, ast.Eq, ast.GtE), (ast.LtE, ast.Gt)
@@ -85,6 +89,10 @@ def runtime_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name in ("device", "device_index") and not isinstance(ctx.parent(call), ast.withitem):
         return  # made, and not entered: it does nothing, with CUDA or without
     guarded = ctx.only_with_cuda(call)
+    if guarded and name in _STATES:
+        if (fix := _kept_state(call, what, ctx)) is not None:
+            yield ctx.finding(call, f"`{qualified}()` {what.effect}", fix)
+        return
     if guarded and what.effect not in _RANDOM and not _asked_with_availability(call, name, ctx):
         return
     if what.effect in _FAILS and ctx.is_caught(call):
@@ -141,6 +149,9 @@ def _random(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -
     whole: ast.stmt = statement
     if isinstance(outer, ast.If) and len(outer.body) == 1 and not outer.orelse:
         if ctx.only_with_cuda(statement) and not ctx.only_with_cuda(outer):
+            if _besides_cuda(outer.test, ctx):
+                text = what.instead.format(_given(call, what, ctx))
+                return _unguarded(outer, statement, text, what, ctx) or _replaced(statement, text, what, ctx)
             whole = outer
     elif ctx.only_with_cuda(statement):
         return _ahead(call, statement, what, ctx)
@@ -149,9 +160,68 @@ def _random(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -
     if position and _seeds(block[position - 1], call.args[0], ctx):
         delete = ctx.delete(whole)
         return ctx.fix("remove what seeds twice", delete, applicability=Applicability.UNSAFE)
+    return _replaced(whole, what.instead.format(_given(call, what, ctx)), what, ctx)
+
+
+def _given(call: ast.Call, what: CudaCall, ctx: Context) -> str:
+    """What a call is given, as it stands in what is done instead."""
     is_whole = "({})" in what.instead or isinstance(call.args[0], ast.List | ast.ListComp)
-    given = ctx.text(call.args[0]) if is_whole else ctx.operand(call.args[0])
-    return _replaced(whole, what.instead.format(given), what, ctx)
+    return ctx.text(call.args[0]) if is_whole else ctx.operand(call.args[0])
+
+
+def _kept_state(call: ast.Call, what: CudaCall, ctx: Context) -> Fix | None:
+    """Keep the state of torchax's random numbers, which is restored, where a condition keeps CUDA's alone."""
+    choice, statement = ctx.parent(call), ctx.statement(call)
+    if isinstance(choice, ast.IfExp) and choice.body is call:
+        return _unguarded(choice, call, what.instead.format(), what, ctx)
+    outer = ctx.parent(statement)
+    if not isinstance(outer, ast.If) or outer.body != [statement] or outer.orelse:
+        return None
+    text, known = ctx.text(statement), ctx.text(call)
+    if "\n" in text or text.count(known) != 1 or not ctx.text(outer).startswith("if"):
+        return None
+    return _unguarded(outer, statement, text.replace(known, what.instead.format()), what, ctx)
+
+
+def _unguarded(
+    guard: ast.If | ast.IfExp, inner: ast.expr | ast.stmt, text: str, what: CudaCall, ctx: Context
+) -> Fix | None:
+    """A text in the place of what a condition guards, of which only the part goes that asks for CUDA."""
+    others, imports = _besides_cuda(guard.test, ctx), ctx.imports(*what.needs.splitlines())
+    if imports is None or len(others) == len(_parts(guard.test)):
+        return None
+    if not others:
+        edits = [ctx.replace(guard, text)]
+    elif len(others) == 1:
+        edits = [ctx.replace(guard.test, ctx.text(others[0])), ctx.replace(inner, text)]
+    else:
+        test = " and ".join(f"({ctx.text(one)})" if isinstance(one, _LOOSE) else ctx.text(one) for one in others)
+        edits = [ctx.replace(guard.test, test), ctx.replace(inner, text)]
+    title = f"use `{text}`, with CUDA or without"
+    return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
+
+
+def _besides_cuda(test: ast.expr, ctx: Context) -> list[ast.expr]:
+    """What else a condition asks for that asks for CUDA."""
+    return [
+        one
+        for one in _parts(test)
+        if _asks_for_kept(one) or not asks(CUDA, ctx.module, one, ctx.scope, truth=True)
+    ]
+
+
+def _parts(test: ast.expr) -> list[ast.expr]:
+    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+
+
+def _asks_for_kept(test: ast.expr) -> bool:
+    """Whether a condition is `state["cuda"] is not None`, or `"cuda_state" in state`, of what was kept."""
+    match test:
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()]):
+            return True
+        case ast.Compare(left=ast.Constant(value=str(key)), ops=[ast.In()]):
+            return key != "cuda"
+    return False
 
 
 def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -> Fix | None:

@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 from . import arrays, gradients
 from .autograd import complex_numbers, taps
 from .host import compiling
+from .tensors import lazy
 from .tracing import (
     asked,
     attributes,
@@ -41,6 +42,8 @@ from .tracing import (
     trace,
     varying,
 )
+
+_BEGUN_ANEW = asked.Others, asked.Unknown, draws.Others, gradients.NotRecorded, lazy.Awaited
 
 
 class differentiable:
@@ -117,6 +120,9 @@ class differentiable:
             return self(*plain_args, **plain_kwargs)
         except records.Written:
             self.records.is_on = False
+            return self(*plain_args, **plain_kwargs)
+        except lazy.Awaited as error:
+            error.infer()
             return self(*plain_args, **plain_kwargs)
         copied.put_back(copies)
         filled.put(changed, (plain_args, plain_kwargs))
@@ -208,7 +214,7 @@ class differentiable:
         except Exception as error:
             if before is not None:
                 random_states.draw_again(before)  # what tracing drew in vain
-            if isinstance(error, (asked.Others, asked.Unknown, draws.Others, gradients.NotRecorded)):
+            if isinstance(error, _BEGUN_ANEW):
                 raise
             if version.is_new and (version.in_place_of or version.stands_in()):
                 raise _NeededAsTheyAre from error

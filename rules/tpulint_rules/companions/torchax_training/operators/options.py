@@ -36,6 +36,16 @@ register(_searched, _aten.searchsorted.Tensor, _aten.searchsorted.Scalar)
 register(_bucketed, _aten.bucketize.Tensor, _aten.bucketize.Scalar)
 
 
+def _selected(x, axis, place):
+    """What stands at a place, which may be an input of what is compiled."""
+    if isinstance(place, int):
+        return lax.index_in_dim(x, place, axis, keepdims=False)
+    return lax.dynamic_index_in_dim(x, place, axis, keepdims=False)
+
+
+register(_selected, _aten.select.int)
+
+
 _average = jaten._aten_avg_pool
 
 

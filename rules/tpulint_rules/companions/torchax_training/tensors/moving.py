@@ -20,6 +20,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from torchax.tensor import Tensor
 
 from .. import arrays
+from . import lazy
 
 _optimizers = weakref.WeakSet()
 #: What parameters were made anew as.
@@ -132,6 +133,8 @@ _copy = torchax.tensor.Environment._to_copy
 def _copied(environment, tensor, dtype, device):
     """`Environment._to_copy`, behind `.to(...)`."""
     is_there = device is not None and torch.device(device).type in ("cuda", "jax")
+    if torch.nn.parameter.is_lazy(tensor):
+        return lazy.moved(tensor, dtype, None if device is None else is_there)
     return _copy(environment, tensor, dtype, "jax" if is_there else device)
 
 

@@ -3,7 +3,7 @@
 An implementation of torchax consists of several operations of JAX, and each of those takes Python's time:
 `x * 0.9` of a small tensor takes 80 us on a CPU host, compiled 20.
 An operation is one with its plain arguments and the shapes that it is given; floats that keep
-changing, such as rates, are inputs unless it needs their values.
+changing, such as rates, are inputs unless it needs their values, and so is the place of a row that is taken.
 What cannot be compiled, such as one whose result has a shape that depends on values, runs as it is.
 Operations that are made of others are compiled at once, where that is all that they do.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 
 import jax
+import numpy
 import torch
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
@@ -32,6 +33,8 @@ MOST_DECOMPOSITIONS = 16
 #: What holds no tensors.
 PLAIN = {bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout}
 PLAIN |= {torch.memory_format}
+#: Arguments that are places along the dimension in front of them: it is the same operation at each.
+PLACES = {torch.ops.aten.select.int: 2}
 _ARRAY = type(jax.numpy.zeros(()))
 _operations, _decompositions = {}, {}
 
@@ -40,11 +43,15 @@ def computed(func, function, args, options):
     """What an implementation of JAX makes of arguments that are arrays and plain values."""
     leaves, tree = jax.tree.flatten((args, options))
     key, inputs, floats = [func, tree, torch.get_default_dtype()], [], ()
-    for leaf in leaves:
+    at = _place(func, args)
+    for number, leaf in enumerate(leaves):
         kind = type(leaf)
         if kind is _ARRAY:
             key.append(leaf.aval)
             inputs.append(leaf)
+        elif number == at:
+            key.append(kind)
+            inputs.append(numpy.int32(leaf))
         elif kind is float:
             key.append(kind)
             inputs.append(leaf)
@@ -77,8 +84,17 @@ def computed(func, function, args, options):
     result = function(*args, **options)
     known.seconds += time.perf_counter() - began
     if known.seconds > PATIENCE:
-        known.compile(function, leaves, tree, inputs, result)
+        known.compile(function, leaves, tree, inputs, at, result)
     return result
+
+
+def _place(func, args):
+    """Where a place stands among the arguments, if it is one that there is."""
+    at = PLACES.get(func)
+    if at is None or type(args[0]) is not _ARRAY or type(args[at]) is not int:
+        return None
+    size = args[0].shape[args[at - 1]]
+    return at if -size <= args[at] < size else None
 
 
 class _Operation:
@@ -96,11 +112,11 @@ class _Operation:
             self.floats.add(floats)
         return self.needs_floats or len(self.floats) <= MOST_FLOATS
 
-    def compile(self, function, leaves, tree, inputs, result):
+    def compile(self, function, leaves, tree, inputs, at, result):
         """Compile it, if what it makes of such inputs is like a result of its own."""
         self.is_watched = False
         kinds = {type(leaf) for leaf in inputs}
-        leaves = [None if type(leaf) in kinds else (leaf,) for leaf in leaves]
+        leaves = [None if type(leaf) in kinds or i == at else (leaf,) for i, leaf in enumerate(leaves)]
 
         def run(*inputs):
             values = iter(inputs)

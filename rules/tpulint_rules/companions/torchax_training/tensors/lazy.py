@@ -1,0 +1,76 @@
+"""Lazy modules, such as `nn.LazyLinear`; importing this file lets torchax have them.
+
+A parameter that is moved before its shape is known is on the device once it is.
+A module that a traced function calls for the first time gets its parameters ahead of the trace.
+"""
+
+from __future__ import annotations
+
+import jax
+import torch
+import torchax
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.parameter import UninitializedTensorMixin
+from torch.utils import _pytree as pytree
+from torch.utils.weak import WeakIdKeyDictionary
+from torchax.tensor import Tensor
+from torchax.view import View
+
+_materialize, _infer = UninitializedTensorMixin.materialize, LazyModuleMixin._infer_parameters
+#: Whether what has no shape yet is to be on the device.
+_awaited = WeakIdKeyDictionary()
+
+
+class Awaited(Exception):
+    """A traced function called a module that has no parameters yet."""
+
+    def __init__(self, module, inputs):
+        super().__init__(module)
+        self.module, self.inputs = module, inputs
+
+    def infer(self):
+        """Give the module its parameters, ahead of the trace: of its inputs the shapes count."""
+        _infer(self.module, self.module, *pytree.tree_map_only(_Shaped, _Shaped.made, self.inputs))
+
+
+class _Shaped:
+    def __init__(self, tensor):
+        self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
+
+    def made(self):
+        return torch.zeros(self.shape, dtype=self.dtype, device="jax")
+
+
+def moved(tensor, dtype, is_there):
+    """A lazy parameter or buffer that was moved, or, where `is_there` is None, got another type."""
+    if is_there is not None:
+        _awaited[tensor] = is_there
+    with torch._C.DisableTorchFunction():
+        return tensor if dtype is None else tensor.to(dtype)
+
+
+def _materialized(tensor, shape, device=None, dtype=None):
+    """`UninitializedTensorMixin.materialize`."""
+    is_there = torch.device(device).type in ("cuda", "jax") if device else _awaited.pop(tensor, False)
+    with torch._C.DisableTorchFunction():
+        _materialize(tensor, shape, "cpu" if is_there else device, dtype)
+        wants_gradient = tensor.requires_grad
+    if not is_there:
+        return
+    made = torchax.default_env().to_xla(tensor.detach())
+    if isinstance(tensor, torch.nn.Parameter):
+        made = torch.nn.Parameter(made, wants_gradient)
+    torch.utils.swap_tensors(tensor, made)  # optimizers may have it already
+
+
+def _inferred(self, module, args, kwargs=None):
+    """`LazyModuleMixin._infer_parameters`, the hook ahead of a lazy module's first call."""
+    inputs = args, kwargs or {}
+    tensors = [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, (Tensor, View))]
+    if not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in tensors):
+        return _infer(self, module, *inputs)
+    raise Awaited(self, pytree.tree_map_only((Tensor, View), _Shaped, inputs))
+
+
+UninitializedTensorMixin.materialize = _materialized
+LazyModuleMixin._infer_parameters = _inferred

@@ -7,9 +7,9 @@ Flags calls of functions of `torch.cuda` that ask for or manage devices, memory 
 `torch.cuda.device_count()`, `with torch.cuda.device(0):`, `torch.cuda.comm.scatter(...)` and
 `torch.cuda.manual_seed_all(seed)`, and those of `torch.accelerator` that fail under torchax.
 What a condition lets run only where there is CUDA is left alone (but not seeding, since then nothing seeds
-the device, nor random states that are kept and restored), as is what a handler catches, and a count of devices that is only compared:
-`if torch.cuda.device_count() > 1:` is for many GPUs, and false is the right answer, while `> 0`
-and the like ask whether there are any.
+the device, nor random states that are kept and restored), as is what a handler catches, and a count of
+devices that is only compared: `if torch.cuda.device_count() > 1:` is for many GPUs, and false is the right
+answer, while `> 0` and the like ask whether there are any.
 
 ## Why it matters on TPU
 
@@ -192,11 +192,11 @@ def _unguarded(
         return None
     if not others:
         edits = [ctx.replace(guard, text)]
-    elif len(others) == 1:
-        edits = [ctx.replace(guard.test, ctx.text(others[0])), ctx.replace(inner, text)]
     else:
-        test = " and ".join(f"({ctx.text(one)})" if isinstance(one, _LOOSE) else ctx.text(one) for one in others)
-        edits = [ctx.replace(guard.test, test), ctx.replace(inner, text)]
+        is_alone = len(others) == 1
+        texts = ((one, ctx.text(one)) for one in others)
+        kept = [f"({text})" if isinstance(one, _LOOSE) and not is_alone else text for one, text in texts]
+        edits = [ctx.replace(guard.test, " and ".join(kept)), ctx.replace(inner, text)]
     title = f"use `{text}`, with CUDA or without"
     return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import jax
 import torch
-import torchax
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils import _pytree as pytree
@@ -53,11 +52,10 @@ def _materialized(tensor, shape, device=None, dtype=None):
     """`UninitializedTensorMixin.materialize`."""
     is_there = torch.device(device).type in ("cuda", "jax") if device else _awaited.pop(tensor, False)
     with torch._C.DisableTorchFunction():
-        _materialize(tensor, shape, "cpu" if is_there else device, dtype)
-        wants_gradient = tensor.requires_grad
-    if not is_there:
-        return
-    made = torchax.default_env().to_xla(tensor.detach())
+        if not is_there:
+            return _materialize(tensor, shape, device, dtype)
+        wants_gradient, dtype = tensor.requires_grad, dtype or tensor.data.dtype
+    made = torch.empty(shape, dtype=dtype, device="jax")
     if isinstance(tensor, torch.nn.Parameter):
         made = torch.nn.Parameter(made, wants_gradient)
     torch.utils.swap_tensors(tensor, made)  # optimizers may have it already

@@ -326,6 +326,10 @@ def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> No
         def _private(x: torch.Tensor): return x
         def show(x: torch.Tensor) -> None: return None
         def decode(x: "torch.Tensor | list[str]"): return x
+        def text(x: torch.Tensor) -> str: return x
+        def accuracy(x: torch.Tensor) -> float: return x
+        def spread(x: torch.Tensor) -> "dict[str, float]": return x
+        def parts(x: torch.Tensor) -> dict: return x
         def named(name: str, x: torch.Tensor): return x
         def numbered(k: int, x: torch.Tensor): return x
         def grid(height: int, device: torch.device | None = None) -> torch.Tensor: return made(height)
@@ -353,7 +357,11 @@ def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> No
     assert ["grid", "made"] == chain(facts, "pkg.ops.made")
     assert ["numbered"] == chain(facts, "pkg.ops.numbered")
     assert ["drawn"] == chain(facts, "pkg.ops.drawn")
+    assert ["parts"] == chain(facts, "pkg.ops.parts")
     for name in (
+        "pkg.ops.text",
+        "pkg.ops.accuracy",
+        "pkg.ops.spread",
         "pkg.ops.called",
         "pkg.ops.plain",
         "pkg.ops._private",

@@ -18,7 +18,7 @@ from tpulint.knowledge.tracing import (
     WRAPPERS,
 )
 from tpulint.model.devices.flow import Edge
-from tpulint.model.names.annotations import aliases, qualified_text
+from tpulint.model.names.annotations import aliases
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names, dotted
 from tpulint.model.names.references import attributes_by_class, held_functions, method_around, references
@@ -28,6 +28,7 @@ from tpulint.model.project.chosen import chosen_imports, is_chosen
 from tpulint.model.project.made import Made
 from tpulint.model.project.placing import entering, makes_cuda_default, placing
 from tpulint.model.project.signatures import (
+    declared,
     first_taken,
     infers,
     is_offered,
@@ -387,9 +388,7 @@ class _Summary:
         node = scope.node
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         owner = scope.owner.qualname if scope.owner is not None else None
-        returns = ""
-        if not isinstance(node, ast.Lambda) and node.returns is not None and scope.parent is not None:
-            returns = qualified_text(node.returns, scope.parent, self.names)
+        returns = declared(scope, self.names)
         return FunctionFacts(
             scope.qualname,
             owner,

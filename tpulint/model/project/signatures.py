@@ -6,7 +6,7 @@ import ast
 import builtins
 import re
 
-from tpulint.knowledge.tensors import TENSOR_LIKELY
+from tpulint.knowledge.tensors import READS, TENSOR_LIKELY
 from tpulint.knowledge.tracing import OF_MODULES, is_device_word
 from tpulint.knowledge.training import MODULE_UPKEEP
 from tpulint.model.names.annotations import qualified_text
@@ -29,13 +29,49 @@ _SIZES = frozenset(
 _LIBRARIES = frozenset({"torch", "numpy", "math"})
 #: Functions of them, and of Python, that do.
 _CALLS_WHAT_IT_IS_GIVEN = frozenset({"functional_call", "checkpoint", "checkpoint_sequential", "vmap", "map"})
-_WORD = re.compile(r"\w+")
+_WORD, _PATH = re.compile(r"\w+"), re.compile(r"[\w.]+")
+#: What a function gives that is not traced: texts and numbers of Python, and what holds them.
+_ON_HOST = frozenset(
+    {
+        *(
+            f"builtins.{kind}"
+            for kind in ("str", "bytes", "int", "float", "bool", "list", "tuple", "dict", "set")
+        ),
+        *(f"typing.{kind}" for kind in ("List", "Tuple", "Dict", "Set", "Optional", "Union")),
+        *("numpy.ndarray", "None"),
+    }
+)
+#: Of these it is not said what they hold.
+_BARE = frozenset(
+    {"builtins.list", "builtins.tuple", "builtins.dict", "typing.List", "typing.Tuple", "typing.Dict"}
+)
+
+
+def declared(scope: Scope, names: Names) -> str:
+    """What a function says that it gives; "" if nothing, or a tensor of which it gives the number."""
+    node = scope.node
+    assert isinstance(node, FunctionNode)
+    if isinstance(node, ast.Lambda) or node.returns is None or scope.parent is None:
+        return ""
+    text = qualified_text(node.returns, scope.parent, names)
+    if text != "torch.Tensor":
+        return text
+    given = [inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return)]
+    return "" if given and all(map(_is_read_out, given)) else text
+
+
+def _is_read_out(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in READS
+
+
+def _is_of_host(returns: str) -> bool:
+    return bool(returns) and returns not in _BARE and _ON_HOST.issuperset(_PATH.findall(returns))
 
 
 def is_offered(scope: Scope, returns: str) -> bool:
-    """Whether a function is public and gives something back."""
+    """Whether a function is public and gives something back that may be traced."""
     node, outer = scope.node, scope.parent
-    if isinstance(node, ast.Lambda) or outer is None or returns == "None":
+    if isinstance(node, ast.Lambda) or outer is None or _is_of_host(returns):
         return False
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     if outer.kind not in (ScopeKind.MODULE, ScopeKind.CLASS):

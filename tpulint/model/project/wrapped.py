@@ -20,16 +20,29 @@ _PREFIX = "module."
 
 
 def asks_for_prefix(index: Index) -> bool:
-    """Whether a file puts the prefix `module.` in front of names, or takes it away, as `name[7:]` does."""
+    """Whether a file puts the prefix `module.` in front of names, or takes it away, as `name[7:]` does.
+
+    Where a state is loaded, `".".join(name.split(".")[1:])` does so, too.
+    """
     if any(text.startswith(_PREFIX) for text in index.texts):
         return True
-    return any(_cuts_prefix(node) for node, _ in index.nodes[ast.Subscript])
+    loads = "load_state_dict" in index.calls
+    return any(_cuts_prefix(node, loads=loads) for node, _ in index.nodes[ast.Subscript])
 
 
-def _cuts_prefix(node: ast.AST) -> bool:
+def _cuts_prefix(node: ast.AST, *, loads: bool) -> bool:
     match node:
         case ast.Subscript(ast.Name(), ast.Slice(ast.Constant(value), None, None)):
             return value is not True and value == len(_PREFIX)
+        case ast.Subscript(
+            ast.Call(ast.Attribute(attr="split"), [ast.Constant("."), *_]),
+            ast.Slice(ast.Constant(1), None, None) | ast.Constant(1),
+        ):
+            return loads
+        case ast.Subscript(
+            ast.Call(ast.Attribute(attr="partition"), [ast.Constant(".")]), ast.Constant(2 | -1)
+        ):
+            return loads
     return False
 
 

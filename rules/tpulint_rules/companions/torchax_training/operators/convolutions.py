@@ -17,7 +17,7 @@ _convolution = jaten._aten_convolution
 
 def _convolved(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     kernel = weight.shape[2:]
-    if x.ndim == weight.ndim and convolutions_on_cpu.is_slow(kernel, groups):
+    if x.ndim == weight.ndim and convolutions_on_cpu.is_slow(x.shape[2:], kernel, groups, padding):
         stride, padding, dilation, output_padding = (
             each(setting, len(kernel)) for setting in (stride, padding, dilation, output_padding)
         )

@@ -1,8 +1,9 @@
 """Convolutions that XLA is slow at on CPUs, computed another way there; on a TPU they stay as they are.
 
 XLA has no quick way on CPUs for convolutions in groups, of three dimensions, and for the gradient of the
-weights of one whose input is spread, as that of a transposed convolution is: they took ten to four hundred
-times as long as torch's.
+weights of one whose input is spread, as that of a transposed convolution is, nor where pictures have become
+smaller than the kernel, as in the last layers of a network: they took ten to four hundred times as long as
+torch's.
 """
 
 from __future__ import annotations
@@ -27,11 +28,20 @@ def _is_on_cpu():
     return jax.default_backend() == "cpu"
 
 
-def is_slow(kernel, groups):
-    """Whether XLA is slow at a convolution with a kernel of these sizes."""
+def is_slow(sizes, kernel, groups, padding):
+    """Whether XLA is slow at a convolution of pictures of these sizes with a kernel of those."""
+    if not _is_on_cpu():
+        return False
     if groups == 1:
-        return _is_on_cpu() and len(kernel) > 2
-    return _is_on_cpu() and 1 < math.prod(kernel) <= _MOST_PLACES
+        return len(kernel) > 2 or _is_small(sizes, kernel, padding)
+    return 1 < math.prod(kernel) <= _MOST_PLACES
+
+
+def _is_small(sizes, kernel, padding):
+    """Whether a kernel reaches across all of a picture, of which it makes more than a single number."""
+    reaches = all(1 < size <= wide for size, wide in zip(sizes, kernel))
+    meets_once = all(size == wide for size, wide in zip(sizes, kernel)) and not any(padding)
+    return reaches and not meets_once and math.prod(kernel) <= _MOST_PLACES
 
 
 def convolved(x, weight, stride, padding, dilation, groups):
@@ -72,7 +82,8 @@ def _summed(x, weight, settings):
     *settings, groups = settings
     dtype = x.dtype
     x, weight = arrays.widened(x), arrays.widened(weight)
-    added = _over_layers if groups == 1 else functools.partial(_over_places, groups=groups)
+    has_layers = groups == 1 and len(weight.shape) > 4
+    added = _over_layers if has_layers else functools.partial(_over_places, groups=groups)
     return added(x, weight, *settings).astype(dtype)
 
 
@@ -108,17 +119,19 @@ def _over_places(x, weight, sizes, stride, padding, dilation, groups):
     batch, channels, *_ = x.shape
     kernel = weight.shape[2:]
     x = lax.pad(x, x.dtype.type(0), ((0, 0, 0), (0, 0, 0), *((pad, pad, 0) for pad in padding)))
-    weight = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
+    weight = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
+    # Split, and not indexed: the gradients of indexing are added up, each as large as all weights.
+    weights = lax.split(jax.numpy.moveaxis(weight, -1, 0), [1] * weight.shape[-1])
     product = _scaled if channels == groups else _multiplied
     x = x.reshape(batch, groups, channels // groups, *x.shape[2:])
     if product is _multiplied:
         x = jax.numpy.moveaxis(x, 0, 2)
     terms = []
-    for place in itertools.product(*map(range, kernel)):
+    for place, of_place in zip(itertools.product(*map(range, kernel)), weights):
         first = [i * apart for i, apart in zip(place, dilation)]
         last = [start + (size - 1) * step + 1 for start, size, step in zip(first, sizes, stride)]
         part = lax.slice(x, (0, 0, 0, *first), (*x.shape[:3], *last), (1, 1, 1, *stride))
-        terms.append(product(part, weight[(..., *place)]))
+        terms.append(product(part, of_place[0]))
     made = sum(terms[1:], terms[0])
     if product is _multiplied:
         made = jax.numpy.moveaxis(made, 2, 0)

@@ -17,10 +17,12 @@ _convolution = jaten._aten_convolution
 
 def _convolved(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     kernel = weight.shape[2:]
-    if x.ndim == weight.ndim and convolutions_on_cpu.is_slow(x.shape[2:], kernel, groups, padding):
-        stride, padding, dilation, output_padding = (
-            each(setting, len(kernel)) for setting in (stride, padding, dilation, output_padding)
-        )
+    settings = [each(setting, len(kernel)) for setting in (stride, padding, dilation, output_padding)]
+    sizes = x.shape[2:]
+    if x.ndim == weight.ndim and not transposed:
+        sizes = convolutions_on_cpu.made(sizes, kernel, *settings[:3])
+    if x.ndim == weight.ndim and convolutions_on_cpu.is_slow(sizes, kernel, groups, settings[1]):
+        stride, padding, dilation, output_padding = settings
         if transposed:
             made = convolutions_on_cpu.spread(x, weight, stride, padding, dilation, output_padding, groups)
         else:

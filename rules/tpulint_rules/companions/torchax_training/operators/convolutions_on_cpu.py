@@ -38,18 +38,26 @@ def is_slow(sizes, kernel, groups, padding):
 
 
 def _is_small(sizes, kernel, padding):
-    """Whether a kernel reaches across all of a picture, of which it makes more than a single number."""
-    reaches = all(1 < size <= wide for size, wide in zip(sizes, kernel))
-    meets_once = all(size == wide for size, wide in zip(sizes, kernel)) and not any(padding)
-    return reaches and not meets_once and math.prod(kernel) <= _MOST_PLACES
+    """Whether a kernel reaches across all of a picture, to more than a single number.
+
+    The picture is the smaller one: what is made, or what is spread.
+    """
+    reaches = all(size <= wide for size, wide in zip(sizes, kernel))
+    meets_once = all(size in (1, wide) for size, wide in zip(sizes, kernel)) and not any(padding)
+    return reaches and not meets_once and 1 < math.prod(kernel) <= _MOST_PLACES
+
+
+def made(sizes, kernel, stride, padding, dilation):
+    """The sizes of what a convolution makes."""
+    return tuple(
+        (size + 2 * pad - apart * (wide - 1) - 1) // step + 1
+        for size, pad, apart, wide, step in zip(sizes, padding, dilation, kernel, stride)
+    )
 
 
 def convolved(x, weight, stride, padding, dilation, groups):
     """`x` of (batch, channels, *sizes), convolved with `weight` of (channels, channels of a group, *kernel)."""
-    sizes = tuple(
-        (size + 2 * pad - apart * (wide - 1) - 1) // step + 1
-        for size, pad, apart, wide, step in zip(x.shape[2:], padding, dilation, weight.shape[2:], stride)
-    )
+    sizes = made(x.shape[2:], weight.shape[2:], stride, padding, dilation)
     return _summed(x, weight, (sizes, tuple(stride), tuple(padding), tuple(dilation), groups))
 
 
@@ -91,8 +99,8 @@ def _summed(x, weight, settings):
 def _transposed(x, weight, shape, settings):
     """What a convolution of what has this shape is the transpose of."""
     given = jax.ShapeDtypeStruct(shape, x.dtype)
-    (made,) = jax.linear_transpose(lambda y: _summed(y, weight, settings), given)(x)
-    return made
+    (result,) = jax.linear_transpose(lambda y: _summed(y, weight, settings), given)(x)
+    return result
 
 
 def _over_layers(x, weight, sizes, stride, padding, dilation):
@@ -116,7 +124,7 @@ def _over_layers(x, weight, sizes, stride, padding, dilation):
 
 def _over_places(x, weight, sizes, stride, padding, dilation, groups):
     """The products of each place of the kernel with the part of `x` that it meets."""
-    batch, channels, *_ = x.shape
+    batch, channels, *given = x.shape
     kernel = weight.shape[2:]
     x = lax.pad(x, x.dtype.type(0), ((0, 0, 0), (0, 0, 0), *((pad, pad, 0) for pad in padding)))
     weight = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
@@ -129,13 +137,20 @@ def _over_places(x, weight, sizes, stride, padding, dilation, groups):
     terms = []
     for place, of_place in zip(itertools.product(*map(range, kernel)), weights):
         first = [i * apart for i, apart in zip(place, dilation)]
+        if not all(map(_meets, first, sizes, stride, padding, given)):
+            continue
         last = [start + (size - 1) * step + 1 for start, size, step in zip(first, sizes, stride)]
         part = lax.slice(x, (0, 0, 0, *first), (*x.shape[:3], *last), (1, 1, 1, *stride))
         terms.append(product(part, of_place[0]))
-    made = sum(terms[1:], terms[0])
+    made = sum(terms)
     if product is _multiplied:
         made = jax.numpy.moveaxis(made, 2, 0)
     return made.reshape(batch, -1, *sizes)
+
+
+def _meets(first, size, step, pad, width):
+    """Whether a place of the kernel, on its way along a dimension, meets more than padding."""
+    return any(pad <= first + i * step < pad + width for i in range(size))
 
 
 def _scaled(part, weight):

@@ -348,8 +348,11 @@ print(compute_loss.is_compiled, list(traced), model.place.item(), (model.queue =
 """
 
 
-def test_a_place_that_moves_on_at_each_call_is_compiled_once(printed: Callable[[str], str]) -> None:
-    assert printed(QUEUED) == "True [] 0 False\n"
+@pytest.mark.parametrize("keys", ["hidden", "hidden.detach()"])
+def test_a_place_that_moves_on_at_each_call_is_compiled_once(
+    keys: str, printed: Callable[[str], str]
+) -> None:
+    assert printed(QUEUED.replace("= hidden\n", f"= {keys}\n")) == "True [] 0 False\n"
 
 
 ANNEALED = """\

@@ -7,6 +7,7 @@ import importlib
 
 for _name in (
     "host.compiling",
+    "tensors.items",  # before what makes plain indices of numbers that are read
     "tensors.dispatch",
     "tensors.sharing",
     "autograd.custom",
@@ -33,7 +34,6 @@ for _name in (
     "optimizers.lbfgs",
     "optimizers.sparse_adam",
     "tensors.addresses",
-    "tensors.items",
     "tensors.moving",
     "tensors.old_types",
 ):

@@ -5,9 +5,10 @@ A model that is made anew, for each fold, client or seed, has functions of its o
 all the same: JAX's cache on disk knows them by what they compute.
 Thirteen trainings of one small network took 12 s of the processor so, and 27 without.
 A cache that the program, or `JAX_COMPILATION_CACHE_DIR`, keeps elsewhere and for longer is used instead.
-XLA takes seconds to compile a step thoroughly for a CPU.
-Without its most expensive passes it takes a seventh of that, and the step runs half as fast: so steps are
-compiled quickly first, and thoroughly once they were called so often that this pays.
+XLA takes seconds to compile a step for a CPU.
+Unoptimized it takes a seventh of that, and the step takes two to ten times as long: so what is called a few
+times, as with the shape of a last batch, is compiled quickly, and what goes on being called is compiled again.
+Without XLA's own emitters of fusions and LLVM's most expensive passes that takes two thirds, and steps as long.
 """
 
 from __future__ import annotations
@@ -31,42 +32,48 @@ if not jax.config.jax_compilation_cache_dir:
     jax.config.update("jax_compilation_cache_dir", _folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
-#: What has XLA leave out the passes that take it longest, on a CPU.
-_QUICK = {
-    "xla_backend_optimization_level": 0,
+#: What has XLA leave out passes that take long and bring steps nothing, on a CPU.
+_OPTIMIZED = {
+    "xla_backend_optimization_level": 1,
     "xla_cpu_parallel_codegen_split_count": 1,
     "xla_cpu_use_fusion_emitters": False,
     "xla_llvm_disable_expensive_passes": True,
 }
-#: Compiling an array's computation thoroughly takes 15 ms, running it otherwise 10 ns more for each number.
-_NUMBERS_THAT_PAY = 1_500_000
-_MOST_CALLS = 256
+_QUICK = {**_OPTIMIZED, "xla_backend_optimization_level": 0}
+#: After so many calls a function is one of those that go on being called.
+_FEW_CALLS = 4
+#: It is at once where its arrays have so many numbers on average: running it takes longer than compiling.
+_MANY_NUMBERS = 1_500_000
 
 
 class Jitted:
-    """A function that JAX compiles; on a CPU quickly at first, and thoroughly after so many calls that it pays.
+    """A function that JAX compiles; on a CPU quickly at first, and optimized once it is called again and again.
 
-    How many these are the sizes of its arrays tell: its results are the same in each run of a program.
+    When that is, calls and sizes tell, not times: its results are the same in each run of a program.
     """
 
     def __init__(self, function, **options):
-        self._thorough = jax.jit(function, **options)
-        self._calls_left = 0
+        self._within = self._optimized = self._used = jax.jit(function, **options)
+        self._quick_calls_left = 0
         if jax.default_backend() == "cpu":
-            self._quick = jax.jit(function, compiler_options=_QUICK, **options)
-            self._calls_left = None
+            self._optimized = jax.jit(function, compiler_options=_OPTIMIZED, **options)
+            self._used = jax.jit(function, compiler_options=_QUICK, **options)
+            self._quick_calls_left = _FEW_CALLS
 
     def __call__(self, *args):
-        if self._calls_left == 0:
-            return self._thorough(*args)
         try:
-            result = self._quick(*args)
+            result = self._used(*args)
         except ValueError as error:
             if "compiler_options" not in str(error):
                 raise
-            return self._thorough(*args)  # another function that is compiled calls it
-        if self._calls_left is None:
-            sizes = [leaf.size for leaf in jax.tree.leaves((args, result)) if isinstance(leaf, jax.Array)]
-            self._calls_left = min(_MOST_CALLS, 1 + _NUMBERS_THAT_PAY * len(sizes) // max(1, sum(sizes)))
-        self._calls_left -= 1
+            return self._within(*args)  # another function that is compiled calls it
+        if self._quick_calls_left:
+            self._quick_calls_left -= 1
+            if not self._quick_calls_left or _has_many_numbers((args, result)):
+                self._quick_calls_left, self._used = 0, self._optimized
         return result
+
+
+def _has_many_numbers(values):
+    sizes = [leaf.size for leaf in jax.tree.leaves(values) if isinstance(leaf, jax.Array)]
+    return sum(sizes) > _MANY_NUMBERS * len(sizes)

@@ -429,6 +429,39 @@ def test_a_size_that_is_read_and_stays_the_same_is_a_constant(printed: Callable[
     assert printed(SIZED) == "True 2\nTrue\n"
 
 
+SIZED_ANEW = """\
+import warnings
+
+import torch
+import torch.nn as nn
+import torchax
+from torchax_training import differentiable
+
+torchax.enable_globally()
+model = nn.Linear(3, 4).to("jax")
+
+
+@differentiable
+def compute_loss(x, graph):
+    hidden = model(x)
+    count = int(graph.max().item() + 1)
+    return (hidden.new_zeros((count, 4)).index_add_(0, graph, hidden) ** 2).mean()
+
+
+with warnings.catch_warnings(record=True) as caught:
+    for step in range(20):
+        graph = torch.tensor([0, 1, 2 + step]).to("jax")
+        compute_loss(torch.ones(3, 3, device="jax"), graph).backward()
+        if not compute_loss.is_compiled:
+            break
+print(step, *(str(one.message).partition(": ")[2] for one in caught))
+"""
+
+
+def test_a_size_that_is_another_each_time_is_no_longer_asked(printed: Callable[[str], str]) -> None:
+    assert printed(SIZED_ANEW) == "18 what it asks of tensors keeps changing\n"
+
+
 MARCHED = """\
 import jax
 import torch

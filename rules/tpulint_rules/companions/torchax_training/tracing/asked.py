@@ -294,7 +294,7 @@ class Answers:
 
     def keep(self, answers, pattern, draws):
         """Keep those of a run, if they are worth a version of their own, and what it told and drew."""
-        self.misses += bool(self.known)
+        self.misses += self.before is not None
         self.is_borrowed = False
         self.patterns[answers], self.draws[answers] = pattern, draws
         if answers == self.before or all(type(answer) in (bool, spans.Length) for answer in answers):

@@ -16,13 +16,12 @@ import warnings
 from collections.abc import Iterator
 
 import jax
-import jax.extend.core
 import torch
 import torchax
 from torch.utils import _pytree as pytree
 
 from . import arrays, gradients
-from .autograd import complex_numbers, taps
+from .autograd import frozen, pullbacks, taps
 from .host import compiling
 from .tensors import lazy
 from .tracing import (
@@ -43,7 +42,7 @@ from .tracing import (
     varying,
 )
 
-_BEGUN_ANEW = asked.Others, asked.Unknown, draws.Others, gradients.NotRecorded, lazy.Awaited
+_BEGUN_ANEW = asked.Others, asked.Unknown, draws.Others, gradients.NotRecorded, lazy.Awaited, frozen.Thawed
 
 
 class differentiable:
@@ -61,6 +60,7 @@ class differentiable:
         self.told = {}  # what tensors answered, by what the function was called with
         self.latest = {}  # the same of the last run as it is, by the plain values
         self.is_compiled, self.is_recorded = compiled, False
+        self.thawed = set()  # the `id`s of parameters that it thaws
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
@@ -84,8 +84,7 @@ class differentiable:
         held = parameters + tensors
         given = [arrays.on_torchax(tensor) for tensor in held]
         copies = copied.copies(held, given)
-        with torch._C.DisableTorchFunction():
-            with_gradient = [torch.is_grad_enabled() and tensor.requires_grad for tensor in given]
+        with_gradient = frozen.wants_gradients(given, self.thawed)
         plain = (
             tree,
             tuple(None if isinstance(leaf, torch.Tensor) else trace.identity(leaf) for leaf in leaves),
@@ -123,6 +122,9 @@ class differentiable:
             return self(*plain_args, **plain_kwargs)
         except lazy.Awaited as error:
             error.infer()
+            return self(*plain_args, **plain_kwargs)
+        except frozen.Thawed as error:
+            self.thawed.add(id(error.parameter))
             return self(*plain_args, **plain_kwargs)
         copied.put_back(copies)
         filled.put(changed, (plain_args, plain_kwargs))
@@ -273,15 +275,18 @@ class _Version(trace.Trace):
         self.draws, self.may_draw_others, self.replay = None, False, None
         self.forward = compiling.Jitted(self._forward)
         self.reached_from = {}  # the same by which of the outputs have gradients
-        self.backward = compiling.Jitted(_pulled, static_argnums=(2, 3))
+        self.backward = compiling.Jitted(pullbacks.pulled, static_argnums=(2, 3))
 
     def __call__(self, given, is_compiled):
         if is_compiled:
-            with calls.running(None):
+            with calls.running(None), frozen.linked(given, self.with_gradient):
                 made = _Node.apply(self, (self.forward, self.backward), *self._linked(given))
         else:
-            with self.apart.compiled(self.modules, lambda: self.objects):
-                made = _Node.apply(self, (self._forward_of_values, _pulled), *self._linked(given))
+            with (
+                self.apart.compiled(self.modules, lambda: self.objects),
+                frozen.linked(given, self.with_gradient),
+            ):
+                made = _Node.apply(self, (self._forward_of_values, pullbacks.pulled), *self._linked(given))
         return self._result(made, given)
 
     def _linked(self, given):
@@ -317,12 +322,17 @@ class _Version(trace.Trace):
         self.numbers = reads.Numbers([number.item() for number in jax.device_get(numbers)], states, drawn)
         self.replay.check(told, self.numbers)
         self.leave(given, buffers, *changes, self.numbers)
+        self.frozen.leave()
         self.held.tell(self.numbers)
         # Call by call another branch may be taken each time.
-        reached = self.reached if self.reached is not None and forward is self.forward else _reached(pullback)
+        reached = (
+            self.reached
+            if self.reached is not None and forward is self.forward
+            else pullbacks.reached(pullback)
+        )
         self.reached = reached if self.reached is None else self.reached
         self._make_anew(reached)
-        return outputs, rest, pullback, reached, _bearing(pullback, len(outputs))
+        return outputs, rest, pullback, reached, pullbacks.bearing(pullback, len(outputs))
 
     def _make_anew(self, reached):
         """Parameters that the function replaced, and to which gradients come: no optimizer has the new ones.
@@ -383,7 +393,9 @@ class _Version(trace.Trace):
         return bool(self.replay.reads.values or self.replay.drawn)
 
     def around(self):
-        return arrays.entered(), torch.set_grad_enabled(self.learns), calls.Calls()
+        self.frozen = frozen.Frozen(self.parameters, self.with_gradient, learns=self.learns)
+        enabled = torch.set_grad_enabled(self.learns)
+        return arrays.entered(), enabled, self.frozen.running(), calls.Calls(self.frozen)
 
     def told(self, result, arguments):
         return filled.marked(result, arguments)
@@ -425,24 +437,6 @@ class _Version(trace.Trace):
         ]
 
 
-def _reached(pullback, wanted=None):
-    """For each of those that JAX differentiates with respect to whether the outputs, or some, depend on it."""
-    program = pullback.jaxpr
-    outputs = program.outvars if wanted is None else itertools.compress(program.outvars, wanted)
-    needed = {v for v in outputs if isinstance(v, jax.extend.core.Var)}
-    for equation in reversed(program.eqns):
-        if not needed.isdisjoint(equation.outvars):
-            needed.update(v for v in equation.invars if isinstance(v, jax.extend.core.Var))
-    return tuple(v in needed for v in program.invars)
-
-
-def _bearing(pullback, count):
-    """For each of the outputs whether it depends on what JAX differentiates with respect to."""
-    is_zero, program = pullback.fun.args[1:3]
-    bears = [not zero for zero in is_zero]
-    return bears if (len(bears), sum(bears)) == (count, len(program.outvars)) else [True] * count
-
-
 class _Node(torch.autograd.Function):
     @staticmethod
     def forward(ctx, version, run, *given):
@@ -467,14 +461,14 @@ class _Node(torch.autograd.Function):
         try:
             found = ctx.backward_function(*given)
         except taps.Traced:
-            ctx.version.backward = _pulled
-            found = _pulled(*given)
+            ctx.version.backward = pullbacks.pulled
+            found = pullbacks.pulled(*given)
         except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
             warnings.warn(
                 f"gradients are taken without being compiled: {arrays.first_line(error)}", stacklevel=1
             )
-            ctx.version.backward = _pulled
-            found = _pulled(*given)
+            ctx.version.backward = pullbacks.pulled
+            found = pullbacks.pulled(*given)
         # What the outputs do not depend on has no gradient, and optimizers leave it alone: none of zeros.
         made = map(arrays.tensor, found)
         found = (next(made) if is_reached else None for is_reached in reached)
@@ -486,16 +480,9 @@ def _reached_from(ctx, have_gradients):
     wanted = tuple(itertools.compress(have_gradients, ctx.bearing))
     if all(wanted) or len(wanted) != len(ctx.pullback.jaxpr.outvars):
         return ctx.reached
-    if ctx.backward_function is _pulled:
-        return _reached(ctx.pullback, wanted)
+    if ctx.backward_function is pullbacks.pulled:
+        return pullbacks.reached(ctx.pullback, wanted)
     known = ctx.version.reached_from
     if wanted not in known:
-        known[wanted] = _reached(ctx.pullback, wanted)
+        known[wanted] = pullbacks.reached(ctx.pullback, wanted)
     return known[wanted]
-
-
-def _pulled(pullback, gradients, kinds, reached):
-    """The gradients of what is reached from those of the outputs, of which None means zero."""
-    gradients = [jax.numpy.zeros(k.shape, k.dtype) if g is None else g for g, k in zip(gradients, kinds)]
-    (found,) = pullback(complex_numbers.conjugated(gradients))
-    return complex_numbers.conjugated(itertools.compress(found, reached))

@@ -28,7 +28,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from .. import arrays, gradients
-from ..autograd import no_grad, taps, wanted
+from ..autograd import frozen, no_grad, taps, wanted
 from ..tensors import layout, moving
 from . import (
     asked,
@@ -142,9 +142,9 @@ class Calls(no_grad.NoGradStops):
 
     hands_gradients = True  # to hooks, where these are of torch's backward
 
-    def __init__(self):
+    def __init__(self, freezing):
         super().__init__()
-        self._written = written.Written()
+        self._written, self._freezing = written.Written(), freezing
         by_host.begin()
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -170,6 +170,8 @@ class Calls(no_grad.NoGradStops):
             args, kwargs = reads.of_computation(draws.in_tensors((args, kwargs)))
         if func.__name__ not in _NOT_COMPUTING:
             taps.note_use(args)
+        if frozen.sets(func):
+            self._freezing.set(*args, **kwargs)
         plain = functools.partial(super().__torch_function__, func, types)
         if func == wanted.ASKS and _is_traced(args):
             return plain(args, kwargs) or wanted.is_wanted(origins.root(args[0])[0].jax())

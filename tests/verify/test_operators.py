@@ -106,6 +106,10 @@ for count, wide in ((1, 2), (2, 2), (2, 3), (3, 2)):
     back = lambda x: unpool(*pool(x, wide, 2, return_indices=True), wide, 2)
     compare(back, torch.randn(2, 3, *[8 + wide % 2] * count))
 compare(back, torch.randn(3, *[8] * count))
+fft = torch.fft
+for told in ({}, {"norm": "ortho"}, {"norm": "forward"}):
+    compare(lambda x: fft.irfft2(fft.rfft2(x)[..., :3], s=(5, 7), **told), torch.randn(2, 5, 7))
+    compare(lambda x: fft.irfftn(fft.rfftn(x), s=(4, 6, 5), **told), torch.randn(3, 6, 7))
 grid = torch.randn(2, 5, 6, 2) * 3
 for mode in ("zeros", "border", "reflection"):
     compare(lambda x, grid: F.grid_sample(x, grid, padding_mode=mode, align_corners=True), x, grid)

@@ -155,6 +155,15 @@ for _make in (torch.fft.fftfreq, torch.fft.rfftfreq):
     register(on_host_first(_make), _make, by_jax=False)
 
 
+def _in_real_numbers(x, axes, normalization, last_size):
+    """The inverse of a transform of real numbers; torchax takes the last size for an even one among several."""
+    sizes = [*(x.shape[axis] for axis in axes[:-1]), last_size]
+    return jnp.fft.irfftn(x, sizes, axes, ("forward", "ortho", "backward")[normalization])
+
+
+register(_in_real_numbers, _aten._fft_c2r)
+
+
 _numpy = Tensor.numpy
 
 

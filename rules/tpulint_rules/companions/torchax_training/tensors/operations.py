@@ -144,7 +144,8 @@ def decomposed(mode, func, function, args, options):
     known = _decompositions.setdefault(func, {})
     made = known.get((tree, plain))
     is_traced = any(isinstance(value, jax.core.Tracer) for value in values)
-    if not is_traced and irregular.is_for_host(func, (tree, plain, *(v.aval for v in values)), values):
+    shapes = tree, plain, *(value.aval for value in values)
+    if not is_traced and irregular.is_for_host(func, shapes, [*values, *leaves]):
         given = jax.tree.map(lambda one: one.jax() if isinstance(one, torch.Tensor) else one, (args, options))
         return jax.tree.map(lambda value: Tensor(value, mode.env), irregular.computed(func, *given))
     if made is None and len(known) < MOST_DECOMPOSITIONS:

@@ -106,6 +106,10 @@ for count, wide in ((1, 2), (2, 2), (2, 3), (3, 2)):
     back = lambda x: unpool(*pool(x, wide, 2, return_indices=True), wide, 2)
     compare(back, torch.randn(2, 3, *[8 + wide % 2] * count))
 compare(back, torch.randn(3, *[8] * count))
+wide = -(2**32) + 1
+for function in (torch.mul, torch.add, torch.sub, torch.div, torch.clamp_min):
+    compare(lambda x: function(x, wide), x)
+compare(lambda x: torch.where(x > 0, x, torch.ones_like(x) * wide).masked_fill(x < -1, wide), x)
 fft = torch.fft
 for told in ({}, {"norm": "ortho"}, {"norm": "forward"}):
     compare(lambda x: fft.irfft2(fft.rfft2(x)[..., :3], s=(5, 7), **told), torch.randn(2, 5, 7))

@@ -24,6 +24,8 @@ _PLAIN = frozenset({"mean", "sum", "values"})
 #: Functions that only put losses together.
 _TOGETHER = frozenset({"list", "tuple", "sum"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+#: What methods are called that tell how many steps, or processes, share a gradient.
+_COUNTS = re.compile(r"steps$|accum|world_size|batch_size")
 _CALLED = "__call__"
 #: Shorter parts of a name tell nothing.
 _TELLING = 4
@@ -47,7 +49,7 @@ def is_plain(loss: ast.expr) -> bool:
             return place(loss) is not None
         case ast.List(elts=[_, *_] as losses):
             return all(isinstance(one, ast.Name) for one in losses)
-        case ast.BinOp(op=ast.Mult() | ast.Div(), right=ast.Attribute() as factor) if dotted(factor):
+        case ast.BinOp(op=ast.Mult() | ast.Div(), right=factor) if _is_factor(factor):
             return is_plain(loss.left)
         case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
             return is_plain(loss.left) and is_plain(loss.right)
@@ -59,6 +61,16 @@ def is_plain(loss: ast.expr) -> bool:
             return is_plain(value)
         case _:
             return False
+
+
+def _is_factor(node: ast.expr) -> bool:
+    """Whether an expression is an attribute, an entry of one, or the count that a method tells."""
+    match node:
+        case ast.Subscript(value=held, slice=ast.Constant(value=str())):
+            return dotted(held) is not None
+        case ast.Call(func=called, args=[], keywords=[]):
+            return _COUNTS.search((dotted(called) or "").rpartition(".")[2]) is not None
+    return isinstance(node, ast.Attribute) and dotted(node) is not None
 
 
 def backward_calls(module: Module) -> Iterator[tuple[ast.expr, Scope]]:

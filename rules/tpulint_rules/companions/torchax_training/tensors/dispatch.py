@@ -40,7 +40,19 @@ from torchax.view import NarrowInfo, View
 
 from ..autograd import no_grad
 from ..tracing import asked, reads, spans
-from . import arguments, conversions, data, drawing, irregular, masks, operations, parts, unmade, values
+from . import (
+    arguments,
+    conversions,
+    data,
+    drawing,
+    irregular,
+    masks,
+    operations,
+    parts,
+    unmade,
+    values,
+    wide_numbers,
+)
 
 _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__
 
@@ -215,10 +227,15 @@ def _computed(mode, func, types, args=(), kwargs=None):
             options["env"] = environment
         with contextlib.nullcontext() if unwrap else mode:
             result = operation.func(*args, **options)
-    elif unwrap:
-        result = operations.computed(func, operation.func, args, options)
     else:
-        result = operations.decomposed(mode, func, operation.func, args, options)
+        computed = operations.computed if unwrap else functools.partial(operations.decomposed, mode)
+        try:
+            result = computed(func, operation.func, args, options)
+        except OverflowError:
+            given = wide_numbers.as_floats((args, options))
+            if given is None:
+                raise
+            result = computed(func, operation.func, *given)
     if not unwrap:
         return result
     return Tensor(result, environment) if isinstance(result, jax.Array) else environment.j2t_iso(result)
@@ -402,6 +419,8 @@ def _assigning(plain):
         key = _index(key)
         if isinstance(value, torch.Tensor) and value.ndim:
             key = masks.places(key)
+        elif wide_numbers.is_wide(value) and tensor.is_floating_point():
+            value = float(value)
         with no_grad.unseen_writes(tensor):
             if isinstance(tensor, View) and not _is_plain_index(key):
                 part = tensor.torch()  # torchax takes masks and tensors as indices of whole ones alone

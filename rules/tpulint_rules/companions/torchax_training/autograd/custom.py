@@ -251,9 +251,9 @@ def _attached_and_kept(saved, given, outputs, values):
         (given, outputs, values),
         is_leaf=lambda leaf: isinstance(leaf, jax.custom_derivatives.CustomVJPPrimal),
     )
-    results = _attached(saved, given, outputs, values) if saved.results else outputs
+    results = _attached(saved, given, outputs, values)  # for derivatives of these gradients
     kept = [given[k] for k in saved.inputs.values()], [results[k] for k in saved.results.values()], values
-    return outputs, kept
+    return results, kept
 
 
 def _pulled_back(saved, kept, gradients):

@@ -505,3 +505,34 @@ print(other is torchax_training, compiled is torchax_training.compiled)
 
 def test_a_second_copy_of_the_folder_is_the_first(printed: Callable[[str], str]) -> None:
     assert printed(TWICE) == "True True\n"
+
+
+SPREAD = """\
+import torch
+import torchax
+from torchax_training import differentiable
+
+torchax.enable_globally()
+
+
+@differentiable
+def compute_loss(flow, weights):
+    weights = torch.softmax(weights.view(2, 1, 9, 8, 8, 8, 12), dim=2)
+    around = torch.nn.functional.unfold(8 * flow, [3, 3], padding=1).view(2, 2, 9, 1, 1, 8, 12)
+    spread = (weights * around).sum(2).permute(0, 1, 4, 2, 5, 3)
+    return spread.reshape(2, 2, 64, 96).pow(2).sum()
+
+
+torch.manual_seed(0)
+flow = torch.randn(2, 2, 8, 12).to("jax").requires_grad_()
+weights = torch.randn(2, 576, 8, 12).to("jax").requires_grad_()
+for _ in range(6):
+    loss = compute_loss(flow, weights)
+    loss.backward()
+plain = compute_loss.function(flow.detach().cpu(), weights.detach().cpu())
+print(torch.allclose(loss.cpu(), plain, rtol=1e-4))
+"""
+
+
+def test_sums_over_seven_dimensions_do_not_end_the_process(printed: Callable[[str], str]) -> None:
+    assert printed(SPREAD) == "True\n"

@@ -22,7 +22,8 @@ else:
     # compiles, of which there is some in this folder.
     logging.getLogger("jax").setLevel(logging.WARNING)
 
-    from .gradients import recorded
+    from .host import xla_flags  # noqa: F401 # ahead of all that asks XLA
+    from .gradients import recorded  # isort: skip
     from .host.undivided import undivided
     from .training import differentiable
     from .updates import compiled

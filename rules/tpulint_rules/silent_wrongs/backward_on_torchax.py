@@ -471,9 +471,11 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
         return isinstance(ctx.kind(call.args[0]), Tensor)
     if ctx.module.project.importing[ctx.module.name] and _is_taker(ctx):
         return False  # others hand it over, and are told where they compute it
-    # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch.
-    # An optimizer of the program's own may zero them in its steps, as that of SAM does.
+    # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch, but
+    # an optimizer of the program's own may zero them in its steps, as that of SAM does.
     trains = any(ctx.module.index.calls.get(name) for name in ("zero_grad", "requires_grad_"))
+    zeroed = (getattr(zero.func, "value", None) for zero, _ in ctx.calls("zero_"))
+    trains = trains or any(getattr(one, "attr", "") == "grad" for one in zeroed)
     return trains or ctx.module.training_steps.of(call.func.value, ctx.scope).is_computed_here
 
 

@@ -69,6 +69,9 @@ def reached(function, leaves):
             for cell in value.__closure__ or ():
                 with contextlib.suppress(ValueError):
                     visit(cell.cell_contents, depth)
+        elif isinstance(value, functools.partial):
+            for item in (value.func, *value.args, *value.keywords.values()):
+                visit(item, depth)
         elif _is_wrapper(value):
             visit(value.__wrapped__, depth)
         elif isinstance(value, (torch.utils.data.Dataset, torch.utils.data.DataLoader)):

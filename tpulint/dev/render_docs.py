@@ -1,4 +1,4 @@
-"""docs/: a page for each rule from its docstring and its `example` case, an index, and the coverage."""
+"""docs/: a page for each rule from its docstring and its `example` case, an index, and two more pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
-from tpulint.dev import coverage
+from tpulint.dev import companion_page, coverage
 from tpulint.fixture import SINGLE, Case, cases, strip_wants
 from tpulint.registry import rules
 from tpulint.report.page import fix_words, text
@@ -51,6 +51,8 @@ def _files(root: Path) -> Mapping[Path, str]:
     files[folder / "README.md"] = f"{_GENERATED}\n# Rules\n\n{_tables(own, '', '##')}"
     if (root / coverage.ROWS).is_file():
         files[root / coverage.PAGE] = coverage.render(root)
+    if (root / companion_page.COMPANIONS).is_dir():
+        files[root / companion_page.PAGE] = companion_page.render(root)
     readme = root / "README.md"
     before, start, rest = (_content(readme) or "").partition(_TABLE_STARTS)
     _, end, after = rest.partition(_TABLE_ENDS)

@@ -30,83 +30,24 @@ Running statistics of batch normalisation are updated, buffers and parameters th
 `torch.no_grad()` inside of it stops gradients and hides writes from them, and modules in training and in
 evaluation are compiled apart.
 
-Importing the folder brings more than the marks.
+Importing the folder brings more than the marks; docs/companions.md has what each of its files does.
 
-`tracing/`, how functions are traced:
-
-- `attributes.py` keeps what modules keep: an attribute that the function reads is an input, or it is compiled
-  anew where a number differs, and a tensor that it leaves in an attribute is a result.
-  What forward hooks fill, be it a dictionary or an object, is kept likewise.
-- `varying.py` hands numbers that keep changing, such as an annealed weight or the count of steps, and NumPy's
-  integers to the function as tensors, so that it need not be compiled anew for each.
-- `records.py` takes objects of the program's own apart that are made anew for each call, such as a batch.
-- `asked.py` lets it ask whether a tensor is true, or what a buffer counts, as `if torch.isnan(x).any():` and
-  `int(self.started)` do: it is compiled with the answers that it had, and these are compared after each call.
-- `reads.py` hands on numbers that it reads by `item()`, as `return loss, {"kl": kl.item()}` does, and
-  `casts.py` those that it reads by `float(x)` and `int(x)`.
-- `spans.py` takes slices between such numbers, as `self.queue[place : place + 16]`, for the same computation
-  wherever they start.
-- `printed.py` tells what the function prints and logs after each call, with the numbers of that call.
-- `filled.py` puts what the function puts into a dictionary or a list that it is given, such as one of a log,
-  into the caller's.
-
-`autograd/`, gradients as torch defines them:
-
-- `custom.py` lets JAX call the `backward` of custom `torch.autograd.Function`s, whose gradients would be
-  zero; one that computes the forward pass anew, as that of `torch.utils.checkpoint` does, is not called: what
-  it recomputes is differentiated, and kept in memory.
-  A `backward` that needs the value of a tensor runs without being compiled.
-- `derivatives.py` brings the gradients that torch defines where JAX's are NaN, such as those of `norm` and
-  `std` at zero, of `elu` and `softplus` from 89 on, and of `binary_cross_entropy` at exactly 0 or 1; or
-  others, such as that of `abs` at 0.
-- `taps.py` calls hooks on the gradients of what the function computes, those of modules and of tensors, as
-  Grad-CAM has them; the way back is not compiled then.
-- `wanted.py` answers `t.requires_grad` within the function as torch does.
-- `complex_numbers.py` gives complex parameters the gradients of torch, whose conjugates JAX's are, and lets
-  optimizers step them, which write through a view that torchax copies.
-- `transforms.py` lets JAX do `torch.func.vmap`, `grad`, `vjp` and `jvp`, and what torch makes of these.
-
-`operators/`, what torchax lacks or computes otherwise:
-
-- `recurrent.py` computes recurrent layers in loops of JAX, which compile in a second where torchax, which
-  writes out each step, takes minutes for long sequences; `missing.py` has operators that torchax lacks.
-- `convolutions.py` gives transposed convolutions in groups the weights of their groups (TPU633);
-  `convolutions_on_cpu.py` computes those that XLA is slow at on CPUs, in groups, of three dimensions and for
-  the gradients of transposed ones, as sums of what it is quick at.
-- `resampling.py` resizes pictures by matrices, where torchax gathers and scatters elements.
-- `options.py` has options that torchax does not know or takes otherwise: sides of searches, last windows of
-  averages, weights of bags, equations with as many right sides as unknowns, reflections in `grid_sample`.
-- `sparse_matrices.py` makes sparse matrices on the device, which are dense there, as those moved to it are.
-
-`tensors/`, what tensors do as torch's do, and shorter ways to them:
-
-- `dispatch.py` shortens what torchax does in Python for each call of torch's API, and compiles
-  `clip_grad_norm_`; `operations.py` compiles operations that are called often.
-- `irregular.py` lets torch compute on the host what has few numbers and other shapes at each call, for which
-  JAX would compile it anew: a hundred boxes that suppress each other took two minutes, and take seconds.
-- `data.py` lets what is written to `p.data`, `detach()` and the values of a `state_dict()` reach the tensor.
-- `values.py` prints tensors as torch does, `tensor([1., 2.], device='jax:0')`, and lets `torch.tensor` copy
-  one, or take the numbers of several.
-- `parts.py` lets torch's autograd lead through parts of what the function gives, such as `losses[0]`.
-- `items.py` lets items of a tensor be set to one that is on the other device, or has dimensions of size 1 in
-  front.
-- `drawing.py` fills tensors of the device in place, as `nn.init.xavier_normal_` does, with what torch draws
-  on the host; torchax raises, or leaves them as they are.
-
-`host/`, what surrounds the computation:
-
-- `compiling.py` keeps what was compiled until the program ends, for models that are made anew.
-- `loading.py` fetches the items of data sets past torchax, and lets loaders do without workers, which would
-  hang.
-- `scripting.py` leaves out TorchScript, whose modules keep no tensors of torchax.
-- `pickling.py` writes tensors of the device as tensors of the host, wherever something that holds them is
-  pickled.
+- `tracing/`: what the function reads of attributes, globals and numbers that keep changing is an input, or it
+  is compiled anew where it differs; what it leaves in attributes, dictionaries and lists is a result; what it
+  prints is printed after each call.
+- `autograd/`: gradients as torch defines them where JAX's are NaN or others, those of custom
+  `torch.autograd.Function`s, hooks, parameters that are frozen within the function, and complex numbers.
+  The `backward` of a custom function that computes the forward pass anew, as that of `torch.utils.checkpoint`
+  does, is not called: what it recomputes is differentiated, and kept in memory.
+- `operators/` and `tensors/`: what torchax lacks or computes otherwise, and shorter ways through it.
+- `host/`: loaders that do without workers, which would hang, threads, files, and what was compiled.
+- `optimizers/`: steps that are compiled.
 
 What the function calls runs once, while tracing; where it is seen to do more than compute and set (it calls a
 writer, or appends to a list), or nobody knows what it calls, the mark says `compiled=False`, and it runs each
 time.
-So it does from the moment on that it needs the value of a tensor, but for what `asked.py`, `reads.py`,
-`casts.py` and `printed.py` know to do.
+So it does from the moment on that it needs the value of a tensor, but for what comparisons ask, and numbers
+that are only handed on or printed.
 Where a function of the file gives the loss and is seen to do more, what computes within it is moved instead.
 
 Where an object keeps a loss in an attribute, as a runner does whose hooks call

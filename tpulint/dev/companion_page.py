@@ -1,0 +1,58 @@
+"""docs/companions.md: what each file says of itself that a fix writes beside a program."""
+
+from __future__ import annotations
+
+import ast
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+
+COMPANIONS, PAGE = Path("rules", "tpulint_rules", "companions"), Path("docs", "companions.md")
+
+_HEAD = """\
+<!-- Written by `python -m tpulint.dev render-docs` from the docstrings of the files. -->
+
+# What fixes write beside a program
+
+Some fixes need more than a line: what they import is written beside the program, and is its own from then on.
+With `--keep-gpu` the folders that train leave a program as it is where there is CUDA.
+"""
+
+
+def render(root: Path) -> str:
+    """The page of a checkout.
+
+    Raises:
+        SyntaxError: a file is not one of Python.
+    """
+    tops = sorted(path for path in (root / COMPANIONS).iterdir() if path.name[0] not in "._")
+    parts = [_HEAD]
+    for top in tops:
+        if top.suffix == ".py":
+            parts.append(f"## {top.stem}\n\n{_docstring(top)}\n")
+        elif (top / "__init__.py").is_file():
+            parts.append(_folder(top))
+    return "\n".join(parts)
+
+
+def _folder(top: Path) -> str:
+    files = sorted((path.relative_to(top) for path in top.rglob("*.py")), key=lambda path: path.parts[:-1])
+    parts = [f"## {top.name}\n\n{_docstring(top / '__init__.py')}\n"]
+    for parent, group in groupby(files, key=lambda path: path.parent):
+        rows = [(path.name, _first(_docstring(top / path))) for path in sorted(group)]
+        named = [f"| `{name}` | {words} |\n" for name, words in rows if name != "__init__.py"]
+        if parent.parts:
+            about = _first(_docstring(top / parent / "__init__.py"))
+            parts.append(f"### {PurePosixPath(parent)}\n\n{about}\n")
+        if named:
+            parts.append(f"| file | what it is about |\n| --- | --- |\n{''.join(named)}")
+    return "\n".join(parts)
+
+
+def _docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+def _first(docstring: str) -> str:
+    """Its first paragraph on one line, without that importing the file does it."""
+    line = " ".join(docstring.partition("\n\n")[0].split())
+    return line.partition("; importing this file")[0].partition(" Importing this file")[0].rstrip(".")

@@ -340,7 +340,12 @@ def _is_of_settled(call: ast.Call, ctx: Context) -> bool:
     outputs = call.args[0] if call.args else None
     while isinstance(outputs, ast.Subscript):
         outputs = outputs.value
-    return outputs is not None and ctx.module.training_steps.of(outputs, ctx.scope).is_settled
+    steps, function = ctx.module.training_steps, ctx.scope.function
+    if outputs is None or not steps.of(outputs, ctx.scope).is_settled:
+        return False
+    leading, _ = _leading([outputs], function) if function is not None else ([], set())
+    calls = [node for one in leading for node in ast.walk(one) if isinstance(node, ast.Call)]
+    return not calls or any(steps.learned.is_handed_on(node, ctx.scope) for node in calls)
 
 
 def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:
@@ -372,12 +377,18 @@ def _are_parameters(inputs: list[ast.expr], ctx: Context) -> bool:
 def _are_apart(outputs: list[ast.expr], inputs: list[ast.expr], function: Scope) -> bool:
     """Whether a function is given both what outputs are made of and the inputs, and leads from neither."""
     given, wanted = set(positional(function)), set(effects(inputs).reads)
+    _, behind = _leading(outputs, function)
+    return bool(wanted) and wanted <= given and behind.isdisjoint(wanted) and not behind.isdisjoint(given)
+
+
+def _leading(outputs: list[ast.expr], function: Scope) -> tuple[list[ast.Assign], set[str]]:
+    """The assignments of a function that lead to outputs, and the names behind these."""
+    assigned = [(one, effects([one])) for one in ast.walk(function.node) if isinstance(one, ast.Assign)]
     behind, before = set(effects(outputs).reads), set[str]()
-    assigned = [effects([node]) for node in ast.walk(function.node) if isinstance(node, ast.Assign)]
     while behind != before:
         before = set(behind)
-        behind.update(name for one in assigned if behind & set(one.writes) for name in one.reads)
-    return bool(wanted) and wanted <= given and behind.isdisjoint(wanted) and not behind.isdisjoint(given)
+        behind.update(name for _, one in assigned if behind & set(one.writes) for name in one.reads)
+    return [node for node, one in assigned if behind & set(one.writes)], behind
 
 
 def _marked(function: Scope, ctx: Context) -> Fix | str:

@@ -505,3 +505,31 @@ def test_names_that_stand_for_annotations_are_followed_through_modules() -> None
     assert chain(facts, "pkg.ops.spread") == ["spread"]
     assert chain(facts, "pkg.ops.name") is None
     assert chain(facts, "pkg.ops.tie") is None
+
+
+def test_what_the_folder_of_a_training_program_compiles_may_need_values_and_what_is_jitted_may_not() -> None:
+    text = HEAD + textwrap.dedent("""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("begun", torch.tensor(0))
+            def forward(self, x):
+                if self.begun == 0:
+                    self.begin(x)
+                return x
+            def begin(self, x):
+                self.begun += 1
+
+        @jax_jit
+        def jitted(x):
+            if (x > 0).all():
+                print("positive")
+            return x
+    """)
+    training = "from torchax_training import differentiable\n"
+
+    def told(source: str) -> list[str]:
+        found = analyse_units(as_units(written({"m.py": source})), Settings(), jobs=1).findings
+        return [one.message.partition(" ")[0] for one in found if one.code == "TPU303"]
+
+    assert [2, 1] == [len(told(source)) for source in (text, training + text)]

@@ -142,13 +142,15 @@ def everything_found(module: Module) -> dict[Finding, None]:
 
 
 def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Module) -> list[Finding]:
-    """What a handler finds at a place.
+    """What a handler finds at a place; where traced code may need values, only what has a fix.
 
     Raises:
         RuleError: when it fails.
     """
     try:
-        return list(handler.check(node, Context(rule, module, scope)))
+        found = list(handler.check(node, Context(rule, module, scope)))
+        spares = found and handler.traced and module.may_need_values(scope)
+        return [one for one in found if one.fix is not None] if spares else found
     except RecursionError:
         raise
     except Exception as error:

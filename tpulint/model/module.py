@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from tpulint.knowledge.training import TRAINING
 from tpulint.model.devices.edges import device_edges, reads_text
 from tpulint.model.names.index import index
 from tpulint.model.names.qualified import Names, dotted
@@ -145,6 +146,15 @@ class Module:
         # A lambda counts by itself: one that only makes a message is never called while tracing.
         function = scope.function
         return self.project.trace_path(f"{self.name}.{function.qualname}") if function is not None else None
+
+    def may_need_values(self, scope: Scope) -> bool:
+        """Whether what traces the code of a scope does without a trace where that needs values.
+
+        So does the folder that training programs have, which is what calls modules there that nobody jits.
+        """
+        path = self.trace_path(scope)
+        is_jitted = path is not None and path.certainty is Certainty.JIT
+        return not is_jitted and self.project.imports_any(TRAINING.name)
 
     def outlasts_trace(self, scope: Scope) -> bool:
         """Whether what code writes is known to outlast a trace, as nothing brings it up to date after it.

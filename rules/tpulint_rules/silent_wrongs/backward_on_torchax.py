@@ -94,6 +94,9 @@ from tpulint.rule import Context, Rule
 
 rule = Rule("TPU611", "gradients by `backward()` on torchax", module=__name__, fix=Applicability.UNSAFE)
 
+#: Statements that evaluate what stands in them once, but for what stands in such expressions.
+_SIMPLE = (ast.AnnAssign, ast.Assign, ast.AugAssign, ast.Expr, ast.Return)
+_NOT_ONCE = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.comprehension, ast.GeneratorExp, ast.ListComp)
 _FUNCTIONS = frozenset({"torch.autograd.backward", "torch.autograd.grad"})
 _LOST = "{} loses what goes through `nn.Linear`, slices and others on torchax: gradients are partial or none"
 
@@ -121,9 +124,9 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         if not at.serves_device or _is_on_host(call, at):
             continue
         step = ctx.module.training_steps.of(loss, scope)
-        if step.is_sure if not taker.is_whole else step.learns:
+        if step.learns if taker.is_whole else step.is_sure:
             message = _LOST.format(f"`{at.text(call.func)}` calls `backward`, which")
-            yield from _step(call, loss, message, at)
+            yield from _step(call, loss, message, at, like="loss" if taker.is_whole else taker.parameter)
 
 
 @rule.on(ast.Module)
@@ -170,7 +173,9 @@ def _is_callers_own(ctx: Context) -> bool:
     return any(one.taker.function == name for one, _ in steps.listed)
 
 
-def _step(call: ast.Call, loss: ast.expr, message: str, ctx: Context) -> Iterator[Finding]:
+def _step(
+    call: ast.Call, loss: ast.expr, message: str, ctx: Context, *, like: str = "loss"
+) -> Iterator[Finding]:
     steps = ctx.module.training_steps
     step = steps.of(loss, ctx.scope)
     if step.is_settled or steps.is_kept(loss, ctx.scope):
@@ -180,7 +185,7 @@ def _step(call: ast.Call, loss: ast.expr, message: str, ctx: Context) -> Iterato
             return
         fix = _collected(step.fillings[0], ctx)
     else:
-        fix = _extracted(step, ctx) if step.is_plain else _named(step, loss, "loss", ctx)
+        fix = _extracted(step, ctx) if step.is_plain else _named(step, loss, like, ctx)
     yield _told(call, message, fix, ctx)
 
 
@@ -208,8 +213,10 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     statement, source = ctx.statement(loss), ctx.module.source
     start = ctx.span(statement).start
     indent = source.ahead_of(statement)
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+    if not isinstance(statement, _SIMPLE) or any(isinstance(one, _NOT_ONCE) for one in ctx.ancestors(loss)):
         return "the loss has no name"
+    if not step.is_moved_once_named:
+        return "the loss is not computed here"
     if indent.strip():
         return _put_apart(put_apart(ctx.module, [statement]), ctx) or "the loss has no name"
     name = step.fresh(like)

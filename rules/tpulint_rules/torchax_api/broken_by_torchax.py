@@ -224,8 +224,10 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if call.args and ctx.kind(call.args[0]).is_tensor:
         return  # which works
-    message = "`new_tensor` makes a tensor without data under torchax"
-    yield ctx.finding(call, message, _made_alike(call, tensor, ctx))
+    fix = _made_alike(call, tensor, ctx)
+    if fix is None and ctx.module.project.imports_any(TRAINING.name):
+        return  # the folder mends it
+    yield ctx.finding(call, "`new_tensor` makes a tensor without data under torchax", fix)
 
 
 @rule.on(

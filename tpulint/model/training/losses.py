@@ -212,8 +212,6 @@ def handed_losses(module: Module) -> Iterator[Handed]:
         for call, scope in calls:
             assert isinstance(call, ast.Call)
             loss = _given(call, taker)
-            if not taker.is_whole and not isinstance(loss, ast.Name):
-                continue
             if loss is not None and _is_call_of(module, call, scope, taker, loss):
                 yield Handed(taker, call, loss, scope)
 

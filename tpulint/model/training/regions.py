@@ -78,10 +78,12 @@ def region(
     scope: Scope,
     *,
     is_last: bool = False,
+    bearing: Set[str] = frozenset(),
 ) -> Region | Obstacle | None:
     """The region that computes some places which a statement then reads; None where no module is involved.
 
-    What reads them stands behind the statement, not in it, where that `is_last` of a loop.
+    What reads them stands behind the statement, not in it, where that `is_last` of a loop; `bearing` are the
+    parameters of the function that bear gradients.
     """
     for block, before_it in blocks_around(module, anchor):
         index = before_it + is_last
@@ -96,9 +98,8 @@ def region(
                 wider = _of_gradients(module, learned, block[:end], start, wanted, scope)
                 if wider is not None:
                     return wider
-                found = in_block(
-                    module, learned, before, wanted, scope, _borne(module, learned, before[0], scope)
-                )
+                borne = bearing | _borne(module, learned, before[0], scope)
+                found = in_block(module, learned, before, wanted, scope, borne)
                 if found is not None:
                     return found
                 if not all(map(only_scales, touching)):

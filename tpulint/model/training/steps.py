@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.behind import kept_behind
 from tpulint.model.training.boundaries import asks, is_without_gradient
@@ -19,6 +20,7 @@ from tpulint.model.training.effects import effects
 from tpulint.model.training.kept import keeping, left_by_others
 from tpulint.model.training.learned import Learned, own_function
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain, loops_around
+from tpulint.model.training.passing import gives_none_on
 from tpulint.model.training.placing import Moved, placed
 from tpulint.model.training.regions import Obstacle, Region, next_rounds, region
 from tpulint.model.training.sharing import put_apart
@@ -89,21 +91,54 @@ class Steps:
         )
         return [(one, filled) for one, filled in found if filled]
 
+    def given_to(self, scope: Scope) -> frozenset[str]:
+        """The parameters that a function makes a loss of; no modules, objects, or lists that others fill."""
+        function = scope.function
+        if function is None:
+            return frozenset()
+        name, listed = f"{self.module.name}.{function.qualname}", {one.taker for one, _ in self.listed}
+        takers = {one for one in self.module.project.takers if one.function == name and not one.is_whole}
+        given = {one.parameter for one in takers - listed}
+        read = [node for node in ast.walk(function.node) if isinstance(node, ast.Name) and node.id in given]
+        asked = ((node.id, self.module.parent(node)) for node in read)
+        others = {
+            name
+            for name, around in asked
+            if isinstance(around, ast.Attribute) and around.attr not in TENSOR_ATTRIBUTES
+        }
+        modules = {node.id for node in read if self.learned.is_module(node, function)}
+        return frozenset(given - others - modules)
+
     def _is_computed(self, value: ast.expr, scope: Scope) -> bool:
-        """Whether a variable is bound to what modules compute."""
-        found = self.module.names.lookup(value.id, scope) if isinstance(value, ast.Name) else None
-        calls = (
-            [one.value for one in found[1] if isinstance(one.value, ast.Call)] if found is not None else []
-        )
-        return any(
-            self.learned.within(call, scope)
-            and id(own_function(self.module, call.func, scope)) not in self._training
-            for call in calls
-        )
+        """Whether a value is what modules compute, or is made of a variable that is bound to that."""
+        if is_without_gradient(self.module, self.module.statement(value), scope):
+            return False
+        waiting: list[ast.expr] = [value]
+        seen = {id(value)}
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, ast.Name):
+                found = self.module.names.lookup(one.id, scope)
+                bound = (binding.value for binding in found[1]) if found is not None else ()
+                new: list[ast.expr] = [call for call in bound if isinstance(call, ast.Call)]
+            elif gives_none_on(one) or self._is_of_training(one, scope):
+                continue
+            elif self.learned.within(one, scope):
+                return True
+            else:
+                new = [node for node in ast.walk(one) if isinstance(node, ast.Name)]
+            waiting += [node for node in new if id(node) not in seen]
+            seen.update(map(id, new))
+        return False
+
+    def _is_of_training(self, value: ast.expr, scope: Scope) -> bool:
+        """Whether a function that calls `backward` gives a value: it is trained, if anything."""
+        own = own_function(self.module, value.func, scope) if isinstance(value, ast.Call) else None
+        return id(own) in self._training
 
     @cached_property
     def _training(self) -> frozenset[int]:
-        """The `id`s of the functions that call `backward`: what they give is trained, if anything."""
+        """The `id`s of the functions that call `backward`."""
         return frozenset(id(at.function) for _, at in backward_calls(self.module) if at.function is not None)
 
     @cached_property
@@ -154,6 +189,17 @@ class Step:
         if self.region is None and not self._is_settled:
             self._learned = steps.guessed
             self.region = self._found()
+        if self.region is None and not self._is_settled:
+            self._learned = steps.learned
+            self.region = self._of_given()
+
+    def _of_given(self) -> Region | Obstacle | None:
+        """What leads to the loss from parameters, which bear gradients where no module leads to it."""
+        given = self._steps.given_to(self._scope)
+        if not given or any(fillings(self._module, self._learned, self._scope)):
+            return None
+        wanted = set(effects([self._loss]).reads)
+        return region(self._module, self._learned, self._statement, wanted, self._scope, bearing=given)
 
     def _found(self) -> Region | Obstacle | None:
         wanted = set(effects([self._loss]).reads)
@@ -188,6 +234,13 @@ class Step:
         return self.region is not None or self._learned.within(self._loss, self._scope)
 
     @property
+    def is_moved_once_named(self) -> bool:
+        """Whether what leads to the loss, or is within it, can be moved where that has a name."""
+        found = self.region is not None or bool(self._steps.given_to(self._scope))
+        kinds = (self._steps.learned, self._steps.guessed)
+        return found or any(one.within(self._loss, self._scope) for one in kinds)
+
+    @property
     def is_computed_here(self) -> bool:
         """Whether statements here, or the loss itself, lead from what is known for a module to it."""
         found = isinstance(self.region, Region) and self.is_learned
@@ -195,13 +248,14 @@ class Step:
 
     @property
     def is_sure(self) -> bool:
-        """Whether there are statements here that lead from modules to a variable, and that keep gradients."""
-        found = self.region
-        if not isinstance(found, Region) or not self.is_learned:
+        """Whether statements here, or the loss itself, lead from modules to it, and keep gradients."""
+        if isinstance(self.region, Region) and self.is_learned:
+            first = self.region.statements[0]
+        elif not isinstance(self._loss, ast.Name) and self._steps.learned.within(self._loss, self._scope):
+            first = self._statement
+        else:
             return False
-        return isinstance(self._loss, ast.Name) and not is_without_gradient(
-            self._module, found.statements[0], self._scope
-        )
+        return not is_without_gradient(self._module, first, self._scope)
 
     @property
     def is_plain(self) -> bool:

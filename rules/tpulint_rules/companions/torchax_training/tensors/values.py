@@ -152,18 +152,23 @@ def sized(func, args, kwargs):
     return tuple(map(number, args)), options
 
 
-def _new(tensor, *given, dtype=None, device=None, requires_grad=False):
-    """`tensor.new`, of a size or of data, and `tensor.new_tensor`."""
-    dtype, device = dtype or tensor.dtype, device or tensor.device
+def _new_tensor(tensor, data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """`tensor.new_tensor`, of data."""
     with torchax.default_env():
-        if len(given) == 1 and not isinstance(given[0], (int, tuple)):
-            made = made_of(given[0], dtype=dtype, device=device)
-        else:
-            made = torch.empty(*given or (0,), dtype=dtype, device=device)
+        made = made_of(data, dtype=dtype or tensor.dtype, device=device or tensor.device)
     return made.requires_grad_() if requires_grad else made
 
 
-register(_new, torch.Tensor.new, torch.Tensor.new_tensor, by_jax=False, is_user_defined=True)
+def _new(tensor, *given, device=None):
+    """`tensor.new`, of a size or of data."""
+    if len(given) == 1 and not isinstance(given[0], (int, torch.Size)):
+        return _new_tensor(tensor, given[0], device=device)
+    with torchax.default_env():
+        return torch.empty(*given or (0,), dtype=tensor.dtype, device=device or tensor.device)
+
+
+register(_new_tensor, torch.Tensor.new_tensor, by_jax=False, is_user_defined=True)
+register(_new, torch.Tensor.new, by_jax=False, is_user_defined=True)
 
 
 _new_parameter = torch.nn.Parameter.__new__

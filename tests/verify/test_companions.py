@@ -537,3 +537,34 @@ print(torch.allclose(loss.cpu(), plain, rtol=1e-4))
 
 def test_sums_over_seven_dimensions_do_not_end_the_process(printed: Callable[[str], str]) -> None:
     assert printed(SPREAD) == "True\n"
+
+
+EXPORTED = """\
+import copy
+import io
+
+import torch
+import torchax
+from torch import nn
+import torchax_training
+
+torchax.enable_globally()
+torch.manual_seed(0)
+host = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3)).eval()
+there, x = copy.deepcopy(host).to("jax"), torch.randn(2, 1, 4, 4)
+due = host(x)
+for traced in (torch.jit.trace(host, x), torch.jit.trace(there, x.to("jax"))):
+    place = next(traced.parameters()).device
+    file = io.BytesIO()
+    torch.jit.save(traced, file)
+    file.seek(0)
+    read = torch.jit.load(file, map_location="cpu")
+    made = [traced(x.to(place)).cpu(), read(x)]
+    print(place.type, *(torch.allclose(one, due, atol=1e-6) for one in made))
+"""
+
+
+def test_modules_are_traced_for_torchscript_on_the_host_and_saved_from_the_device(
+    printed: Callable[[str], str],
+) -> None:
+    assert printed(EXPORTED) == "cpu True True\njax True True\n"

@@ -19,7 +19,7 @@ from tpulint.model.project.facts import ModuleFacts, summarise
 from tpulint.model.project.project import Certainty, ProjectFacts, TracePath
 from tpulint.model.project.savers import savers
 from tpulint.model.syntax.parents import Parents
-from tpulint.model.training.kept import asked_of_others
+from tpulint.model.training.kept import asked_of_others, kept_by_marked
 from tpulint.model.training.losses import takers
 from tpulint.model.training.steps import Steps
 from tpulint.model.values.across import Walks, callers, returned_in_file
@@ -99,6 +99,7 @@ class Module:
             configured=reads_text(self),
             takers=takers(self),
             asked_of_others=asked_of_others(self),
+            kept_by_marked=kept_by_marked(self),
             savers=savers(self),
             groups=groups(self),
         )

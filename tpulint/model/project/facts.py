@@ -118,14 +118,15 @@ class ModuleFacts(NamedTuple):
     outside of functions, `aliases` its names that stand for annotations, `handed` is what it hands on of
     devices, `configured` says that it reads configurations at run time, `backward` that it calls
     `loss.backward()`, `takers` are its functions that call `backward` on what they are given,
-    `asked_of_others` the attributes of other objects on which it does, `savers` the functions that save what
-    they are given. `entries` are the classes of which it puts instances into dictionaries, each time that it
-    does, `groups` are the process groups that it starts: whether each serves the host. `tables` gives for its
-    names that stand for a dictionary, list or tuple references to the functions in it, `cuda_default` says
-    that it makes a type of CUDA the default of tensors, `moves` that its import puts tensors on a device,
-    `unwraps` that it asks models that it has not wrapped for the `module` in a wrapper, `prefixes` that it
-    counts on the names that parameters have behind one, `chosen` are the beginnings of the names of modules
-    that it imports by names which it makes at run time.
+    `asked_of_others` the attributes of other objects on which it does, `kept_by_marked` those of `self` with
+    what JAX differentiates, `savers` the functions that save what they are given. `entries` are the classes
+    of which it puts instances into dictionaries, each time that it does, `groups` are the process groups that
+    it starts: whether each serves the host. `tables` gives for its names that stand for a dictionary, list or
+    tuple references to the functions in it, `cuda_default` says that it makes a type of CUDA the default of
+    tensors, `moves` that its import puts tensors on a device, `unwraps` that it asks models that it has not
+    wrapped for the `module` in a wrapper, `prefixes` that it counts on the names that parameters have behind
+    one, `chosen` are the beginnings of the names of modules that it imports by names which it makes at run
+    time.
     """
 
     name: str
@@ -148,6 +149,7 @@ class ModuleFacts(NamedTuple):
     backward: bool = False
     takers: tuple[Taker, ...] = ()
     asked_of_others: tuple[str, ...] = ()
+    kept_by_marked: tuple[str, ...] = ()
     savers: tuple[Taker, ...] = ()
     entries: tuple[str, ...] = ()
     groups: tuple[bool, ...] = ()

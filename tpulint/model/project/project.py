@@ -120,6 +120,11 @@ class ProjectFacts:
         return frozenset(name for facts in self.modules.values() for name in facts.asked_of_others)
 
     @cached_property
+    def kept_by_marked(self) -> frozenset[str]:
+        """The attributes into which methods put what functions give that JAX differentiates."""
+        return frozenset(name for facts in self.modules.values() for name in facts.kept_by_marked)
+
+    @cached_property
     def savers(self) -> tuple[Taker, ...]:
         """The functions that save what they are given."""
         return tuple(saver for facts in self.modules.values() for saver in facts.savers)

@@ -36,7 +36,7 @@ def visible_digests(project: ProjectFacts) -> dict[str, str]:
         found = project.home(method)
         if found is not None:
             redefined.setdefault(found[0], []).append(method)
-    several = (sorted(project.asked_of_others), sorted(project.computed))
+    several = (*map(sorted, (project.asked_of_others, project.kept_by_marked, project.computed)),)
     told = repr((project.takers, project.savers, project.environment, *several)).encode()
     imported = {target for targets in project.imports.values() for target in targets}
     return {

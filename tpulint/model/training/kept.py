@@ -10,8 +10,10 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
+from tpulint.model.training.learned import is_differentiated
 from tpulint.model.training.losses import backward_calls
 from tpulint.model.values.pending import statements
 
@@ -51,6 +53,24 @@ def _writes(attribute: str, scope: Scope) -> bool:
         isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Store)
         for node in ast.walk(scope.function.node)
     )
+
+
+def kept_by_marked(module: Module) -> tuple[str, ...]:
+    """The attributes of `self` that a file's methods put into what functions give that JAX differentiates."""
+    marked = {one.name for one in module.index.functions if is_differentiated(module, one)}
+    bodies = (getattr(one.node, "body", None) for one in module.index.functions) if marked else ()
+    found = dict[str, None]()
+    for statement in (one for body in bodies if isinstance(body, list) for one in statements(body)):
+        match statement:
+            case ast.Assign(targets=[ast.Attribute(ast.Name("self"), name)], value=ast.Call(called)):
+                if (dotted(called) or "").rpartition(".")[2] in marked:
+                    found[name] = None
+    return tuple(found)
+
+
+def is_kept_by_marked(module: Module, loss: ast.expr, scope: Scope) -> bool:
+    """Whether a loss is in an attribute into which others put what such a function gives."""
+    return not module.project.kept_by_marked.isdisjoint(_attributes(loss, scope))
 
 
 def left_by_others(loss: ast.expr, scope: Scope, kept: Iterable[ast.Assign]) -> bool:

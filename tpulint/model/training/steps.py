@@ -17,7 +17,7 @@ from tpulint.model.training.carriers import carriers
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, filled_here, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
-from tpulint.model.training.kept import keeping, left_by_others
+from tpulint.model.training.kept import is_kept_by_marked, keeping, left_by_others
 from tpulint.model.training.learned import Learned, own_function
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain, loops_around
 from tpulint.model.training.passing import gives_none_on
@@ -66,7 +66,9 @@ class Steps:
         return [(node, scope, Ending(self, node.value, scope)) for node, scope in keeping(self.module)]
 
     def is_kept(self, loss: ast.expr, scope: Scope) -> bool:
-        """Whether a loss is in an attribute that another method puts it into, which is told there."""
+        """Whether a loss is in an attribute that another method puts it into, where it is told or right."""
+        if is_kept_by_marked(self.module, loss, scope):
+            return True
         settled = (one for one in self._keeping if one[2].is_settled)
         return left_by_others(loss, scope, (node for node, *_ in (*self.kept, *settled)))
 

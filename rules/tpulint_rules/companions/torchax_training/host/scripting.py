@@ -1,8 +1,8 @@
 """TorchScript, which torchax does without; importing this file leaves it out.
 
-Modules that are scripted do not keep tensors of torchax: they, and functions, stay what they are in Python, and
-JAX compiles them.
-Where they are saved, a copy on the host is scripted.
+Modules that are scripted or traced do not keep tensors of torchax: they, and functions, stay what they are in
+Python, and JAX compiles them.
+Where they are saved, a copy on the host is scripted or traced; what is on the host is traced past torchax.
 """
 
 from __future__ import annotations
@@ -12,10 +12,18 @@ import functools
 
 import torch
 import torch.jit
-
+import torchax
 from torch.jit import _recursive
+from torch.utils import _pytree as pytree
+from torch.utils._mode_utils import no_dispatch
+from torchax.tensor import Tensor
+from torchax.view import View
 
-_script, _save, _kind = torch.jit.script, torch.jit.save, type(torch.jit.ScriptModule)
+_script, _save, _trace = torch.jit.script, torch.jit.save, torch.jit.trace
+_kind, _compiled = (
+    type(torch.jit.ScriptModule),
+    (torch.jit.RecursiveScriptModule, torch.jit.TopLevelTracedModule),
+)
 
 
 class _Ready(Exception):  # noqa: N818 # no error: the module in Python is done, and is to be scripted
@@ -50,19 +58,38 @@ def _called(cls, *args, **kwargs):
 
 def _left(obj, *args, **kwargs):
     """`torch.jit.script`."""
-    if isinstance(obj, torch.nn.Module) and not hasattr(obj, "save"):
+    return _kept(obj, _script)
+
+
+def _kept(obj, to_script):
+    if isinstance(obj, torch.nn.Module) and not isinstance(obj, _compiled):
         obj.__dict__["save"] = functools.partial(_saved, obj)
+        obj.__dict__["_to_script"] = to_script
     return obj
+
+
+def _traced(func, example_inputs=None, *args, **kwargs):
+    """`torch.jit.trace`."""
+    given = pytree.tree_leaves((example_inputs, kwargs.get("example_kwarg_inputs")))
+    given += func.parameters() if isinstance(func, torch.nn.Module) else ()
+    if not any(isinstance(one, (Tensor, View)) for one in given):
+        with torchax.disable_temporarily(), torch._C.DisableTorchFunction(), no_dispatch():
+            return _trace(func, example_inputs, *args, **kwargs)
+    inputs, named = pytree.tree_map_only(
+        torch.Tensor, lambda one: one.detach().cpu(), (example_inputs, kwargs)
+    )
+    return _kept(func, lambda module: _traced(module, inputs, *args, **named))
 
 
 def _saved(module, *args, **kwargs):
     """`torch.jit.save`."""
-    if not isinstance(module, torch.jit.RecursiveScriptModule):
-        plain = copy.copy(module)
-        plain.__dict__ = {name: value for name, value in module.__dict__.items() if name != "save"}
-        module = _script(copy.deepcopy(plain).cpu())
+    if not isinstance(module, _compiled):
+        plain, to_script = copy.copy(module), module.__dict__.get("_to_script", _script)
+        own = ("save", "_to_script")
+        plain.__dict__ = {name: value for name, value in module.__dict__.items() if name not in own}
+        module = to_script(copy.deepcopy(plain).cpu())
     return _save(module, *args, **kwargs)
 
 
 _kind.__call__ = _called
-torch.jit.script, torch.jit.save = _left, _saved
+torch.jit.script, torch.jit.save, torch.jit.trace = _left, _saved, _traced

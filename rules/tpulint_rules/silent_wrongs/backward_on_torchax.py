@@ -112,8 +112,9 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name == "torch.autograd.grad":
         yield from _gradients(call, message, ctx)
         return
-    if not _is_callers_own(ctx):
-        for loss in losses_of(call, name):
+    losses = losses_of(call, name)
+    if not _is_callers_own(losses, ctx):
+        for loss in losses:
             yield from _step(call, loss, message, ctx)
 
 
@@ -164,11 +165,14 @@ def _is_taker(ctx: Context) -> bool:
     return any(taker.function == name and taker.is_whole for taker in ctx.module.project.takers)
 
 
-def _is_callers_own(ctx: Context) -> bool:
-    """Whether a loss is a parameter, or made of lists that are, and the calls in this file are told there."""
+def _is_callers_own(losses: list[ast.expr], ctx: Context) -> bool:
+    """Whether losses are parameters, or sums or lists of such, and the calls in this file are told there."""
     name = _function(ctx)
     steps = ctx.module.training_steps
-    if any(one.taker.function == name and one.taker.is_whole for one in steps.handed):
+    handed = [one.taker for one in steps.handed if one.taker.function == name]
+    if any(one.is_whole for one in handed) or (
+        handed and not any(steps.of(loss, ctx.scope).region for loss in losses)
+    ):
         return True
     return any(one.taker.function == name for one, _ in steps.listed)
 

@@ -62,9 +62,11 @@ def kept_by_marked(module: Module) -> tuple[str, ...]:
     found = dict[str, None]()
     for statement in (one for body in bodies if isinstance(body, list) for one in statements(body)):
         match statement:
-            case ast.Assign(targets=[ast.Attribute(ast.Name("self"), name)], value=ast.Call(called)):
+            case ast.Assign(targets=[target], value=ast.Call(called)):
                 if (dotted(called) or "").rpartition(".")[2] in marked:
-                    found[name] = None
+                    bound = target.elts if isinstance(target, ast.Tuple) else [target]
+                    names = (dotted(one) or "" for one in bound)
+                    found.update((name[5:], None) for name in names if name.startswith("self."))
     return tuple(found)
 
 

@@ -25,12 +25,15 @@ from tpulint.model.training.placing import Moved, placed
 from tpulint.model.training.regions import Obstacle, Region, next_rounds, region
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.within import given_within
+from tpulint.model.values.pending import statements
 
 if TYPE_CHECKING:
     from tpulint.finding import Span
     from tpulint.model.module import Module
 
 
+#: What is asked of a dictionary of losses.
+_OF_DICTIONARIES = frozenset({"get", "items", "keys", "values"})
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -106,7 +109,7 @@ class Steps:
         others = {
             name
             for name, around in asked
-            if isinstance(around, ast.Attribute) and around.attr not in TENSOR_ATTRIBUTES
+            if isinstance(around, ast.Attribute) and around.attr not in TENSOR_ATTRIBUTES | _OF_DICTIONARIES
         }
         modules = {node.id for node in read if self.learned.is_module(node, function)}
         return frozenset(given - others - modules)
@@ -122,10 +125,11 @@ class Steps:
             if isinstance(one, ast.Name):
                 found = self.module.names.lookup(one.id, scope)
                 bound = (binding.value for binding in found[1]) if found is not None else ()
-                new: list[ast.expr] = [call for call in bound if isinstance(call, ast.Call)]
+                unpacked = _unpacked(one.id, found[0]) if found is not None else ()
+                new: list[ast.expr] = [call for call in (*bound, *unpacked) if isinstance(call, ast.Call)]
             elif gives_none_on(one) or self._is_of_training(one, scope):
                 continue
-            elif self.learned.within(one, scope):
+            elif self.learned.within(one, scope) or self.learned.is_handed_on(one, scope):
                 return True
             else:
                 new = [node for node in ast.walk(one) if isinstance(node, ast.Name)]
@@ -384,6 +388,16 @@ class Ending(Step):
 
     def _parts(self) -> list[tuple[Region, Scope]]:
         return [(one, self._scope) for one in self.regions]
+
+
+def _unpacked(name: str, scope: Scope) -> Iterator[ast.expr]:
+    """The values of which a part is bound to a name, as in `losses, output = compute(x)`."""
+    body = getattr(scope.node, "body", [])
+    for statement in statements(body) if isinstance(body, list) else ():
+        match statement:
+            case ast.Assign(targets=[ast.Tuple(elts=elements)], value=value):
+                if any(isinstance(one, ast.Name) and one.id == name for one in elements):
+                    yield value
 
 
 def _distinct(parts: list[tuple[Region, Scope]]) -> Iterable[tuple[Region, Scope]]:

@@ -96,7 +96,8 @@ rule = Rule("TPU611", "gradients by `backward()` on torchax", module=__name__, f
 
 #: Statements that evaluate what stands in them once, but for what stands in such expressions.
 _SIMPLE = (ast.AnnAssign, ast.Assign, ast.AugAssign, ast.Expr, ast.Return)
-_NOT_ONCE = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.comprehension, ast.GeneratorExp, ast.ListComp)
+_COMPREHENSIONS = (ast.comprehension, ast.DictComp, ast.GeneratorExp, ast.ListComp, ast.SetComp)
+_NOT_ONCE = (ast.BoolOp, ast.IfExp, ast.Lambda, *_COMPREHENSIONS)
 _FUNCTIONS = frozenset({"torch.autograd.backward", "torch.autograd.grad"})
 _LOST = "{} loses what goes through `nn.Linear`, slices and others on torchax: gradients are partial or none"
 
@@ -120,7 +121,7 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Module)
 def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    for taker, call, loss, scope in ctx.module.training_steps.handed:
+    for taker, call, loss, scope in ctx.module.training_steps.handing.handed:
         at = ctx.at(scope)
         if not at.serves_device or _is_on_host(call, at):
             continue
@@ -133,7 +134,7 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Module)
 def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     steps, told = ctx.module.training_steps, set[int]()
-    for (_, call, loss, scope), fillings in steps.listed:
+    for (_, call, loss, scope), fillings in steps.handing.listed:
         at = ctx.at(scope)
         if id(call) in told or not at.serves_device or _is_on_host(call, at):
             continue
@@ -169,12 +170,12 @@ def _is_callers_own(losses: list[ast.expr], ctx: Context) -> bool:
     """Whether losses are parameters, or sums or lists of such, and the calls in this file are told there."""
     name = _function(ctx)
     steps = ctx.module.training_steps
-    handed = [one.taker for one in steps.handed if one.taker.function == name]
+    handed = [one.taker for one in steps.handing.handed if one.taker.function == name]
     if any(one.is_whole for one in handed) or (
         handed and not any(steps.of(loss, ctx.scope).region for loss in losses)
     ):
         return True
-    return any(one.taker.function == name for one, _ in steps.listed)
+    return any(one.taker.function == name for one, _ in steps.handing.listed)
 
 
 def _step(

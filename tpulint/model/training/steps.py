@@ -9,31 +9,27 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.behind import kept_behind
 from tpulint.model.training.boundaries import asks, is_without_gradient
 from tpulint.model.training.carriers import carriers
 from tpulint.model.training.changing import Changing
-from tpulint.model.training.collected import Filling, filled_here, fillings, is_filled_by_jax
+from tpulint.model.training.collected import Filling, fillings, is_filled_by_jax
 from tpulint.model.training.effects import effects
+from tpulint.model.training.handing import Handing
 from tpulint.model.training.kept import is_kept_by_marked, keeping, left_by_others
-from tpulint.model.training.learned import Learned, own_function
-from tpulint.model.training.losses import Handed, backward_calls, handed_losses, is_plain, loops_around
-from tpulint.model.training.passing import gives_none_on
+from tpulint.model.training.learned import Learned
+from tpulint.model.training.losses import backward_calls, is_plain, loops_around
 from tpulint.model.training.placing import Moved, placed
 from tpulint.model.training.regions import Obstacle, Region, next_rounds, region
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.within import given_within
-from tpulint.model.values.pending import statements
 
 if TYPE_CHECKING:
     from tpulint.finding import Span
     from tpulint.model.module import Module
 
 
-#: What is asked of a dictionary of losses.
-_OF_DICTIONARIES = frozenset({"get", "items", "keys", "values"})
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -45,6 +41,7 @@ class Steps:
         self.learned = Learned(module)
         self.guessed = Learned(module, generous=True)
         self.changing = Changing(module)
+        self.handing = Handing(module, self.learned)
         self._found: dict[int, Step] = {}
         self._claimed: dict[str, tuple[ast.stmt, ...]] = {}
 
@@ -76,81 +73,9 @@ class Steps:
         return left_by_others(loss, scope, (node for node, *_ in (*self.kept, *settled)))
 
     @cached_property
-    def handed(self) -> list[Handed]:
-        """The calls that hand a loss to a function of the project which calls `backward` on it."""
-        found = self._all_handed
-        return [one for one in found if one.taker.is_whole or self._is_computed(one.loss, one.scope)]
-
-    @cached_property
-    def _all_handed(self) -> list[Handed]:
-        found = handed_losses(self.module)
-        return [one for one in found if not self.learned.is_module(one.loss, one.scope)]
-
-    @cached_property
-    def listed(self) -> list[tuple[Handed, list[Filling]]]:
-        """The calls that hand such a function lists of what modules computed, with what fills these."""
-        found = (
-            (one, list(filled_here(self.module, self.learned, one.loss.id, one.scope)))
-            for one in self._all_handed
-            if isinstance(one.loss, ast.Name) and not one.taker.is_whole
-        )
-        return [(one, filled) for one, filled in found if filled]
-
-    def given_to(self, scope: Scope) -> frozenset[str]:
-        """The parameters that a function makes a loss of; no modules, objects, or lists that others fill."""
-        function = scope.function
-        if function is None:
-            return frozenset()
-        name, listed = f"{self.module.name}.{function.qualname}", {one.taker for one, _ in self.listed}
-        takers = {one for one in self.module.project.takers if one.function == name and not one.is_whole}
-        given = {one.parameter for one in takers - listed}
-        read = [node for node in ast.walk(function.node) if isinstance(node, ast.Name) and node.id in given]
-        asked = ((node.id, self.module.parent(node)) for node in read)
-        others = {
-            name
-            for name, around in asked
-            if isinstance(around, ast.Attribute) and around.attr not in TENSOR_ATTRIBUTES | _OF_DICTIONARIES
-        }
-        modules = {node.id for node in read if self.learned.is_module(node, function)}
-        return frozenset(given - others - modules)
-
-    def _is_computed(self, value: ast.expr, scope: Scope) -> bool:
-        """Whether a value is what modules compute, or is made of a variable that is bound to that."""
-        if is_without_gradient(self.module, self.module.statement(value), scope):
-            return False
-        waiting: list[ast.expr] = [value]
-        seen = {id(value)}
-        while waiting:
-            one = waiting.pop()
-            if isinstance(one, ast.Name):
-                found = self.module.names.lookup(one.id, scope)
-                bound = (binding.value for binding in found[1]) if found is not None else ()
-                unpacked = _unpacked(one.id, found[0]) if found is not None else ()
-                new: list[ast.expr] = [call for call in (*bound, *unpacked) if isinstance(call, ast.Call)]
-            elif gives_none_on(one) or self._is_of_training(one, scope):
-                continue
-            elif self.learned.within(one, scope) or self.learned.is_handed_on(one, scope):
-                return True
-            else:
-                new = [node for node in ast.walk(one) if isinstance(node, ast.Name)]
-            waiting += [node for node in new if id(node) not in seen]
-            seen.update(map(id, new))
-        return False
-
-    def _is_of_training(self, value: ast.expr, scope: Scope) -> bool:
-        """Whether a function that calls `backward` gives a value: it is trained, if anything."""
-        own = own_function(self.module, value.func, scope) if isinstance(value, ast.Call) else None
-        return id(own) in self._training
-
-    @cached_property
-    def _training(self) -> frozenset[int]:
-        """The `id`s of the functions that call `backward`."""
-        return frozenset(id(at.function) for _, at in backward_calls(self.module) if at.function is not None)
-
-    @cached_property
     def computing(self) -> frozenset[int]:
         """The `id`s of all statements that compute a loss."""
-        handed = ((one.loss, one.scope) for one in self.handed)
+        handed = ((one.loss, one.scope) for one in self.handing.handed)
         steps = [self.of(loss, scope) for loss, scope in (*backward_calls(self.module), *handed)]
         return frozenset(
             id(node)
@@ -201,7 +126,7 @@ class Step:
 
     def _of_given(self) -> Region | Obstacle | None:
         """What leads to the loss from parameters, which bear gradients where no module leads to it."""
-        given = self._steps.given_to(self._scope)
+        given = self._steps.handing.parameters(self._scope)
         if not given or any(fillings(self._module, self._learned, self._scope)):
             return None
         wanted = set(effects([self._loss]).reads)
@@ -242,7 +167,7 @@ class Step:
     @property
     def is_moved_once_named(self) -> bool:
         """Whether what leads to the loss, or is within it, can be moved where that has a name."""
-        found = self.region is not None or bool(self._steps.given_to(self._scope))
+        found = self.region is not None or bool(self._steps.handing.parameters(self._scope))
         kinds = (self._steps.learned, self._steps.guessed)
         return found or any(one.within(self._loss, self._scope) for one in kinds)
 
@@ -388,16 +313,6 @@ class Ending(Step):
 
     def _parts(self) -> list[tuple[Region, Scope]]:
         return [(one, self._scope) for one in self.regions]
-
-
-def _unpacked(name: str, scope: Scope) -> Iterator[ast.expr]:
-    """The values of which a part is bound to a name, as in `losses, output = compute(x)`."""
-    body = getattr(scope.node, "body", [])
-    for statement in statements(body) if isinstance(body, list) else ():
-        match statement:
-            case ast.Assign(targets=[ast.Tuple(elts=elements)], value=value):
-                if any(isinstance(one, ast.Name) and one.id == name for one in elements):
-                    yield value
 
 
 def _distinct(parts: list[tuple[Region, Scope]]) -> Iterable[tuple[Region, Scope]]:

@@ -15,6 +15,7 @@ from tpulint.engine.fix import Change, fix_units
 from tpulint.engine.run import analyse_units, as_units
 from tpulint.finding import FileError, Finding
 from tpulint.fixture import Case, Want, strip_wants, wants
+from tpulint.settings import Settings
 
 
 def _units(case: Case, files: Mapping[str, str]) -> dict[str, Unit]:
@@ -54,26 +55,26 @@ def _meets(finding: Finding, want: Want) -> bool:
     return place and re.search(want.pattern, finding.message) is not None
 
 
-def fixed(case: Case, *, unsafe: bool = True) -> dict[str, str]:
-    """What `tpulint fix` makes of a case's files, wants stripped.
+def fixed(case: Case, *, unsafe: bool = True, settings: Settings | None = None) -> dict[str, str]:
+    """What `tpulint fix` makes of a case's files, wants stripped, with its own settings or these.
 
     Raises:
         AssertionError: when a file cannot be analysed or fixed.
     """
     before = {relative: strip_wants(text) for relative, text in case.before.items()}
-    changed = {change.path: change.after for change in _changes(case, unsafe=unsafe)}
+    changed = {change.path: change.after for change in _changes(case, settings, unsafe=unsafe)}
     return {relative: changed.get(str(case.folder / relative), text) for relative, text in before.items()}
 
 
-def companions(case: Case) -> dict[str, str]:
-    """The files that `tpulint fix` writes beside a case's own."""
-    made = [change for change in _changes(case, unsafe=True) if change.original is None]
+def companions(case: Case, *, settings: Settings | None = None) -> dict[str, str]:
+    """The files that `tpulint fix` writes beside a case's own, with its own settings or these."""
+    made = [change for change in _changes(case, settings, unsafe=True) if change.original is None]
     return {Path(change.path).relative_to(case.folder).as_posix(): change.after for change in made}
 
 
-def _changes(case: Case, *, unsafe: bool) -> list[Change]:
+def _changes(case: Case, settings: Settings | None, *, unsafe: bool) -> list[Change]:
     units = _units(case, {relative: strip_wants(text) for relative, text in case.before.items()})
-    result = fix_units(units, case.settings, jobs=1, cache=MemoryCache(), unsafe=unsafe)
+    result = fix_units(units, settings or case.settings, jobs=1, cache=MemoryCache(), unsafe=unsafe)
     _none(result.errors)
     return result.changes
 

@@ -1,4 +1,4 @@
-"""`python -m tpulint.dev`: new-rule, probe-operators, program-times, render-docs and evidence."""
+"""`python -m tpulint.dev`: new-rule, probe-operators, program-times, on-gpu, render-docs and evidence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TextIO
 
 import click
 
-from tpulint.dev import evidence, new_rule, probe_operators, program_times, render_docs
+from tpulint.dev import evidence, new_rule, on_gpu, probe_operators, program_times, render_docs
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,6 +46,20 @@ def _program_times() -> None:
     """Print how long a step of each training program takes on plain CPU torch and, fixed, on torchax."""
     for line in program_times.table(ROOT / "fixtures"):
         click.echo(line)
+
+
+@dev.command("on-gpu")
+@click.argument("programs", nargs=-1)
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1), default=1, help="Run so many at a time; times tell less then."
+)
+def _on_gpu(programs: tuple[str, ...], jobs: int) -> None:
+    """Print what PROGRAMS, or all, do on a GPU: on CUDA, fixed with `--keep-gpu`, and fixed on torchax."""
+    try:
+        for line in on_gpu.table(ROOT / "fixtures", programs, jobs):
+            click.echo(line)
+    except OSError as error:
+        sys.exit(str(error))
 
 
 @dev.command("render-docs")

@@ -62,8 +62,8 @@ def _row(case: Case, recipe: Recipe) -> str:
     name = " ".join((case.name, *recipe.arguments))
     if any(run.status for run in (*plain, *torchax)):
         return f"| {name} | failed | | | | |"
-    _, slow = min((_seconds(run) for run in plain), key=itemgetter(1))
-    start, fast = min((_seconds(run) for run in torchax), key=itemgetter(1))
+    _, slow = min((seconds(run) for run in plain), key=itemgetter(1))
+    start, fast = min((seconds(run) for run in torchax), key=itemgetter(1))
     cells = (
         f"{recipe.losses}",
         f"{slow * 1e3:.1f}",
@@ -74,7 +74,7 @@ def _row(case: Case, recipe: Recipe) -> str:
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def _seconds(ended: Ended) -> tuple[float, float]:
+def seconds(ended: Ended) -> tuple[float, float]:
     """From the first call of a module to the third loss, and for a step in the second half.
 
     JAX compiles the loss in the first step and the optimizer in the second; what is between the steps, such

@@ -50,7 +50,7 @@ def _tensor(tensor: Any) -> Value:
         return Opaque(f"{tensor.layout} tensor")
     # Observation must not run through the environment that it observes.
     with torch._C.DisableTorchFunction(), torch.utils._mode_utils.no_dispatch():  # noqa: SLF001
-        host = tensor.detach().resolve_conj().resolve_neg()
+        host = tensor.detach().cpu().resolve_conj().resolve_neg()
         exotic = host.is_floating_point() and host.dtype not in (torch.float16, torch.float32, torch.float64)
         return Array("host", dtype, (host.float() if exotic else host).numpy().copy())
 

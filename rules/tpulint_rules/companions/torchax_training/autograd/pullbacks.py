@@ -18,7 +18,9 @@ def reached(pullback, wanted=None):
     for equation in reversed(program.eqns):
         if not needed.isdisjoint(equation.outvars):
             needed.update(v for v in equation.invars if isinstance(v, jax.extend.core.Var))
-    return tuple(v in needed for v in program.invars)
+    # Since JAX 0.11 what the pullback keeps of the forward pass stands ahead of them.
+    first = len(program.invars) - pullback.in_tree.num_leaves
+    return tuple(v in needed for v in program.invars[first:])
 
 
 def bearing(pullback, count):

@@ -14,6 +14,7 @@ Without XLA's own emitters of fusions and LLVM's most expensive passes that take
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import shutil
 import tempfile
@@ -32,18 +33,32 @@ if not jax.config.jax_compilation_cache_dir:
     jax.config.update("jax_compilation_cache_dir", _folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
-#: What has XLA leave out passes that take long and bring steps nothing, on a CPU.
-_OPTIMIZED = {
-    "xla_backend_optimization_level": 1,
+#: What has XLA leave out passes that take long and bring steps nothing, on a CPU: its versions know not all.
+_OPTIONS = {
     "xla_cpu_parallel_codegen_split_count": 1,
     "xla_cpu_use_fusion_emitters": False,
     "xla_llvm_disable_expensive_passes": True,
 }
-_QUICK = {**_OPTIMIZED, "xla_backend_optimization_level": 0}
+#: How much XLA optimizes, from 0 up to 3.
+_LEVEL = "xla_backend_optimization_level"
 #: After so many calls a function is one of those that go on being called.
 _FEW_CALLS = 4
 #: It is at once where its arrays have so many numbers on average: running it takes longer than compiling.
 _MANY_NUMBERS = 1_500_000
+
+
+@functools.cache
+def _options(level):
+    return {name: value for name, value in {**_OPTIONS, _LEVEL: level}.items() if _is_known(name, value)}
+
+
+@functools.cache
+def _is_known(name, value):
+    try:
+        jax.jit(lambda: 0, compiler_options={name: value})()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
 
 
 class Jitted:
@@ -56,8 +71,8 @@ class Jitted:
         self._within = self._optimized = self._used = jax.jit(function, **options)
         self._quick_calls_left = 0
         if jax.default_backend() == "cpu":
-            self._optimized = jax.jit(function, compiler_options=_OPTIMIZED, **options)
-            self._used = jax.jit(function, compiler_options=_QUICK, **options)
+            self._optimized = jax.jit(function, compiler_options=_options(level=1), **options)
+            self._used = jax.jit(function, compiler_options=_options(level=0), **options)
             self._quick_calls_left = _FEW_CALLS
 
     def __call__(self, *args):

@@ -374,6 +374,7 @@ class Context(Editing):
         *edits: Edit,
         applicability: Applicability = Applicability.SAFE,
         companion: Companion | None = None,
+        serves_cuda: bool = False,
     ) -> Fix:
         """A fix; one that claims to be safe but would eat a comment becomes unsafe.
 
@@ -387,7 +388,7 @@ class Context(Editing):
             if not all(comment in kept for edit in edits for comment in _comments(source.text, edit.span)):
                 applicability = Applicability.UNSAFE
         placed = replace(companion, up=self._levels()) if companion is not None else None
-        return Fix(title, tuple(_imports_ahead(edits)), applicability, placed)
+        return Fix(title, tuple(_imports_ahead(edits)), applicability, placed, serves_cuda)
 
     def at(self, scope: Scope) -> Context:
         """The same file at another place."""

@@ -119,12 +119,16 @@ def _modules(folder: Traversable) -> Iterator[tuple[str, Traversable]]:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A set of edits to one file that lands whole or not at all; `title` is a verb phrase."""
+    """A set of edits to one file that lands whole or not at all; `title` is a verb phrase.
+
+    Where it `serves_cuda`, what it leaves is right on CUDA, too, and is the same there with `--keep-gpu`.
+    """
 
     title: str
     edits: tuple[Edit, ...]
     applicability: Applicability
     companion: Companion | None = None
+    serves_cuda: bool = False
 
 
 @dataclass(frozen=True, slots=True)

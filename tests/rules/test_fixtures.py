@@ -36,3 +36,9 @@ def test_fixed_files_parse_and_a_second_fix_changes_nothing(case: Case) -> None:
     for text in once.values():
         ast.parse(text)
     assert fixed(replace(case, before=once)) == once
+
+
+@each_case
+def test_fix_that_keeps_cuda_settles_in_files_that_parse(case: Case) -> None:
+    for text in fixed(case, settings=replace(case.settings, keep_gpu=True)).values():
+        ast.parse(text)

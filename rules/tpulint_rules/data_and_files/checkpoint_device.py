@@ -5,7 +5,7 @@
 Flags `torch.load(..., map_location="cuda")` and its forms with an index, such as `f"cuda:{rank}"` or a
 dictionary that leads to one, `lambda storage, location: storage.cuda()`, `map_location="jax"`, and a location
 that is the program's device: a name that a literal for such a device is handed to, in any file.
-Other locations that are computed are left alone.
+Other locations that are computed are left alone, as is a choice that is the host's where there is no CUDA.
 Also `torch.load` that gives a whole module, alone or in a list, which nothing then moves to a device, in
 programs that use one.
 A module it is where the name that it gets is a module's elsewhere, or is asked for its parameters or put into
@@ -33,7 +33,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding
-from tpulint.model.devices.doors import holds_literal_device
+from tpulint.model.devices.doors import holds_literal_device, is_host_without_cuda
 from tpulint.model.devices.literals import is_cuda_location, is_cuda_string, is_formatted_cuda
 from tpulint.model.values.kinds import Device, Static
 from tpulint.rule import Context, Rule
@@ -51,6 +51,8 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     place = next((k.value for k in call.keywords if k.arg == "map_location"), None)
     if place is None and len(call.args) > 1:
         place = call.args[1]
+    if place is not None and is_host_without_cuda(ctx.module, place, ctx.scope):
+        place = None
     device = ctx.text(place) if isinstance(place, ast.Name | ast.Attribute) else ctx.device
     moved = list(_moved(call, device, ctx))
     name = _device(place, ctx) if place is not None else None

@@ -8,8 +8,8 @@ such questions to a name that is given to torch as a device somewhere: `args.dev
 A condition in front of functions of `torch.cuda` and the like, such as kernels in Triton, `forward_cuda` of
 an extension or `DistributedDataParallel`, is left alone, as are those of a file that builds an extension, one
 that chooses between the `nccl` and `gloo` backends, one in front of text for people, such as the memory of a
-progress report, unless it tells that CUDA is missing, and an answer to `pin_memory` or in an f-string:
-without CUDA, false is the right answer.
+progress report, unless it tells that CUDA is missing, and an answer to `pin_memory`, for the `map_location`
+of `torch.load` or in an f-string: without CUDA, false is the right answer.
 So is what a program reads from a file, as in `config["device"] == "cuda"`: the file goes on saying so.
 
 ## Why it matters on TPU
@@ -41,6 +41,7 @@ from tpulint.model.devices.doors import (
     assigned_device,
     holds_device,
     is_guarded_synchronize,
+    is_host_without_cuda,
     is_text_of_file,
     jax_form,
     made_on_import,
@@ -74,6 +75,8 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(outer, ast.UnaryOp) and negated:
         test, outer = outer, ctx.parent(outer)
     if isinstance(outer, ast.IfExp) and outer.test is test:
+        if _is_location(outer, ctx) and is_host_without_cuda(ctx.module, outer, ctx.scope):
+            return
         device = jax_form(ctx.module, outer, ctx.scope)
         if device is not None:
             indexed = any(is_formatted_cuda(part) for part in ast.walk(outer))
@@ -145,6 +148,15 @@ def _says_whether_to_pin(call: ast.expr, outer: ast.AST | None) -> bool:
         key = outer.keys[outer.values.index(call)]
         return isinstance(key, ast.Constant) and key.value == "pin_memory"
     return isinstance(outer, ast.keyword) and outer.arg == "pin_memory"
+
+
+def _is_location(node: ast.expr, ctx: Context) -> bool:
+    """Whether an expression says where `torch.load` reads to: without CUDA the host is the right answer."""
+    outer = ctx.parent(node)
+    call = ctx.parent(outer) if isinstance(outer, ast.keyword) and outer.arg == "map_location" else outer
+    if not isinstance(call, ast.Call) or ctx.qualified_name(call.func) != "torch.load":
+        return False
+    return isinstance(outer, ast.keyword) or node in call.args[1:]
 
 
 def _chooses_backend(choice: ast.IfExp) -> bool:

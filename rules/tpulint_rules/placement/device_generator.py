@@ -15,6 +15,7 @@ torchax has no generators; one of the host serves, for tensors that are drawn th
 
 Unsafe: the generator becomes one of the host, whose numbers are not those of CUDA.
 TPU614 then moves what is drawn with it.
+With `--keep-gpu` it is one of the host on CUDA, too, since what is drawn with it is the same code.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def generator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if device is None or not _is_accelerator(device, ctx):
         return
     edit = ctx.replace(call, f"{ctx.text(call.func)}()")
-    fix = ctx.fix("make it on the host", edit, applicability=Applicability.UNSAFE)
+    fix = ctx.fix("make it on the host", edit, applicability=Applicability.UNSAFE, serves_cuda=True)
     yield ctx.finding(call, "a generator of CUDA or torchax cannot be made on a TPU host", fix)
 
 

@@ -175,6 +175,17 @@ def is_device_choice(module: Module, node: ast.AST, scope: Scope) -> bool:
     return False
 
 
+def is_host_without_cuda(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression asks whether there is CUDA, and is the host's device by name if there is none."""
+    if not isinstance(node, ast.IfExp):
+        return False
+    negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+    test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+    other = node.body if negated else node.orelse
+    named = ast.unparse(other) in ("'cpu'", "torch.device('cpu')")
+    return named and isinstance(test, ast.Call) and asks_for_cuda(module, test, scope)
+
+
 def is_guarded_synchronize(module: Module, node: ast.AST, scope: Scope) -> bool:
     """Whether a statement does nothing but `torch.cuda.synchronize()` where there is CUDA."""
     return (

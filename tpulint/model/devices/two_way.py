@@ -78,8 +78,8 @@ def _is_jax(node: ast.AST) -> bool:
 def two_way(module: Module, finding: Finding) -> Fix | None:
     """A finding's fix in a form that leaves CUDA what it had; shown only where there is no such form."""
     fix, text = finding.fix, module.source.text
-    if fix is None:
-        return None
+    if fix is None or fix.serves_cuda:
+        return fix
     if fix.companion is not None:
         return replace(fix, companion=_beside_cuda(fix.companion))
     if any(ASKED in edit.content or _joins_guard(module, edit) for edit in fix.edits):
@@ -197,6 +197,8 @@ def _chosen(module: Module, node: ast.expr, outer: ast.AST, edit: Edit) -> Edit:
     old = text[edit.span.start : edit.span.end]
     if isinstance(node, ast.IfExp) and ast.unparse(node.test) == ASKED:
         old = ast.get_source_segment(text, node.body) or ast.unparse(node.body)
+    elif isinstance(node, ast.IfExp | ast.Lambda):
+        old = f"({old})"
     code = f"{old} if {ASKED} else {edit.content}"
     loose = isinstance(
         outer, ast.Call | ast.keyword | ast.Assign | ast.AnnAssign | ast.Return | ast.arguments
@@ -212,6 +214,8 @@ def _added(module: Module, edit: Edit) -> list[Edit] | None:
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())] if lines else ""
     before = source.text[source.line_starts[edit.location.row - 1] : edit.span.start]
     if not edit.content.startswith(("\n", "\r")) and before.strip():
+        return None
+    if lines and lines[-1].lstrip().startswith("@"):  # what follows it is not put in
         return None
     at_start = not edit.content.startswith(("\n", "\r")) and before
     body = source.newline.join(f"{source.indent}{line}" if line.strip() else line for line in lines)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from tpulint.dev.program_times import seconds
@@ -37,7 +36,7 @@ _TIMEOUT = 240.0
 
 
 def table(fixtures: Path, names: tuple[str, ...], jobs: int) -> Iterator[str]:
-    """The rows of the table for the programs named, or for all; times are worth something with one job only.
+    """The rows of the table for the programs named, or for all, as they end; times need one job to be true.
 
     Raises:
         OSError: where JAX finds no GPU.
@@ -50,9 +49,10 @@ def table(fixtures: Path, names: tuple[str, ...], jobs: int) -> Iterator[str]:
     found = [case for case in cases(fixtures) if case.rule == "programs" and case.run is not None]
     yield f"| {' | '.join(_COLUMNS)} |"
     yield f"| {' | '.join('---' for _ in _COLUMNS)} |"
-    with ThreadPoolExecutor(jobs) as pool:
-        chosen = (case for case in found if not names or case.name in names)
-        yield from pool.map(partial(_row, environment=environment), chosen)
+    chosen = [case for case in found if not names or case.name in names]
+    with ProcessPoolExecutor(jobs) as pool:  # fixing takes longer than a GPU does
+        for row in as_completed(pool.submit(_row, case, environment) for case in chosen):
+            yield row.result()
 
 
 def _row(case: Case, environment: dict[str, str]) -> str:

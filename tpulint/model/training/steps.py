@@ -77,14 +77,7 @@ class Steps:
         """The `id`s of all statements that compute a loss."""
         handed = ((one.loss, one.scope) for one in self.handing.handed)
         steps = [self.of(loss, scope) for loss, scope in (*backward_calls(self.module), *handed)]
-        return frozenset(
-            id(node)
-            for step in steps
-            for one in step.regions
-            for statement in one.span
-            for node in ast.walk(statement)
-            if isinstance(node, ast.stmt)
-        )
+        return frozenset(number for step in steps for number in _numbers(step.regions))
 
     def name_for(self, region: Region, like: str, taken: Collection[str] = ()) -> str:
         """The name of the function for a region, which that of no other region then has."""
@@ -286,8 +279,9 @@ class Step:
     def _parts(self) -> list[tuple[Region, Scope]]:
         """What becomes functions, each with its scope."""
         parts = [(one, self._scope) for one in self.regions]
+        taken = self._steps.computing | _numbers(self.regions)
         for one in self.regions:
-            parts += carriers(self._module, self._learned, one, self._steps.computing, self._scope)
+            parts += carriers(self._module, self._learned, one, taken, self._scope)
         return list(_distinct(parts))
 
     def _function(self, found: Region, scope: Scope, taken: set[str]) -> Moved | None:
@@ -313,6 +307,12 @@ class Ending(Step):
 
     def _parts(self) -> list[tuple[Region, Scope]]:
         return [(one, self._scope) for one in self.regions]
+
+
+def _numbers(regions: Iterable[Region]) -> frozenset[int]:
+    """The `id`s of all statements of regions."""
+    nodes = (node for one in regions for statement in one.span for node in ast.walk(statement))
+    return frozenset(id(node) for node in nodes if isinstance(node, ast.stmt))
 
 
 def _distinct(parts: list[tuple[Region, Scope]]) -> Iterable[tuple[Region, Scope]]:

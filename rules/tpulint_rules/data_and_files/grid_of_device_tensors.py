@@ -46,9 +46,10 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if isinstance(pictures, ast.Subscript) and any(map(_is_copied, ctx.assigned_values(pictures))):
         return  # `images[k] = images[k].cpu()`, in this function or in one that calls it
-    if isinstance(pictures, ast.Call) and any(map(_is_copied, pictures.args)):
-        return  # what is computed on the host from a copy
-    grids = [ctx.qualified_name(v.func) for v in ctx.assigned_values(pictures) if isinstance(v, ast.Call)]
+    values = ctx.assigned_values(pictures) or [pictures]
+    if all(map(_is_made_of_copies, values)):
+        return  # what is computed on the host
+    grids = [ctx.qualified_name(value.func) for value in values if isinstance(value, ast.Call)]
     if isinstance(pictures, ast.Name) and grids and _FUNCTIONS.issuperset(grids):
         return  # it is on the host, or reported where it is made
     if isinstance(pictures, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
@@ -62,6 +63,13 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _is_host(node: ast.expr, kind: object) -> bool:
     return (isinstance(kind, Tensor) and kind.is_host) or _is_copied(node)
+
+
+def _is_made_of_copies(node: ast.expr) -> bool:
+    """Whether an expression is a call that is given copies on the host, alone or in a list."""
+    given = node.args if isinstance(node, ast.Call) else []
+    lists = [one for one in given if isinstance(one, ast.List | ast.Tuple)]
+    return any(map(_is_copied, [*given, *(element for one in lists for element in one.elts)]))
 
 
 def _is_copied(node: ast.expr) -> bool:

@@ -89,6 +89,8 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             return
     if outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope):
         return
+    if isinstance(outer, ast.If) and outer.test is test and _reads_to_host(outer, negated, ctx):
+        return
     if isinstance(outer, ast.If) and outer.test is test and not negated:
         choice = _chosen_device(outer, ctx)
         if choice is not None:
@@ -157,6 +159,22 @@ def _is_location(node: ast.expr, ctx: Context) -> bool:
     if not isinstance(call, ast.Call) or ctx.qualified_name(call.func) != "torch.load":
         return False
     return isinstance(outer, ast.keyword) or node in call.args[1:]
+
+
+def _reads_to_host(node: ast.If, negated: bool, ctx: Context) -> bool:
+    """Whether branches only differ in where `torch.load` reads to, which is the host without CUDA."""
+    cuda, other = (node.orelse, node.body) if negated else (node.body, node.orelse)
+    loads = [
+        part
+        for root in other
+        for part in ast.walk(root)
+        if isinstance(part, ast.Call) and ctx.qualified_name(part.func) == "torch.load"
+    ]
+    places = [word.value for load in loads for word in load.keywords if word.arg == "map_location"]
+    is_host = bool(places) and all(ast.unparse(one) in ("'cpu'", "torch.device('cpu')") for one in places)
+    inside = [part for root in cuda for part in ast.walk(root)]
+    moves = (isinstance(part, ast.Attribute) and part.attr == "to" for part in inside)
+    return is_host and not any(moves) and not any(_puts_on_cuda(part, ctx) for part in inside)
 
 
 def _chooses_backend(choice: ast.IfExp) -> bool:

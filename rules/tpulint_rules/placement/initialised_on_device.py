@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
 from tpulint.model.devices.doors import takes_device
-from tpulint.model.training.learned import own_function
+from tpulint.model.training.called import own_function
 from tpulint.model.values.pending import statements
 from tpulint.rule import Context, Rule, is_name
 

@@ -83,9 +83,9 @@ from tpulint.knowledge.training import RECORDED, TRAINING
 from tpulint.model.names.references import positional
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.takers import handed_to_accelerate
+from tpulint.model.training.called import is_differentiated, is_marked, own_function
 from tpulint.model.training.collected import Filling, is_filled_by_jax
 from tpulint.model.training.effects import effects
-from tpulint.model.training.learned import is_differentiated, is_marked, own_function
 from tpulint.model.training.losses import losses_of
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.steps import Step

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.training import COMPILED, TRAINING
 from tpulint.model.names.references import method_around
-from tpulint.model.training.learned import is_differentiated, is_marked
+from tpulint.model.training.called import is_differentiated, is_marked
 from tpulint.model.training.placing import placed
 from tpulint.model.training.regions import Region
 from tpulint.model.training.updates import computes, is_whole, update

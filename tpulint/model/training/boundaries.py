@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import FunctionNode, Scope
-from tpulint.model.training.learned import own_function
+from tpulint.model.training.called import own_function
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope, ScopeKind
+from tpulint.model.training.called import own_function
 from tpulint.model.training.effects import effects, place
-from tpulint.model.training.learned import own_function
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.learned import own_function
+from tpulint.model.training.called import own_function
 from tpulint.model.values.kinds import Instance
 
 if TYPE_CHECKING:

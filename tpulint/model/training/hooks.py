@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
+from tpulint.model.training.called import own_function
 from tpulint.model.training.effects import effects, root
-from tpulint.model.training.learned import own_function
 from tpulint.model.values.kinds import Instance
 from tpulint.model.values.readers import registered_hooks
 

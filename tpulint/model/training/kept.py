@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.learned import is_differentiated
+from tpulint.model.training.called import is_differentiated
 from tpulint.model.training.losses import backward_calls
 from tpulint.model.values.pending import statements
 

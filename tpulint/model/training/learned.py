@@ -9,14 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
-from tpulint.knowledge.training import DIFFERENTIABLE, MODULE_UPKEEP, is_mark
+from tpulint.knowledge.training import MODULE_UPKEEP
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around, positional
 from tpulint.model.names.scopes import Scope, ScopeKind
+from tpulint.model.training.called import is_differentiated, own_function
 from tpulint.model.training.effects import effects
 from tpulint.model.training.leaves import listed, listed_by_name, makes_leaf, wants_gradients
 from tpulint.model.training.naming import (
     asked_path,
+    is_option,
     sounds_like_class,
     sounds_like_keeper,
     sounds_like_module,
@@ -25,7 +27,6 @@ from tpulint.model.training.naming import (
 )
 from tpulint.model.training.passing import is_number
 from tpulint.model.values.kinds import Instance
-from tpulint.source import decorators
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -251,9 +252,15 @@ class Learned:
             return True
         if self._is_of_project(function, scope) and not self._is_class(function, scope):
             arguments = (*call.args, *(keyword.value for keyword in call.keywords))
-            if any(self.is_module(argument, scope) for argument in arguments):
+            if any(self._is_given_module(argument, scope) for argument in arguments):
                 return True
         return own
+
+    def _is_given_module(self, argument: ast.expr, scope: Scope) -> bool:
+        """Whether an argument is a module; `args.model` names one."""
+        if is_option(dotted(argument) or ""):
+            return self.is_surely_module(argument, scope)
+        return self.is_module(argument, scope)
 
     def _of_object(self, function: ast.expr, scope: Scope) -> Scope | None:
         """The method of a class of this file that a call of an object means, as of a feature extractor."""
@@ -276,7 +283,7 @@ class Learned:
         """Whether a callee is the project's own, or a variable."""
         name = self._module.names.qualified(function, scope)
         if name is None:
-            return True
+            return not _is_of_text(function)
         return self._module.project.home(name) is not None
 
     def _is_unknown(self, function: ast.expr, scope: Scope) -> bool:
@@ -414,38 +421,15 @@ class Learned:
                     yield block
 
 
+def _is_of_text(function: ast.expr) -> bool:
+    """Whether a callee is a method of a text that is written there, as `"{}".format` is."""
+    value = function.value if isinstance(function, ast.Attribute) else None
+    return isinstance(value, ast.JoinedStr | ast.Constant)
+
+
 def _is_asked_about(around: ast.AST | None) -> bool:
     """Whether what is around a parameter only looks at it, or makes it ready."""
     return isinstance(around, ast.Attribute) and (around.attr in _LOOKED_AT or around.attr.endswith("_"))
-
-
-def own_function(module: Module, function: ast.expr, scope: Scope) -> Scope | None:
-    """The scope of the function of this file that a callee means: a plain name, or a method of `self`."""
-    node: ast.AST | None = None
-    if isinstance(function, ast.Name):
-        found = module.names.lookup(function.id, scope)
-        nodes = [binding.node for binding in found[1]] if found is not None else []
-        node = nodes[0] if len(nodes) == 1 else None
-    elif isinstance(function, ast.Attribute) and _is_self(function.value):
-        method = method_around(scope)
-        if method is not None and method.owner is not None:
-            name = module.project.method(f"{module.name}.{method.owner.qualname}", function.attr)
-            return module.functions.get(name) if name is not None else None
-    return module.index.function(node) if node is not None else None
-
-
-def is_differentiated(module: Module, function: Scope) -> bool:
-    """Whether a function is one that JAX differentiates."""
-    return is_marked(module, function, DIFFERENTIABLE)
-
-
-def is_marked(module: Module, function: Scope, mark: str) -> bool:
-    """Whether a function has a decorator, whatever package the file is in that defines it."""
-    for decorator in decorators(function.node):
-        named = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if is_mark(module.names.qualified(named, function.parent or function), mark):
-            return True
-    return False
 
 
 def _gives_value(function: Scope) -> bool:

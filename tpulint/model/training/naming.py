@@ -14,10 +14,16 @@ _NAMED = re.compile(
     r"|cnn|rnn|lstm|gru|mlp|vgg|bert|gpt|vit|seq2seq|siamese|[a-z]*net_?[a-z]?|(?-i:[GD]))\d*(_|$)",
     re.IGNORECASE,
 )
+#: What a name ends with that tells of a module, and is none: `model_path`, `net_type`.
+_ABOUT_ONE = re.compile(
+    r"_(path|name|dir|file|filename|type|url|cfg|config|kwargs|args|opts?|ckpt)s?$", re.IGNORECASE
+)
 #: How people write the names of classes.
 _CLASS = re.compile(r"[A-Z]+[a-z]+[A-Za-z]*$")
 #: What people call an object that keeps what it is given.
 _KEEPER = re.compile(r"buffer|pool|queue|memory|replay|history|(?<!para)meter|bank", re.IGNORECASE)
+#: What people call what they read of a command line or a file.
+_OPTIONS = re.compile(r"(^|[._])(args?|opts?|options|cfg|conf|config|flags|hparams|hps)$", re.IGNORECASE)
 #: How methods of modules are called that make ready, rather than compute.
 _MAKES_READY = (
     "init",
@@ -38,7 +44,8 @@ _LOGARITHMS = ("log_p", "logp", "log_lik", "logit", "log_softmax", "log_weight")
 
 def sounds_like_module(path: str) -> bool:
     """Whether something is called as modules are that functions are given: `netG`, `self.actor_target`."""
-    return _NAMED.search(path.rpartition(".")[2]) is not None
+    last = path.rpartition(".")[2]
+    return _NAMED.search(last) is not None and _ABOUT_ONE.search(last) is None
 
 
 def sounds_like_modules(path: str, *, is_one: bool) -> bool:
@@ -49,6 +56,11 @@ def sounds_like_modules(path: str, *, is_one: bool) -> bool:
     last = path.rpartition(".")[2].rpartition("_")[2]
     one = last.removesuffix("s")
     return _NAMED.search(one) is not None and (is_one or one != last)
+
+
+def is_option(path: str) -> bool:
+    """Whether something is called as one of a program's options is: `args.model`, `self.cfg.net`."""
+    return _OPTIONS.search(path.rpartition(".")[0]) is not None
 
 
 def sounds_like_class(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tpulint.knowledge.tensors import READS
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.learned import is_differentiated, own_function
+from tpulint.model.training.called import is_differentiated, own_function
 from tpulint.model.values.pending import statements
 
 if TYPE_CHECKING:

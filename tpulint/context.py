@@ -16,6 +16,7 @@ from tpulint.model.module import Module
 from tpulint.model.names.at_hand import names_at_hand
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 from tpulint.model.project.project import TracePath
+from tpulint.model.syntax.aliases import in_own_words
 from tpulint.model.syntax.imports import first_import, respelled
 from tpulint.model.tracing.guards import CUDA, PROCESSES, SEVERAL, caught, only_with, optional
 from tpulint.model.values.kinds import Instance, Kind
@@ -381,6 +382,7 @@ class Context(Editing):
         An edit within what another one deletes goes with it.
         """
         source = self.module.source
+        edits = tuple(in_own_words(self.module, edits))
         deletions = [edit for edit in edits if not edit.content]
         edits = tuple(edit for edit in edits if not any(other.swallows(edit) for other in deletions))
         if applicability is Applicability.SAFE and any(source.comments_within(edit.span) for edit in edits):

@@ -22,6 +22,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
+from tpulint.model.training.effects import effects
 from tpulint.model.values.kinds import Several, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
@@ -47,7 +48,7 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(pictures, ast.Subscript) and any(map(_is_copied, ctx.assigned_values(pictures))):
         return  # `images[k] = images[k].cpu()`, in this function or in one that calls it
     values = ctx.assigned_values(pictures) or [pictures]
-    if all(map(_is_made_of_copies, values)):
+    if all(map(_is_made_of_copies, values)) or _is_copied_above(pictures, ctx):
         return  # what is computed on the host
     grids = [ctx.qualified_name(value.func) for value in values if isinstance(value, ast.Call)]
     if isinstance(pictures, ast.Name) and grids and _FUNCTIONS.issuperset(grids):
@@ -63,6 +64,16 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _is_host(node: ast.expr, kind: object) -> bool:
     return (isinstance(kind, Tensor) and kind.is_host) or _is_copied(node)
+
+
+def _is_copied_above(pictures: ast.expr, ctx: Context) -> bool:
+    """Whether the last that the block above binds to a name is a copy on the host."""
+    statement = ctx.statement(pictures)
+    block = ctx.block(statement)
+    for above in reversed(block[: block.index(statement)]):
+        if ast.unparse(pictures) in effects([above]).writes:
+            return isinstance(above, ast.Assign) and _is_copied(above.value)
+    return False
 
 
 def _is_made_of_copies(node: ast.expr) -> bool:

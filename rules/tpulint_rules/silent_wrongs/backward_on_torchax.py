@@ -427,14 +427,14 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
     if handed_to_accelerate(call) is not None:
         return True
     kind = ctx.kind(call.func.value)
+    if ctx.module.project.importing[ctx.module.name] and _is_taker(ctx):
+        return False  # others hand it over, and are told where they compute it
     if isinstance(kind, Tensor):
         return not kind.is_host
     if not isinstance(kind, Unknown) or not _has_torch(ctx):
         return False
     if call.args:
         return isinstance(ctx.kind(call.args[0]), Tensor)
-    if ctx.module.project.importing[ctx.module.name] and _is_taker(ctx):
-        return False  # others hand it over, and are told where they compute it
     # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch, but
     # an optimizer of the program's own may zero them in its steps, as that of SAM does.
     trains = any(ctx.module.index.calls.get(name) for name in ("zero_grad", "requires_grad_"))

@@ -92,7 +92,7 @@ def _holds(
             return any(_holds(wanted, item, ctx, depth) for item in values)
         case ast.Name() if depth and ctx.is_parameter(value):
             return any(_holds(wanted, given, at, depth - 1) for given, at in ctx.handed(value))
-        case ast.Name() if depth:
+        case ast.Name() if depth and not _goes_item_by_item(value, ctx):
             values = [*ctx.assigned_values(value), *_items(value, ctx)]
             return any(_holds(wanted, given, ctx, depth - 1) for given in values)
     return False
@@ -158,6 +158,22 @@ def _items(name: ast.Name, ctx: Context) -> Iterator[ast.expr]:
                 for target in node.targets
             ):
                 yield node.value
+
+
+def _goes_item_by_item(name: ast.Name, ctx: Context) -> bool:
+    """Whether the function puts copies in the place of all items: `state[key] = state[key].cpu()`."""
+    for statement in ctx.function_body:
+        for node in ast.walk(statement):
+            match node:
+                case ast.Assign(
+                    targets=[ast.Subscript(value=of, slice=ast.Name())], value=ast.Call(func=copy)
+                ):
+                    copies = ast.unparse(node.value).endswith(
+                        (".cpu()", ".to('cpu')", ".to(torch.device('cpu'))")
+                    )
+                    if is_name(of, name.id) and copies and isinstance(copy, ast.Attribute):
+                        return True
+    return False
 
 
 def _has_tensors(owner: ast.expr, ctx: Context) -> bool:

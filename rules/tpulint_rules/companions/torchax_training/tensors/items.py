@@ -92,12 +92,27 @@ for _operator in (torch.ops.aten.transpose_, torch.ops.aten.unsqueeze_):
     ops_registry.all_aten_ops[_operator].func.replace = True
 
 
+def _of_kind(value, dtype):
+    """A value that is put into a tensor of integers or truth values as one of these, as torch takes it.
+
+    JAX warns of others, and will refuse them.
+    """
+    if dtype.is_floating_point or dtype.is_complex:
+        return value
+    if isinstance(value, torch.Tensor):
+        return value.to(dtype) if value.dtype != dtype else value
+    if dtype == torch.bool and isinstance(value, (int, float)):
+        return bool(value)
+    return int(value) if isinstance(value, float) and math.isfinite(value) else value
+
+
 def _setting(known):
     """An item assignment of torchax, with what torch allows for the value."""
 
     def set_items(self, index, value):
         if isinstance(value, torch.Tensor) and not isinstance(value, (Tensor, View)):
             value = value.to("jax")
+        value = _of_kind(value, self.dtype)
         given = value.jax() if isinstance(value, (Tensor, View)) else value
         is_regular = type(self) is not Tensor or masks.are_asked(index)
         made = None if is_regular else irregular.assigned(self._elem, index, given)

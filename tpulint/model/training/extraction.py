@@ -35,6 +35,7 @@ def extraction(
     decorator: str,
     parameters: Mapping[str, str],
     results: Mapping[str, str],
+    arguments: Mapping[str, str],
     *,
     method: ast.stmt | None,
 ) -> Extraction | None:
@@ -47,6 +48,7 @@ def extraction(
         decorator: what is written above it, without `@`.
         parameters: the function's parameters, by the places whose values they get.
         results: the names in the function of what it returns, by the places that get them.
+        arguments: what the call gives for places that may have no value yet.
         method: the method beside which it becomes one, its first parameter being `self`, if it does.
 
     Returns:
@@ -71,10 +73,10 @@ def extraction(
             *returned,
         ]
     )
-    arguments = list(parameters)[method is not None :]
+    given = [arguments.get(place, place) for place in list(parameters)[method is not None :]]
     callee = f"{'self.' if method is not None else ''}{name}"
-    given = f"{', '.join(results)} = " if results else ""
-    call = _call(f"{given}{callee}", arguments, lines.indent, step, "")
+    left = f"{', '.join(results)} = " if results else ""
+    call = _call(f"{left}{callee}", given, lines.indent, step, "")
     ahead = [line for statement in region.ahead for line in lines.kept(statement)]
     behind = [line for statement in region.behind for line in lines.kept(statement)]
     return Extraction(f"{definition}{newline}", newline.join([*ahead, *call, *behind]), lines.span)

@@ -64,8 +64,10 @@ def placed(
     }
     parameters |= {name: _within(name, plain) for name in found.inputs if name not in kept and name != "self"}
     results = {name: _within(name, plain) for name in found.outputs}
+    left_open = _left_open(found)
+    parameters |= {name: results[name] for name in left_open}
     assert around is None or isinstance(around, ast.stmt)
-    made = extraction(module, found, name, decorator, parameters, results, method=around)
+    made = extraction(module, found, name, decorator, parameters, results, left_open, method=around)
     if made is None:
         return None
     newline = module.source.newline
@@ -85,6 +87,13 @@ def _within(name: str, plain: Collection[str]) -> str:
     """What a name is called within the function: an attribute has no name of a variable's own there."""
     bare = name.removeprefix("self.")
     return f"self_{bare}" if bare != name and bare in plain else bare
+
+
+def _left_open(found: Region) -> dict[str, str]:
+    """The attributes that are written on a condition alone, and how to get what they are else."""
+    sure = {*surely_written(found.statements), *found.inputs}
+    parts = {name: name.rpartition(".") for name in found.outputs if name not in sure and "." in name}
+    return {name: f'getattr({owner}, "{last}", None)' for name, (owner, _, last) in parts.items()}
 
 
 def _unbound(module: Module, found: Region, scope: Scope) -> Iterator[tuple[str, int, str]]:

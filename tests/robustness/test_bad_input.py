@@ -98,6 +98,13 @@ def test_each_bad_file_is_one_line_and_the_good_ones_are_checked(
     assert [("a_good.py", "TPU101", 3, 5), ("z_good.py", "TPU101", 3, 5)] == outcome.places
 
 
+def test_a_notebook_that_is_asked_for_is_said_not_to_be_read(tpulint: Command, folder: Path) -> None:
+    (folder / "train.ipynb").write_text('{"cells": [{"cell_type": "code", "source": ["x.cuda()"]}]}')
+    outcome = tpulint("check", "train.ipynb")
+    assert 2 == outcome.code
+    assert outcome.err.startswith("error: train.ipynb: a notebook, not analysed; ")
+
+
 def test_fix_changes_the_good_files_and_no_bad_one(tpulint: Command, bad_files: Path) -> None:
     before = snapshot(bad_files)
     outcome = tpulint("fix", *OPTIONS, "--unsafe-fixes")

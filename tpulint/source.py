@@ -44,7 +44,7 @@ class Source:
             SourceError: for binary, undecodable or oversized data, and for notebooks.
         """
         if path.endswith(".ipynb"):  # whose text is much like an expression of Python's
-            raise SourceError("a notebook, not analysed; `jupyter nbconvert --to script` makes a script of it")
+            raise SourceError("a notebook, not analysed; make a script of it with `jupyter nbconvert`")
         if len(data) > MAX_BYTES:
             raise SourceError(f"larger than {MAX_BYTES // 1024 // 1024} MiB, not analysed; exclude it")
         if b"\0" in data:

@@ -14,10 +14,16 @@ JACOBIANS = {
     "torch.func.jacrev": ZERO,
 }
 
-#: The same, of a function and its inputs: what JAX calls it.
+_LOST = "is zero under torchax where `F.linear` and the like lead, silently"
+
+#: The same, of a function and its inputs: what they do, and what JAX calls those that it has.
 AT_INPUTS = {
-    "torch.autograd.functional.hessian": "jax.hessian",
-    "torch.autograd.functional.jacobian": "jax.jacrev",
+    "torch.autograd.functional.hessian": (ZERO, "jax.hessian"),
+    "torch.autograd.functional.jacobian": (ZERO, "jax.jacrev"),
+    "torch.autograd.functional.hvp": (_LOST, None),
+    "torch.autograd.functional.jvp": (_LOST, None),
+    "torch.autograd.functional.vhp": (_LOST, None),
+    "torch.autograd.functional.vjp": (_LOST, None),
 }
 
 #: Control flow over tensors, and what JAX calls it.

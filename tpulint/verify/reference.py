@@ -5,8 +5,8 @@ leaves its record in FILE.
 
 Every accelerator (`cuda`, `jax`) is the CPU here.
 `torch.cuda.is_available()` stays False, since torch itself asks; a script's own files are told True.
-A tensor that moves to the accelerator is a copy, as on a GPU, so that writing to one does not change
-the other; a tensor that is already there stays itself.
+A tensor that moves to the accelerator, or from there, is a copy, as on a GPU, so that writing to one does not
+change the other; a tensor that is already there stays itself.
 torchax is not imported: importing it changes torch.
 """
 
@@ -120,7 +120,9 @@ class OnCpu(TorchFunctionMode):  # type: ignore[misc]
         if there is not None and has_elements:
             # Both, since `.to(device, dtype)` may convert before or after the move.
             self.moved |= {fingerprint(tensor), fingerprint(result)}
-            if result is tensor and there != here:
+            # What was computed there is not marked; a leaf that asks for a gradient is the host's own.
+            may_be_there = here or not (tensor.is_leaf and tensor.requires_grad)
+            if result is tensor and (not here if there else may_be_there):
                 result = tensor.clone()
         if there or (there is None and here):
             on_accelerator(result)

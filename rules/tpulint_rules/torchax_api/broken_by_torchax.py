@@ -2,10 +2,10 @@
 
 ## What it does
 
-Flags `torch.func.jacrev`, `jacfwd` and `hessian`, `torch.autograd.functional.jacobian` and `hessian`,
-`torch.cond`, `torch.random.fork_rng()` without devices, `torchax.amp.autocast`, `torchax.interop.jax_jit` of
-a module, and `Function.apply` of a `torch.autograd.Function` with a `backward` of its own where
-`jax_value_and_grad` differentiates.
+Flags `torch.func.jacrev`, `jacfwd` and `hessian`, all of `torch.autograd.functional`, `torch.cond`,
+`torch.random.fork_rng()` without devices, `torchax.amp.autocast`, `torchax.interop.jax_jit` of a module, and
+`Function.apply` of a `torch.autograd.Function` with a `backward` of its own where `jax_value_and_grad`
+differentiates.
 In programs that use a device, also `torch.inference_mode`, and there and in code that tracing reaches
 `torch.Tensor(2, 3)` of sizes, `x.new_tensor(...)`, `x.new([...])`, `torch.tensor(t)` of a tensor on the
 device, `torch.tensor(array, device=...)` of a NumPy array that is known not to be of floats, without
@@ -15,7 +15,8 @@ device, `torch.tensor(array, device=...)` of a NumPy array that is known not to 
 
 `torch.func.jacrev` and `jacfwd` of torchax tensors raise nothing and warn of nothing, but their result is
 all zeros, eagerly and under `jax_jit`.
-So is that of `torch.autograd.functional.jacobian` and `hessian`.
+So is that of `torch.autograd.functional.jacobian` and `hessian`; `vjp`, `jvp`, `vhp` and `hvp` there are zero
+where `F.linear`, and so `nn.Linear`, leads from the inputs to the outputs.
 `torch.func.hessian` raises `OperatorNotFound: Operator with name aten::_efficientzerotensor has no lowering`
 or `RuntimeError: Cannot access data pointer of Tensor that doesn't have storage`.
 
@@ -70,8 +71,9 @@ Safe for `torch.inference_mode`: it becomes `torch.no_grad`, which computes the 
 used for more.
 
 Unsafe otherwise: `torch.func.jacrev(f)` becomes `jax.jacrev` of `f` as a function of JAX, and `torch.cond`
-becomes `jax.lax.cond`; in a program that uses a device, what `torch.func` has is left to the folder
-`torchax_training`, by which JAX does it.
+becomes `jax.lax.cond`; in a program that uses a device, what `torch.func` and `torch.autograd.functional`
+have is left to the folder `torchax_training`, by which JAX does it.
+What the latter give with `create_graph=True` has a graph within a `@differentiable` function alone.
 JAX traces the functions: what branches on a value, or makes tensors on the host, raises there; and their
 tensors must be torchax's.
 `fork_rng(devices=[])` puts back the random state of the host alone.
@@ -106,7 +108,7 @@ from collections.abc import Iterator
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.knowledge.training import TRAINING
-from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS, ZERO
+from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS
 from tpulint.model.devices.doors import may_be_made_on_device
 from tpulint.model.names.qualified import dotted
 from tpulint.model.project.project import Certainty
@@ -128,13 +130,17 @@ def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     fix = None
     if _has_program(ctx):
-        fix = ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
+        fix = _by_companion(ctx)
     elif len(call.args) == 1 and {word.arg for word in call.keywords} <= {"argnums"}:
         argnums = "".join(f", argnums={ctx.text(word.value)}" for word in call.keywords)
         function = f"torchax.interop.jax_view({ctx.text(call.args[0])})"
         new = f"jax.{name.rpartition('.')[2]}"
         fix = _replaced(call, f"torchax.interop.torch_view({new}({function}{argnums}))", new, ctx)
     yield ctx.finding(call, f"`{name}` {JACOBIANS[name]}", fix)
+
+
+def _by_companion(ctx: Context) -> Fix | None:
+    return ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
 
 
 def _has_program(ctx: Context) -> bool:
@@ -145,15 +151,17 @@ def _has_program(ctx: Context) -> bool:
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in AT_INPUTS))
 def at_inputs(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in AT_INPUTS:
+    if name not in AT_INPUTS or ctx.module.project.imports_any(TRAINING.name):
         return
     fix = None
-    if len(call.args) == 2 and not call.keywords and ctx.kind(call.args[1]).is_tensor:
+    does, new = AT_INPUTS[name]
+    if _has_program(ctx):
+        fix = _by_companion(ctx)
+    elif new and len(call.args) == 2 and not call.keywords and ctx.kind(call.args[1]).is_tensor:
         function, at = (ctx.text(argument) for argument in call.args)
-        new = AT_INPUTS[name]
         text = f"torchax.interop.torch_view({new}(torchax.interop.jax_view({function})))({at})"
         fix = _replaced(call, text, new, ctx)
-    yield ctx.finding(call, f"`{name}` {ZERO}", fix)
+    yield ctx.finding(call, f"`{name}` {does}", fix)
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in BRANCHES))

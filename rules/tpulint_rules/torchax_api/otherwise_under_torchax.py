@@ -3,8 +3,8 @@
 ## What it does
 
 Flags `torchax.enable_globally()` in programs that compute no gradients and use nothing else of torchax's API,
-if they consist of several files, read tensors, number or sort elements, load data or states, draw on the
-device, transform functions by `torch.func`, or call many functions of torch.
+if they consist of several files, read or copy tensors, number or sort elements, load data or states, draw on
+the device, transform functions by `torch.func`, or call many functions of torch.
 
 ## Why it matters on TPU
 
@@ -18,6 +18,10 @@ Torchax takes over all that torch computes, and not all of it is as it was (meas
 - `counts[labels] += 1` of a host tensor with labels of the device raises `AttributeError: 'Tensor' object has
   no attribute '_env'`, and so do others where both meet, such as `load_state_dict` of a module on the host
   with a state of the device.
+- `x.cpu()` shares its memory with `x` where JAX computes on the host, and else with what the next `x.cpu()`
+  gives: `shown = x.cpu().mul_(255)` changes `x`, or what is read of it, silently.
+- `x.to("jax")` of 100 KB or more reads `x` later than it returns: where a program writes the next picture to
+  the same memory, the device may get that one.
 - A slice that a function returns has no `tolist()` (`RuntimeError: .tolist() is not supported for tensor
   subclasses, got View`).
 - `print(x)` prints `Tensor(<class 'jaxlib._jax.ArrayImpl'> [1. 2.])`, not `tensor([1., 2.])`.
@@ -42,7 +46,17 @@ rule = Rule("TPU905", "program of torch in torchax alone", module=__name__, fix=
 
 #: What a program calls that handles data on the host as well as on the device.
 _MEETS = (
-    *("tolist", "numpy", "randperm", "triu_indices", "tril_indices", "load_state_dict", "one_hot", "unique"),
+    *(
+        "tolist",
+        "numpy",
+        "cpu",
+        "randperm",
+        "triu_indices",
+        "tril_indices",
+        "load_state_dict",
+        "one_hot",
+        "unique",
+    ),
     *("nonzero", "bincount", "index_add_", "scatter_", "scatter_add_", "topk", "argsort", "multinomial"),
     *("DataLoader", "pad_sequence", "histc", "quantile", "fill_diagonal_", "nms"),
     *("to_empty", "skip_init"),

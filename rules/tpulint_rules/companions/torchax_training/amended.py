@@ -12,6 +12,7 @@ for _name in (
     "tensors.sharing",
     "autograd.custom",
     "autograd.derivatives",
+    "autograd.functional",
     "autograd.transforms",
     "host.generators",
     "host.importing",
@@ -34,6 +35,7 @@ for _name in (
     "optimizers.lbfgs",
     "optimizers.sparse_adam",
     "tensors.addresses",
+    "tensors.copies",
     "tensors.moving",
     "tensors.old_types",
 ):

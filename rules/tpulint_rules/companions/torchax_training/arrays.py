@@ -5,9 +5,19 @@ from __future__ import annotations
 import contextlib
 
 import jax
+import numpy
+import torch
 import torchax
+from torch.utils._mode_utils import no_dispatch
 from torchax.ops import mappings
 from torchax.tensor import Tensor
+
+#: Numbers that torch and NumPy have alike.
+_NUMBERS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+_NUMBERS |= {torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128}
+_NAMES = {str(dtype).removeprefix("torch.") for dtype in _NUMBERS}
+#: Bytes from which handing memory over takes less than a copy by JAX.
+_LARGE = 1 << 16
 
 
 def tensor(value):
@@ -23,12 +33,24 @@ def on_torchax(tensor):
 
 
 def of_host(tensor):
-    """An array of what a tensor of the host holds.
+    """An array of what a tensor of the host holds, whatever is written to that from now on.
 
     It is bound to no device: what is compiled for arrays that are, as DLPack gives them, is so once more for
     others.
     """
-    return mappings.t2j(tensor, use_dlpack=False)
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        if tensor.dtype not in _NUMBERS or tensor.layout is not torch.strided:
+            return mappings.t2j(tensor.clone(), use_dlpack=False)
+        numbers = numpy.array(tensor.detach().resolve_conj().resolve_neg().numpy())
+    return jax.numpy.asarray(numbers) if numbers.nbytes < _LARGE else jax.device_put(numbers)
+
+
+def on_host(value):
+    """A tensor of the host with what an array holds, of which NumPy and JAX keep one copy for all who ask."""
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        if value.dtype.name not in _NAMES:
+            return mappings.j2t(value, use_dlpack=False).clone()
+        return torch.from_numpy(numpy.array(value))
 
 
 def put(tensor, value):

@@ -9,16 +9,17 @@ Plain torch reads the file, and what it reads is on the host.
 from __future__ import annotations
 
 import torch
-from torchax.ops.mappings import j2t
 from torchax.tensor import Tensor
 from torchax.view import View
+
+from .. import arrays
 
 
 def _as_on_host(tensor, protocol):
     """`__reduce_ex__`."""
     with torch._C.DisableTorchFunction():
         wants_gradient = tensor.requires_grad
-        host = j2t(tensor.jax())
+        host = arrays.on_host(tensor.jax())
         if isinstance(tensor, torch.nn.Parameter):
             host = torch.nn.Parameter(host, wants_gradient)
         else:

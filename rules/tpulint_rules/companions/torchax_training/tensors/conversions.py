@@ -18,11 +18,9 @@ from torchax.ops import mappings
 from torchax.tensor import TENSOR_CONSTRUCTORS, Tensor
 from torchax.view import View
 
+from .. import arrays
 from . import operations, unmade
 
-#: Numbers that torch and NumPy have alike.
-_NUMBERS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
-_NUMBERS |= {torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128}
 _OF_DATA = {torch.tensor, torch.as_tensor}
 _PLAIN = {bool, int, float, complex}
 #: What says where a tensor is made, and of which kind that is.
@@ -197,11 +195,9 @@ def _is_plain(data):
 
 
 def _on_device(environment, tensor):
-    if tensor.dtype not in _NUMBERS or tensor.layout is not torch.strided or tensor.requires_grad:
+    if tensor.layout is not torch.strided or tensor.requires_grad:
         return None
-    with no_dispatch(), torch._C.DisableTorchFunction():
-        numbers = tensor.numpy()
-    return Tensor(jax.numpy.asarray(numbers), environment)
+    return Tensor(arrays.of_host(tensor), environment)
 
 
 #: What takes the shorter way where it can.

@@ -149,11 +149,25 @@ def _called(mode, func, types, args=(), kwargs=None):
     if func in _SPECIAL or (is_known and not is_on_host) or _is_debugged(environment):
         if func in TENSOR_CONSTRUCTORS and kwargs:
             kwargs.pop("pin_memory", None)
+        if func in environment._ops and not _is_debugged(environment):
+            with contextlib.suppress(_Other, OperatorNotFound):
+                return _at_once(environment, func, args, kwargs or {})
         return _function(mode, func, types, args, kwargs)
     if func in _WHOLE and is_on_host:
         with _disable_current_modes():
             return func(*args, **(kwargs or {}))
     return func(*args, **(kwargs or {}))
+
+
+def _at_once(environment, func, args, kwargs):
+    """What a function gives that torchax implements itself, as `F.linear`, and that is no operation of torch."""
+    operation = environment._ops[func]
+    is_one = operation.is_jax_function and not operation.needs_env and func not in _SPECIAL
+    if not is_one or environment.param.autocast_dtype is not None:
+        raise _Other
+    args = [_given(value, True) for value in args]
+    options = {name: _given(value, True) for name, value in kwargs.items()}
+    return environment.j2t_iso(operations.computed(func, operation.func, args, options))
 
 
 def _is_made_there(environment, args, kwargs):
@@ -207,7 +221,7 @@ def _computed(mode, func, types, args=(), kwargs=None):
         operation = environment._get_op_or_decomp(func)
     except OperatorNotFound:
         return _in_place(mode, func, types, args, kwargs)
-    if isinstance(operation.func, InplaceOp) and type(args[0]) is Tensor:
+    if isinstance(operation.func, InplaceOp) and type(args[0]) in (Tensor, data.Data):
         functional = _functional(environment, func, operation.func)
         result = None if functional is None else _computed(mode, functional, types, args, kwargs)
         if result is not None and result.shape == args[0].shape:

@@ -18,7 +18,7 @@ import numpy
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
-from torchax.ops.mappings import j2t, t2j_dtype
+from torchax.ops.mappings import t2j_dtype
 from torchax.tensor import Tensor
 from torchax.view import View
 
@@ -218,7 +218,7 @@ def _on_host(environment, func, args, kwargs, tensors):
     if isinstance(session, asked.Recording):
         session.note(func, is_repeated=False)
     args, kwargs = pytree.tree_map(
-        lambda one: j2t(one.jax()).clone() if isinstance(one, _KINDS) else one, (args, kwargs)
+        lambda one: arrays.on_host(one.jax()) if isinstance(one, _KINDS) else one, (args, kwargs)
     )
     with torch._C.DisableTorchFunction(), no_dispatch(), torch.no_grad():
         made = func(*args, **kwargs)

@@ -16,7 +16,6 @@ import numpy
 import torch
 from torch._ops import OpOverload
 from torch.utils._mode_utils import no_dispatch
-from torchax.ops.mappings import j2t
 from torchax.tensor import Tensor
 from torchax.view import NarrowInfo, View
 
@@ -101,7 +100,7 @@ def on_host(value):
         return value
     if value.dtype == jnp.int32:
         return torch.from_numpy(numpy.asarray(value, numpy.int64))  # as indices have to be
-    return j2t(value, False).clone()
+    return arrays.on_host(value)
 
 
 def on_device(value):

@@ -19,7 +19,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..operators.registry import register
-from . import irregular, masks
+from . import irregular, masks, operations
 
 _COPY = torch.ops.aten.copy_
 
@@ -106,6 +106,16 @@ def _of_kind(value, dtype):
     return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
+def _dimension_of_place(array, index):
+    """The dimension along which an index is one place, and all along those in front of it; None for others."""
+    items = index if isinstance(index, tuple) else (index,)
+    is_one = items and type(items[-1]) is int and all(item == slice(None) for item in items[:-1])
+    if not is_one or len(items) > array.ndim or isinstance(array, jax.core.Tracer):
+        return None
+    size = array.shape[len(items) - 1]
+    return len(items) - 1 if -size <= items[-1] < size else None
+
+
 def _setting(known):
     """An item assignment of torchax, with what torch allows for the value."""
 
@@ -119,8 +129,14 @@ def _setting(known):
         if made is not None:
             self._elem = made
             return
+        dim = None if is_regular else _dimension_of_place(self._elem, index)
         try:
-            known(self, index, value)
+            if dim is None:
+                known(self, index, value)
+            else:
+                place = index[dim] if isinstance(index, tuple) else index
+                options = self._elem, dim, place, given
+                self._elem = operations.computed(operations.with_part, operations.with_part, options, {})
         except ValueError:
             shape = list(getattr(value, "shape", ()))
             if shape[:1] != [1]:

@@ -33,8 +33,15 @@ MOST_DECOMPOSITIONS = 16
 #: What holds no tensors.
 PLAIN = {bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout}
 PLAIN |= {torch.memory_format}
+
+
+def with_part(value, dim, place, part):
+    """An array with another part at one place along a dimension."""
+    return value.at[(slice(None),) * dim + (place,)].set(part)
+
+
 #: Arguments that are places along the dimension in front of them: it is the same operation at each.
-PLACES = {torch.ops.aten.select.int: 2}
+PLACES = {torch.ops.aten.select.int: 2, with_part: 2}
 _ARRAY = type(jax.numpy.zeros(()))
 _operations, _decompositions = {}, {}
 
@@ -65,7 +72,7 @@ def computed(func, function, args, options):
     known = _operations.get(key)
     if floats and known is not None and known.tells(floats):
         key += floats
-        inputs = [leaf for leaf in inputs if type(leaf) is _ARRAY]
+        inputs = [leaf for leaf in inputs if type(leaf) is not float]
         known = _operations.get(key)
     if (known is None or known.compiled is None) and irregular.is_for_host(func, shapes, leaves):
         return irregular.computed(func, args, options)

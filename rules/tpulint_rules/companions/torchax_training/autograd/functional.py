@@ -1,0 +1,125 @@
+"""The functions of `torch.autograd.functional`, done by JAX for tensors of torchax; importing this file brings that in.
+
+Torch's own ask torch's graph, which knows nothing of what torchax computes: they give zeros.
+Programs may have imported them already, so that it is their code that is exchanged.
+What they give has no graph; within a function that JAX differentiates it has gradients.
+"""
+
+from __future__ import annotations
+
+import types
+
+import jax
+import torch
+from torch.autograd import functional
+
+from .. import arrays
+from .transforms import Plain, are_here
+
+
+class _At:
+    """A function at its inputs: what it gives there, and how that changes."""
+
+    def __init__(self, function, inputs):
+        self.is_tuple = isinstance(inputs, tuple)
+        self.inputs = inputs if self.is_tuple else (inputs,)
+        self.plain = Plain(function, self.inputs, {}, range(len(self.inputs)))
+        self.values = self.plain.values()
+
+    def outputs(self, values):
+        return self.plain(*values)[0]
+
+    def output(self, values):
+        (value,) = self.outputs(values)
+        return value.reshape(())
+
+    def along(self, vectors, like):
+        """Vectors as arrays; torch lets them be left out for one number."""
+        if vectors is None:
+            if len(like) != 1 or like[0].size != 1:
+                raise RuntimeError(
+                    "the vector v may be left out for a single tensor of a single element alone"
+                )
+            return [jax.numpy.ones_like(like[0])]
+        given = vectors if isinstance(vectors, tuple) else (vectors,)
+        return [arrays.on_torchax(one).jax() for one in given]
+
+    def as_inputs(self, values):
+        """Arrays as tensors, in a tuple where the inputs are in one."""
+        tensors = tuple(map(arrays.tensor, values))
+        return tensors if self.is_tuple else tensors[0]
+
+
+def _jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+    at = _At(func, inputs)
+    transform = jax.jacfwd if strategy == "forward-mode" else jax.jacrev
+    rows = [at.as_inputs(row) for row in transform(at.outputs)(at.values)]
+    return rows[0] if at.plain.shape.is_leaf() else tuple(rows)
+
+
+def _hessian(
+    func,
+    inputs,
+    create_graph=False,
+    strict=False,
+    vectorize=False,
+    outer_jacobian_strategy="reverse-mode",
+):
+    at = _At(func, inputs)
+    rows = [at.as_inputs(row) for row in jax.hessian(at.output)(at.values)]
+    return tuple(rows) if at.is_tuple else rows[0]
+
+
+def _vjp(func, inputs, v=None, create_graph=False, strict=False):
+    at = _At(func, inputs)
+    made, pullback = jax.vjp(at.outputs, at.values)
+    (found,) = pullback(at.along(v, made))
+    return at.plain.result(made), at.as_inputs(found)
+
+
+def _jvp(func, inputs, v=None, create_graph=False, strict=False):
+    at = _At(func, inputs)
+    made, changes = jax.jvp(at.outputs, (at.values,), (at.along(v, at.values),))
+    return at.plain.result(made), at.plain.result(changes)
+
+
+def _hvp(func, inputs, v=None, create_graph=False, strict=False):
+    at = _At(func, inputs)
+    (made, _), (_, found) = jax.jvp(jax.value_and_grad(at.output), (at.values,), (at.along(v, at.values),))
+    return arrays.tensor(made), at.as_inputs(found)
+
+
+def _or_by_torch(plain, by_jax):
+    def run(func, inputs, *args, **kwargs):
+        return (by_jax if are_here(inputs) else plain)(func, inputs, *args, **kwargs)
+
+    return run
+
+
+def _exchange(function, by_jax):
+    """Let JAX do what a function does, whoever has it by now."""
+    plain = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__
+    )
+    function.__globals__[f"_{function.__name__}_on_torchax"] = _or_by_torch(plain, by_jax)
+    function.__code__ = _CODES[function.__name__]
+
+
+#: Code that finds its names among those of torch's file.
+_CODES = {
+    "jacobian": (lambda *args, **kwargs: _jacobian_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
+    "hessian": (lambda *args, **kwargs: _hessian_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
+    "vjp": (lambda *args, **kwargs: _vjp_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
+    "jvp": (lambda *args, **kwargs: _jvp_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
+    "vhp": (lambda *args, **kwargs: _vhp_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
+    "hvp": (lambda *args, **kwargs: _hvp_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
+}
+for _function, _by_jax in (
+    (functional.jacobian, _jacobian),
+    (functional.hessian, _hessian),
+    (functional.vjp, _vjp),
+    (functional.jvp, _jvp),
+    (functional.vhp, _hvp),  # the same, where nothing is complex
+    (functional.hvp, _hvp),
+):
+    _exchange(_function, _by_jax)

@@ -5,6 +5,8 @@ import re
 #: Functions that read a configuration from a file or a text.
 TEXT_READERS = frozenset(
     {
+        "hydra.compose",
+        "hydra.main",
         "json.load",
         "json.loads",
         "omegaconf.OmegaConf.load",

@@ -1,7 +1,8 @@
 """What a program chooses when it runs: modules, by names that it makes then, and functions that it looks up.
 
 Modules as in `import_module("models." + name)`, or by names that a list or a dictionary holds, as in
-`import_module(COMMANDS[name])`; functions and classes as in `COMMANDS[name]()`.
+`import_module(COMMANDS[name])`, or by the `_target_` of a file, as in Hydra's `instantiate(cfg)`; functions and
+classes as in `COMMANDS[name]()`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,21 @@ from tpulint.model.names.qualified import Names
 from tpulint.model.names.scopes import Scope
 
 _IMPORTING = frozenset({"importlib.import_module", "builtins.__import__"})
+#: What makes that which a configuration names.
+_MAKING = frozenset(f"hydra.utils.{name}" for name in ("call", "get_class", "get_method", "instantiate"))
+#: The beginning of all names.
+ANYTHING = ""
 
 
 def chosen_imports(module: str, index: Index, names: Names) -> Iterator[str]:
     """The beginnings of the names of such modules, as far as the text of module `module` has them."""
+    if any(
+        names.qualified(call.func, scope) in _MAKING
+        for name in _MAKING
+        for call, scope in index.calls.get(name.rpartition(".")[2], ())
+        if isinstance(call, ast.Call)
+    ):
+        yield ANYTHING
     for name in ("import_module", "__import__"):
         for call, scope in index.calls.get(name, ()):
             if not isinstance(call, ast.Call) or names.qualified(call.func, scope) not in _IMPORTING:

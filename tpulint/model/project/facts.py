@@ -126,7 +126,7 @@ class ModuleFacts(NamedTuple):
     tensors, `moves` that its import puts tensors on a device, `unwraps` that it asks models that it has not
     wrapped for the `module` in a wrapper, `prefixes` that it counts on the names that parameters have behind
     one, `chosen` are the beginnings of the names of modules that it imports by names which it makes at run
-    time.
+    time, `is_started` says that some of it runs only where it is itself the program.
     """
 
     name: str
@@ -159,6 +159,7 @@ class ModuleFacts(NamedTuple):
     unwraps: bool = False
     prefixes: bool = False
     chosen: tuple[str, ...] = ()
+    is_started: bool = False
 
 
 class _Summary:
@@ -231,6 +232,7 @@ class _Summary:
             unwraps=asks_for_module(self.index, self.names),
             prefixes=asks_for_prefix(self.index),
             chosen=tuple(chosen_imports(self.name, self.index, self.names)),
+            is_started=any(True for _ in of_main(module.node)),
         )
 
     def _calls_backward(self) -> bool:

@@ -16,6 +16,7 @@ from tpulint.model.devices.flow import DeviceFlow, defined
 from tpulint.model.devices.places import is_of_enumerations
 from tpulint.model.names.annotations import expanded, is_of_tensors
 from tpulint.model.project.callees import Callees
+from tpulint.model.project.chosen import ANYTHING
 from tpulint.model.project.facts import ANY, ClassFacts, FunctionFacts, ModuleFacts
 from tpulint.model.project.folders import names_by_folder
 from tpulint.model.project.homes import Home, home, homes_of_programs
@@ -93,7 +94,10 @@ class ProjectFacts:
         if not facts.chosen:
             return set()
         known = {**{name: name for name in self.modules}, **self._by_folder}
-        return {module for name, module in known.items() if name.startswith(facts.chosen)} - {facts.name}
+        chosen = {module for name, module in known.items() if name.startswith(facts.chosen)} - {facts.name}
+        if ANYTHING in facts.chosen:  # no other program
+            chosen -= {name for name in chosen if self.modules[name].is_started}
+        return chosen
 
     def apart(self, modules: Mapping[str, ModuleFacts]) -> ProjectFacts:
         """The same project with its modules' facts at another place.

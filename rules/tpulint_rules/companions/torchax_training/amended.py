@@ -31,6 +31,7 @@ for _name in (
     "operators.reckoning",
     "operators.recurrent",
     "operators.resampling",
+    "operators.sampling",
     "operators.sparse_matrices",
     "optimizers.lbfgs",
     "optimizers.sparse_adam",

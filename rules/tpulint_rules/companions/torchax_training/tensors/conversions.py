@@ -73,7 +73,14 @@ _CAST = torch.ops.aten._to_copy.default
 
 
 def _cast(array, dtype):
-    return array.astype(mappings.t2j_dtype(dtype))
+    made = mappings.t2j_dtype(dtype)
+    if jax.numpy.issubdtype(array.dtype, jax.numpy.floating) and jax.numpy.issubdtype(
+        made, jax.numpy.integer
+    ):
+        (array,) = arrays.computed_once(
+            [jax.numpy.trunc(array)]
+        )  # both an index and what a weight is made of
+    return array.astype(made)
 
 
 def _filled(environment, data, kwargs):

@@ -16,6 +16,7 @@ from tpulint.model.names.references import attributes_by_class, by_name, is_put_
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 from tpulint.model.processes.groups import groups
 from tpulint.model.project.facts import ModuleFacts, summarise
+from tpulint.model.project.folders import package_by_folder
 from tpulint.model.project.project import Certainty, ProjectFacts, TracePath
 from tpulint.model.project.savers import savers
 from tpulint.model.syntax.parents import Parents
@@ -70,9 +71,8 @@ class Module:
     def __init__(self, source: Source, place: Place) -> None:
         self.source = source
         self.name = name = place.name
-        self.index = index(
-            source.tree, name if place.package else name.rpartition(".")[0], dict(place.renamed)
-        )
+        package = name if place.package else name.rpartition(".")[0] or package_by_folder(source.path)
+        self.index = index(source.tree, package, dict(place.renamed))
         self.names = Names(self.index, name)
         self.project = ProjectFacts(())
         self._flows: dict[int, Flow | None] = {}

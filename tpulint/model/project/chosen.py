@@ -1,8 +1,8 @@
 """What a program chooses when it runs: modules, by names that it makes then, and functions that it looks up.
 
 Modules as in `import_module("models." + name)`, or by names that a list or a dictionary holds, as in
-`import_module(COMMANDS[name])`, or by the `_target_` of a file, as in Hydra's `instantiate(cfg)`; functions and
-classes as in `COMMANDS[name]()`.
+`import_module(COMMANDS[name])`, or by the `_target_` of a file, as in Hydra's `instantiate(cfg)`; functions
+and classes as in `COMMANDS[name]()`.
 """
 
 from __future__ import annotations

@@ -79,6 +79,11 @@ class FunctionFacts(NamedTuple):
     makes: bool = False
     trains_apart: bool = False
 
+    @property
+    def looks_up(self) -> bool:
+        """Whether it calls what is looked up when the program runs."""
+        return any(call.callee == ANY for call in self.calls)
+
 
 class ClassFacts(NamedTuple):
     """A class: its bases, its methods, and what its attributes hold.

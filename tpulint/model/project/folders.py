@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from itertools import accumulate, takewhile
 from pathlib import Path
 
 from tpulint.knowledge.tracing import LIBRARIES
 
 #: How many folders of a path a name may have.
 _DEPTH = 3
+
+
+def heads(name: str) -> set[str]:
+    """The beginnings of a dotted name, and itself."""
+    return {".".join(parts) for parts in accumulate([part] for part in name.split("."))}
+
+
+def package_by_folder(path: str) -> str:
+    """The dotted name of the package that the folders around a file are, as far as names go."""
+    folders = list(takewhile(str.isidentifier, Path(path).parts[-2 : -_DEPTH - 2 : -1]))
+    return ".".join(reversed(folders))
 
 
 def names_by_folder(modules: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import ast
 import copy
 import enum
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from tpulint.model.names.annotations import expanded, is_of_tensors
 from tpulint.model.project.callees import Callees
 from tpulint.model.project.chosen import ANYTHING
 from tpulint.model.project.facts import ANY, ClassFacts, FunctionFacts, ModuleFacts
-from tpulint.model.project.folders import names_by_folder
+from tpulint.model.project.folders import heads, names_by_folder
 from tpulint.model.project.homes import Home, home, homes_of_programs
 from tpulint.model.project.programs import Programs, closure, programs_of
 from tpulint.model.project.takers import Taker
@@ -347,6 +347,11 @@ class ProjectFacts:
             return True
         if self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called]):
             return True
+        looks_up = any(one.looks_up for _, one, _ in self._called(called, set()))
+        if looks_up and module in self.programs.training:
+            parts = (f"{facts.name}.{name}" for facts in self.program(module) for name in facts.functions)
+            if self.put_on_device(parts):
+                return True
         chosen = set[str]().union(*map(self._chosen, self.program(module)))  # no calls lead there
         return any(self.modules[name].placed_anywhere for name in closure(chosen, self.imports))
 
@@ -365,24 +370,31 @@ class ProjectFacts:
 
     def put_on_device(self, functions: Iterable[str]) -> bool:
         """Whether one of some functions puts something on a device, or calls what does, or may do so."""
-        waiting = [name for name in functions if name not in self._on_host]
-        seen = set(waiting)
+        seen = set[str]()
+        for name, facts, module in self._called(functions, seen, self._on_host):
+            if facts.places or self._devices.takes_literal(name):
+                return True
+            if module in self._may_put and facts.looks_up:
+                return True
+        self._on_host |= seen
+        return False
+
+    def _called(
+        self, functions: Iterable[str], seen: set[str], known: Container[str] = ()
+    ) -> Iterator[tuple[str, FunctionFacts, str]]:
+        """Some functions and all that they call, with their modules, but for those that are known."""
+        waiting = list(functions)
         while waiting:
             name = waiting.pop()
+            if name in seen or name in known:
+                continue
+            seen.add(name)
             facts, found = self.function(name), self.home(name)
             if facts is None or found is None:
                 continue
-            if facts.places or self._devices.takes_literal(name):
-                return True
-            if any(call.callee == ANY for call in facts.calls) and found[0] in self._may_put:
-                return True
+            yield name, facts, found[0]
             owner = f"{found[0]}.{facts.owner}" if facts.owner is not None else None
-            called = {callee for call in facts.calls for callee in self.callees(call.callee, owner)}
-            called -= seen | self._on_host
-            seen |= called
-            waiting.extend(called)
-        self._on_host |= seen
-        return False
+            waiting.extend(callee for call in facts.calls for callee in self.callees(call.callee, owner))
 
     def package(self, module: str) -> str:
         """The dotted name of the package that others import a module from; "" for a script.
@@ -394,7 +406,8 @@ class ProjectFacts:
         if facts.path.endswith("__init__.py"):
             return module.partition("#")[0]
         folder = os.path.basename(os.path.dirname(facts.path))
-        return package or (folder if f"{folder}.{stem}" in self._imported_heads else "")
+        is_inside = f"{folder}.{stem}" in self._imported_heads or module in self._imported_by_folder
+        return package or (folder if is_inside else "")
 
     def companion_package(self, module: str) -> str:
         """The topmost package that holds what a module is given by fixes; "" where that lies beside it."""
@@ -455,6 +468,13 @@ class ProjectFacts:
     def _imported_heads(self) -> set[str]:
         """The first two parts of all names that are imported."""
         return {".".join(target.split(".", 2)[:2]) for target in self.imported}
+
+    @cached_property
+    def _imported_by_folder(self) -> set[str]:
+        """Modules that are imported by a name that begins with their folder's."""
+        return {
+            self._by_folder[one] for name in self.imported for one in heads(name) & self._by_folder.keys()
+        }
 
     def users(self, modules: Iterable[str]) -> set[str]:
         """Modules and all that import them, directly or not."""

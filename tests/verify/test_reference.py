@@ -61,7 +61,7 @@ print(torch.zeros(1).device)
     moved = "cpu False True; " * 5
     assert run(tmp_path, text) == [
         "True False",
-        moved + "[0.0, 0.0] [1.0, 1.0] False True",
+        moved + "[0.0, 0.0] [1.0, 1.0] False False",
         "tensor(2.) tensor([0, 1, 2])",
         "torch.float64",
         "cpu",
@@ -69,6 +69,24 @@ print(torch.zeros(1).device)
         "[1.0, 1.0]",
         "cpu",
     ]
+
+
+def test_what_comes_to_the_host_shares_nothing_with_the_accelerator(tmp_path: Path) -> None:
+    text = """\
+import torch
+
+moved = torch.ones(2).cuda()
+net = torch.nn.Linear(2, 1, bias=False).cuda()
+torch.nn.init.ones_(net.weight)
+for there in (moved, moved * 2, moved[:1], net.weight.data, net(moved).detach()):
+    before = there.tolist()
+    there.cpu().zero_()
+    there.to("cpu").numpy()[...] = 5
+    print(there.tolist() == before)
+leaf = torch.ones(2, requires_grad=True)
+print(leaf.cpu() is leaf)
+"""
+    assert run(tmp_path, text) == ["True"] * 6
 
 
 @pytest.mark.parametrize("decoders", ["", "stand-in"])

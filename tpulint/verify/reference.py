@@ -7,6 +7,7 @@ Every accelerator (`cuda`, `jax`) is the CPU here.
 `torch.cuda.is_available()` stays False, since torch itself asks; a script's own files are told True.
 A tensor that moves to the accelerator, or from there, is a copy, as on a GPU, so that writing to one does not
 change the other; a tensor that is already there stays itself.
+Where a computed tensor is, nobody notes: `.cpu()` copies one of the host, too, but no leaf with a gradient.
 torchax is not imported: importing it changes torch.
 """
 

@@ -2,8 +2,8 @@
 
 ## What it does
 
-Flags `torchax.enable_globally()` in programs that compute no gradients and use nothing else of torchax's API,
-if they consist of several files, read or copy tensors, number or sort elements, load data or states, draw on
+Flags `torchax.enable_globally()` in programs that compute no gradients and use nothing else of torchax's API
+but `torchax.compile`, if they consist of several files, read or copy tensors, number or sort elements, load data or states, draw on
 the device, transform functions by `torch.func`, or call many functions of torch.
 
 ## Why it matters on TPU
@@ -68,7 +68,7 @@ _PLACED_DRAWS = ("randn", "rand", "randint", "normal")
 #: A program that calls as many functions of torch as these handles more than what it computes on the device.
 _MANY = 10
 #: What programs use of torchax that are written for it.
-_WRITTEN_FOR_IT = ("interop", "tensor", "train", "compile", "ops", "extract_jax")
+_WRITTEN_FOR_IT = ("interop", "tensor", "train", "ops", "extract_jax")
 
 
 @rule.on(ast.Call, named={"enable_globally"})

@@ -3,8 +3,8 @@
 ## What it does
 
 Flags `torchax.enable_globally()` in programs that compute no gradients and use nothing else of torchax's API
-but `torchax.compile`, if they consist of several files, read or copy tensors, number or sort elements, load data or states, draw on
-the device, transform functions by `torch.func`, or call many functions of torch.
+but `torchax.compile`, if they consist of several files, read or copy tensors, number or sort elements, load
+data or states, draw on the device, transform functions by `torch.func`, or call many functions of torch.
 
 ## Why it matters on TPU
 

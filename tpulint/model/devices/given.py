@@ -27,7 +27,7 @@ def given_device(module: Module, call: ast.Call, scope: Scope) -> Iterator[ast.e
     method = qualified is None and isinstance(call.func, ast.Attribute)
     if qualified in ("torch.device", "torch.set_default_device") or (method and last == "to"):
         yield from call.args[:1]
-    if of_torch or (method and (last == "to" or last.startswith("new_"))):
+    if of_torch or (method and (last in ("to", "to_empty") or last.startswith("new_"))):
         for keyword in call.keywords:
             if keyword.arg == "device":
                 yield keyword.value

@@ -402,11 +402,12 @@ class Context(Editing):
         *package, last = [part for part in path if part]
         return self.imports(f"from {'.'.join(package)} import {last}" if package else f"import {last}")
 
-    def companion_fix(self, title: str, companion: Companion) -> Fix | None:
+    def companion_fix(self, companion: Companion, title: str = "") -> Fix | None:
         """The fix that imports a companion and nothing else; None where its name means something else."""
         imports = self.companion_import(companion)
         if imports is None:
             return None
+        title = title or f"use what `{companion.name}` brings in"
         return self.fix(title, *imports, applicability=Applicability.UNSAFE, companion=companion)
 
 

@@ -54,7 +54,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(value)
     brought = None
     if ctx.module.name in project.programs.calling_backward:  # which brings the folder anyway
-        brought = ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
+        brought = ctx.companion_fix(TRAINING)
     if isinstance(kind, Tensor) and kind.certain:
         edit = f"{ctx.operand(value)}.detach().clone()"
         fix = ctx.fix("copy it with `clone`", ctx.replace(call, edit), applicability=Applicability.UNSAFE)

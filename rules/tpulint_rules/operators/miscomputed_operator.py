@@ -122,7 +122,7 @@ def grouped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     is_depthwise = channels is not None and _number(channels, ctx) in (0, _number(groups, ctx))
     if is_depthwise or not _is_computed(name, given.get("input"), ctx):
         return
-    fix = ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
+    fix = ctx.companion_fix(TRAINING)
     yield ctx.finding(call, f"`{name}` in groups computes each with weights of others on torchax", fix)
 
 

@@ -129,7 +129,7 @@ def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     make = _FIXES.get(name.rpartition(".")[2])
     fix = make(call, call.args, ctx) if make is not None else None
-    fix = fix or ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
+    fix = fix or ctx.companion_fix(TRAINING)
     yield ctx.finding(call, f"`{name}` {_happens(name)}", fix)
 
 

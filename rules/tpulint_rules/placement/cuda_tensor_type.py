@@ -79,7 +79,7 @@ def _brought(ctx: Context) -> Fix | None:
     """The folder beside the program, which has such types; for programs on the device alone."""
     if not ctx.serves_device:
         return None
-    return ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
+    return ctx.companion_fix(TRAINING)
 
 
 def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:

@@ -118,7 +118,7 @@ def _kept(states: list[ast.Call], statement: ast.stmt, ctx: Context) -> Fix | No
 
 
 def _shared(ctx: Context) -> Fix | None:
-    return ctx.companion_fix(f"write by what `{TRAINING.name}` brings in", TRAINING)
+    return ctx.companion_fix(TRAINING, f"write by what `{TRAINING.name}` brings in")
 
 
 def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx: Context) -> Fix | None:

@@ -130,17 +130,13 @@ def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     fix = None
     if _has_program(ctx):
-        fix = _by_companion(ctx)
+        fix = ctx.companion_fix(TRAINING)
     elif len(call.args) == 1 and {word.arg for word in call.keywords} <= {"argnums"}:
         argnums = "".join(f", argnums={ctx.text(word.value)}" for word in call.keywords)
         function = f"torchax.interop.jax_view({ctx.text(call.args[0])})"
         new = f"jax.{name.rpartition('.')[2]}"
         fix = _replaced(call, f"torchax.interop.torch_view({new}({function}{argnums}))", new, ctx)
     yield ctx.finding(call, f"`{name}` {JACOBIANS[name]}", fix)
-
-
-def _by_companion(ctx: Context) -> Fix | None:
-    return ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
 
 
 def _has_program(ctx: Context) -> bool:
@@ -156,7 +152,7 @@ def at_inputs(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = None
     does, new = AT_INPUTS[name]
     if _has_program(ctx):
-        fix = _by_companion(ctx)
+        fix = ctx.companion_fix(TRAINING)
     elif new and len(call.args) == 2 and not call.keywords and ctx.kind(call.args[1]).is_tensor:
         function, at = (ctx.text(argument) for argument in call.args)
         text = f"torchax.interop.torch_view({new}(torchax.interop.jax_view({function})))({at})"
@@ -329,7 +325,7 @@ def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     message = (
         f"JAX differentiates the `forward` of `{ctx.text(node.value)}`, and does not call its `backward`"
     )
-    fix = ctx.companion_fix(f"go by `backward`, with `{TRAINING.name}`", TRAINING)
+    fix = ctx.companion_fix(TRAINING, f"go by `backward`, with `{TRAINING.name}`")
     yield ctx.finding(node, message, fix)
 
 

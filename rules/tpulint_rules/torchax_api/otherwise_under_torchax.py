@@ -46,18 +46,18 @@ rule = Rule("TPU905", "program of torch in torchax alone", module=__name__, fix=
 
 #: What a program calls that handles data on the host as well as on the device.
 _MEETS = (
+    *("tolist", "numpy", "cpu", "randperm", "triu_indices", "tril_indices", "load_state_dict", "one_hot"),
     *(
-        "tolist",
-        "numpy",
-        "cpu",
-        "randperm",
-        "triu_indices",
-        "tril_indices",
-        "load_state_dict",
-        "one_hot",
         "unique",
+        "nonzero",
+        "bincount",
+        "index_add_",
+        "scatter_",
+        "scatter_add_",
+        "topk",
+        "argsort",
+        "multinomial",
     ),
-    *("nonzero", "bincount", "index_add_", "scatter_", "scatter_add_", "topk", "argsort", "multinomial"),
     *("DataLoader", "pad_sequence", "histc", "quantile", "fill_diagonal_", "nms"),
     *("to_empty", "skip_init"),
     *("vmap", "jacrev", "jacfwd", "hessian", "vjp", "jvp", "functional_call"),
@@ -84,7 +84,7 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if not _may_meet_it(ctx):
         return
-    fix = ctx.companion_fix(f"use what `{TRAINING.name}` brings in", TRAINING)
+    fix = ctx.companion_fix(TRAINING)
     message = "torchax alone draws, copies, slices and prints otherwise than torch in places"
     yield ctx.finding(call, message, fix)
 

@@ -60,7 +60,7 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
         if _is_whole(call.func, layers) and _is_module(call.func, ctx):
             if ctx.module.name not in ctx.module.project.programs.of_scripts:
                 return  # who uses a library has the program
-            fix = ctx.companion_fix(f"compile it by `{TRAINING.name}`", TRAINING)
+            fix = ctx.companion_fix(TRAINING, f"compile it by `{TRAINING.name}`")
             message = f"`{ctx.text(call.func)}` is evaluated operation by operation"
             yield ctx.finding(call.func, message, fix)
             return

@@ -217,12 +217,7 @@ def _is_property(scope: Scope) -> bool:
 
 def reads_text(module: Module) -> bool:
     """Whether a file reads configurations, such as JSON and YAML, into mappings."""
-    return any(
-        module.names.qualified(node.func, scope) in TEXT_READERS
-        for last in {name.rpartition(".")[2] for name in TEXT_READERS}
-        for node, scope in module.index.calls.get(last, ())
-        if isinstance(node, ast.Call)
-    )
+    return any(module.names.calls_of(TEXT_READERS))
 
 
 def _takes(function: Scope | None, name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 from tpulint.model.names.index import Index
 from tpulint.model.names.scopes import Binding, Scope, ScopeKind
@@ -47,6 +47,13 @@ class Names:
             return None
         base = self.plain(node.id, scope, depth)
         return f"{base}{tail}" if base is not None and tail else base
+
+    def calls_of(self, wanted: Collection[str]) -> Iterator[tuple[ast.Call, Scope]]:
+        """The calls of functions with some qualified names, as far as they are called by their last name."""
+        for last in {name.rpartition(".")[2] for name in wanted}:
+            for call, scope in self.index.calls.get(last, ()):
+                if isinstance(call, ast.Call) and self.qualified(call.func, scope) in wanted:
+                    yield call, scope
 
     def lookup(self, name: str, scope: Scope) -> tuple[Scope, list[Binding]] | None:
         """The scope that binds a name as seen from `scope`, with its bindings."""

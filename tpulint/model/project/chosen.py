@@ -11,7 +11,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.tracing import LIBRARIES
-from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.scopes import Scope
 
@@ -22,26 +21,18 @@ _MAKING = frozenset(f"hydra.utils.{name}" for name in ("call", "get_class", "get
 ANYTHING = ""
 
 
-def chosen_imports(module: str, index: Index, names: Names) -> Iterator[str]:
+def chosen_imports(module: str, names: Names) -> Iterator[str]:
     """The beginnings of the names of such modules, as far as the text of module `module` has them."""
-    if any(
-        names.qualified(call.func, scope) in _MAKING
-        for name in _MAKING
-        for call, scope in index.calls.get(name.rpartition(".")[2], ())
-        if isinstance(call, ast.Call)
-    ):
+    if any(names.calls_of(_MAKING)):
         yield ANYTHING
-    for name in ("import_module", "__import__"):
-        for call, scope in index.calls.get(name, ()):
-            if not isinstance(call, ast.Call) or names.qualified(call.func, scope) not in _IMPORTING:
-                continue
-            text = next((_beginning(one, scope, names) for one in call.args[:1]), "")
-            if text.startswith("."):
-                text = _package(call, module) + text
-            if "." in text:
-                yield text
-            elif not text:
-                yield from (one for given in call.args[:1] for one in _held(given, scope, names))
+    for call, scope in names.calls_of(_IMPORTING):
+        text = next((_beginning(one, scope, names) for one in call.args[:1]), "")
+        if text.startswith("."):
+            text = _package(call, module) + text
+        if "." in text:
+            yield text
+        elif not text:
+            yield from (one for given in call.args[:1] for one in _held(given, scope, names))
 
 
 def _beginning(node: ast.expr | None, scope: Scope, names: Names) -> str:

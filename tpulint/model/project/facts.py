@@ -236,7 +236,7 @@ class _Summary:
             moves=moves_at_import(self.index, self.names),
             unwraps=asks_for_module(self.index, self.names),
             prefixes=asks_for_prefix(self.index),
-            chosen=tuple(chosen_imports(self.name, self.index, self.names)),
+            chosen=tuple(chosen_imports(self.name, self.names)),
             is_started=any(True for _ in of_main(module.node)),
         )
 
@@ -251,12 +251,7 @@ class _Summary:
         zeroed = (scope.function for _, scope in self.index.calls.get("zero_grad", ()))
         if any(function is None or function.name != "zero_grad" for function in zeroed):
             return True  # in a function of that name an optimizer hands it on to another one
-        return any(
-            self.names.qualified(node.func, scope) in GRADIENT_ENTRIES
-            for name in ("jax_value_and_grad", "make_train_step")
-            for node, scope in self.index.calls.get(name, ())
-            if isinstance(node, ast.Call)
-        )
+        return any(self.names.calls_of(GRADIENT_ENTRIES))
 
     def _calls(self) -> None:
         own = self.name.partition(".")[0]
@@ -423,13 +418,11 @@ class _Summary:
     def _filing(self) -> set[int]:
         """Functions that make pictures or files, or hold others that do, by identity."""
         found: set[int] = set()
-        for name in {name.rpartition(".")[2] for name in FILING}:
-            for node, place in self.index.calls.get(name, ()):
-                scope = place.function
-                if isinstance(node, ast.Call) and self.names.qualified(node.func, place) in FILING:
-                    while scope is not None:
-                        found.add(id(scope))
-                        scope = scope.parent.function if scope.parent is not None else None
+        for _, place in self.names.calls_of(FILING):
+            scope = place.function
+            while scope is not None:
+                found.add(id(scope))
+                scope = scope.parent.function if scope.parent is not None else None
         return found
 
     def _entries(self) -> Iterator[str]:

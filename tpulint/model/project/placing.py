@@ -48,12 +48,7 @@ def _is_told(call: ast.AST) -> bool:
 
 def entering(index: Index, names: Names) -> set[int]:
     """The calls that enter the environment, by identity."""
-    entries = {
-        id(node)
-        for name in ("enable_globally", "default_env", "Environment")
-        for node, scope in index.calls.get(name, ())
-        if isinstance(node, ast.Call) and names.qualified(node.func, scope) in ENVIRONMENT_ENTRIES
-    }
+    entries = {id(call) for call, _ in names.calls_of(ENVIRONMENT_ENTRIES)}
     if not entries:
         return entries
     # `torchax.default_env().prng_key` asks the environment, and does not enter it.

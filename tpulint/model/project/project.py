@@ -347,8 +347,8 @@ class ProjectFacts:
             return True
         if self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called]):
             return True
-        looks_up = any(one.looks_up for _, one, _ in self._called(called, set()))
-        if looks_up and module in self.programs.training:
+        is_training = module in self.programs.training
+        if is_training and any(one.looks_up for _, one, _ in self._called(called, set())):
             parts = (f"{facts.name}.{name}" for facts in self.program(module) for name in facts.functions)
             if self.put_on_device(parts):
                 return True

@@ -78,6 +78,13 @@ def computed_once(values):
     return jax.lax.cond(is_number, lambda same: same, lambda same: [x - x + x for x in same], values)
 
 
+def rounded(function, value):
+    """A rounding of floats, from which both an index and a weight may be made; other arrays as they are."""
+    if jax.numpy.issubdtype(value.dtype, jax.numpy.floating):
+        (value,) = computed_once([function(value)])
+    return value
+
+
 def widened(value):
     """An array of half precision in 32 bits, which sums of many parts want; any other as it is."""
     return value.astype("float32") if jax.numpy.finfo(value.dtype).bits < 32 else value

@@ -1,4 +1,5 @@
-"""The functions of `torch.autograd.functional`, done by JAX for tensors of torchax; importing this file brings that in.
+"""The functions of `torch.autograd.functional`, done by JAX for tensors of torchax; importing this file brings
+that in.
 
 Torch's own ask torch's graph, which knows nothing of what torchax computes: they give zeros.
 Programs may have imported them already, so that it is their code that is exchanged.
@@ -10,11 +11,11 @@ from __future__ import annotations
 import types
 
 import jax
-import torch
 from torch.autograd import functional
+from torch.utils import _pytree as pytree
 
 from .. import arrays
-from .transforms import Plain, are_here
+from .transforms import Plain, are_here, array
 
 
 class _At:
@@ -41,8 +42,7 @@ class _At:
                     "the vector v may be left out for a single tensor of a single element alone"
                 )
             return [jax.numpy.ones_like(like[0])]
-        given = vectors if isinstance(vectors, tuple) else (vectors,)
-        return [arrays.on_torchax(one).jax() for one in given]
+        return [array(one) for one in pytree.tree_leaves(vectors)]
 
     def as_inputs(self, values):
         """Arrays as tensors, in a tuple where the inputs are in one."""
@@ -96,30 +96,18 @@ def _or_by_torch(plain, by_jax):
     return run
 
 
-def _exchange(function, by_jax):
-    """Let JAX do what a function does, whoever has it by now."""
-    plain = types.FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__
-    )
-    function.__globals__[f"_{function.__name__}_on_torchax"] = _or_by_torch(plain, by_jax)
-    function.__code__ = _CODES[function.__name__]
+def _exchange(function, by_jax, code):
+    """Let JAX do what a function does, whoever has it by now; `code` finds its names among those of torch's file."""
+    name, known = function.__name__, function.__globals__
+    plain = types.FunctionType(function.__code__, known, name, function.__defaults__)
+    known[f"_{name}_on_torchax"] = _or_by_torch(plain, by_jax)
+    function.__code__ = code.__code__
 
 
-#: Code that finds its names among those of torch's file.
-_CODES = {
-    "jacobian": (lambda *args, **kwargs: _jacobian_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
-    "hessian": (lambda *args, **kwargs: _hessian_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
-    "vjp": (lambda *args, **kwargs: _vjp_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
-    "jvp": (lambda *args, **kwargs: _jvp_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
-    "vhp": (lambda *args, **kwargs: _vhp_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
-    "hvp": (lambda *args, **kwargs: _hvp_on_torchax(*args, **kwargs)).__code__,  # noqa: F821
-}
-for _function, _by_jax in (
-    (functional.jacobian, _jacobian),
-    (functional.hessian, _hessian),
-    (functional.vjp, _vjp),
-    (functional.jvp, _jvp),
-    (functional.vhp, _hvp),  # the same, where nothing is complex
-    (functional.hvp, _hvp),
-):
-    _exchange(_function, _by_jax)
+_exchange(functional.jacobian, _jacobian, lambda *args, **kwargs: _jacobian_on_torchax(*args, **kwargs))
+_exchange(functional.hessian, _hessian, lambda *args, **kwargs: _hessian_on_torchax(*args, **kwargs))
+_exchange(functional.vjp, _vjp, lambda *args, **kwargs: _vjp_on_torchax(*args, **kwargs))
+_exchange(functional.jvp, _jvp, lambda *args, **kwargs: _jvp_on_torchax(*args, **kwargs))
+_exchange(functional.hvp, _hvp, lambda *args, **kwargs: _hvp_on_torchax(*args, **kwargs))
+# The same, where nothing is complex.
+_exchange(functional.vhp, _hvp, lambda *args, **kwargs: _vhp_on_torchax(*args, **kwargs))

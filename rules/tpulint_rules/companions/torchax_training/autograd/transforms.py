@@ -66,7 +66,7 @@ class Plain:
         made, self.shape = pytree.tree_flatten(result)
         others, self.aux_shape = pytree.tree_flatten(aux)
         self.aux = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in others]
-        return [_array(leaf) for leaf in made], [_array(x) for x in others if isinstance(x, torch.Tensor)]
+        return [array(leaf) for leaf in made], [array(x) for x in others if isinstance(x, torch.Tensor)]
 
     def result(self, values):
         return pytree.tree_unflatten(list(map(arrays.tensor, values)), self.shape)
@@ -78,7 +78,7 @@ class Plain:
         return pytree.tree_unflatten(leaves, self.aux_shape)
 
 
-def _array(leaf):
+def array(leaf):
     return arrays.on_torchax(leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)).jax()
 
 
@@ -158,7 +158,7 @@ def _pulled_back(function, *args, argnums=None, has_aux=False):
     made, pullback, others = jax.vjp(plain, *plain.values(), has_aux=True)
 
     def pulled(cotangents, retain_graph=True, create_graph=None):
-        found = pullback(conjugated([_array(one) for one in pytree.tree_leaves(cotangents)]))
+        found = pullback(conjugated([array(one) for one in pytree.tree_leaves(cotangents)]))
         whole = len(args) == 1 and argnums is None
         found = conjugated(found)
         return _shaped(found, chosen, argnums) if not whole else (_shaped(found, chosen, 0),)
@@ -172,7 +172,7 @@ def _pushed_forward(function, args, tangents, argnums, *, strict=False, has_aux)
         return _jvp(function, args, tangents, argnums, strict=strict, has_aux=has_aux)
     places, _ = _places(args, argnums)
     plain = Plain(function, args, {}, places, has_aux=has_aux)
-    along = [_array(one) for one in pytree.tree_leaves(tangents)]
+    along = [array(one) for one in pytree.tree_leaves(tangents)]
     made, changes, others = jax.jvp(plain, plain.values(), along, has_aux=True)
     return (plain.result(made), plain.result(changes), *([plain.rest(others)] if has_aux else []))
 

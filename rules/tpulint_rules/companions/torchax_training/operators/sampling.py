@@ -10,6 +10,7 @@ samples, by `torch.floor` or `.long()`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -101,15 +102,6 @@ def _elements(x, at):
     return jnp.where(is_inside[:, None], found, 0)
 
 
-def _once(function):
-    def run(x):
-        (made,) = arrays.computed_once([function(x)]) if jnp.issubdtype(x.dtype, jnp.floating) else (x,)
-        return made
-
-    return run
-
-
-register(_once(jnp.floor), torch.ops.aten.floor)
-register(_once(jnp.ceil), torch.ops.aten.ceil)
-register(_once(jnp.trunc), torch.ops.aten.trunc)
+for _name in ("floor", "ceil", "trunc"):
+    register(functools.partial(arrays.rounded, getattr(jnp, _name)), getattr(torch.ops.aten, _name))
 register(_sampled, torch.ops.aten.grid_sampler_2d, torch.ops.aten.grid_sampler_3d)

@@ -74,12 +74,8 @@ _CAST = torch.ops.aten._to_copy.default
 
 def _cast(array, dtype):
     made = mappings.t2j_dtype(dtype)
-    if jax.numpy.issubdtype(array.dtype, jax.numpy.floating) and jax.numpy.issubdtype(
-        made, jax.numpy.integer
-    ):
-        (array,) = arrays.computed_once(
-            [jax.numpy.trunc(array)]
-        )  # both an index and what a weight is made of
+    if jax.numpy.issubdtype(made, jax.numpy.integer):
+        array = arrays.rounded(jax.numpy.trunc, array)
     return array.astype(made)
 
 

@@ -106,14 +106,14 @@ def _of_kind(value, dtype):
     return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
-def _dimension_of_place(array, index):
-    """The dimension along which an index is one place, and all along those in front of it; None for others."""
+def _place(array, index):
+    """The dimension along which an index is one place, all along those in front of it, and the place; or None."""
     items = index if isinstance(index, tuple) else (index,)
     is_one = items and type(items[-1]) is int and all(item == slice(None) for item in items[:-1])
     if not is_one or len(items) > array.ndim or isinstance(array, jax.core.Tracer):
         return None
-    size = array.shape[len(items) - 1]
-    return len(items) - 1 if -size <= items[-1] < size else None
+    dim, place = len(items) - 1, items[-1]
+    return (dim, place) if -array.shape[dim] <= place < array.shape[dim] else None
 
 
 def _setting(known):
@@ -129,14 +129,13 @@ def _setting(known):
         if made is not None:
             self._elem = made
             return
-        dim = None if is_regular else _dimension_of_place(self._elem, index)
+        place = None if is_regular else _place(self._elem, index)
         try:
-            if dim is None:
+            if place is None:
                 known(self, index, value)
             else:
-                place = index[dim] if isinstance(index, tuple) else index
-                options = self._elem, dim, place, given
-                self._elem = operations.computed(operations.with_part, operations.with_part, options, {})
+                args = self._elem, *place, given
+                self._elem = operations.computed(operations.with_part, operations.with_part, args, {})
         except ValueError:
             shape = list(getattr(value, "shape", ()))
             if shape[:1] != [1]:

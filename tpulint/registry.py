@@ -19,6 +19,11 @@ class RegistryError(Exception):
     """Rules that cannot be loaded; the text says which and why."""
 
 
+def packages() -> list[str]:
+    """The names of the installed rule packages."""
+    return sorted({point.value for point in importlib.metadata.entry_points(group=GROUP)})
+
+
 @cache
 def rules() -> tuple[Rule, ...]:
     """All installed rules by code.
@@ -27,7 +32,7 @@ def rules() -> tuple[Rule, ...]:
         RegistryError: for a rule package that cannot be imported, or a code that is used twice.
     """
     found: dict[str, Rule] = {}
-    for name in sorted({point.value for point in importlib.metadata.entry_points(group=GROUP)}):
+    for name in packages():
         for rule in _package_rules(name):
             other = found.setdefault(rule.code, rule)
             if other is not rule:

@@ -20,7 +20,6 @@ from tpulint.engine.desk import RECURSION_LIMIT, Unit
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, Companion, FileError, Finding, Fix
 from tpulint.fixes import apply
-from tpulint.model.module import Place
 from tpulint.model.syntax.imports import orphaned_imports, split_imports
 from tpulint.model.syntax.undefined import undefined_names
 from tpulint.settings import Settings
@@ -69,7 +68,9 @@ class Change:
 
     def _create(self) -> None:
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        with _temporary(self.path, self.data) as temporary:
+        # Waiting for the disk, once for each of the runtime's files, took longer than all else; a loss of
+        # power loses nothing of the user's here.
+        with _temporary(self.path, self.data, is_synced=False) as temporary:
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(temporary, 0o666 & ~mask)
@@ -78,14 +79,18 @@ class Change:
 
 
 @contextlib.contextmanager
-def _temporary(target: str, data: bytes) -> Iterator[str]:
-    """A file with some content, beside the one whose place it takes; gone where that fails."""
+def _temporary(target: str, data: bytes, *, is_synced: bool = True) -> Iterator[str]:
+    """A file with some content, beside the one whose place it takes; gone where that fails.
+
+    Where it `is_synced`, the disk has it when this returns.
+    """
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".tpulint-", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
+            if is_synced:
+                stream.flush()
+                os.fsync(stream.fileno())
         yield temporary
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -161,9 +166,8 @@ def fix_units(
     if not settled:
         rounds.give_up(analyse_units(rounds.current, settings, jobs=jobs, cache=cache))
     rounds.tidy()
-    # What is found is what a check of the files as written finds, with those that they import.
-    only, written = frozenset(rounds.current), rounds.current | rounds.made()
-    return rounds.result(analyse_units(written, settings, jobs=jobs, cache=cache, only=only))
+    # The files that fixes write are not analysed, so a check of all as written finds the same.
+    return rounds.result(analyse_units(rounds.current, settings, jobs=jobs, cache=cache))
 
 
 class _Rounds:
@@ -214,23 +218,6 @@ class _Rounds:
             if path not in self._broken and unit.data != before.data:
                 joined = _joined(before, _without_orphans(before, unit))
                 self.current[path] = _without_gaps(before, joined)
-
-    def made(self) -> dict[str, Unit]:
-        """The files that are to be written beside those that changed, each with its place in the project."""
-        units: dict[str, Unit] = {}
-        for path, unit in self._units.items():
-            if self.current[path].data == unit.data:
-                continue
-            package = unit.place.name.split(".")[: None if unit.place.package else -1]
-            for folder, companion in self._beside(path):
-                around = package[: max(0, len(package) - companion.up)]
-                for name, text in companion.files().items():
-                    inner = name.removesuffix(".py").split("/")
-                    is_package = inner[-1] == "__init__"
-                    place = Place(".".join((*around, *inner[: -1 if is_package else None])), is_package)
-                    made = os.path.join(folder, *name.split("/"))
-                    units[made] = Unit(made, text.encode(), place)
-        return units
 
     def result(self, analysis: Analysis) -> FixResult:
         """What fixing came to, with what is found in the files as they are now."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from tpulint.engine.candidates import candidates, concerned
 from tpulint.engine.desk import asked, everything_found, parsed, suppressed
 from tpulint.engine.run import linked, open_cache, read
+from tpulint.engine.shipped import is_shipped
 from tpulint.finding import Finding, Location
 from tpulint.model.belief import Belief, LineBelief, belief_of, line_belief, subjects
 from tpulint.model.module import Module
@@ -66,6 +67,8 @@ def inquire(path: Path, row: int, files: Sequence[Path], settings: Settings) -> 
     unit = units.get(str(path))
     if unit is None:
         raise InquiryError(next(error.message for error in errors if error.path == str(path)))
+    if is_shipped(unit):
+        raise InquiryError("a fix wrote this file, which is as tpulint ships it: it is not analysed")
     try:
         module = parsed(unit)
     except SyntaxError as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tpulint.engine.cache import Cache, FileCache, key, tool_digest
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
 from tpulint.engine.places import places
+from tpulint.engine.shipped import users_own
 from tpulint.finding import FileError, Finding
 from tpulint.model.project.project import Certainty, ProjectFacts
 from tpulint.model.project.visibility import visible_digests
@@ -96,11 +97,13 @@ def analyse_units(
     """Check files whose bytes are at hand; see `analyse`.
 
     `only` restricts the findings to those of some files, judged within the project of all.
+    Files that fixes wrote are no part of the project: their imports count, as those of a library would.
     """
+    given, units = units, users_own(units)
     with _Desks(list(units.values()), jobs) as desks:
         summaries = _summaries(units, desks, cache)
         project = _linked(summaries, settings)
-        asked = units if only is None else only
+        asked = units if only is None else [path for path in only if path in units]
         names = {path: facts.name for path in asked if (facts := summaries[path].facts) is not None}
         verdicts = _verdicts(units, names, project, desks, cache)
     findings: list[Finding] = []
@@ -117,13 +120,14 @@ def analyse_units(
         if settings.selects(finding.code, finding.name)
         and not settings.ignored_in(finding.path, finding.code, finding.name)
     ]
-    return Analysis(wanted, errors, len(units))
+    return Analysis(wanted, errors, len(given))
 
 
 def linked(
     units: Mapping[str, Unit], settings: Settings, *, jobs: int | None = None, cache: Cache | None = None
 ) -> ProjectFacts:
-    """What files say as one project; those that do not parse say nothing."""
+    """What files say as one project; those that do not parse, and those that fixes wrote, say nothing."""
+    units = users_own(units)
     with _Desks(list(units.values()), jobs) as desks:
         return _linked(_summaries(units, desks, cache), settings)
 

@@ -1,0 +1,59 @@
+"""Which files of a project are ones that fixes wrote, unchanged since: nothing in them is the user's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from tpulint.engine.desk import Unit
+from tpulint.registry import packages
+
+#: Where a rule package keeps the files that its fixes write.
+_FOLDER = "companions"
+
+
+def users_own(units: Mapping[str, Unit]) -> dict[str, Unit]:
+    """The files without those that fixes wrote, which are recognised by their content.
+
+    One that somebody changed is the user's own.
+    """
+    return {path: unit for path, unit in units.items() if not is_shipped(unit)}
+
+
+def is_shipped(unit: Unit) -> bool:
+    """Whether a file is one that fixes write, in a folder of the name that they give it."""
+    parts = Path(unit.path).parts
+    return not _names().isdisjoint(parts) and _digest(unit.data) in _digests()
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(part.name for folder in _folders() for part in folder.iterdir())
+
+
+@cache
+def _digests() -> frozenset[bytes]:
+    return frozenset(_digest(file.read_bytes()) for folder in _folders() for file in _files(folder))
+
+
+def _folders() -> Iterator[Traversable]:
+    for package in packages():
+        folder = resources.files(package).joinpath(_FOLDER)
+        if folder.is_dir():
+            yield folder
+
+
+def _files(folder: Traversable) -> Iterator[Traversable]:
+    for part in folder.iterdir():
+        if part.is_dir():
+            yield from _files(part)
+        elif part.name.endswith(".py"):
+            yield part
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data.replace(b"\r\n", b"\n"), digest_size=16).digest()

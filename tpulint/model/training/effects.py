@@ -59,7 +59,8 @@ def root(node: ast.AST) -> str | None:
 
 def is_unconditional(statement: ast.stmt) -> bool:
     """Whether a statement gives its targets new values, whatever they were before."""
-    return isinstance(statement, ast.Assign | ast.AnnAssign)
+    is_annotated = isinstance(statement, ast.AnnAssign) and statement.value is not None
+    return is_annotated or isinstance(statement, ast.Assign)
 
 
 def _visit(node: ast.AST, found: Effects, hidden: frozenset[str]) -> None:
@@ -78,10 +79,12 @@ def _visit(node: ast.AST, found: Effects, hidden: frozenset[str]) -> None:
             _change(base, found, hidden)
         case ast.Call(func=ast.Attribute(value=base, attr=method)) if _is_in_place(method):
             _change(base, found, hidden)
-        case ast.Global() | ast.Nonlocal():
-            return
-        case ast.ExceptHandler(name=str(bound)) | ast.FunctionDef(name=bound):
-            found.writes.setdefault(bound, []).append(ast.Name(bound, ast.Store()))
+        case ast.Global() | ast.Nonlocal() | ast.AnnAssign(value=None):
+            return  # `x: Tensor` alone gives `x` no value
+        case ast.ExceptHandler(name=str(bound)):
+            hidden |= {bound}  # which is unbound again at the end of the handler
+        case ast.FunctionDef(name=bound):
+            found.writes.setdefault(bound, []).append(ast.copy_location(ast.Name(bound, ast.Store()), node))
         case _:
             pass
     if isinstance(node, _SCOPES):

@@ -137,12 +137,7 @@ class _Lines:
             if place(node) == old
         }
         for node, new in sorted(nodes.values(), key=lambda item: (-item[0].lineno, -item[0].col_offset)):
-            if node.end_lineno != node.lineno or node.end_col_offset is None:
-                continue
-            raw = lines[node.lineno - first].encode()
-            lines[node.lineno - first] = (
-                raw[: node.col_offset] + new.encode() + raw[node.end_col_offset :]
-            ).decode()
+            _rename(lines, node, new, first)
         strings = _string_rows(statement)
         return [self._reindented(line, indent, first + i in strings) for i, line in enumerate(lines)]
 
@@ -150,6 +145,31 @@ class _Lines:
         if within_string or not line.strip():
             return line if within_string else ""
         return indent + (line.removeprefix(self.indent) if line.startswith(self.indent) else line.lstrip())
+
+
+def _rename(lines: list[str], node: ast.expr, new: str, first: int) -> None:
+    """Write another name for a name or an attribute, in lines of which the first one has row `first`.
+
+    An attribute may stand in another line than its object; the lines stay as many as they were.
+    """
+    assert node.end_lineno is not None
+    start, end = node.lineno - first, node.end_lineno - first
+    head, last = lines[start].encode(), lines[end].encode()
+    rest = last[node.end_col_offset :]
+    if start == end:
+        lines[start] = (head[: node.col_offset] + new.encode() + rest).decode()
+        return
+    assert isinstance(node, ast.Attribute)
+    tail = head[node.value.end_col_offset :] if node.value.end_lineno == node.lineno else b""
+    lines[start] = (head[: node.col_offset] + new.encode() + _without_dot(tail)).decode()
+    for row in range(start + 1, end):
+        lines[row] = _without_dot(lines[row].encode()).decode()
+    lines[end] = (last[: len(last) - len(last.lstrip())] + rest).decode()
+
+
+def _without_dot(text: bytes) -> bytes:
+    """The rest of a line without the dot of an attribute that it begins with."""
+    return text.lstrip()[1:] if text.lstrip().startswith(b".") else text
 
 
 def _end(source: Source, row: int) -> int:

@@ -1,0 +1,528 @@
+"""Loss computations of functions and scripts that become functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tpulint.model.module import Module
+from tpulint.model.training.losses import backward_calls
+from tpulint.model.training.placing import Moved
+
+Parse = Callable[[str], Module]
+Outline = Callable[[Module], str]
+
+HEAD = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return x
+
+
+"""
+
+#: The text before and after, by what it shows; the last `backward` counts.
+CASES = {
+    "the comment above a statement moves with it": (
+        """\
+def f(model, criterion, x, y):
+    out = model(x)
+    # the loss
+    loss = criterion(out, y)
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_loss(model, x, criterion, y):
+    out = model(x)
+    # the loss
+    loss = criterion(out, y)
+    return loss
+
+
+def f(model, criterion, x, y):
+    loss = compute_loss(model, x, criterion, y)
+    loss.backward()
+""",
+    ),
+    "an input that may not be bound is bound to None": (
+        """\
+def f(model, x, y):
+    if y:
+        w = y
+    loss = model(x).exp()
+    if y:
+        loss = loss + w
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_loss(model, x, y, w):
+    loss = model(x).exp()
+    if y:
+        loss = loss + w
+    return loss
+
+
+def f(model, x, y):
+    w = None
+    if y:
+        w = y
+    loss = compute_loss(model, x, y, w)
+    loss.backward()
+""",
+    ),
+    "the name of a caught exception is neither an input nor an output": (
+        """\
+def f(model, xs):
+    loss = 0
+    for x in xs:
+        try:
+            loss = loss + model(x).sum()
+        except ValueError as error:
+            print(error)
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_loss(xs, model):
+    loss = 0
+    for x in xs:
+        try:
+            loss = loss + model(x).sum()
+        except ValueError as error:
+            print(error)
+    return loss
+
+
+def f(model, xs):
+    loss = compute_loss(xs, model)
+    loss.backward()
+""",
+    ),
+    "an annotation without a value binds nothing": (
+        """def f(model, x, flag):
+    loss: torch.Tensor
+    if flag:
+        loss = model(x).exp()
+    loss.backward()
+""",
+        """@differentiable
+def compute_loss(flag, model, x, loss):
+    if flag:
+        loss = model(x).exp()
+    return loss
+
+
+def f(model, x, flag):
+    loss: torch.Tensor
+    loss = None
+    loss = compute_loss(flag, model, x, loss)
+    loss.backward()
+""",
+    ),
+    "long signatures and calls are wrapped": (
+        """\
+def f(model, criterion_of_the_first_stage, images_of_the_batch, labels_of_the_batch, weights_of_the_batch):
+    loss = criterion_of_the_first_stage(model(images_of_the_batch), labels_of_the_batch, weights_of_the_batch)
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_loss(
+    criterion_of_the_first_stage,
+    model,
+    images_of_the_batch,
+    labels_of_the_batch,
+    weights_of_the_batch,
+):
+    loss = criterion_of_the_first_stage(model(images_of_the_batch), labels_of_the_batch, weights_of_the_batch)
+    return loss
+
+
+def f(model, criterion_of_the_first_stage, images_of_the_batch, labels_of_the_batch, weights_of_the_batch):
+    loss = compute_loss(
+        criterion_of_the_first_stage,
+        model,
+        images_of_the_batch,
+        labels_of_the_batch,
+        weights_of_the_batch,
+    )
+    loss.backward()
+""",
+    ),
+    "a check that may return stays between two functions": (
+        """\
+def f(model, D, x):
+    a = model(x)
+    if a.isnan().any():
+        return
+    loss = D(a).exp()
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_a(model, x):
+    a = model(x)
+    return a
+
+
+@differentiable
+def compute_loss(D, a):
+    loss = D(a).exp()
+    return loss
+
+
+def f(model, D, x):
+    a = compute_a(model, x)
+    if a.isnan().any():
+        return
+    loss = compute_loss(D, a)
+    loss.backward()
+""",
+    ),
+    "the function stands above decorators and comments": (
+        """\
+# about f
+@wrapped
+def f(model, x):
+    loss = model(x).exp()
+    opt.zero_grad()
+    print(loss.item())
+    loss = loss + 1
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_loss(model, x):
+    loss = model(x).exp()
+    return loss
+
+
+# about f
+@wrapped
+def f(model, x):
+    loss = compute_loss(model, x)
+    opt.zero_grad()
+    print(loss.item())
+    loss = loss + 1
+    loss.backward()
+""",
+    ),
+    "a string of several lines keeps its text": (
+        """\
+def f(model, x):
+    loss = model(x, '''a
+b''').exp()
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_loss(model, x):
+    loss = model(x, '''a
+b''').exp()
+    return loss
+
+
+def f(model, x):
+    loss = compute_loss(model, x)
+    loss.backward()
+""",
+    ),
+    "a side effect that is not seen prevents compilation": (
+        """\
+seen = []
+
+
+def helper(model, x):
+    seen.append(x)
+    return model(x)
+
+
+def f(model, x):
+    loss = helper(model, x)
+    loss.backward()
+""",
+        """\
+seen = []
+
+
+def helper(model, x):
+    seen.append(x)
+    return model(x)
+
+
+@differentiable(compiled=False)  # `helper` calls `seen.append`
+def compute_loss(model, x):
+    loss = helper(model, x)
+    return loss
+
+
+def f(model, x):
+    loss = compute_loss(model, x)
+    loss.backward()
+""",
+    ),
+    "a helper that also prints is split": (
+        """\
+def helper(model, x):
+    out = model(x)
+    loss = out.exp()
+    print(loss.item())
+    return loss
+
+
+def f(model, x):
+    loss = helper(model, x)
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_loss(model, x):
+    out = model(x)
+    loss = out.exp()
+    return loss
+
+
+def helper(model, x):
+    loss = compute_loss(model, x)
+    print(loss.item())
+    return loss
+
+
+def f(model, x):
+    loss = helper(model, x)
+    loss.backward()
+""",
+    ),
+    "a script gets a function in front of the loss": (
+        """\
+model = Net()
+x = torch.ones(3)
+if x:
+    y = load()
+loss = model(x).exp()
+if x:
+    loss = loss * y
+loss.backward()
+""",
+        """\
+model = Net()
+x = torch.ones(3)
+y = None
+if x:
+    y = load()
+
+
+@differentiable
+def compute_loss(model, x, y):
+    loss = model(x).exp()
+    if x:
+        loss = loss * y
+    return loss
+
+
+loss = compute_loss(model, x, y)
+loss.backward()
+""",
+    ),
+    "blank lines and trailing comments stay": (
+        """\
+def f(model, x):
+    loss = (
+        model(x)
+        .exp()  # why
+    )
+
+    if x:
+        loss = loss + 1
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_loss(model, x):
+    loss = (
+        model(x)
+        .exp()  # why
+    )
+
+    if x:
+        loss = loss + 1
+    return loss
+
+
+def f(model, x):
+    loss = compute_loss(model, x)
+    loss.backward()
+""",
+    ),
+    "a loss that asks for gradients is moved first": (
+        """\
+def f(model, x, y):
+    out = model(x)
+    loss = out.exp()
+    loss.backward(retain_graph=True)
+    g = torch.autograd.grad(out, x)
+    other = g.exp()
+    other.backward()
+""",
+        """\
+@differentiable
+def compute_other(model, x):
+    out = model(x)
+    g = torch.autograd.grad(out, x)
+    other = g.exp()
+    return out, other
+
+
+def f(model, x, y):
+    out, other = compute_other(model, x)
+    loss = out.exp()
+    loss.backward(retain_graph=True)
+    other.backward()
+""",
+    ),
+    "a function that is defined in between stays": (
+        """\
+def f(model, x):
+    out = model(x)
+    def inner():
+        return out
+    loss = inner().exp()
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_out(model, x):
+    out = model(x)
+    return out
+
+
+def f(model, x):
+    out = compute_out(model, x)
+    def inner():
+        return out
+    loss = inner().exp()
+    loss.backward()
+""",
+    ),
+    "a branch on one row with an unbound result": (
+        """\
+def f(model, x):
+    if x: loss = model(x).exp()
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_loss(x, model, loss):
+    if x: loss = model(x).exp()
+    return loss
+
+
+def f(model, x):
+    loss = None
+    loss = compute_loss(x, model, loss)
+    loss.backward()
+""",
+    ),
+    "a hidden state goes from one iteration to the next": (
+        """\
+def f(model, xs):
+    hidden = None
+    for x in xs:
+        out, hidden = model(x, hidden)
+        loss = out.exp()
+        loss.backward()
+        hidden = hidden.detach()
+""",
+        """\
+@differentiable
+def compute_loss(model, x, hidden):
+    out, hidden = model(x, hidden)
+    loss = out.exp()
+    return hidden, loss
+
+
+def f(model, xs):
+    hidden = None
+    for x in xs:
+        hidden, loss = compute_loss(model, x, hidden)
+        loss.backward()
+        hidden = hidden.detach()
+""",
+    ),
+    "a deleted name is an output": (
+        """\
+def f(model, x):
+    out = model(x)
+    spec = stft(out)
+    del out
+    loss = other(spec)
+    loss.backward()
+    mel = stft(spec)
+""",
+        """\
+@differentiable
+def compute_loss(model, x, stft, other):
+    out = model(x)
+    spec = stft(out)
+    loss = other(spec)
+    return out, spec, loss
+
+
+def f(model, x):
+    out, spec, loss = compute_loss(model, x, stft, other)
+    del out
+    loss.backward()
+    mel = stft(spec)
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), CASES.values(), ids=CASES)
+def test_a_loss_computation_becomes_a_function(
+    parse: Parse, outline: Outline, before: str, after: str
+) -> None:
+    assert HEAD + after == outline(parse(HEAD + before))
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("loss.backward()", "the loss is not computed here"),
+        ("loss = model(x).exp(); print(1)\n    loss.backward()", "statements share a line"),
+        ("text = 'é'; loss = model(x).exp()\n    loss.backward()", "statements share a line"),
+        (
+            "try:\n        loss = model(x).exp()\n    except E:\n        loss = x\n    loss.backward()",
+            "it cannot be moved into a function of its own (line 2)",
+        ),
+    ],
+)
+def test_why_a_loss_computation_becomes_no_function(
+    parse: Parse, outline: Outline, body: str, why: str
+) -> None:
+    assert why == outline(parse(f"def f(model, x):\n    {body}\n"))
+
+
+def test_two_losses_of_a_file_get_different_names(parse: Parse) -> None:
+    module = parse(
+        "def f(model, x):\n    loss = model(x).exp()\n    loss.backward()\n"
+        "def g(model, x):\n    loss = model(x).exp() * 2\n    loss.backward()\n"
+    )
+    steps = [module.training_steps.of(loss, scope) for loss, scope in backward_calls(module)]
+    calls = [one.call for step in steps for one in step.moved() if isinstance(one, Moved)]
+    assert ["    loss = compute_loss(model, x)", "    loss = compute_loss_2(model, x)"] == calls
+
+
+def test_windows_line_endings_are_kept(parse: Parse, outline: Outline) -> None:
+    before = "def f(model, x):\r\n    loss = model(x).exp()\r\n    loss.backward()\r\n"
+    after = (
+        "\r\n\r\n@differentiable\r\ndef compute_loss(model, x):\r\n    loss = model(x).exp()\r\n"
+        "    return loss\r\n\r\n\r\ndef f(model, x):\r\n"
+        "    loss = compute_loss(model, x)\r\n    loss.backward()\r\n"
+    )
+    assert after == outline(parse(before))

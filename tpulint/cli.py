@@ -24,7 +24,6 @@ from tpulint.invocation import Given, UsageError, asked_for, place_asked_for
 from tpulint.settings import CERTAINTIES, SettingsError
 
 if TYPE_CHECKING:
-    from tpulint.fixture import Case
     from tpulint.report.paint import Paint
     from tpulint.rule import Rule
 
@@ -290,6 +289,8 @@ def fix(
 )
 @click.option("--timeout", type=click.FloatRange(min=1), default=120.0, help="Seconds for each step.")
 @click.option("--fixtures", type=click.Path(path_type=Path), help="The folder that holds the cases.")
+@click.option("--locked", is_flag=True, help="Execute what evidence.lock does not have, and a sample.")
+@click.option("--update-lock", is_flag=True, help="Write what was executed to evidence.lock.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Execute this many cases at a time.")
 @click.option("-q", "--quiet", is_flag=True, help="Tell only of cases that are not verified.")
 @click.option("--output-format", type=click.Choice(["table", "json"]), default="table", help="The form.")
@@ -300,6 +301,8 @@ def verify(
     platform: str,
     timeout: float,
     fixtures: Path | None,
+    locked: bool,
+    update_lock: bool,
     jobs: int | None,
     quiet: bool,
     output_format: str,
@@ -308,36 +311,29 @@ def verify(
     """Execute the rules' fixtures: in plain PyTorch, on torchax, jitted, and compiled for TPU.
 
     All of them, or those of a rule, or one: TPU301, item-in-traced-code, item_in_traced_code/example.
-    Exits 1 if any failed, 2 if none was executed.
+    With --locked, only those that changed since they were executed, and 3 % of the others.
+    Exits 1 if any failed, or evidence.lock is out of date; 2 if none was executed.
     """
     try:
-        from tpulint.verify import Options, State, case_state, exit_status, missing_packages
-        from tpulint.verify import verify as execute
+        from tpulint.evidence import Run
+        from tpulint.verify import Options, missing_packages
     except ModuleNotFoundError as error:
         raise click.UsageError(_NEEDS.format(error.name)) from None
     if missing := missing_packages():
         raise click.UsageError(_NEEDS.format(", ".join(missing)))
-    from tpulint.registry import rules as registered
-    from tpulint.report import verification
+    if (tpus or platform not in ("auto", "cpu")) and (locked or update_lock):
+        raise click.UsageError(
+            "evidence.lock is of the CPU and of its own TPUs: leave out --platform and --tpu"
+        )
     from tpulint.report.paint import paint_for
 
-    codes = {rule.folder: rule.code for rule in registered()}
-    paint = paint_for(sys.stdout, color)
     options = Options(timeout=timeout, platform=platform, jobs=jobs)
     if tpus:
         options = replace(options, tpus=tuple(_TOPOLOGIES.get(name, name) for name in tpus))
-    results = []
-    table = output_format == "table"
-    if table and not quiet:
-        _write(verification.heading(paint))
-    notes = partial(_complain, kind="note")
-    for group in verification.by_case(execute(_cases(which, fixtures, codes), _fixed, options, notes)):
-        results += group
-        if table and not (quiet and case_state(group) is State.VERIFIED):
-            _write(verification.case(group, codes.get(group[0].rule, ""), paint))
-            sys.stdout.flush()
-    _write(verification.summary(results, codes, paint) if table else verification.render_json(results, codes))
-    return exit_status(results)
+    run = Run(which, fixtures, options, partial(_complain, kind="note"))
+    if locked or update_lock:
+        run.beside_lock(everything=not locked, keeps=update_lock)
+    return run.report(_write, paint_for(sys.stdout, color), quiet=quiet, as_json=output_format == "json")
 
 
 @cli.command()
@@ -396,43 +392,6 @@ def _given(paths: tuple[str, ...], choices: Mapping[str, Any], *, quiet: bool) -
     if not given and not given.errors and not quiet:
         _complain("no Python files to check; what Git ignores is left out", kind="note")
     return given
-
-
-def _cases(which: tuple[str, ...], fixtures: Path | None, codes: Mapping[str, str]) -> list[Case]:
-    """The fixture cases that a command line names; the folder is the one here, or the checkout's own."""
-    from tpulint.fixture import cases
-
-    here, own = Path("fixtures"), Path(__file__).parents[1] / "fixtures"
-    folder = fixtures or (here if here.is_dir() else own)
-    if not folder.is_dir():
-        raise click.UsageError(f"there is no folder `{folder}` with cases; name it with --fixtures")
-    found = cases(folder)
-    if not found:
-        raise click.UsageError(f"`{folder}` holds no cases")
-    chosen = set()
-    for word in which:
-        text = word.strip("/")
-        matching = {
-            case.folder
-            for case in found
-            if text.replace("-", "_") in (case.rule, f"{case.rule}/{case.name}".replace("-", "_"))
-            or text == case.name
-            or codes.get(case.rule, " ").startswith(text)
-        }
-        if not matching:
-            raise click.UsageError(f"no case in `{folder}` is called `{word}`, nor is a rule with cases")
-        chosen |= matching
-    return [case for case in found if not which or case.folder in chosen]
-
-
-def _fixed(case: Case) -> Mapping[str, str]:
-    """What `fix` makes of a case; the very texts where it changes nothing."""
-    from tpulint.fixture import strip_wants
-    from tpulint.testing import companions, fixed
-
-    plain = {path: strip_wants(text) for path, text in case.before.items()}
-    after = fixed(case)
-    return case.before if after == plain else {**after, **companions(case)}
 
 
 def _rule(text: str) -> Rule:

@@ -6,7 +6,7 @@ Third-party rule packages use it as this project's own tests do.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tpulint.engine.cache import MemoryCache
@@ -34,9 +34,12 @@ def findings(case: Case) -> list[Finding]:
     return found.findings
 
 
-def unmet(case: Case) -> tuple[list[Want], list[Finding]]:
-    """Wants of a case that no finding meets, and findings that nothing wants."""
-    found = findings(case)
+def unmet(case: Case, found: Sequence[Finding] | None = None) -> tuple[list[Want], list[Finding]]:
+    """Wants of a case that no finding meets, and findings that nothing wants.
+
+    `found` are the case's findings, where they are known already.
+    """
+    found = list(findings(case) if found is None else found)
     due = [
         want for relative, text in case.before.items() for want in wants(text, str(case.folder / relative))
     ]
@@ -64,6 +67,20 @@ def fixed(case: Case, *, unsafe: bool = True, settings: Settings | None = None) 
     before = {relative: strip_wants(text) for relative, text in case.before.items()}
     changed = {change.path: change.after for change in _changes(case, settings, unsafe=unsafe)}
     return {relative: changed.get(str(case.folder / relative), text) for relative, text in before.items()}
+
+
+def rewritten(case: Case) -> Mapping[str, str]:
+    """A case's files as `fix` leaves them, with those that it writes beside; as they are if nothing changes.
+
+    Raises:
+        AssertionError: when a file cannot be analysed or fixed.
+    """
+    changed = {
+        Path(change.path).relative_to(case.folder).as_posix(): change.after
+        for change in _changes(case, None, unsafe=True)
+    }
+    plain = {relative: strip_wants(text) for relative, text in case.before.items()}
+    return plain | changed if changed else case.before
 
 
 def companions(case: Case, *, settings: Settings | None = None) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tpulint.fixture import Case
-from tpulint.verify import Options, Result, State
+from tpulint.verify import Evidence, Options, Result, State
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Outcome
@@ -26,7 +26,12 @@ class Verifier:
     options: Options = field(default_factory=Options)
 
     def verify(
-        self, cases: Iterable[Case], fix: Any, options: Options, tell: Callable[[str], None]
+        self,
+        cases: Iterable[Case],
+        fix: Any,
+        options: Options,
+        tell: Callable[[str], None],
+        evidence: Evidence | None = None,
     ) -> Iterator[Result]:
         self.options = options
         tell("no TPU here")
@@ -115,6 +120,7 @@ def test_rows_come_as_json(tpulint: Command, verifier: Verifier) -> None:
         "state": "verified",
         "seconds": 1.0,
         "notes": [],
+        "outcome": "",
     } == rows[1]
 
 

@@ -12,11 +12,6 @@ from tpulint.dev import evidence, new_rule, render_docs
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_rules_pages_are_up_to_date() -> None:
-    hint = "run `python -m tpulint.dev render-docs`"
-    assert [] == [str(path.relative_to(ROOT)) for path in render_docs.stale(ROOT)], hint
-
-
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with two groups, one of them empty."""

@@ -1,38 +1,134 @@
-"""Every fixture case: the findings that it wants and no others, and exactly the fix that it shows."""
+"""Every fixture case: the findings that it wants and no others, in style, and the fix that it shows."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
+from tpulint.finding import Applicability
 from tpulint.fixture import Case, cases, strip_wants
+from tpulint.registry import rules
 from tpulint.testing import fixed, unmet
 
+if TYPE_CHECKING:
+    from tests.rules.conftest import Examined
+
 CASES = cases(Path(__file__).parents[2] / "fixtures")
-each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}-{case.name}")
+BEST = {rule.code: rule.fixable for rule in rules()}
+ORDER = {Applicability.SAFE: 2, Applicability.UNSAFE: 1, Applicability.DISPLAY: 0, None: -1}
+#: How the title of a fix may begin.
+VERBS = frozenset(
+    [
+        "add",
+        "ask",
+        "choose",
+        "compare",
+        "compile",
+        "copy",
+        "count",
+        "create",
+        "decode",
+        "divide",
+        "draw",
+        "enter",
+        "go",
+        "index",
+        "keep",
+        "leave",
+        "make",
+        "mark",
+        "mask",
+        "move",
+        "name",
+        "order",
+        "pass",
+        "read",
+        "reduce",
+        "remove",
+        "rename",
+        "replace",
+        "resize",
+        "scale",
+        "select",
+        "stay",
+        "take",
+        "tell",
+        "turn",
+        "use",
+        "wait",
+        "widen",
+        "write",
+    ]
+)
+
+PARAMETERS = [
+    pytest.param(case, id=f"{case.rule}-{case.name}", marks=pytest.mark.xdist_group(case.rule))
+    for case in CASES
+]
+each_case = pytest.mark.parametrize("case", PARAMETERS)
 #: Programs are as users write them, without comments that name the findings.
-RULE_CASES = [case for case in CASES if case.rule != "programs"]
+each_rules_case = pytest.mark.parametrize(
+    "case", [one for one, case in zip(PARAMETERS, CASES, strict=True) if case.rule != "programs"]
+)
+Examine: TypeAlias = "Callable[[Case], Examined]"
 
 
-@pytest.mark.parametrize("case", RULE_CASES, ids=lambda case: f"{case.rule}-{case.name}")
-def test_findings_are_exactly_the_wanted_ones(case: Case) -> None:
-    missing, unwanted = unmet(case)
+@each_rules_case
+def test_findings_are_exactly_the_wanted_ones(case: Case, examined: Examine) -> None:
+    missing, unwanted = unmet(case, examined(case).findings)
     assert missing == []
     assert [f"{f.location.row}: {f.code} {f.message}" for f in unwanted] == []
 
 
 @each_case
-def test_fix_gives_what_the_case_shows(case: Case) -> None:
-    before = {path: strip_wants(text) for path, text in case.before.items()}
-    assert fixed(case) == dict(case.after or before)
+def test_messages_titles_and_chains_are_in_style(case: Case, examined: Examine) -> None:
+    found = examined(case).findings
+    texts = {finding.message for finding in found} | {step.message for f in found for step in f.related}
+    titles = {finding.fix.title for finding in found if finding.fix is not None}
+    assert [(text, faults) for text in sorted(texts | titles) if (faults := style_faults(text))] == []
+    assert {title.split()[0] for title in titles} - VERBS == set()
 
 
 @each_case
-def test_fixed_files_parse_and_a_second_fix_changes_nothing(case: Case) -> None:
-    once = fixed(case)
+def test_findings_lie_in_the_text_and_their_edits_do_not_overlap(case: Case, examined: Examine) -> None:
+    texts = {str(case.folder / relative): text for relative, text in case.before.items()}
+    for finding in examined(case).findings:
+        lines = texts[finding.path].splitlines()
+        start, end = finding.location, finding.end_location
+        assert lines[start.row - 1] == finding.source_line
+        assert (1, 1) <= (start.row, start.column) <= (end.row, end.column)
+        assert start.column <= len(finding.source_line) + 1
+        assert end.column <= len(lines[end.row - 1]) + 1
+        for step in finding.related:
+            assert 1 <= step.location.row <= len(texts[step.path].splitlines())
+        if finding.fix is not None:
+            edits = sorted(finding.fix.edits)
+            assert list(finding.fix.edits) == edits
+            assert [pair for pair in pairwise(edits) if pair[0].span.end > pair[1].span.start] == []
+
+
+@each_case
+def test_no_fix_is_better_than_its_rule_declares(case: Case, examined: Examine) -> None:
+    fixes = [(f.code, f.fix.applicability) for f in examined(case).findings if f.fix is not None]
+    assert [fix for fix in fixes if ORDER[fix[1]] > ORDER[BEST[fix[0]]]] == []
+
+
+@each_case
+def test_fix_gives_what_the_case_shows(case: Case, examined: Examine) -> None:
+    before = {path: strip_wants(text) for path, text in case.before.items()}
+    assert examined(case).fixed == dict(case.after or before)
+
+
+@each_case
+def test_fixed_files_parse_and_a_second_fix_changes_nothing(case: Case, examined: Examine) -> None:
+    once = examined(case).fixed
     for text in once.values():
         ast.parse(text)
     assert fixed(replace(case, before=once)) == once
@@ -42,3 +138,20 @@ def test_fixed_files_parse_and_a_second_fix_changes_nothing(case: Case) -> None:
 def test_fix_that_keeps_cuda_settles_in_files_that_parse(case: Case) -> None:
     for text in fixed(case, settings=replace(case.settings, keep_gpu=True)).values():
         ast.parse(text)
+
+
+def style_faults(text: str) -> list[str]:
+    """What is wrong with a message."""
+    faults = []
+    if not re.match(r"[a-z`]", text) and not re.match(r"(XLA|JAX|NumPy|Python|TPU|CUDA|TorchScript)\b", text):
+        faults.append("begins with neither a small letter nor code")
+    if text.endswith((".", "!", ":", " ")):
+        faults.append("ends like a sentence")
+    if text.count("`") % 2:
+        faults.append("has an odd number of backticks")
+    if "\n" in text or "  " in text:
+        faults.append("is more than one line")
+    bare = re.sub(r"`[^`]*`", "", text)
+    if re.search(r"\b(torch|jax|torchax)\.\w|\w\(\)|\b[a-z]+_[a-z]+\b", bare):
+        faults.append("has code outside of backticks")
+    return faults

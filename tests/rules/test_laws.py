@@ -1,4 +1,4 @@
-"""Laws over all rules: names, pages, cases, messages and fixes."""
+"""Laws over all rules: names, pages and cases; those over findings are in test_fixtures.py."""
 
 from __future__ import annotations
 
@@ -6,33 +6,30 @@ import ast
 import re
 import subprocess
 import sys
-from functools import cache
-from itertools import pairwise
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from tpulint.dev import render_docs
-from tpulint.finding import Applicability, Finding
+from tpulint.finding import Applicability
 from tpulint.fixture import Case, cases
 from tpulint.registry import SYNTAX_ERROR, rules
 from tpulint.rule import Rule
-from tpulint.testing import findings
+
+if TYPE_CHECKING:
+    from tests.rules.conftest import Examined
 
 ROOT = Path(__file__).parents[2]
 CASES = cases(ROOT / "fixtures")
 RULES = rules()
-FORBIDDEN = (
-    "tpulint.engine",
-    "tpulint.cli",
-    "tpulint.report",
-    "tpulint.registry",
-    "tpulint.verify",
-    "tpulint_rules",
-)
 ORDER = {Applicability.SAFE: 2, Applicability.UNSAFE: 1, Applicability.DISPLAY: 0, None: -1}
 
-each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+each_rule = pytest.mark.parametrize(
+    "rule",
+    [pytest.param(rule, id=rule.code, marks=pytest.mark.xdist_group(rule.folder)) for rule in RULES],
+)
+Examine: TypeAlias = "Callable[[Case], Examined]"
 
 
 def source(rule: Rule) -> Path:
@@ -43,19 +40,6 @@ def source(rule: Rule) -> Path:
 
 def headings(rule: Rule) -> list[str]:
     return re.findall(r"^(#.*)$", rule.doc, re.MULTILINE)
-
-
-@cache
-def found_in(folder: Path) -> tuple[Finding, ...]:
-    return tuple(findings(next(case for case in CASES if case.folder == folder)))
-
-
-def found(case: Case) -> tuple[Finding, ...]:
-    return found_in(case.folder)
-
-
-def every_finding() -> list[Finding]:
-    return [finding for case in CASES for finding in found(case)]
 
 
 # names
@@ -96,7 +80,9 @@ def test_every_module_below_the_rules_holds_a_rule() -> None:
 
 @each_rule
 def test_a_summary_is_lower_case_and_has_no_full_stop(rule: Rule) -> None:
-    assert style_faults(rule.summary) == []
+    assert re.match(r"[a-z`]|(XLA|JAX|NumPy|Python|TPU|CUDA|TorchScript)\b", rule.summary)
+    assert not rule.summary.endswith((".", "!", ":", " "))
+    assert rule.summary.count("`") % 2 == 0
 
 
 # pages
@@ -130,10 +116,6 @@ def test_code_in_a_page_is_in_balanced_backticks(rule: Rule) -> None:
     assert [] == [text for text in paragraphs if text.count("`") % 2]
 
 
-def test_pages_are_fresh() -> None:
-    assert [] == render_docs.stale(ROOT)
-
-
 # cases
 
 
@@ -150,102 +132,21 @@ def test_example_and_clean_are_there_with_something_to_run(rule: Rule) -> None:
 
 
 @each_rule
-def test_the_example_shows_the_rule_and_clean_does_not(rule: Rule) -> None:
+def test_the_example_shows_the_rule_and_clean_does_not(rule: Rule, examined: Examine) -> None:
     own = {case.name: case for case in CASES if case.rule == rule.folder}
-    assert rule.code in {finding.code for finding in found(own["example"])}
-    assert rule.code not in {finding.code for finding in found(own["clean"])}
+    assert rule.code in {finding.code for finding in examined(own["example"]).findings}
+    assert rule.code not in {finding.code for finding in examined(own["clean"]).findings}
 
 
 @each_rule
-def test_a_rule_with_fixes_shows_one(rule: Rule) -> None:
-    fixes = {f.fix.applicability for f in every_finding() if f.code == rule.code and f.fix is not None}
+def test_the_best_fix_that_a_rule_shows_is_the_one_that_it_declares(rule: Rule, examined: Examine) -> None:
+    own = (finding for case in CASES if case.rule == rule.folder for finding in examined(case).findings)
+    fixes = {f.fix.applicability for f in own if f.code == rule.code and f.fix is not None}
     best = max(fixes, key=lambda fix: ORDER[fix], default=None)
     assert rule.fixable == best
 
 
-# findings
-
-
-def style_faults(text: str) -> list[str]:
-    """What is wrong with a message."""
-    faults = []
-    if not re.match(r"[a-z`]", text) and not re.match(r"(XLA|JAX|NumPy|Python|TPU|CUDA|TorchScript)\b", text):
-        faults.append("begins with neither a small letter nor code")
-    if text.endswith((".", "!", ":", " ")):
-        faults.append("ends like a sentence")
-    if text.count("`") % 2:
-        faults.append("has an odd number of backticks")
-    if "\n" in text or "  " in text:
-        faults.append("is more than one line")
-    bare = re.sub(r"`[^`]*`", "", text)
-    if re.search(r"\b(torch|jax|torchax)\.\w|\w\(\)|\b[a-z]+_[a-z]+\b", bare):
-        faults.append("has code outside of backticks")
-    return faults
-
-
-def test_messages_are_in_style() -> None:
-    messages = {(finding.code, finding.message) for finding in every_finding()}
-    assert [] == [(*message, faults) for message in sorted(messages) if (faults := style_faults(message[1]))]
-
-
-def test_titles_of_fixes_are_verb_phrases() -> None:
-    titles = {(f.code, f.fix.title) for f in every_finding() if f.fix is not None}
-    assert [] == [(*title, faults) for title in sorted(titles) if (faults := style_faults(title[1]))]
-    openings = {title.split()[0] for _, title in titles}
-    verbs = (
-        "add ask choose compare compile copy count create decode divide draw enter go index keep leave make"
-        " mark mask move name order pass read reduce remove rename replace resize scale select stay take tell"
-        " turn use wait widen write"
-    )
-    assert set() == openings - set(verbs.split())
-
-
-def test_steps_of_a_chain_are_in_style() -> None:
-    labels = {step.message for finding in every_finding() for step in finding.related}
-    assert [] == [(label, faults) for label in sorted(labels) if (faults := style_faults(label))]
-
-
-def test_no_fix_is_better_than_its_rule_declares() -> None:
-    best = {rule.code: ORDER[rule.fixable] for rule in RULES}
-    fixes = [(f.code, f.fix.applicability) for f in every_finding() if f.fix is not None]
-    assert [] == [fix for fix in fixes if ORDER[fix[1]] > best[fix[0]]]
-
-
-def test_places_lie_in_the_text_and_the_line_is_the_line() -> None:
-    for case in CASES:
-        texts = {str(case.folder / relative): text for relative, text in case.before.items()}
-        for finding in found(case):
-            lines = texts[finding.path].splitlines()
-            start, end = finding.location, finding.end_location
-            assert lines[start.row - 1] == finding.source_line
-            assert (1, 1) <= (start.row, start.column) <= (end.row, end.column)
-            assert start.column <= len(finding.source_line) + 1
-            assert end.column <= len(lines[end.row - 1]) + 1
-            for step in finding.related:
-                assert 1 <= step.location.row <= len(texts[step.path].splitlines())
-
-
-def test_edits_of_a_fix_do_not_overlap() -> None:
-    for finding in every_finding():
-        if finding.fix is not None:
-            edits = sorted(finding.fix.edits)
-            assert list(finding.fix.edits) == edits
-            assert [] == [pair for pair in pairwise(edits) if pair[0].span.end > pair[1].span.start]
-
-
 # walls
-
-
-@each_rule
-def test_a_rule_imports_neither_the_machinery_nor_another_rule(rule: Rule) -> None:
-    imported: set[str] = set()
-    for node in ast.walk(ast.parse(source(rule).read_text())):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert 0 == node.level
-            imported |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
-    assert [] == [name for name in sorted(imported) if name.startswith(FORBIDDEN)]
 
 
 @each_rule

@@ -12,10 +12,11 @@ import pytest
 from tpulint.fixture import cases
 from tpulint.verify import Result, State, exit_status, missing_packages, verify
 from tpulint.verify.claims import Word
-from tpulint.verify.program import Ended, of_reference, outcome
+from tpulint.verify.program import of_reference, outcome
 from tpulint.verify.recipe import Recipe, read
 from tpulint.verify.record import Loss, Record
 from tpulint.verify.record import State as Final
+from tpulint.verify.script import Ended
 from tpulint.verify.values import Array, Group, Tolerance
 
 pytestmark = pytest.mark.skipif(bool(missing_packages()), reason="tpulint[verify] is not installed")

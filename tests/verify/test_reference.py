@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tpulint.verify import missing_packages
-from tpulint.verify.program import Launch
+from tpulint.verify.script import Launch
 
 pytestmark = pytest.mark.skipif(bool(missing_packages()), reason="tpulint[verify] is not installed")
 

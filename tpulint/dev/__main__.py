@@ -1,14 +1,15 @@
-"""`python -m tpulint.dev`: new-rule, probe-operators, program-times, on-gpu, render-docs and evidence."""
+"""`python -m tpulint.dev`: new-rule, render-docs, test-change, evidence and measurements."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import TextIO
 
 import click
 
-from tpulint.dev import evidence, new_rule, on_gpu, probe_operators, program_times, render_docs
+from tpulint.dev import evidence, new_rule, on_gpu, probe_operators, program_times, render_docs, touched
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,6 +74,35 @@ def _render_docs(check: bool) -> None:
         click.echo(f"{'stale' if check else 'wrote'}: {path.relative_to(ROOT)}")
     if check and stale:
         sys.exit("run `python -m tpulint.dev render-docs`")
+
+
+@dev.command("test-change")
+def _test_change() -> None:
+    """Run the unit tests that mirror the changed files, or those of the last commit where none changed."""
+    try:
+        runs = touched.runs(touched.changed(ROOT), ROOT)
+    except OSError as error:
+        sys.exit(str(error))
+    if not runs:
+        click.echo("no unit tests mirror the changed files; `make test` runs all")
+    failed = False
+    for arguments in runs:
+        click.echo(f"pytest {' '.join(arguments)}")
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "2",
+            "--dist",
+            "loadgroup",
+            "-m",
+            "not slow",
+            *arguments,
+        ]
+        failed |= subprocess.run(command, cwd=ROOT, check=False).returncode not in (0, 5)
+    sys.exit(failed)
 
 
 @dev.command("evidence")

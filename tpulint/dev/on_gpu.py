@@ -20,8 +20,8 @@ from tpulint.verify import recipe as recipes
 from tpulint.verify.claims import Outcome, Word
 from tpulint.verify.conduct import laid_out, main_file
 from tpulint.verify.platform import choose
-from tpulint.verify.program import Ended, Launch
 from tpulint.verify.recipe import Recipe
+from tpulint.verify.script import Ended, Launch
 
 _COLUMNS = (
     "program",

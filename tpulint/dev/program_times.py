@@ -15,8 +15,8 @@ from tpulint.testing import companions, fixed
 from tpulint.verify import recipe as recipes
 from tpulint.verify.conduct import laid_out, main_file
 from tpulint.verify.platform import choose
-from tpulint.verify.program import Ended, Launch
 from tpulint.verify.recipe import Recipe
+from tpulint.verify.script import Ended, Launch
 
 HEAD = (
     "| program | steps | CPU torch, ms a step | torchax, s for the first two | torchax, ms a step | ratio |",

@@ -49,6 +49,8 @@ def summary(results: Sequence[Result], codes: Mapping[str, str], paint: Paint) -
     lines += ["", f"{paint.bold('Cases')}: {_counts(list(states.values()), paint)}"]
     if not any(state is not State.NOT_RUN for state in states.values()):
         lines.append(paint.bad("Nothing was executed, so nothing is known."))
+    if State.LOCKED in states.values():
+        lines.append(paint.dim("locked: unchanged since it was executed, says evidence.lock"))
     return "\n".join(lines) + "\n"
 
 
@@ -87,4 +89,9 @@ def _painted(state: State, paint: Paint) -> str:
 
 
 def _paints(paint: Paint) -> Mapping[State, Callable[[str], str]]:
-    return {State.FAILED: paint.bad, State.NOT_RUN: paint.warn, State.VERIFIED: paint.good}
+    return {
+        State.FAILED: paint.bad,
+        State.NOT_RUN: paint.warn,
+        State.VERIFIED: paint.good,
+        State.LOCKED: paint.good,
+    }

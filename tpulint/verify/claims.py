@@ -37,8 +37,13 @@ class Outcome:
     detail: str = ""
     error: str = ""
 
+    @property
+    def head(self) -> str:
+        """The word, with the type of an exception."""
+        return f"raises {self.error}" if self.word is Word.RAISES else str(self.word)
+
     def __str__(self) -> str:
-        head = f"raises {self.error}" if self.word is Word.RAISES else str(self.word)
+        head = self.head
         # Compilers' messages go on for pages; the first line says what it is.
         lines = self.detail.strip().splitlines() or [""]
         first = lines[0] if len(lines[0]) <= _LINE else lines[0][: _LINE - 3] + "..."

@@ -6,9 +6,8 @@ import importlib.util
 import os
 import shutil
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,11 @@ from pathlib import Path
 from tpulint.fixture import SINGLE, Case
 from tpulint.verify import judge, program
 from tpulint.verify.claims import Claim, Outcome, Word
+from tpulint.verify.locked import Evidence
 from tpulint.verify.platform import Platform, choose
 from tpulint.verify.recipe import Recipe
 from tpulint.verify.result import Result, Side, State
+from tpulint.verify.script import Ended, Script, Where
 from tpulint.verify.worker import Job, Stage
 from tpulint.verify.zygote import Zygote
 
@@ -43,12 +44,21 @@ def missing_packages() -> tuple[str, ...]:
 
 
 def verify(
-    cases: Iterable[Case], fix: Fix, options: Options | None = None, tell: Callable[[str], None] | None = None
+    cases: Iterable[Case],
+    fix: Fix,
+    options: Options | None = None,
+    tell: Callable[[str], None] | None = None,
+    evidence: Evidence | None = None,
 ) -> Iterator[Result]:
     """Execute the cases and give each stage's result, case by case in the order given, as they end.
 
-    `fix` gives the fixed text of a case, with the paths of `case.before`; `tell` hears what concerns
-    the whole run, such as a platform that is not there.
+    Args:
+        cases: what to execute.
+        fix: gives the fixed text of a case, with the paths of `case.before`; it is called once for each
+            case, in as many threads as there are jobs.
+        options: what the user chose.
+        tell: hears what concerns the whole run, such as a platform that is not there.
+        evidence: says which cases need not be executed, and is given what those came to that were.
     """
     options = options or Options()
     cases = tuple(cases)
@@ -64,7 +74,7 @@ def verify(
     zygote = Zygote(platform.environment)
     pool = ThreadPoolExecutor(jobs)
     try:
-        conduct = _Conduct(zygote, platform, _one_at_a_time(fix), options)
+        conduct = _Conduct(zygote, platform, fix, options, evidence)
         for results in pool.map(conduct.case, cases):
             yield from results
     finally:
@@ -72,16 +82,6 @@ def verify(
         pool.shutdown(wait=False, cancel_futures=True)
         zygote.close()
         pool.shutdown()
-
-
-def _one_at_a_time(fix: Fix) -> Fix:
-    lock = threading.Lock()
-
-    def locked(case: Case) -> Mapping[str, str]:
-        with lock:
-            return fix(case)
-
-    return locked
 
 
 def _not_run(case: Case, reason: str) -> tuple[Result, ...]:
@@ -94,19 +94,40 @@ class _Conduct:
     platform: Platform
     fix: Fix
     options: Options
+    evidence: Evidence | None
 
     def case(self, case: Case) -> tuple[Result, ...]:
         """Every stage of one case."""
         if case.run is None:
             return _not_run(case, "no run.py")
+        try:
+            fixed = dict(self.fix(case))
+        except Exception as error:  # what the engine raises is the case's row
+            rows = _Rows(case)
+            raised = Outcome(Word.RAISES, str(error), type(error).__name__)
+            rows.add("fix", "fixed", "a fix", raised, State.FAILED, 0)
+            return rows.done()
+        if self.evidence is None:
+            return self._executed(case, case.run, fixed, self.options.tpus)
+        why = self.evidence.why(case, fixed)
+        if why is None:
+            return self.evidence.locked(case)
+        results = self._executed(case, case.run, fixed, self.evidence.targets_for(why))
+        return self.evidence.executed(case, fixed, why, results)
+
+    def _executed(
+        self, case: Case, run: Path, fixed: Mapping[str, str], tpus: Sequence[str]
+    ) -> tuple[Result, ...]:
         with tempfile.TemporaryDirectory(prefix="tpulint-case-") as folder:
             try:
-                return self._executed(case, case.run, Path(folder))
+                return self._stages(case, run, fixed, tpus, Path(folder))
             except Exception as error:  # one case's trouble is a row, not the end of the run
                 happened = f"verify failed: {type(error).__name__}: {error}"
                 return (Result(case.rule, case.name, "reference", "original", "", happened, State.FAILED),)
 
-    def _executed(self, case: Case, run: Path, folder: Path) -> tuple[Result, ...]:
+    def _stages(
+        self, case: Case, run: Path, text: Mapping[str, str], tpus: Sequence[str], folder: Path
+    ) -> tuple[Result, ...]:
         start = time.monotonic()
         original = laid_out(case, case.before, folder / "original")
         described = self.zygote.run(Job("describe", original, "", run), self.options.timeout)
@@ -119,28 +140,19 @@ class _Conduct:
         recipe = described.report.recipe
         if recipe.not_executed:
             return _not_run(case, recipe.not_executed)
-        try:
-            fixed_text = dict(self.fix(case))
-        except Exception as error:  # what the engine raises is the case's row
-            rows = _Rows(case)
-            rows.add(
-                "fix",
-                "fixed",
-                "a fix",
-                Outcome(Word.RAISES, str(error), type(error).__name__),
-                State.FAILED,
-                0,
-            )
-            return rows.done()
-        fixed = None
-        if fixed_text != dict(case.before):
-            fixed = laid_out(case, fixed_text, folder / "fixed")
+        fixed = laid_out(case, text, folder / "fixed") if text != dict(case.before) else None
         if recipe.program:
             return self._program(case, recipe, original, fixed)
-        return self._function(case, run, recipe, original, fixed)
+        return self._function(case, run, recipe, original, fixed, tpus)
 
     def _function(
-        self, case: Case, run: Path, recipe: Recipe, original: Path, fixed: Path | None
+        self,
+        case: Case,
+        run: Path,
+        recipe: Recipe,
+        original: Path,
+        fixed: Path | None,
+        tpus: Sequence[str],
     ) -> tuple[Result, ...]:
         rows, main = _Rows(case), main_file(case, recipe)
 
@@ -171,7 +183,7 @@ class _Conduct:
                 rows.judge(stage, side, recipe.claims.get(stage), outcome, time.monotonic() - start, notes)
             claim = recipe.claims.get("tpu")
             if recipe.traced and (side == "fixed" or claim is not None):
-                for tpu in self.options.tpus:
+                for tpu in tpus:
                     start = time.monotonic()
                     ending = self.zygote.run(job("tpu", folder, tpu), self.options.timeout)
                     outcome = judge.of_compilation(ending)
@@ -180,11 +192,16 @@ class _Conduct:
 
     def _program(self, case: Case, recipe: Recipe, original: Path, fixed: Path | None) -> tuple[Result, ...]:
         rows = _Rows(case)
-        environment = {**self.platform.environment, **recipe.environment}
-        launch = program.Launch(environment, self.options.timeout, recipe.arguments)
         main = main_file(case, recipe)
+
+        def ended(where: Where, folder: Path) -> Ended:
+            record = folder.parent / "record"
+            record.unlink(missing_ok=True)
+            script = Script(where, folder, main, record, recipe.arguments, recipe.environment)
+            return self.zygote.run_script(script, self.options.timeout)
+
         start = time.monotonic()
-        reference = launch.reference(original, main)
+        reference = ended("reference", original)
         outcome = program.of_reference(reference, recipe)
         state = State.VERIFIED if outcome.word is Word.EQUAL else State.FAILED
         rows.add("reference", "original", "runs", outcome, state, time.monotonic() - start)
@@ -196,12 +213,11 @@ class _Conduct:
                 # What a program does unchanged is worth a run only if something is claimed of it.
                 continue
             start, notes = time.monotonic(), set[str]()
-            ended = launch.on_torchax(folder, main)
-            outcome = program.outcome(ended, reference, recipe, notes)
+            outcome = program.outcome(ended("torchax", folder), reference, recipe, notes)
             rows.judge("eager", side, claim, outcome, time.monotonic() - start, notes)
         if fixed is not None and case.settings.keep_gpu:
             start, notes = time.monotonic(), set[str]()
-            outcome = program.outcome(launch.reference(fixed, main), reference, recipe, notes)
+            outcome = program.outcome(ended("reference", fixed), reference, recipe, notes)
             # All of it runs where CUDA is emulated, and nothing on torchax.
             state = State.VERIFIED if outcome.word is Word.HOST else State.FAILED
             rows.add("reference", "fixed", "host", outcome, state, time.monotonic() - start, notes)
@@ -232,17 +248,18 @@ class _Rows:
         seconds: float,
         notes: Iterable[str] = (),
     ) -> None:
-        happened = "runs" if outcome == Outcome(Word.EQUAL) else str(outcome)
+        runs = outcome == Outcome(Word.EQUAL)
         row = Result(
             self._case.rule,
             self._case.name,
             stage,
             side,
             claimed,
-            happened,
+            "runs" if runs else str(outcome),
             state,
             seconds,
             tuple(sorted(notes)),
+            "runs" if runs else outcome.head,
         )
         self._results.append(row)
 

@@ -1,103 +1,29 @@
-"""Cases that are whole programs: run as processes of their own.
+"""Cases that are whole programs: what is compared of two runs, and what it comes to.
 
 Compared are the losses of their training, what they print, and the parameters and buffers that they end with.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 import re
 import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import IO
+from collections.abc import Iterable
 
 import numpy as np
 
 from tpulint.verify import judge
 from tpulint.verify.claims import Outcome, Word
 from tpulint.verify.recipe import Recipe
-from tpulint.verify.record import Record, State, read
+from tpulint.verify.record import Record, State
+from tpulint.verify.script import Ended
 from tpulint.verify.values import Array, Group, Tolerance, compare
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)")
 _RAISED = re.compile(r"^(?P<type>(?:\w+\.)*\w+)(?:: (?P<message>.*))?$", re.DOTALL)
-_READ_LIMIT = 16 * 2**20
 
 # Of the way that a parameter went in training: no tolerance, however loose, hides one that stayed behind.
 _ASTRAY = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a program ended, what it printed, and what else it left behind."""
-
-    status: int | None
-    printed: str
-    errors: str
-    record: Record = field(default_factory=Record)
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How programs are started."""
-
-    environment: Mapping[str, str]
-    timeout: float
-    arguments: tuple[str, ...] = ()
-
-    def reference(self, folder: Path, main: str) -> Ended:
-        """Run on plain CPU torch, where every accelerator is the CPU."""
-        return self._recorded(["-m", "tpulint.verify.reference", "--record"], folder, main)
-
-    def on_torchax(self, folder: Path, main: str) -> Ended:
-        """Run as `python main` would, counting what torchax executes."""
-        return self._recorded(["-m", "tpulint.verify.on_torchax"], folder, main)
-
-    def unwatched(self, folder: Path, main: str) -> Ended:
-        """Run as `python main` would, at its own pace; nothing but what it does with modules is recorded."""
-        return self._recorded(["-m", "tpulint.verify.on_torchax", "--unwatched"], folder, main)
-
-    def _recorded(self, start: list[str], folder: Path, main: str) -> Ended:
-        with tempfile.TemporaryDirectory(prefix="tpulint-record-") as place:
-            target = Path(place, "record")
-            ended = self._run([*start, str(target), main], folder)
-            # A program that dies leaves no record, and is judged by its death.
-            return replace(ended, record=read(target))
-
-    def _run(self, start: list[str], folder: Path) -> Ended:
-        with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(
-                [sys.executable, *start, *self.arguments],
-                cwd=folder,
-                # Two processes with two threads each on two processors took 400 times as long for an LSTM.
-                env={"OMP_NUM_THREADS": "1", **self.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=errors,
-                start_new_session=True,
-            )
-            try:
-                status: int | None = process.wait(self.timeout)
-            except subprocess.TimeoutExpired:
-                status = None
-            finally:
-                # What the program started ends with it.
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            return Ended(status, _text(printed), _text(errors))
-
-
-def _text(stream: IO[bytes]) -> str:
-    stream.seek(0)
-    return stream.read(_READ_LIMIT).decode("utf-8", "replace")
 
 
 def of_reference(ended: Ended, recipe: Recipe) -> Outcome:

@@ -11,11 +11,12 @@ Side = Literal["original", "fixed"]
 
 
 class State(StrEnum):
-    """Executed and as it should be; executed and not; not executed, for a stated reason."""
+    """Executed and as it should be; executed and not; not executed, for a stated reason, or as unchanged."""
 
     VERIFIED = "verified"
     FAILED = "failed"
     NOT_RUN = "not run"
+    LOCKED = "locked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +32,22 @@ class Result:
     state: State
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    outcome: str = ""
+    """The word for what happened, with the type of an exception: what two runs have in common."""
 
 
 def case_state(results: Iterable[Result]) -> State:
-    """Failed if any stage failed; not run if nothing was verified beyond the reference; else verified."""
+    """Failed if any stage failed; not run if nothing was verified beyond the reference; else verified.
+
+    Locked if it is one that was not executed since nothing changed.
+    """
     rows = tuple(results)
     if any(row.state is State.FAILED for row in rows):
         return State.FAILED
     # A reference alone says nothing of torchax.
     if any(row.state is State.VERIFIED and row.stage != "reference" for row in rows):
         return State.VERIFIED
-    return State.NOT_RUN
+    return State.LOCKED if any(row.state is State.LOCKED for row in rows) else State.NOT_RUN
 
 
 def case_states(results: Iterable[Result]) -> dict[tuple[str, str], State]:
@@ -54,4 +60,4 @@ def case_states(results: Iterable[Result]) -> dict[tuple[str, str], State]:
 
 def exit_status(results: Iterable[Result]) -> int:
     """1 if anything failed, 2 if nothing was executed (never green), else 0."""
-    return {State.FAILED: 1, State.NOT_RUN: 2, State.VERIFIED: 0}[case_state(results)]
+    return {State.FAILED: 1, State.NOT_RUN: 2, State.VERIFIED: 0, State.LOCKED: 0}[case_state(results)]

@@ -21,12 +21,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tpulint.verify.record import read
+from tpulint.verify.script import Ended, Script, execute, text_of
 from tpulint.verify.worker import Job, Report, work
 
 _LENGTH = struct.Struct("!Q")
@@ -45,10 +47,13 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
+    """What is to be done, and by which files: the report of a job, and what is printed in both ways."""
+
     number: int
-    job: Job
+    task: Job | Script
     answer: Path
     output: Path
+    errors: Path
     timeout: float
 
 
@@ -75,24 +80,50 @@ class Zygote:
                 env=dict(environment),
             )
         self._lock = threading.Lock()
-        self._waiting: dict[int, tuple[_Order, Future[Ending]]] = {}
+        self._waiting: dict[int, tuple[_Order, Future[_Done | None]]] = {}
         self._count = 0
         self._dead = ""
         threading.Thread(target=self._listen, daemon=True).start()
 
     def run(self, job: Job, timeout: float) -> Ending:
         """Execute a job and wait for its end."""
-        future: Future[Ending] = Future()
+        with self._done(job, timeout) as (order, done):
+            return Ending(None, self._dead) if done is None else _ending(order, done)
+
+    def run_script(self, script: Script, timeout: float) -> Ended:
+        """Run a program and wait for its end.
+
+        Raises:
+            RuntimeError: when the server has ended.
+        """
+        with self._done(script, timeout) as (order, done):
+            if done is None:
+                raise RuntimeError(self._dead)
+            with order.output.open("rb") as output, order.errors.open("rb") as errors:
+                printed, complaints = text_of(output), text_of(errors)
+            status = None if done.timed_out else os.waitstatus_to_exitcode(done.status)
+            return Ended(status, printed, complaints, read(script.record))
+
+    @contextlib.contextmanager
+    def _done(self, task: Job | Script, timeout: float) -> Iterator[tuple[_Order, _Done | None]]:
+        """How a task's process ended, None where the server did; its files go when this is left."""
+        future: Future[_Done | None] = Future()
         with self._lock:
-            if self._dead:
-                return Ending(None, self._dead)
             self._count += 1
             stem = Path(self._folder.name, str(self._count))
-            order = _Order(self._count, job, stem.with_suffix(".answer"), stem.with_suffix(".txt"), timeout)
-            self._waiting[order.number] = order, future
-            with contextlib.suppress(BrokenPipeError):
-                _send(self._input, order)
-        return future.result()
+            answer, output, errors = map(stem.with_suffix, (".answer", ".output", ".errors"))
+            order = _Order(self._count, task, answer, output, errors, timeout)
+            if self._dead:
+                future.set_result(None)
+            else:
+                self._waiting[order.number] = order, future
+                with contextlib.suppress(BrokenPipeError):
+                    _send(self._input, order)
+        try:
+            yield order, future.result()
+        finally:
+            for path in (order.answer, order.output, order.errors):
+                path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """End the server and whatever it still runs."""
@@ -115,13 +146,13 @@ class Zygote:
         while (done := _receive(self._process.stdout)) is not None:
             assert isinstance(done, _Done)
             with self._lock:
-                order, future = self._waiting.pop(done.number)
-            future.set_result(_ending(order, done))
+                _, future = self._waiting.pop(done.number)
+            future.set_result(done)
         with self._lock:
             lines = self._errors.read_text("utf-8", "replace").splitlines() if self._errors.exists() else []
             self._dead = f"the server of verify ended: {lines[-1] if lines else 'no message'}"
             for _, future in self._waiting.values():
-                future.set_result(Ending(None, self._dead))
+                future.set_result(None)
             self._waiting.clear()
 
 
@@ -139,8 +170,6 @@ def _ending(order: _Order, done: _Done) -> Ending:
             death = f"the process ended by itself with status {os.waitstatus_to_exitcode(done.status)}"
     except Exception as error:  # an answer that does not load is a failed job, not our end
         death = f"the answer cannot be read: {error}"
-    for path in (order.answer, order.output):
-        path.unlink(missing_ok=True)
     return Ending(report, death, done.timed_out)
 
 
@@ -234,12 +263,15 @@ def _fork(order: _Order, server_only: tuple[int, ...]) -> int:
         for descriptor in server_only:
             os.close(descriptor)
         null = os.open(os.devnull, os.O_RDONLY)
-        output = os.open(order.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        for source, target in ((null, 0), (output, 1), (output, 2)):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        output, errors = os.open(order.output, flags), os.open(order.errors, flags)
+        for source, target in ((null, 0), (output, 1), (errors, 2)):
             os.dup2(source, target)
         resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT_LIMIT, OUTPUT_LIMIT))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        report = work(order.job)
+        if isinstance(order.task, Script):
+            os._exit(execute(order.task))
+        report = work(order.task)
         unfinished = order.answer.with_suffix(".unfinished")
         unfinished.write_bytes(pickle.dumps(report))
         unfinished.rename(order.answer)

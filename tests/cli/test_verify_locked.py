@@ -1,0 +1,170 @@
+"""`tpulint verify --locked` as a command, in a copy of the tool that is changed between the runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import tpulint_rules
+
+import tpulint
+from tpulint.verify import missing_packages
+
+pytestmark = [
+    pytest.mark.skipif(bool(missing_packages()), reason="tpulint[verify] is not installed"),
+    pytest.mark.slow,
+    pytest.mark.xdist_group("locked"),
+]
+
+RUN = (
+    'claim = {"eager": "raises AssertionError: CUDA"}\nimport torch\ndef inputs(): return (torch.ones(3),)\n'
+)
+PLAIN = "import torch\n\n\ndef f(x):\n    return x.cuda() * 2\n"
+#: Its fix imports the runtime.
+TRAINED = """\
+import torch
+from torch import nn
+
+
+def f(x):
+    model = nn.Linear(3, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torch.no_grad():
+        model.weight.fill_(0.5), model.bias.zero_()
+    loss = model(x.cuda()).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+"""
+CASES = {"rule/first": PLAIN, "rule/second": PLAIN, "rule/third": PLAIN, "rule/trained": TRAINED}
+
+
+@dataclass
+class Checkout:
+    """A copy of the tool, with a few cases of its own."""
+
+    root: Path
+    executed: set[str] = field(default_factory=set)
+    said: str = ""
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "fixtures" / "evidence.lock"
+
+    def verify(self, *options: str) -> int:
+        """Run `tpulint verify`; what was executed and what was said is kept."""
+        ended = subprocess.run(
+            [sys.executable, "-m", "tpulint", "verify", "--output-format", "json", *options],
+            cwd=self.root,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(self.root), str(self.root / "rules")])},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        assert ended.stdout, ended.stderr
+        rows = json.loads(ended.stdout)
+        self.executed = {f"{row['rule']}/{row['case']}" for row in rows if row["stage"] != "lock"}
+        self.said = ended.stderr
+        return ended.returncode
+
+    def edit_lock(self, edits: Iterable[tuple[str, str, str]]) -> None:
+        """Replace text in the lines of some cases; a line that becomes empty is removed."""
+        lines = self.lock.read_text().splitlines()
+        for case, old, new in edits:
+            (at,) = [row for row, line in enumerate(lines) if line.startswith(f"{case} ")]
+            assert old in lines[at]
+            lines[at] = lines[at].replace(old, new)
+        self.lock.write_text("\n".join(filter(None, lines)) + "\n")
+
+    def line(self, case: str) -> str:
+        (found,) = [line for line in self.lock.read_text().splitlines() if line.startswith(f"{case} ")]
+        return found
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A copy whose cases were all executed, with a lock of that."""
+    root = tmp_path_factory.mktemp("checkout")
+    ignored = shutil.ignore_patterns("__pycache__")
+    for package, place in ((tpulint, "tpulint"), (tpulint_rules, "rules/tpulint_rules")):
+        assert package.__file__ is not None
+        shutil.copytree(Path(package.__file__).parent, root / place, ignore=ignored)
+    for name, text in CASES.items():
+        folder = root / "fixtures" / name
+        folder.mkdir(parents=True)
+        (folder / "before.py").write_text(text)
+        (folder / "run.py").write_text(RUN)
+    made = Checkout(root)
+    assert made.verify("--update-lock") == 0, made.said
+    assert made.executed == set(CASES)
+    return made
+
+
+@pytest.fixture
+def checkout(locked: Checkout, tmp_path: Path) -> Checkout:
+    """The same, to be changed."""
+    shutil.copytree(locked.root, tmp_path / "checkout")
+    return Checkout(tmp_path / "checkout")
+
+
+def test_unchanged_cases_are_not_executed_but_for_a_sample(checkout: Checkout) -> None:
+    assert checkout.verify("--locked") == 0
+    assert len(checkout.executed) == 1
+    assert checkout.said == ""
+
+
+def test_removed_line_stale_digest_and_changed_outcome_are_executed_and_fail(checkout: Checkout) -> None:
+    digest = checkout.line("rule/second").split()[1]
+    checkout.edit_lock(
+        [
+            ("rule/first", checkout.line("rule/first"), ""),
+            ("rule/second", digest, "0" * len(digest)),
+            ("rule/third", "fixed/eager=equal", "fixed/eager=differs"),
+        ]
+    )
+    assert checkout.verify("--locked") == 1
+    assert {"rule/first", "rule/second", "rule/third"} <= checkout.executed
+    assert "is out of date: rule/first (not in the lock), rule/second (changed" in checkout.said
+    assert "rule/third (changed" in checkout.said
+
+
+def test_changed_runtime_file_executes_the_cases_that_import_it_and_renews_their_lines(
+    checkout: Checkout,
+) -> None:
+    before = checkout.lock.read_text()
+    file = checkout.root / "rules/tpulint_rules/companions/torchax_training/once.py"
+    file.write_text(f"{file.read_text()}\n# changed\n")
+    assert checkout.verify("--locked", "--update-lock") == 0
+    assert "rule/trained" in checkout.executed
+    assert "1 of its lines were out of date" in checkout.said
+    assert len(checkout.executed) <= 2  # with the sample
+    changed = [
+        a.split()[0]
+        for a, b in zip(before.splitlines(), checkout.lock.read_text().splitlines(), strict=True)
+        if a != b
+    ]
+    assert changed == ["rule/trained"]
+
+
+def test_changed_verifier_executes_all_cases(checkout: Checkout) -> None:
+    file = checkout.root / "tpulint/verify/values.py"
+    file.write_text(f"{file.read_text()}\n# changed\n")
+    assert checkout.verify("--locked") == 1
+    assert checkout.executed == set(CASES)
+
+
+def test_changed_rule_executes_the_cases_whose_fix_it_changes(checkout: Checkout) -> None:
+    file = checkout.root / "rules/tpulint_rules/placement/cuda_method.py"
+    assert '"jax"' in file.read_text()
+    file.write_text(file.read_text().replace('"jax"', '"jax:0"'))
+    checkout.verify("--locked")
+    assert {"rule/first", "rule/second", "rule/third"} <= checkout.executed

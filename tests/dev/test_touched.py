@@ -1,0 +1,45 @@
+"""Which unit tests `make quick` runs for a change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tpulint.dev.touched import runs
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([], []),
+        (["README.md", "docs/limits.md"], []),
+        (["tests/settings/test_select.py"], [["tests/settings/test_select.py"]]),
+        (["tests/settings/test_that_was_removed.py"], []),
+        (["tests/cli/conftest.py"], [["tests/cli"]]),
+        (["tpulint/settings.py"], [["tests/settings/test_settings.py"]]),
+        (["tpulint/engine/cache.py"], [["tests/engine/test_cache.py"]]),
+        (["tpulint/engine/desk.py"], [["tests/engine"]]),
+        (["tpulint/model/names/scopes.py", "tpulint/model/belief.py"], [["tests/model"]]),
+        (["tpulint/verify/lock.py"], [["tests/verify/test_lock.py"]]),
+        (["rules/tpulint_rules/placement/cuda_method.py"], [["tests/rules", "-k", "cuda_method"]]),
+        (["fixtures/cuda_method/example/run.py"], [["tests/rules", "-k", "cuda_method"]]),
+        (["rules/tpulint_rules/companions/torchax_training/tensors/items.py"], [["tests/runtime/tensors"]]),
+        (["rules/tpulint_rules/companions/torchax_training/once.py"], [["tests/runtime"]]),
+        (["tests/runtime/conftest.py"], [["tests/runtime"]]),
+    ],
+)
+def test_tests_are_those_that_mirror_the_changed_files(files: list[str], expected: list[list[str]]) -> None:
+    assert [sorted(run) if "-k" not in run else run for run in runs(files, ROOT)] == expected
+
+
+def test_each_kind_of_test_has_a_run_of_its_own() -> None:
+    files = ["tpulint/cli.py", "fixtures/cuda_method/clean/run.py", "fixtures/pinned_memory/clean/run.py"]
+    files.append("tests/runtime/conftest.py")
+    assert runs(files, ROOT) == [
+        ["tests/cli"],
+        ["tests/runtime"],
+        ["tests/rules", "-k", "cuda_method or pinned_memory"],
+    ]

@@ -23,7 +23,9 @@ def test_a_clean_run_exits_0(tpulint: Command, engine: Engine, project: Path) ->
     assert {"jobs": None, "cache": True, "stdin": None} == engine.options
 
 
-def test_findings_exit_1_unless_told_otherwise(tpulint: Command, engine: Engine, finding: Finding) -> None:
+def test_findings_exit_1_unless_exit_zero_is_given(
+    tpulint: Command, engine: Engine, finding: Finding
+) -> None:
     engine.findings = [finding]
     outcome = tpulint("check", ".")
     assert 1 == outcome.code
@@ -32,7 +34,7 @@ def test_findings_exit_1_unless_told_otherwise(tpulint: Command, engine: Engine,
     assert 0 == tpulint("check", "--exit-zero").code
 
 
-def test_a_file_error_outweighs_findings_which_are_still_printed(
+def test_a_file_error_exits_2_and_findings_are_still_printed(
     tpulint: Command, engine: Engine, finding: Finding, project: Path
 ) -> None:
     engine.findings = [finding]
@@ -43,7 +45,7 @@ def test_a_file_error_outweighs_findings_which_are_still_printed(
     assert "error: missing.py: no such file or folder\nerror: b.py: not text\n" == outcome.err
 
 
-def test_no_files_are_fine(tpulint: Command, project: Path) -> None:
+def test_no_python_files_exits_0_with_a_note(tpulint: Command, project: Path) -> None:
     (project / "empty").mkdir()
     outcome = tpulint("check", "empty")
     assert (0, "note: no Python files to check; what Git ignores is left out\n") == (
@@ -102,9 +104,7 @@ def test_bad_usage_exits_2_and_says_why(tpulint: Command, arguments: tuple[str, 
     assert message in outcome.err
 
 
-def test_a_broken_pyproject_is_one_line_and_nothing_is_done(
-    tpulint: Command, engine: Engine, project: Path
-) -> None:
+def test_a_broken_pyproject_is_a_one_line_error(tpulint: Command, engine: Engine, project: Path) -> None:
     (project / "pyproject.toml").write_text("[tool.tpulint]\nselect = [\n")
     outcome = tpulint("check")
     assert (2, "") == (outcome.code, outcome.out)
@@ -114,7 +114,7 @@ def test_a_broken_pyproject_is_one_line_and_nothing_is_done(
     assert 0 == tpulint("check", "--isolated").code
 
 
-def test_the_command_line_is_laid_over_the_file(tpulint: Command, engine: Engine, project: Path) -> None:
+def test_command_line_options_override_the_file(tpulint: Command, engine: Engine, project: Path) -> None:
     (project / "pyproject.toml").write_text('[tool.tpulint]\nselect = ["TPU1"]\nexclude = ["a.py"]\n')
     tpulint("check", "--extend-select", "TPU301, TPU302", "--extend-select", "TPU1", "--ignore", "TPU101")
     assert (project / "b.py",) == engine.files
@@ -136,17 +136,17 @@ def test_patterns_on_the_command_line_are_relative_to_the_current_folder(
     assert (project / "a.py", project / "b.py") == engine.files
 
 
-def test_exclusion_can_be_forced_as_pre_commit_needs(tpulint: Command, engine: Engine, project: Path) -> None:
+def test_force_exclude_applies_to_named_files(tpulint: Command, engine: Engine, project: Path) -> None:
     tpulint("check", "--force-exclude", "--exclude", "a.py", "a.py", "b.py")
     assert (project / "b.py",) == engine.files
 
 
-def test_jobs_and_cache_are_passed_on(tpulint: Command, engine: Engine) -> None:
+def test_jobs_and_no_cache_reach_the_engine(tpulint: Command, engine: Engine) -> None:
     tpulint("check", "-j", "3", "--no-cache")
     assert {"jobs": 3, "cache": False, "stdin": None} == engine.options
 
 
-def test_standard_input_has_a_name_and_its_folders_settings(
+def test_standard_input_uses_the_settings_of_stdin_filename(
     tpulint: Command, engine: Engine, project: Path
 ) -> None:
     (project / "pkg").mkdir()
@@ -177,7 +177,7 @@ def test_a_report_can_go_to_a_file(tpulint: Command, engine: Engine, finding: Fi
 
 
 @pytest.mark.parametrize("form", ["full", "concise", "json", "github", "sarif"])
-def test_every_format_tells_of_the_finding(
+def test_every_output_format_contains_the_finding(
     tpulint: Command, engine: Engine, finding: Finding, form: str
 ) -> None:
     engine.findings = [finding]
@@ -188,9 +188,7 @@ def test_every_format_tells_of_the_finding(
     assert "" == outcome.err
 
 
-def test_statistics_take_the_place_of_the_findings(
-    tpulint: Command, engine: Engine, finding: Finding
-) -> None:
+def test_statistics_replace_the_findings(tpulint: Command, engine: Engine, finding: Finding) -> None:
     engine.findings = [finding, finding]
     outcome = tpulint("check", "--statistics", "--quiet")
     row = "2  TPU301  [-] item-in-traced-code\n"
@@ -203,7 +201,7 @@ def test_statistics_take_the_place_of_the_findings(
     assert [("TPU301", 2)] == [(row["code"], row["count"]) for row in counts]
 
 
-def test_colour_is_for_those_who_ask(tpulint: Command, engine: Engine, finding: Finding) -> None:
+def test_output_is_coloured_only_on_request(tpulint: Command, engine: Engine, finding: Finding) -> None:
     engine.findings = [finding]
     assert "\x1b[" not in tpulint("check").out
     assert "\x1b[" in tpulint("check", "--color", "always").out

@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_bad_files_are_named_in_a_line_each_and_the_others_are_done(
+def test_each_bad_file_is_one_error_line_and_the_others_are_checked(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "binary.py").write_bytes(b"\x7fELF\x00\x01\x02")
@@ -53,7 +53,9 @@ def test_a_syntax_error_is_a_finding(folder: Path, capsys: pytest.CaptureFixture
     assert ["TPU000"] == [finding["code"] for finding in json.loads(capsys.readouterr().out)]
 
 
-def test_what_check_calls_fixable_fix_fixes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_fixes_the_findings_that_check_calls_fixable(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ["--isolated", "--no-cache", "--select", "TPU101"]
     assert 1 == run(["check", *options])
     assert "1 fixable with `tpulint fix`" in capsys.readouterr().out

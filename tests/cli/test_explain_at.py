@@ -49,7 +49,7 @@ def explained(folder: Path, capsys: pytest.CaptureFixture[str]) -> Explained:
     return tell
 
 
-def test_a_line_is_judged_within_the_project_around_the_file(explained: Explained) -> None:
+def test_a_line_is_explained_within_its_whole_project(explained: Explained) -> None:
     text = explained("src/model.py:5")
     assert "in `read`; traced, since its root is jitted:\n" in text
     assert "    1. src/train.py:3:1 `read`, traced by `torchax.interop.jax_jit`\n" in text
@@ -57,27 +57,29 @@ def test_a_line_is_judged_within_the_project_around_the_file(explained: Explaine
     assert "TPU301 item-in-traced-code, column 12: found: " in text
 
 
-def test_a_line_is_judged_among_the_paths_that_are_named(explained: Explained) -> None:
+def test_a_line_is_explained_within_the_named_paths_only(explained: Explained) -> None:
     text = explained("src/model.py:5", "src/model.py")
     assert "host code: nothing that is traced reaches it" in text
     assert "TPU301 item-in-traced-code, column 12: silent: not asked" in text
     assert "found" in explained("src/model.py:5", "src")
 
 
-def test_what_check_would_not_say_is_told_with_the_reason(explained: Explained, folder: Path) -> None:
+def test_suppressed_and_deselected_findings_are_shown_with_the_reason(
+    explained: Explained, folder: Path
+) -> None:
     assert 2 == explained("src/model.py:9").count("found (suppressed by a comment): ")
     (folder / "pyproject.toml").write_text('[tool.tpulint]\nignore = ["TPU3"]\n')
     assert "found (deselected by the settings): " in explained("src/model.py:5")
 
 
-def test_without_a_pyproject_the_project_is_the_folder_around_the_file(
+def test_without_a_pyproject_the_project_is_the_folder_of_the_file(
     explained: Explained, folder: Path
 ) -> None:
     (folder / "pyproject.toml").unlink()
     assert "src/train.py:3:1" in explained("src/model.py:5")
 
 
-def test_without_a_pyproject_the_project_is_the_package_around_the_file(
+def test_without_a_pyproject_the_project_is_the_package_of_the_file(
     explained: Explained, folder: Path
 ) -> None:
     (folder / "pyproject.toml").unlink()
@@ -102,7 +104,7 @@ def test_without_a_pyproject_the_project_is_the_package_around_the_file(
         (["src/binary.py:1"], "src/binary.py: holds null bytes, so it is not Python text"),
     ],
 )
-def test_what_cannot_be_looked_at_is_one_line(
+def test_a_line_that_cannot_be_explained_is_a_one_line_error(
     explained: Explained, folder: Path, arguments: list[str], complaint: str
 ) -> None:
     (folder / "src" / "broken.py").write_text("x = (1,\n")
@@ -110,6 +112,8 @@ def test_what_cannot_be_looked_at_is_one_line(
     assert f"error: {complaint}\n" == explained(*arguments, code=2)
 
 
-def test_a_page_or_a_line_has_to_be_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_without_a_rule_or_a_line_is_an_error(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert 2 == run(["explain"])
     assert "name one rule, or a line with --at FILE:LINE" in capsys.readouterr().err

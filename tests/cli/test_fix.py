@@ -18,7 +18,7 @@ def changes(engine: Engine, *paths: Path) -> None:
     engine.changes = [FakeChange(str(path)) for path in paths]
 
 
-def test_what_was_fixed_and_what_is_left_is_told(
+def test_fixed_and_remaining_findings_are_printed(
     tpulint: Command, engine: Engine, finding: Finding, project: Path
 ) -> None:
     changes(engine, project / "a.py", project / "b.py")
@@ -33,7 +33,7 @@ def test_what_was_fixed_and_what_is_left_is_told(
     assert {"jobs": None, "cache": True, "unsafe": False, "stdin": None} == engine.options
 
 
-def test_what_was_written_beside_is_told_folders_as_wholes(
+def test_new_files_are_listed_with_folders_as_one_entry(
     tpulint: Command, engine: Engine, project: Path
 ) -> None:
     from tests.cli.conftest import FakeChange
@@ -47,7 +47,7 @@ def test_what_was_written_beside_is_told_folders_as_wholes(
     assert [f"Wrote {name}, which the program imports" for name in ("alone.py", "help/")] == told[2:4]
 
 
-def test_a_diff_shows_what_is_written_beside_last(tpulint: Command, engine: Engine, project: Path) -> None:
+def test_diff_shows_new_files_last(tpulint: Command, engine: Engine, project: Path) -> None:
     from tests.cli.conftest import FakeChange
 
     engine.changes = [FakeChange(str(project / "help.py"), original=None), FakeChange(str(project / "a.py"))]
@@ -55,14 +55,14 @@ def test_a_diff_shows_what_is_written_beside_last(tpulint: Command, engine: Engi
     assert ["--- a.py", "--- help.py"] == heads
 
 
-def test_nothing_left_exits_0(tpulint: Command, engine: Engine, project: Path) -> None:
+def test_no_remaining_findings_exits_0(tpulint: Command, engine: Engine, project: Path) -> None:
     changes(engine, project / "a.py")
     engine.applied = {"TPU101": 1}
     assert 0 == tpulint("fix", "--unsafe-fixes").code
     assert engine.options["unsafe"] is True
 
 
-def test_exit_zero_is_for_findings_not_for_errors(tpulint: Command, engine: Engine, finding: Finding) -> None:
+def test_exit_zero_does_not_apply_to_errors(tpulint: Command, engine: Engine, finding: Finding) -> None:
     engine.findings = [finding]
     assert 0 == tpulint("fix", "--exit-zero").code
     engine.errors = [FileError("b.py", "not text")]
@@ -76,9 +76,7 @@ def test_a_diff_writes_nothing_and_exits_1(tpulint: Command, engine: Engine, pro
     assert [False] == [change.written for change in engine.changes]
 
 
-def test_a_diff_of_nothing_exits_0_even_with_findings(
-    tpulint: Command, engine: Engine, finding: Finding
-) -> None:
+def test_an_empty_diff_exits_0_even_with_findings(tpulint: Command, engine: Engine, finding: Finding) -> None:
     engine.findings = [finding]
     outcome = tpulint("fix", "--diff")
     assert (0, "") == (outcome.code, outcome.out)
@@ -86,7 +84,7 @@ def test_a_diff_of_nothing_exits_0_even_with_findings(
     assert "" == tpulint("fix", "--diff", "--quiet").err
 
 
-def test_a_file_that_cannot_be_written_is_an_error_and_the_rest_goes_on(
+def test_an_unwritable_file_is_an_error_and_the_rest_is_written(
     tpulint: Command, engine: Engine, project: Path
 ) -> None:
     changes(engine, project / "a.py", project / "b.py")
@@ -96,7 +94,7 @@ def test_a_file_that_cannot_be_written_is_an_error_and_the_rest_goes_on(
     assert [False, True] == [change.written for change in engine.changes]
 
 
-def test_standard_input_comes_out_fixed_and_the_report_stays_apart(
+def test_fixed_standard_input_goes_to_stdout_and_the_report_to_stderr(
     tpulint: Command, engine: Engine, finding: Finding
 ) -> None:
     changes(engine, Path("-"))
@@ -106,14 +104,12 @@ def test_standard_input_comes_out_fixed_and_the_report_stays_apart(
     assert "TPU301" in outcome.err
 
 
-def test_standard_input_that_cannot_be_fixed_comes_out_as_it_went_in(
-    tpulint: Command, engine: Engine
-) -> None:
+def test_standard_input_that_cannot_be_fixed_is_printed_unchanged(tpulint: Command, engine: Engine) -> None:
     engine.errors = [FileError("-", "not text")]
     outcome = tpulint("fix", "-", "-q", stdin=b"a\r\n")
     assert (2, "a\r\n", "error: -: not text\n") == (outcome.code, outcome.out, outcome.err)
 
 
-def test_no_files_are_fine(tpulint: Command, project: Path) -> None:
+def test_no_python_files_exits_0(tpulint: Command, project: Path) -> None:
     (project / "empty").mkdir()
     assert 0 == tpulint("fix", "empty").code

@@ -26,7 +26,7 @@ trace hazards
     assert (0, expected) == (outcome.code, outcome.out)
 
 
-def test_rules_are_listed_for_programs(tpulint: Command) -> None:
+def test_rules_are_listed_as_json(tpulint: Command) -> None:
     rows = json.loads(tpulint("rules", "--output-format", "json").out)
     assert {
         "code": "TPU301",
@@ -54,11 +54,11 @@ Flags `item-in-traced-code`.
     assert (0, expected) == (outcome.code, outcome.out)
 
 
-def test_a_terminal_gets_the_page_laid_out(tpulint: Command) -> None:
+def test_explain_formats_the_page_for_a_terminal(tpulint: Command) -> None:
     outcome = tpulint("explain", "TPU301", "--color", "always")
     assert "\x1b[" in outcome.out
     assert "## What" not in outcome.out
 
 
-def test_the_version_is_told_either_way(tpulint: Command) -> None:
+def test_version_command_and_option_print_the_same(tpulint: Command) -> None:
     assert f"tpulint {__version__}\n" == tpulint("version").out == tpulint("--version").out

@@ -59,7 +59,7 @@ def folders(engine: object, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(rule, "folder", rule.name.replace("-", "_"), raising=False)
 
 
-def test_each_case_is_a_block_and_each_rule_a_row(tpulint: Command, verifier: Verifier) -> None:
+def test_report_has_a_block_per_case_and_a_row_per_rule(tpulint: Command, verifier: Verifier) -> None:
     outcome = tpulint("verify", "TPU101")
     expected = """\
   side      stage         claimed                             happened                            state
@@ -73,7 +73,7 @@ Cases: 1 verified
     assert (0, expected, "note: no TPU here\n") == (outcome.code, outcome.out, outcome.err)
 
 
-def test_a_failure_exits_1_and_is_told_in_full(tpulint: Command, verifier: Verifier) -> None:
+def test_a_failure_exits_1_and_is_printed_in_full(tpulint: Command, verifier: Verifier) -> None:
     verifier.state = State.FAILED
     outcome = tpulint("verify", "-q")
     assert 1 == outcome.code
@@ -81,7 +81,7 @@ def test_a_failure_exits_1_and_is_told_in_full(tpulint: Command, verifier: Verif
     assert outcome.out.endswith("Cases: 3 failed\n")
 
 
-def test_quiet_leaves_out_what_is_verified(tpulint: Command, verifier: Verifier) -> None:
+def test_quiet_omits_verified_cases(tpulint: Command, verifier: Verifier) -> None:
     outcome = tpulint("verify", "--quiet", "TPU101")
     assert "TPU101  hardcoded_cuda_device  1 verified\n\nCases: 1 verified\n" == outcome.out
 
@@ -102,12 +102,12 @@ def test_cases_are_chosen_by_code_rule_or_name(
     assert expected == verifier.cases
 
 
-def test_choices_are_passed_on(tpulint: Command, verifier: Verifier) -> None:
+def test_options_reach_the_verifier(tpulint: Command, verifier: Verifier) -> None:
     tpulint("verify", "--tpu", "v4", "--tpu", "v5e:4x4", "--platform", "cpu", "--timeout", "9", "-j", "1")
     assert Options(9.0, ("v4:2x2x1", "v5e:4x4"), "cpu", 1) == verifier.options
 
 
-def test_rows_come_as_json(tpulint: Command, verifier: Verifier) -> None:
+def test_results_are_printed_as_json(tpulint: Command, verifier: Verifier) -> None:
     rows = json.loads(tpulint("verify", "TPU101", "--output-format", "json").out)
     assert {
         "code": "TPU101",
@@ -133,7 +133,7 @@ def test_rows_come_as_json(tpulint: Command, verifier: Verifier) -> None:
         (("--platform", "abacus"), "'abacus' is not one of"),
     ],
 )
-def test_nothing_to_execute_is_never_green(
+def test_no_cases_to_execute_exits_2(
     tpulint: Command, verifier: Verifier, arguments: tuple[str, ...], message: str
 ) -> None:
     (verifier.cases).clear()
@@ -143,7 +143,7 @@ def test_nothing_to_execute_is_never_green(
     assert [] == verifier.cases
 
 
-def test_cases_that_say_nothing_of_execution_exit_2(tpulint: Command, project: Path) -> None:
+def test_cases_without_run_py_exit_2(tpulint: Command, project: Path) -> None:
     (project / "fixtures" / "item_in_traced_code" / "example").mkdir(parents=True)
     (project / "fixtures" / "item_in_traced_code" / "example" / "before.py").write_text("import torch\n")
     outcome = tpulint("verify")

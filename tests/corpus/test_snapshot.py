@@ -51,13 +51,13 @@ def corpus(tmp_path: Path) -> Corpus:
     return made
 
 
-def test_a_corpus_without_a_record_differs(tmp_path: Path) -> None:
+def test_a_corpus_without_a_recorded_snapshot_fails(tmp_path: Path) -> None:
     code, output = Corpus(tmp_path).run()
     assert code == 1
     assert "tiny: nothing is on record" in output
 
 
-def test_the_record_holds_what_was_checked_and_where_each_finding_is(corpus: Corpus) -> None:
+def test_record_lists_version_counts_and_location_of_each_finding(corpus: Corpus) -> None:
     summary = corpus.snapshot
     assert ("1.0", 1, 5, [], 1) == tuple(
         summary[key] for key in ("version", "files", "lines", "errors", "findings")
@@ -93,7 +93,7 @@ def test_a_finding_that_moves_is_a_difference_although_the_count_is_the_same(cor
     assert "tiny: TPU101 1 as before, with other places or messages\n" in output
 
 
-def test_another_message_at_the_same_place_is_a_difference(corpus: Corpus) -> None:
+def test_a_changed_message_at_the_same_location_is_a_difference(corpus: Corpus) -> None:
     path = corpus.record / "snapshot.json"
     stored = json.loads(path.read_text())
     stored["tiny"]["codes"]["TPU101"]["digest"] = "of another message"
@@ -103,7 +103,7 @@ def test_another_message_at_the_same_place_is_a_difference(corpus: Corpus) -> No
     assert "tiny: TPU101 1 as before, with other places or messages\n" in output
 
 
-def test_a_fix_that_is_trusted_otherwise_is_a_difference(corpus: Corpus) -> None:
+def test_a_changed_applicability_of_a_fix_is_a_difference(corpus: Corpus) -> None:
     path = corpus.record / "snapshot.json"
     stored = json.loads(path.read_text())
     now = stored["tiny"]["codes"]["TPU101"]["fixes"]
@@ -123,7 +123,7 @@ def test_a_file_that_cannot_be_analysed_is_counted_and_shown(corpus: Corpus) -> 
     assert "tiny/binary.py" in output
 
 
-def test_a_file_skipped_in_silence_ends_it_even_when_blessing(corpus: Corpus) -> None:
+def test_a_silently_skipped_file_is_an_error_even_with_bless(corpus: Corpus) -> None:
     (corpus.sources / ".gitignore").write_text("model.py\n")
     code, output = corpus.run("--bless")
     assert code == 1
@@ -131,7 +131,7 @@ def test_a_file_skipped_in_silence_ends_it_even_when_blessing(corpus: Corpus) ->
     assert "tiny/model.py:5:12: TPU101\n" == corpus.listing
 
 
-def test_blessing_puts_the_difference_on_record_and_keeps_other_projects(corpus: Corpus) -> None:
+def test_bless_records_the_difference_and_keeps_other_projects(corpus: Corpus) -> None:
     path = corpus.record / "snapshot.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"other": {"version": "2"}}))
     corpus.write("model.py", "\n" + MODEL)
@@ -141,6 +141,6 @@ def test_blessing_puts_the_difference_on_record_and_keeps_other_projects(corpus:
     assert {"version": "2"} == json.loads(path.read_text())["other"]
 
 
-def test_a_project_without_a_version_is_bad_usage() -> None:
+def test_an_unknown_project_exits_2() -> None:
     done = subprocess.run([sys.executable, str(SCRIPT), "unheard_of"], capture_output=True, check=False)
     assert done.returncode == 2

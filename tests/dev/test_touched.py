@@ -31,11 +31,11 @@ ROOT = Path(__file__).parents[2]
         (["tests/runtime/conftest.py"], [["tests/runtime"]]),
     ],
 )
-def test_tests_are_those_that_mirror_the_changed_files(files: list[str], expected: list[list[str]]) -> None:
+def test_selected_tests_mirror_the_changed_files(files: list[str], expected: list[list[str]]) -> None:
     assert [sorted(run) if "-k" not in run else run for run in runs(files, ROOT)] == expected
 
 
-def test_each_kind_of_test_has_a_run_of_its_own() -> None:
+def test_test_folders_runtime_and_fixtures_are_run_separately() -> None:
     files = ["tpulint/cli.py", "fixtures/cuda_method/clean/run.py", "fixtures/pinned_memory/clean/run.py"]
     files.append("tests/runtime/conftest.py")
     assert runs(files, ROOT) == [

@@ -32,13 +32,13 @@ def test_findings_from_the_cache_equal_fresh_ones(tmp_path: Path) -> None:
     assert fresh != []
 
 
-def test_values_come_back_equal(tmp_path: Path) -> None:
+def test_cached_values_are_read_back_equal(tmp_path: Path) -> None:
     values = {"one": FileError("a.py", "unreadable")}
     FileCache(tmp_path).put(values)
     assert FileCache(tmp_path).get(["one", "two"]) == values
 
 
-def test_what_is_told_of_every_fixture_comes_back_equal(tmp_path: Path) -> None:
+def test_results_of_every_fixture_are_read_back_equal(tmp_path: Path) -> None:
     units = {
         path: unit
         for case in cases(ROOT / "fixtures")
@@ -63,7 +63,7 @@ class _Payload:
         return os.mkdir, (str(self.target),)
 
 
-def test_a_planted_value_runs_no_code(tmp_path: Path) -> None:
+def test_a_malicious_cache_entry_runs_no_code(tmp_path: Path) -> None:
     FileCache(tmp_path).put({"one": FileError("a.py", "unreadable")})
     connection = sqlite3.connect(tmp_path / "cache.sqlite")
     connection.execute("UPDATE entries SET value = ?", (pickle.dumps(_Payload(tmp_path / "planted")),))
@@ -73,7 +73,7 @@ def test_a_planted_value_runs_no_code(tmp_path: Path) -> None:
     assert not (tmp_path / "planted").exists()
 
 
-def test_a_broken_cache_file_is_as_good_as_none(tmp_path: Path) -> None:
+def test_a_corrupt_cache_file_is_ignored(tmp_path: Path) -> None:
     fresh = _found(tmp_path, cache=False)
     folder = tmp_path / ".tpulint_cache"
     folder.mkdir(exist_ok=True)
@@ -81,13 +81,13 @@ def test_a_broken_cache_file_is_as_good_as_none(tmp_path: Path) -> None:
     assert _found(tmp_path) == fresh
 
 
-def test_a_cache_that_cannot_be_written_is_as_good_as_none(tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_ignored(tmp_path: Path) -> None:
     fresh = _found(tmp_path, cache=False)
     (tmp_path / ".tpulint_cache").write_text("a file in the folder's place")
     assert _found(tmp_path) == fresh
 
 
-def test_a_change_elsewhere_is_seen(tmp_path: Path) -> None:
+def test_a_change_in_another_file_invalidates_cached_findings(tmp_path: Path) -> None:
     settings = Settings(root=tmp_path, select=("TPU301",))
     model, jit = tmp_path / "model.py", tmp_path / "jit.py"
     model.write_text("def step(x):\n    return x.sum().item()\n")
@@ -97,7 +97,7 @@ def test_a_change_elsewhere_is_seen(tmp_path: Path) -> None:
     assert [f.code for f in analyse([model, jit], settings, jobs=1).findings] == ["TPU301"]
 
 
-def test_a_program_that_begins_to_use_a_device_is_seen_by_what_it_imports(tmp_path: Path) -> None:
+def test_device_use_added_to_a_program_invalidates_its_imports(tmp_path: Path) -> None:
     settings = Settings(root=tmp_path, select=("TPU611",))
     step, main = tmp_path / "step.py", tmp_path / "main.py"
     step.write_text("import torch\n\n\ndef update(loss):\n    torch.autograd.backward(loss)\n")
@@ -126,7 +126,7 @@ class Trainer:
 """
 
 
-def test_a_method_that_a_class_elsewhere_begins_to_define_anew_is_seen(tmp_path: Path) -> None:
+def test_an_override_added_in_another_file_invalidates_cached_findings(tmp_path: Path) -> None:
     settings = Settings(root=tmp_path, select=("TPU611",))
     trainer, other = tmp_path / "trainer.py", tmp_path / "other.py"
     trainer.write_text(TRAINER)

@@ -49,14 +49,14 @@ def made(after: dict[str, str]) -> list[str]:
     ]
 
 
-def test_a_package_has_one_in_its_topmost_folder_and_a_script_one_beside_it(tmp_path: Path) -> None:
+def test_runtime_is_written_in_the_top_package_folder_or_beside_the_script(tmp_path: Path) -> None:
     after = changed(tmp_path, FILES)
     assert made(after) == ["pkg/torchax_training", "torchax_training"]
     assert "from pkg.torchax_training import" in after["pkg/inner/step.py"]
     assert "from torchax_training import" in after["train.py"]
 
 
-def test_a_module_that_can_be_started_itself_is_of_the_package_by_whose_name_it_is_imported(
+def test_a_runnable_module_imported_by_package_name_uses_the_package_runtime(
     tmp_path: Path,
 ) -> None:
     started = f'{STEP}\n\nif __name__ == "__main__":\n    step(None, None)\n'
@@ -67,13 +67,13 @@ def test_a_module_that_can_be_started_itself_is_of_the_package_by_whose_name_it_
     assert "from torchax_training import" in after["alone/step.py"]
 
 
-def test_a_script_beside_a_package_that_it_imports_shares_its_own_with_it(tmp_path: Path) -> None:
+def test_a_package_shares_the_runtime_of_the_script_beside_it(tmp_path: Path) -> None:
     after = changed(tmp_path, {**FILES, "train.py": f"from pkg.inner.step import step as inner\n{STEP}"})
     assert made(after) == ["torchax_training"]
     assert "from torchax_training import" in after["pkg/inner/step.py"]
 
 
-def test_packages_that_a_script_takes_from_one_folder_share_one_there(tmp_path: Path) -> None:
+def test_packages_imported_from_one_folder_share_a_runtime(tmp_path: Path) -> None:
     files = {
         f"lib/{name}/{file}": text for name in "ab" for file, text in (("__init__.py", ""), ("step.py", STEP))
     }
@@ -81,13 +81,13 @@ def test_packages_that_a_script_takes_from_one_folder_share_one_there(tmp_path: 
     assert made(changed(tmp_path, files)) == ["lib/torchax_training"]
 
 
-def test_what_installs_a_package_or_tests_it_is_no_script_that_it_shares_one_with(tmp_path: Path) -> None:
+def test_setup_py_and_tests_do_not_share_the_runtime_of_a_package(tmp_path: Path) -> None:
     files = {"pkg/__init__.py": "", "pkg/step.py": STEP}
     files |= dict.fromkeys(("setup.py", "test_step.py"), "from pkg.step import step\n")
     assert made(changed(tmp_path, files)) == ["pkg/torchax_training"]
 
 
-def test_it_has_all_files_of_the_folder_that_tpulint_keeps(tmp_path: Path) -> None:
+def test_written_runtime_has_all_files_of_the_shipped_one(tmp_path: Path) -> None:
     folder = resources.files("tpulint_rules").joinpath("companions/torchax_training")
     with resources.as_file(folder) as path:
         kept = {file.relative_to(path).as_posix(): file.read_text("utf-8") for file in path.rglob("*.py")}
@@ -97,7 +97,7 @@ def test_it_has_all_files_of_the_folder_that_tpulint_keeps(tmp_path: Path) -> No
     assert len(after) == len(kept) + 1
 
 
-def test_one_that_keeps_cuda_has_the_same_files_but_for_its_entrance(tmp_path: Path) -> None:
+def test_runtime_with_keep_gpu_differs_only_in_its_init_file(tmp_path: Path) -> None:
     plain, two_way = (
         changed(tmp_path / name, {"train.py": STEP}, keep_gpu=name == "two_way")
         for name in ("plain", "two_way")
@@ -108,26 +108,26 @@ def test_one_that_keeps_cuda_has_the_same_files_but_for_its_entrance(tmp_path: P
     assert set(differing) <= {"torchax_training/__init__.py", "train.py"}
 
 
-def test_it_is_written_before_what_imports_it_and_what_is_imported_before_its_entrance(
+def test_runtime_is_written_before_its_importers_and_its_init_file_last(
     tmp_path: Path,
 ) -> None:
     order = list(changed(tmp_path, {"train.py": STEP}))
     assert order[-2:] == ["torchax_training/__init__.py", "train.py"]
 
 
-def test_what_is_there_already_stays(tmp_path: Path) -> None:
+def test_an_existing_runtime_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "torchax_training").mkdir()
     (tmp_path / "torchax_training/__init__.py").write_text("# the user's own changes\n")
     assert list(changed(tmp_path, {"train.py": STEP})) == ["train.py"]
 
 
-def test_what_it_mends_is_not_left_to_be_found(tmp_path: Path) -> None:
+def test_findings_that_the_runtime_fixes_are_not_left(tmp_path: Path) -> None:
     counted = f"{STEP}    return torch.nn.functional.one_hot(torch.arange(5), 5)\n"
     result = fixed(tmp_path, {"pkg/__init__.py": "", "pkg/inner/step.py": counted})
     assert [] == [finding.code for finding in result.remaining]
 
 
-def test_it_is_written_once_where_a_moved_block_asks_for_cuda_by_then(tmp_path: Path) -> None:
+def test_runtime_is_written_once_if_an_outlined_block_checks_for_cuda(tmp_path: Path) -> None:
     block = STEP.replace(
         "    loss = model(x).sum()\n",
         '    with torch.autocast("cuda", dtype=torch.bfloat16):\n        loss = model(x).sum()\n',

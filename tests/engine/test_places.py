@@ -24,7 +24,7 @@ SCRIPT = 'if __name__ == "__main__":\n    pass\n'
         pytest.param({"main.py": SCRIPT, "../run.py": "import app.main\n"}, "app.main", id="imported"),
     ],
 )
-def test_scripts_beside_an_init_are_known_by_plain_names(
+def test_a_script_beside_init_py_has_its_plain_name_as_module_path(
     files: dict[str, str], name: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "app"
@@ -36,7 +36,7 @@ def test_scripts_beside_an_init_are_known_by_plain_names(
     assert name == units[str(folder / "main.py")].place.name
 
 
-def test_a_file_that_is_called_like_a_library_leaves_its_folder_in_the_package(tmp_path: Path) -> None:
+def test_a_file_named_like_a_library_keeps_its_package_path(tmp_path: Path) -> None:
     folder = tmp_path / "lib" / "audio"
     folder.mkdir(parents=True)
     (tmp_path / "lib" / "__init__.py").touch()

@@ -25,7 +25,7 @@ def entered(path: str, data: bytes) -> Module:
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
-def test_a_node_lies_in_the_scope_that_the_index_gives_it(path: Path) -> None:
+def test_index_gives_each_node_the_scope_it_lies_in(path: Path) -> None:
     module = entered(str(path), path.read_bytes())
     places = [(node, scope) for found in module.index.nodes.values() for node, scope in found]
     assert places
@@ -51,7 +51,7 @@ def told(row: int) -> list[str]:
     return [belief.text for belief in line_belief(entered("net.py", TEXT.encode()), row).expressions]
 
 
-def test_the_whole_of_what_stands_on_a_line_is_told_and_each_thing_once() -> None:
+def test_each_expression_of_a_line_is_listed_once() -> None:
     assert ["torch.no_grad()"] == told(5)
     assert ["self", "x", "size"] == told(6)
     assert {"rows", "torch.zeros(len(y), key=lambda z: z.sum())", "len(y)", "y", "z.sum()", "np.pi"} <= set(
@@ -63,7 +63,7 @@ def test_the_whole_of_what_stands_on_a_line_is_told_and_each_thing_once() -> Non
     assert [] == told(3)
 
 
-def test_a_line_lies_in_the_innermost_function_and_so_does_its_chain() -> None:
+def test_function_and_chain_of_a_line_are_those_of_the_innermost_function() -> None:
     module = entered("net.py", TEXT.encode())
     belief = line_belief(module, 9)
     assert "Net.forward" == belief.function
@@ -72,7 +72,7 @@ def test_a_line_lies_in_the_innermost_function_and_so_does_its_chain() -> None:
     assert line_belief(module, 4).chain is None
 
 
-def test_names_are_those_of_the_callees() -> None:
+def test_calls_have_the_qualified_name_of_their_callee() -> None:
     module = entered("net.py", TEXT.encode())
     names = {belief.text: belief.name for belief in line_belief(module, 7).expressions}
     assert "builtins.len" == names["len(y)"]
@@ -95,7 +95,7 @@ def test_names_are_those_of_the_callees() -> None:
         ("a.b", []),
     ],
 )
-def test_what_decides_over_a_node(line: str, expected: list[str]) -> None:
+def test_subjects_of_a_node_are_the_expressions_it_depends_on(line: str, expected: list[str]) -> None:
     module = entered("net.py", f"import torch\n{line}\n".encode())
     node: ast.AST = module.source.tree.body[1]
     node = node.value if isinstance(node, ast.Expr) else node

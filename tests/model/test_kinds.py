@@ -105,11 +105,11 @@ def differences(path: Path) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("path", DATA, ids=lambda path: path.stem)
-def test_values_have_the_kinds_that_the_comments_say(path: Path) -> None:
+def test_inferred_types_match_the_comments(path: Path) -> None:
     assert {} == differences(path)
 
 
 @pytest.mark.parametrize("row", wanted(OPEN.read_text()))
-def test_what_the_model_claims_too_boldly(row: int, request: pytest.FixtureRequest) -> None:
+def test_known_wrong_tensor_inferences(row: int, request: pytest.FixtureRequest) -> None:
     request.applymarker(pytest.mark.xfail(strict=False, reason="a value poses as a tensor"))
     assert row not in differences(OPEN)

@@ -31,7 +31,7 @@ def qualified(text: str) -> str | None:
         ("try:\n    import xm\nexcept ImportError:\n    xm = 0\nxm.mark()", None),
     ],
 )
-def test_what_a_name_refers_to(text: str, expected: str | None) -> None:
+def test_names_resolve_to_qualified_names(text: str, expected: str | None) -> None:
     assert expected == qualified(text)
 
 
@@ -46,11 +46,11 @@ def test_what_a_name_refers_to(text: str, expected: str | None) -> None:
         ("    f = print\n    def inner():\n        nonlocal f\n        f = len\n    f()", None),
     ],
 )
-def test_names_that_belong_to_another_scope(body: str, expected: str | None) -> None:
+def test_global_and_nonlocal_names_are_resolved(body: str, expected: str | None) -> None:
     assert expected == qualified(f"def outer(x):\n{body}\n")
 
 
-def test_what_a_star_import_of_the_project_brings_is_followed() -> None:
+def test_names_from_star_imports_of_the_project_are_resolved() -> None:
     files = {"utils.py": b"import torch\n", "main.py": b"from utils import *\ntorch.zeros(3)\n"}
     units = as_units(files)
     modules = {path: Module(Source.decode(path, unit.data), unit.place) for path, unit in units.items()}

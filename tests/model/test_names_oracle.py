@@ -249,7 +249,7 @@ def differences(path: Path) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize("place", SAMPLES)
-def test_our_names_are_those_of_libcst(place: str) -> None:
+def test_qualified_names_agree_with_libcst(place: str) -> None:
     files = corpus(place)
     if not files:
         pytest.skip(f"{place} is not installed")

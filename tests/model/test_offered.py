@@ -42,7 +42,7 @@ def is_traced(project: ProjectFacts, name: str) -> bool:
         "x = x.double()\n    return torch.sort(x)[0]",
     ],
 )
-def test_a_parameter_without_annotation_is_a_tensor_where_its_use_says_so(tmp_path: Path, body: str) -> None:
+def test_an_unannotated_parameter_used_as_a_tensor_makes_a_function_a_root(tmp_path: Path, body: str) -> None:
     assert is_traced(package(tmp_path, {"ops": f"def op(x, k=3):\n    {body}\n"}), "ops.op")
 
 
@@ -59,11 +59,11 @@ def test_a_parameter_without_annotation_is_a_tensor_where_its_use_says_so(tmp_pa
         "return torch.add(x, 1)",  # of a number, too
     ],
 )
-def test_a_parameter_without_annotation_may_be_anything_else(tmp_path: Path, body: str) -> None:
+def test_an_unannotated_parameter_with_ambiguous_use_makes_no_root(tmp_path: Path, body: str) -> None:
     assert not is_traced(package(tmp_path, {"ops": f"def op(x, k=3):\n    {body}\n"}), "ops.op")
 
 
-def test_use_proves_nothing_of_private_functions_methods_and_those_that_the_host_calls(
+def test_private_functions_methods_and_host_called_functions_are_no_roots(
     tmp_path: Path,
 ) -> None:
     ops = """
@@ -78,7 +78,7 @@ def test_use_proves_nothing_of_private_functions_methods_and_those_that_the_host
         assert not is_traced(project, f"ops.{name}")
 
 
-def test_a_module_is_known_whose_base_comes_through_a_star_import(tmp_path: Path) -> None:
+def test_a_module_whose_base_comes_through_a_star_import_is_recognized(tmp_path: Path) -> None:
     net = "class Net(nn.Module):\n    def forward(self, x): return x\n"
     bare = {
         "inputs": "",
@@ -89,7 +89,7 @@ def test_a_module_is_known_whose_base_comes_through_a_star_import(tmp_path: Path
     assert is_traced(project, "net.Net.forward")
 
 
-def test_methods_of_what_is_made_of_tensors_are_for_others_to_jit(tmp_path: Path) -> None:
+def test_public_methods_of_classes_made_of_tensors_are_trace_roots(tmp_path: Path) -> None:
     boxes = """
         class Boxes:
             def __init__(self, data: torch.Tensor): self.data = data

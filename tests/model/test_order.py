@@ -108,7 +108,7 @@ def believed(module: Module, seed: int | None) -> list[dict[int, Kind]]:
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_kinds_are_the_same_whatever_is_asked_first(text: str) -> None:
+def test_inferred_types_do_not_depend_on_the_order_of_queries(text: str) -> None:
     (unit,) = as_units({"package/module.py": text.encode()}).values()
     module = Module(Source.decode(unit.path, unit.data), unit.place)
     assert all(believed(module, None) == believed(module, seed) for seed in range(4))

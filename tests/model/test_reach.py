@@ -88,7 +88,7 @@ def test_a_lambda_that_is_jitted_reaches_what_it_calls() -> None:
     assert chain(facts, "m.leaf") is not None
 
 
-def test_a_function_that_is_handed_on_is_reached() -> None:
+def test_a_function_passed_as_an_argument_is_reached() -> None:
     facts = one("def leaf(x): return x\n@jax_jit\ndef root(x): return list(map(leaf, x))")
     assert ["root", "leaf"] == chain(facts, "m.leaf")
 
@@ -141,7 +141,7 @@ made = {"results": Results()}
 """
 
 
-def test_the_host_calls_what_takes_modules_makes_pictures_or_stands_in_a_dictionary() -> None:
+def test_forward_that_is_no_grad_makes_images_or_takes_modules_is_host_code() -> None:
     facts = one(HOSTED)
     assert [None] * 3 == [chain(facts, f"m.{name}.forward") for name in ("Results", "Pictures", "Average")]
 
@@ -155,12 +155,12 @@ def test_the_host_calls_what_takes_modules_makes_pictures_or_stands_in_a_diction
         "Results.forward = lambda self, x: self.net(x)\nResults()",
     ],
 )
-def test_what_is_handed_on_or_jitted_is_traced_nevertheless(use: str) -> None:
+def test_forward_of_a_host_module_is_traced_if_it_is_passed_on_or_jitted(use: str) -> None:
     facts = one(f"{HOSTED}{use}")
     assert chain(facts, "m.Results.forward") is not None
 
 
-def test_what_holds_parameters_or_modules_is_traced_nevertheless() -> None:
+def test_forward_of_a_module_with_parameters_or_submodules_is_traced() -> None:
     facts = one(
         """
         class Scaled(nn.Module):
@@ -272,7 +272,7 @@ def test_constructors_of_modules_are_host_code_and_those_of_values_are_traced() 
         "def __init__(self):\n        v = Value()\n        self.v = v\n    def forward(self): self.v.part(1)",
     ],
 )
-def test_functions_are_reached_that_are(body: str) -> None:
+def test_functions_are_reached_through_each_form_of_use(body: str) -> None:
     facts = one(
         f"""
 def leaf(x): return x
@@ -290,7 +290,7 @@ class Net(nn.Module):
     assert chain(facts, "m.leaf") is not None
 
 
-def test_tables_of_functions_are_followed_across_files() -> None:
+def test_functions_in_a_dictionary_are_followed_across_files() -> None:
     files = {
         "pkg/__init__.py": "",
         "pkg/losses.py": """
@@ -316,7 +316,7 @@ def test_tables_of_functions_are_followed_across_files() -> None:
     assert ["Net.forward", "Net.loss", "far"] == chain(facts, "pkg.losses.far")
 
 
-def test_a_function_of_a_package_that_takes_tensors_is_for_others_to_jit() -> None:
+def test_public_functions_of_a_package_that_take_tensors_are_trace_roots() -> None:
     ops = """
         import torch
         def offered(x: torch.Tensor, k=3): return helper(x)
@@ -433,7 +433,7 @@ def test_a_module_of_another_file_is_compiled() -> None:
     assert Certainty.JIT == path.certainty
 
 
-def test_circles_of_imports_and_calls_end() -> None:
+def test_circular_imports_and_calls_terminate() -> None:
     facts = project(
         {
             "a.py": "from b import f, g\ndef h(x): return f(x)\nfrom b import *\n",
@@ -444,7 +444,7 @@ def test_circles_of_imports_and_calls_end() -> None:
     assert ["f", "g", "h"] == chain(facts, "a.h")
 
 
-def test_classes_that_inherit_in_a_circle_end() -> None:
+def test_circular_inheritance_terminates() -> None:
     facts = one(
         "class A(B):\n    def f(self, x): return self.g(x)\n"
         "class B(A):\n    def g(self, x): return self.f(x)\n"
@@ -471,7 +471,7 @@ def test_a_finding_carries_the_chain_across_files() -> None:
     ]
 
 
-def test_star_imports_of_each_other_and_of_lost_modules_come_to_an_end() -> None:
+def test_circular_star_imports_and_missing_modules_terminate() -> None:
     around = {
         f"pkg/m{i}.py": "".join(f"from pkg.m{j} import *\n" for j in range(15) if i != j) for i in range(15)
     }
@@ -482,7 +482,7 @@ def test_star_imports_of_each_other_and_of_lost_modules_come_to_an_end() -> None
     assert found.resolve("pkg.gone") == "pkg.gone"
 
 
-def test_names_that_stand_for_annotations_are_followed_through_modules() -> None:
+def test_annotation_aliases_are_resolved_across_modules() -> None:
     files = {
         "pkg/__init__.py": "",
         "pkg/typing.py": """
@@ -507,7 +507,7 @@ def test_names_that_stand_for_annotations_are_followed_through_modules() -> None
     assert chain(facts, "pkg.ops.tie") is None
 
 
-def test_what_the_folder_of_a_training_program_compiles_may_need_values_and_what_is_jitted_may_not() -> None:
+def test_runtime_compiled_code_may_read_values_and_jitted_code_may_not() -> None:
     text = HEAD + textwrap.dedent("""
         class Net(nn.Module):
             def __init__(self):

@@ -85,7 +85,7 @@ def _row(part: str, name: str) -> list[str]:
     return line.removeprefix(f"  {name}").split()
 
 
-def test_a_place_is_found_by_a_finding_of_its_group_on_any_of_its_lines(scored: Scored) -> None:
+def test_a_hazard_is_found_by_a_finding_of_its_group_on_any_of_its_lines(scored: Scored) -> None:
     text = scored(found("TPU303", 4))
     assert [1, 1, 1] == recall(text, "branch")
     assert [4, 1, 1] == recall(text, "all hazards")
@@ -93,7 +93,7 @@ def test_a_place_is_found_by_a_finding_of_its_group_on_any_of_its_lines(scored: 
     assert [1, 1, 0] == precision(text, "all but gaps")
 
 
-def test_a_finding_of_another_group_is_wrong_and_only_touches_the_place(scored: Scored) -> None:
+def test_a_finding_of_another_group_is_a_false_positive_at_the_hazard(scored: Scored) -> None:
     text = scored(found("TPU303", 1))
     assert [2, 0, 1] == recall(text, "item")
     assert [1, 0, 1] == precision(text, "branch")
@@ -101,49 +101,49 @@ def test_a_finding_of_another_group_is_wrong_and_only_touches_the_place(scored: 
     assert "other hazard pack/model.py:1 TPU303\n" in text
 
 
-def test_a_place_is_found_by_its_kind(scored: Scored) -> None:
+def test_a_hazard_is_found_by_a_finding_of_its_kind(scored: Scored) -> None:
     text = scored(found("TPU404", 30))
     assert [2, 1, 1] == recall(text, "item")
     assert [1, 1, 0] == precision(text, "dyn_shape+int_float_index")
 
 
-def test_a_host_tensor_is_found_where_it_was_made(scored: Scored) -> None:
+def test_a_host_tensor_is_found_where_it_was_created(scored: Scored) -> None:
     text = scored(found("TPU501", 20, file="made.py"))
     assert [1, 1, 1] == recall(text, "cpu_mix")
     assert [1, 1, 0] == precision(text, "cpu_mix")
 
 
-def test_a_finding_on_a_line_that_ran_without_harm_is_wrong(scored: Scored) -> None:
+def test_a_finding_on_a_line_that_ran_correctly_is_a_false_positive(scored: Scored) -> None:
     text = scored(found("TPU401", 8))
     assert [1, 0, 1] == precision(text, "mask")
     assert "wrong pack/model.py:8 TPU401\n" in text
 
 
-def test_a_finding_on_a_line_that_never_ran_counts_neither_way(scored: Scored) -> None:
+def test_a_finding_on_a_line_that_never_ran_is_not_counted(scored: Scored) -> None:
     assert [0, 0, 0] == precision(scored(found("TPU401", 50), found("TPU401", 1, file="b.py")), "mask")
 
 
-def test_a_finding_on_a_gap_of_torchax_counts_neither_way(scored: Scored) -> None:
+def test_a_finding_on_an_operator_missing_in_torchax_is_not_counted(scored: Scored) -> None:
     text = scored(found("TPU401", 6))
     assert [1, 0, 0] == precision(text, "mask")
     assert [1, 0, 1] == recall(text, "op_missing")
 
 
-def test_a_finding_on_an_unsure_line_is_wrong_only_in_strict_counting(scored: Scored) -> None:
+def test_a_finding_on_an_uncertain_line_is_a_false_positive_only_with_strict(scored: Scored) -> None:
     assert [1, 0, 0] == precision(scored(found("TPU401", 9)), "mask")
     assert [1, 0, 1] == precision(scored(found("TPU401", 9), options=("--strict",)), "mask")
 
 
-def test_a_long_statement_counts_by_its_head(scored: Scored) -> None:
+def test_a_long_statement_is_matched_by_its_first_line(scored: Scored) -> None:
     assert [0, 0, 0] == precision(scored(found("TPU301", 31, 400)), "host_copy+item")
     assert [1, 1, 1] == recall(scored(found("TPU303", 1, 400)), "branch")
 
 
-def test_the_same_finding_twice_is_one(scored: Scored) -> None:
+def test_duplicate_findings_are_counted_once(scored: Scored) -> None:
     assert [1, 0, 1] == precision(scored(found("TPU401", 8), found("TPU401", 8)), "mask")
 
 
-def test_rules_about_no_hazard_are_named_and_not_counted(scored: Scored) -> None:
+def test_rules_that_are_not_about_hazards_are_listed_and_not_counted(scored: Scored) -> None:
     text = scored(found("TPU101", 1), found("TPU101", 2), found("TPU307", 4))
     assert "about no hazard: TPU101 2, TPU307 1\n" in text
     assert [4, 0, 0] == recall(text, "all hazards")
@@ -157,7 +157,7 @@ def test_a_rule_about_hazards_must_be_in_the_map(scored: Scored, tmp_path: Path)
     assert f"{tmp_path}/map.json does not say what TPU303 should find\n" == text
 
 
-def test_every_rule_about_hazards_is_in_the_map_and_every_group_is_one_of_the_data(scored: Scored) -> None:
+def test_the_map_has_every_hazard_rule_and_only_groups_of_the_data(scored: Scored) -> None:
     scored()  # or it would have failed
     records = SCRIPT.with_name("sites.jsonl").read_text().splitlines()
     known = {json.loads(line)[what] for line in records for what in ("group", "kind")}

@@ -42,13 +42,15 @@ def test_a_new_rule_gets_the_next_code_of_its_group(checkout: Path, group: str, 
         ("placement", "cuda_method", "exists already"),
     ],
 )
-def test_a_new_rule_that_breaks_a_law_is_refused(checkout: Path, group: str, name: str, message: str) -> None:
+def test_a_new_rule_with_an_invalid_group_or_name_is_refused(
+    checkout: Path, group: str, name: str, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         new_rule.scaffold(checkout, group, name)
     assert not (checkout / "fixtures").exists()
 
 
-def test_pages_are_written_and_odd_ones_removed(tmp_path: Path) -> None:
+def test_rule_pages_are_written_and_stale_ones_removed(tmp_path: Path) -> None:
     # The checkout's own rules count as its own only below it, so this one has none.
     folder = tmp_path / "docs" / "rules"
     folder.mkdir(parents=True)
@@ -62,7 +64,7 @@ def test_pages_are_written_and_odd_ones_removed(tmp_path: Path) -> None:
     assert [folder / "README.md"] == render_docs.stale(tmp_path)
 
 
-def test_the_page_of_evidence_says_what_happened_and_counts_cases() -> None:
+def test_evidence_page_shows_outcomes_and_counts_cases() -> None:
     row = {
         "code": "TPU301",
         "rule": "item_in_traced_code",

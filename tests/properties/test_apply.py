@@ -44,13 +44,13 @@ def plain(text: str, edits: list[Edit]) -> str:
 
 
 @given(several)
-def test_the_result_is_that_of_the_taken_fixes_and_of_nothing_else(given_fixes: list[Fix]) -> None:
+def test_the_result_has_the_edits_of_the_applied_fixes_and_no_others(given_fixes: list[Fix]) -> None:
     text, taken = apply(TEXT, given_fixes)
     assert plain(TEXT, list({edit for fix in taken for edit in fix.edits})) == text
 
 
 @given(several)
-def test_taken_fixes_are_whole_and_never_overlap(given_fixes: list[Fix]) -> None:
+def test_applied_fixes_are_complete_and_do_not_overlap(given_fixes: list[Fix]) -> None:
     _, taken = apply(TEXT, given_fixes)
     assert not tangled(list({edit for fix in taken for edit in fix.edits}))
     for number, fix in enumerate(taken):
@@ -60,7 +60,7 @@ def test_taken_fixes_are_whole_and_never_overlap(given_fixes: list[Fix]) -> None
 
 
 @given(several)
-def test_a_fix_is_left_only_where_it_collides(given_fixes: list[Fix]) -> None:
+def test_a_fix_is_skipped_only_if_it_overlaps_an_applied_one(given_fixes: list[Fix]) -> None:
     _, taken = apply(TEXT, given_fixes)
     made = [edit for fix in taken for edit in fix.edits]
     for fix in given_fixes:
@@ -70,7 +70,7 @@ def test_a_fix_is_left_only_where_it_collides(given_fixes: list[Fix]) -> None:
 
 
 @given(several)
-def test_taken_fixes_keep_their_order_and_the_first_sound_one_is_taken(given_fixes: list[Fix]) -> None:
+def test_applied_fixes_keep_their_order_and_the_first_valid_one_is_applied(given_fixes: list[Fix]) -> None:
     _, taken = apply(TEXT, given_fixes)
     rest = iter(given_fixes)
     assert all(any(fix == other for other in rest) for fix in taken)
@@ -79,7 +79,7 @@ def test_taken_fixes_keep_their_order_and_the_first_sound_one_is_taken(given_fix
 
 
 @given(st.permutations(range(5)), st.lists(st.booleans(), min_size=5, max_size=5), st.data())
-def test_fixes_that_do_not_collide_land_in_any_order_alike(
+def test_fixes_that_do_not_overlap_commute(
     order: list[int], sharing: list[bool], data: st.DataObject
 ) -> None:
     shared = edit(0, 0, "import jax\n")
@@ -95,14 +95,14 @@ def test_fixes_that_do_not_collide_land_in_any_order_alike(
 
 
 @given(fixes, st.integers(1, 4))
-def test_the_same_fix_again_changes_nothing_more(fix: Fix, times: int) -> None:
+def test_a_duplicate_fix_changes_nothing(fix: Fix, times: int) -> None:
     text, taken = apply(TEXT, [fix] * times)
     assert apply(TEXT, [fix])[0] == text
     assert len(taken) in (0, times)
 
 
 @given(several)
-def test_what_no_edit_spans_stays(given_fixes: list[Fix]) -> None:
+def test_text_outside_of_edits_is_kept(given_fixes: list[Fix]) -> None:
     text, taken = apply(TEXT, given_fixes)
     gone = {offset for fix in taken for edit in fix.edits for offset in range(edit.span.start, edit.span.end)}
     kept = [character for offset, character in enumerate(TEXT) if offset not in gone]
@@ -110,20 +110,20 @@ def test_what_no_edit_spans_stays(given_fixes: list[Fix]) -> None:
     assert all(character in rest for character in kept)
 
 
-def test_a_fix_whose_own_edits_overlap_never_lands() -> None:
+def test_a_fix_with_overlapping_edits_is_never_applied() -> None:
     bad = Fix("change it", (edit(0, 5, "x"), edit(3, 8, "y")), Applicability.SAFE)
     good = Fix("change it", (edit(1, 2, "z"),), Applicability.SAFE)
     assert ("azcdefghijklmnopqrstuvwx", (good,)) == apply(TEXT, [bad, good])
 
 
-def test_a_shared_insertion_lands_once() -> None:
+def test_an_insertion_shared_by_two_fixes_is_applied_once() -> None:
     shared = edit(0, 0, "import jax\n")
     one = Fix("change it", (shared, edit(4, 5, "J")), Applicability.SAFE)
     other = Fix("change it", (shared, edit(8, 9, "K")), Applicability.SAFE)
     assert ("import jax\nabcdJfghKjklmnopqrstuvwx", (one, other)) == apply(TEXT, [one, other])
 
 
-def test_an_insertion_that_touches_an_edit_waits_for_the_next_round() -> None:
+def test_an_insertion_adjacent_to_an_edit_is_left_for_the_next_round() -> None:
     one = Fix("change it", (edit(4, 5, "J"),), Applicability.SAFE)
     other = Fix("change it", (edit(5, 5, "K"),), Applicability.SAFE)
     assert ("abcdJfghijklmnopqrstuvwx", (one,)) == apply(TEXT, [one, other])

@@ -55,13 +55,13 @@ def meaning(callee: str, written: Arguments) -> list[str]:
 
 
 @given(calls())
-def test_what_is_not_changed_is_written_as_before(text: str) -> None:
+def test_unchanged_arguments_are_written_as_before(text: str) -> None:
     callee, _, written = read(text)
     assert f"{callee}{written}" == text
 
 
 @given(calls(), st.data())
-def test_without_some_the_others_stand(text: str, data: st.DataObject) -> None:
+def test_dropping_arguments_keeps_the_others(text: str, data: st.DataObject) -> None:
     callee, given_, written = read(text)
     dropped = data.draw(st.sets(st.sampled_from(range(len(given_)))) if given_ else st.just(set()))
     kept = [node for number, node in enumerate(given_) if number not in dropped]
@@ -69,18 +69,18 @@ def test_without_some_the_others_stand(text: str, data: st.DataObject) -> None:
 
 
 @given(calls())
-def test_one_more_stands_first_or_last(text: str) -> None:
+def test_an_argument_can_be_added_first_or_last(text: str) -> None:
     callee, given_, written = read(text)
     assert meaning(callee, written.before("new=0"))[:-1] == given_
     assert meaning(callee, written.after("0")) == [ast.dump(ast.Constant(0)), *given_]
 
 
-def test_a_generator_gets_the_parentheses_that_it_had_from_the_call() -> None:
+def test_a_generator_argument_gets_its_own_parentheses() -> None:
     callee, given_, written = read("f(x for x in y)")
     assert f"{callee}{written.before('new=0')}" == "f((x for x in y), new=0)"
     assert meaning(callee, written) == given_
 
 
-def test_an_argument_gets_a_line_of_its_own_where_the_others_have_one() -> None:
+def test_an_added_argument_gets_its_own_line_like_the_others() -> None:
     callee, _, written = read("f(\n    a,  # first\n    b,  # second\n)")
     assert f"{callee}{written.before('c=0')}" == "f(\n    a,  # first\n    b,  # second\n    c=0,\n)"

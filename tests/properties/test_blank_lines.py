@@ -13,12 +13,12 @@ texts = st.lists(st.tuples(_LINES, _ENDS), max_size=14).map(lambda lines: "".joi
 
 
 @given(texts)
-def test_a_text_that_is_not_changed_keeps_all(text: str) -> None:
+def test_an_unchanged_text_keeps_its_blank_lines(text: str) -> None:
     assert without_gaps(text, text) == text
 
 
 @given(texts, texts)
-def test_nothing_but_blank_lines_goes(before: str, after: str) -> None:
+def test_only_blank_lines_are_removed(before: str, after: str) -> None:
     kept = without_gaps(before, after)
     assert [line for line in kept.splitlines() if line.strip()] == [
         line for line in after.splitlines() if line.strip()
@@ -26,7 +26,7 @@ def test_nothing_but_blank_lines_goes(before: str, after: str) -> None:
 
 
 @given(st.lists(st.sampled_from(("a", "b", "", "")), max_size=8), st.data())
-def test_lines_that_are_written_anew_keep_what_is_between_them(lines: list[str], data: st.DataObject) -> None:
+def test_blank_lines_between_changed_lines_are_kept(lines: list[str], data: st.DataObject) -> None:
     changed = [
         f"{line}!" if line and data.draw(st.booleans()) else line  # no line is taken out
         for line in lines

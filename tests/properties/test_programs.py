@@ -207,7 +207,7 @@ def lines(text: str) -> list[str]:
 
 @given(programs())
 @settings(max_examples=120)
-def test_findings_stand_in_the_text(text: str) -> None:
+def test_locations_of_findings_are_within_the_text(text: str) -> None:
     analysis = check(units(text))
     assert [] == analysis.errors
     rows = lines(text)
@@ -248,7 +248,7 @@ def f(x):
 @given(text=programs(), unsafe=st.booleans())
 @example(text=EVALUATED, unsafe=True)
 @settings(max_examples=150)
-def test_fixes_give_sound_code_and_settle(text: str, unsafe: bool) -> None:
+def test_fixes_give_valid_code_and_converge(text: str, unsafe: bool) -> None:
     files = units(text)
     result = fix(files, unsafe=unsafe)
     assert [] == result.errors
@@ -283,7 +283,7 @@ def rounds(text: str, *, unsafe: bool) -> Iterator[tuple[str, list[Finding]]]:
 
 @given(programs(), st.booleans())
 @settings(max_examples=80)
-def test_lines_that_no_finding_touches_stay_as_they_were(text: str, unsafe: bool) -> None:
+def test_lines_without_findings_are_unchanged(text: str, unsafe: bool) -> None:
     # What a value is may be clear only once other lines are fixed: each round has findings of its own.
     course = list(rounds(text, unsafe=unsafe))
     for (before, findings), (now, _) in pairwise(course):
@@ -303,7 +303,7 @@ def test_lines_that_no_finding_touches_stay_as_they_were(text: str, unsafe: bool
 
 @given(st.lists(programs(), min_size=2, max_size=4))
 @settings(max_examples=12)
-def test_several_processes_find_and_fix_what_one_does(texts: list[str]) -> None:
+def test_results_do_not_depend_on_the_number_of_processes(texts: list[str]) -> None:
     files = units(*texts)
     assert check(files, jobs=1) == check(files, jobs=2)
     assert fix(files, unsafe=True, jobs=1) == fix(files, unsafe=True, jobs=2)
@@ -311,7 +311,7 @@ def test_several_processes_find_and_fix_what_one_does(texts: list[str]) -> None:
 
 @given(st.lists(programs(), min_size=1, max_size=3), st.data())
 @settings(max_examples=40)
-def test_a_cache_changes_nothing(texts: list[str], data: st.DataObject) -> None:
+def test_findings_with_and_without_a_cache_are_equal(texts: list[str], data: st.DataObject) -> None:
     cache = MemoryCache()
     before = units(*texts)
     assert check(before) == check(before, cache=cache) == check(before, cache=cache)
@@ -322,7 +322,7 @@ def test_a_cache_changes_nothing(texts: list[str], data: st.DataObject) -> None:
 
 @given(programs(), st.integers(0, 10_000), st.text(max_size=4))
 @settings(max_examples=80)
-def test_broken_programs_break_nothing(text: str, place: int, rubbish: str) -> None:
+def test_broken_programs_cause_no_internal_error(text: str, place: int, rubbish: str) -> None:
     place %= len(text) + 1
     data = (text[:place] + rubbish + text[place:]).encode(errors="surrogatepass")
     files = as_units({"/project/m.py": data})

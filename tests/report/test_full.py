@@ -40,7 +40,7 @@ def test_a_finding_shows_its_line_a_caret_the_fix_and_the_chain(make: Make) -> N
         (Applicability.DISPLAY, "= help: keep the tensor (shown only)"),
     ],
 )
-def test_a_fix_says_how_far_it_may_be_trusted(
+def test_report_shows_the_applicability_of_a_fix(
     make: Make, applicability: Applicability, expected: str
 ) -> None:
     assert expected in render([make(fix=applicability)], PLAIN)
@@ -51,7 +51,7 @@ def test_a_finding_over_several_lines_is_underlined_to_the_end_of_the_first(make
     assert "3 | y = torch.where(a,\n  |     ^^^^^^^^^^^^^^\n" in report
 
 
-def test_a_file_elsewhere_keeps_its_whole_path(make: Make) -> None:
+def test_a_file_outside_the_current_folder_has_its_full_path(make: Make) -> None:
     finding = make(path="/elsewhere/a.py")
     assert render([finding], PLAIN).startswith("/elsewhere/a.py:12:9: ")
 
@@ -90,7 +90,7 @@ def test_concise_is_one_line_with_a_mark_for_a_fix(make: Make) -> None:
         ("", (1, 1), "", "^"),
     ],
 )
-def test_the_caret_stands_below_its_place(
+def test_caret_is_below_the_reported_column(
     line: str, columns: tuple[int, int], shown: str, underline: str
 ) -> None:
     view = excerpt(line, *columns)
@@ -100,7 +100,7 @@ def test_the_caret_stands_below_its_place(
 @pytest.mark.parametrize("filler", ["x", "图", "\t", "e\u0301"])
 @pytest.mark.parametrize("before", [0, 1, 79, 120, 1000, 100_000])
 @pytest.mark.parametrize("after", [0, 100, 100_000])
-def test_a_long_line_is_cropped_around_the_place(filler: str, before: int, after: int) -> None:
+def test_a_long_line_is_cropped_around_the_reported_column(filler: str, before: int, after: int) -> None:
     column = len(filler * before) + 1
     view = excerpt(filler * before + "@" + filler * after, column, column + 1)
     assert "@" in view.line

@@ -57,11 +57,11 @@ def belief(text: str, kind: Kind, name: str | None = None, made_at: tuple[int, .
         (Several(UNKNOWN, (TENSOR, STATIC)), "(tensor; static Python value)"),
     ],
 )
-def test_kinds_in_words(kind: Kind, expected: str) -> None:
+def test_inferred_types_are_described_in_words(kind: Kind, expected: str) -> None:
     assert expected == kind_words(kind, {"m.Net"})
 
 
-def test_all_that_is_known_of_a_line(make: Callable[..., Finding], folder: Path) -> None:
+def test_report_shows_everything_known_about_a_line(make: Callable[..., Finding], folder: Path) -> None:
     root = Step(None, "`step`, traced by `jax_jit`", str(folder / "run.py"), 3, 1, Certainty.JIT)
     values = (
         belief("x", TENSOR),
@@ -104,13 +104,13 @@ def test_all_that_is_known_of_a_line(make: Callable[..., Finding], folder: Path)
 
 
 @pytest.mark.parametrize("certainty", Certainty)
-def test_how_sure_it_is_that_code_is_traced_is_told(certainty: Certainty, folder: Path) -> None:
+def test_report_shows_whether_code_is_certainly_traced(certainty: Certainty, folder: Path) -> None:
     chain = TracePath((Step(None, "`f`", "a.py", 1, 1, certainty),), certainty)
     text = render(Inquiry("a.py", 1, "x", LineBelief("f", chain, ()), (), ()), PLAIN)
     assert f"traced, {'since' if certainty is Certainty.JIT else 'if'} " in text
 
 
-def test_host_code_where_there_is_nothing_to_say(folder: Path) -> None:
+def test_report_of_host_code_without_expressions(folder: Path) -> None:
     inquiry = Inquiry(str(folder / "a.py"), 1, "import x", HOST_CODE, (), ())
     expected = """\
         a.py:1  import x

@@ -26,7 +26,7 @@ class FakeRule:
     url: str | None = "https://example.org/TPU301"
 
 
-def test_json_has_the_keys_that_were_promised(make: Make, folder: Path) -> None:
+def test_json_has_the_documented_keys(make: Make, folder: Path) -> None:
     finding = make(fix=Applicability.UNSAFE, related=((40, 1, "jitted here"),))
     expected = {
         "code": "TPU301",
@@ -64,7 +64,7 @@ def test_json_of_nothing_is_an_empty_list() -> None:
     assert [] == json.loads(as_json.render([]))
 
 
-def test_json_survives_a_file_name_that_is_no_text(make: Make) -> None:
+def test_json_escapes_undecodable_file_names(make: Make) -> None:
     finding = make(path="\udcff.py")
     assert as_json.render([finding]).isascii()
 
@@ -79,7 +79,7 @@ def test_github_commands_are_escaped(make: Make, folder: Path) -> None:
     assert expected == github.render([finding])
 
 
-def test_github_gets_no_columns_for_several_lines(make: Make) -> None:
+def test_github_annotation_over_several_lines_has_no_columns(make: Make) -> None:
     assert "line=12,endLine=14::" in github.render([make(end=(14, 2))])
 
 
@@ -91,7 +91,7 @@ def log(findings: list[Finding], errors: list[FileError] | None = None) -> dict[
     return cast("dict[str, Any]", run)
 
 
-def test_sarif_describes_its_rules_and_places(make: Make, folder: Path) -> None:
+def test_sarif_describes_rules_and_locations(make: Make, folder: Path) -> None:
     run = log([make(fix=Applicability.SAFE, related=((40, 1, "jitted here"),))])
     (rule,) = run["tool"]["driver"]["rules"]
     assert ("TPU301", "https://example.org/TPU301") == (rule["id"], rule["helpUri"])
@@ -116,7 +116,7 @@ def test_sarif_describes_its_rules_and_places(make: Make, folder: Path) -> None:
     assert ["jitted here"] == [place["message"]["text"] for place in result["relatedLocations"]]
 
 
-def test_sarif_leaves_recipes_out_of_the_fixes(make: Make) -> None:
+def test_sarif_omits_fixes_that_are_only_displayed(make: Make) -> None:
     (result,) = log([make(fix=Applicability.DISPLAY)])["results"]
     assert "fixes" not in result
 
@@ -133,7 +133,7 @@ def test_sarif_says_which_file_could_not_be_read(folder: Path) -> None:
     )
 
 
-def test_sarif_knows_a_finding_without_a_rule(make: Make) -> None:
+def test_sarif_lists_the_code_of_a_finding_without_a_rule(make: Make) -> None:
     run = log([make(code="TPU000"), make()])
     assert ["TPU000", "TPU301"] == [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert [0, 1] == [result["ruleIndex"] for result in run["results"]]

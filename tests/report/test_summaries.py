@@ -30,7 +30,7 @@ SAFE, UNSAFE, DISPLAY = Applicability.SAFE, Applicability.UNSAFE, Applicability.
         ([UNSAFE], "Found 1 finding in 1 file; 1 fixable with `tpulint fix --unsafe-fixes`\n"),
     ],
 )
-def test_the_closing_line_says_what_fix_could_do(
+def test_summary_line_counts_the_fixable_findings(
     make: Make, fixes: list[Applicability | None], expected: str
 ) -> None:
     assert expected == statistics.summary([make(fix=fix) for fix in fixes], PLAIN)
@@ -71,7 +71,7 @@ def test_what_was_fixed_is_counted_by_rule() -> None:
         ("-- a\n", "++ a\n"),
     ],
 )
-def test_a_diff_is_one_that_git_applies(folder: Path, before: str, after: str) -> None:
+def test_git_applies_the_rendered_diff(folder: Path, before: str, after: str) -> None:
     (folder / "a b.py").write_bytes(before.encode())
     patch = diff.render(str(folder / "a b.py"), before, after, PLAIN)
     subprocess.run(
@@ -80,7 +80,7 @@ def test_a_diff_is_one_that_git_applies(folder: Path, before: str, after: str) -
     assert after.encode() == (folder / "a b.py").read_bytes()
 
 
-def test_a_diff_is_coloured_by_what_happens_to_a_line() -> None:
+def test_diff_colours_added_and_removed_lines() -> None:
     text = diff.render("a.py", "a\nb\n", "a\nc\n", Paint(on=True))
     assert "\x1b[31m-b\x1b[0m\n\x1b[32m+c\x1b[0m\n" in text
 

@@ -87,7 +87,7 @@ def bad_files(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_each_bad_file_is_one_line_and_the_good_ones_are_checked(
+def test_each_bad_file_is_one_error_line_and_good_files_are_checked(
     tpulint_process: Command, bad_files: Path, jobs: str
 ) -> None:
     outcome = tpulint_process("check", *OPTIONS, "-j", jobs)
@@ -98,7 +98,7 @@ def test_each_bad_file_is_one_line_and_the_good_ones_are_checked(
     assert [("a_good.py", "TPU101", 3, 5), ("z_good.py", "TPU101", 3, 5)] == outcome.places
 
 
-def test_a_notebook_that_is_asked_for_is_said_not_to_be_read(tpulint: Command, folder: Path) -> None:
+def test_a_notebook_named_on_the_command_line_is_an_error(tpulint: Command, folder: Path) -> None:
     (folder / "train.ipynb").write_text('{"cells": [{"cell_type": "code", "source": ["x.cuda()"]}]}')
     outcome = tpulint("check", "train.ipynb")
     assert 2 == outcome.code
@@ -131,7 +131,7 @@ def deep_files(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_deep_code_is_analysed_or_named_and_brings_nothing_down(
+def test_deeply_nested_code_is_analysed_or_reported_without_a_crash(
     tpulint_process: Command, deep_files: Path, jobs: str
 ) -> None:
     outcome = tpulint_process("check", *OPTIONS, "-j", jobs)
@@ -145,7 +145,9 @@ def test_deep_code_is_analysed_or_named_and_brings_nothing_down(
     assert {"sum_of_50000.py"} >= set(told)
 
 
-def test_deep_code_is_fixed_around_or_left_alone(tpulint_process: Command, deep_files: Path) -> None:
+def test_fix_leaves_deeply_nested_code_unchanged_or_fixes_around_it(
+    tpulint_process: Command, deep_files: Path
+) -> None:
     before = snapshot(deep_files)
     outcome = tpulint_process("fix", *OPTIONS)
     assert 2 == outcome.code
@@ -192,7 +194,7 @@ def test_a_syntax_error_is_a_finding_beside_those_of_good_files(tpulint: Command
         "x = €\r\n".encode(),
     ],
 )
-def test_every_way_to_break_syntax_gives_a_place_in_the_file(
+def test_every_syntax_error_has_a_location_within_the_file(
     tpulint: Command, folder: Path, tail: bytes
 ) -> None:
     (folder / "broken.py").write_bytes(GOOD + tail)
@@ -208,7 +210,7 @@ def test_every_way_to_break_syntax_gives_a_place_in_the_file(
 
 
 @pytest.mark.parametrize("tail", [b"def f(a, a): pass\n", b"def f():\n    nonlocal q\n"])
-def test_what_parses_but_does_not_compile_is_checked_and_not_fixed(
+def test_code_that_parses_but_does_not_compile_is_checked_and_not_fixed(
     tpulint: Command, folder: Path, tail: bytes
 ) -> None:
     (folder / "odd.py").write_bytes(GOOD + tail)
@@ -219,7 +221,9 @@ def test_what_parses_but_does_not_compile_is_checked_and_not_fixed(
     assert GOOD + tail == (folder / "odd.py").read_bytes()
 
 
-def test_odd_things_with_a_python_name(tpulint_process: Command, folder: Path) -> None:
+def test_folders_fifos_and_broken_links_named_like_python_files(
+    tpulint_process: Command, folder: Path
+) -> None:
     (folder / "good.py").write_bytes(GOOD)
     (folder / "folder.py").mkdir()
     (folder / "folder.py" / "inner.py").write_bytes(GOOD)
@@ -240,13 +244,13 @@ def test_odd_things_with_a_python_name(tpulint_process: Command, folder: Path) -
     } == set(outcome.err.splitlines())
 
 
-def test_a_fifo_that_is_named_outright_does_not_hang(tpulint_process: Command, folder: Path) -> None:
+def test_a_fifo_named_on_the_command_line_does_not_hang(tpulint_process: Command, folder: Path) -> None:
     os.mkfifo(folder / "fifo.py")
     outcome = tpulint_process("fix", "fifo.py")
     assert (2, "error: fifo.py: neither a file nor a folder\n") == (outcome.code, outcome.err)
 
 
-def test_a_file_name_need_not_be_text(tpulint_process: Command, folder: Path) -> None:
+def test_a_file_name_need_not_be_valid_utf_8(tpulint_process: Command, folder: Path) -> None:
     odd = os.fsencode(folder) + b"/odd\xff.py"
     with open(odd, "wb") as file:
         file.write(GOOD)
@@ -300,7 +304,7 @@ def test_an_unreadable_folder_is_named_and_the_rest_done(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_rights_that_lack_for_real(tpulint_process: Command, folder: Path) -> None:
+def test_files_and_folders_without_read_permission_are_errors(tpulint_process: Command, folder: Path) -> None:
     (folder / "good.py").write_bytes(GOOD)
     for name in ("file.py", "folder"):
         (folder / name).mkdir() if name == "folder" else (folder / name).write_bytes(GOOD)
@@ -344,7 +348,7 @@ def test_a_broken_pyproject_is_one_line_and_changes_nothing(
 @pytest.mark.parametrize(
     "data", [b"", b"\n", b"# only\n# comments", b"\xef\xbb\xbf", b"\x0c", b"'''x'''", b"\r", b"\t\n"]
 )
-def test_hardly_anything_is_clean(tpulint: Command, folder: Path, data: bytes) -> None:
+def test_nearly_empty_files_are_clean(tpulint: Command, folder: Path, data: bytes) -> None:
     (folder / "little.py").write_bytes(data)
     for command in ("check", "fix"):
         outcome = tpulint(command)

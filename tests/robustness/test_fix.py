@@ -85,9 +85,7 @@ BEFORE = "import torch\n\nx = torch.zeros(2)\nnet = torch.nn.Linear(2, 2)\n"
 
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("end", ["\n", ""])
-def test_layouts_survive_and_a_second_run_changes_nothing(
-    tpulint: Command, folder: Path, name: str, end: str
-) -> None:
+def test_fix_preserves_layout_and_is_idempotent(tpulint: Command, folder: Path, name: str, end: str) -> None:
     before, after = LAYOUTS[name]
     file = folder / "layout.py"
     file.write_text(BEFORE + before + end)
@@ -108,7 +106,9 @@ def test_all_layouts_in_one_file_are_fixed_together(tpulint: Command, folder: Pa
     assert after.replace('"', "'") == file.read_text().replace('"', "'")
 
 
-def test_a_nested_f_string_is_told_at_the_place_of_the_whole(tpulint: Command, folder: Path) -> None:
+def test_a_finding_in_a_nested_f_string_is_located_at_the_outer_string(
+    tpulint: Command, folder: Path
+) -> None:
     (folder / "text.py").write_text(BEFORE + "y = f\"a {f'{x.cuda():>{10}}'}\"\n")
     outcome = tpulint("check", "--select", "TPU101", "--output-format", "json")
     ((name, code, row, column),) = outcome.places
@@ -127,7 +127,7 @@ def test_the_mode_of_a_file_survives(tpulint: Command, folder: Path, mode: int) 
     )
 
 
-def test_a_link_stays_a_link_and_its_file_is_fixed(tpulint: Command, folder: Path) -> None:
+def test_fix_of_a_symlink_changes_its_target_and_keeps_the_link(tpulint: Command, folder: Path) -> None:
     (folder / "elsewhere").mkdir()
     (folder / "project").mkdir()
     (folder / "elsewhere" / "real.txt").write_bytes(GOOD)
@@ -139,7 +139,7 @@ def test_a_link_stays_a_link_and_its_file_is_fixed(tpulint: Command, folder: Pat
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everything")
-def test_a_read_only_file_is_an_error_for_real(tpulint: Command, folder: Path) -> None:
+def test_a_file_without_write_permission_is_an_error(tpulint: Command, folder: Path) -> None:
     (folder / "good.py").write_bytes(GOOD)
     (folder / "locked.py").write_bytes(GOOD)
     (folder / "locked.py").chmod(0o444)
@@ -148,7 +148,7 @@ def test_a_read_only_file_is_an_error_for_real(tpulint: Command, folder: Path) -
     assert (GOOD, FIXED) == ((folder / "locked.py").read_bytes(), (folder / "good.py").read_bytes())
 
 
-def test_a_file_that_the_system_does_not_let_write_is_an_error(
+def test_a_file_that_os_access_denies_to_write_is_an_error(
     tpulint: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "good.py").write_bytes(GOOD)
@@ -160,7 +160,7 @@ def test_a_file_that_the_system_does_not_let_write_is_an_error(
 
 
 @pytest.mark.parametrize("call", ["fsync", "chmod", "replace"])
-def test_a_write_that_fails_half_way_leaves_the_file_and_no_rubbish(
+def test_a_failed_write_leaves_the_file_unchanged_and_no_temporary_file(
     tpulint: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     def full(*arguments: object) -> None:
@@ -174,7 +174,7 @@ def test_a_write_that_fails_half_way_leaves_the_file_and_no_rubbish(
     assert GOOD == (folder / "good.py").read_bytes()
 
 
-def test_what_somebody_wrote_meanwhile_is_not_lost(folder: Path) -> None:
+def test_a_file_changed_since_it_was_read_is_not_overwritten(folder: Path) -> None:
     (folder / "good.py").write_bytes(GOOD + b"mine = 1\n")
     change = Change(str(folder / "good.py"), GOOD.decode(), FIXED.decode(), GOOD, FIXED)
     with pytest.raises(OSError, match="changed meanwhile"):
@@ -258,7 +258,7 @@ def test_a_fix_that_names_something_undefined_is_an_internal_error(
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_fixes_that_never_settle_are_reported_and_the_file_stays(
+def test_fixes_that_undo_each_other_are_reported_and_the_file_is_kept(
     tpulint: Command, folder: Path, only_rules: Register, jobs: str
 ) -> None:
     only_rules(rule("TPU901", ("a", "b")), rule("TPU902", ("b", "a")), rule("TPU903", ("c", "int")))
@@ -273,7 +273,7 @@ def test_fixes_that_never_settle_are_reported_and_the_file_stays(
     )
 
 
-def test_a_fix_that_grows_without_end_does_not_settle_either(
+def test_a_fix_that_grows_without_end_is_reported(
     tpulint: Command, folder: Path, only_rules: Register
 ) -> None:
     only_rules(rule("TPU901", ("int", "(int)")))
@@ -310,7 +310,7 @@ def test_an_import_that_several_fixes_share_is_added_once(
     )
 
 
-def test_a_rule_that_fails_costs_its_file_not_the_run(
+def test_a_rule_that_raises_is_an_error_of_its_file_only(
     tpulint: Command, folder: Path, only_rules: Register
 ) -> None:
     failing = Rule("TPU901", "fails", module=__name__, fix=None)
@@ -333,7 +333,7 @@ def test_a_rule_that_fails_costs_its_file_not_the_run(
     assert ("b\nraise\n", "int\n") == ((folder / "bad.py").read_text(), (folder / "good.py").read_text())
 
 
-def test_a_file_whose_fixed_text_a_rule_fails_on_stays_as_it_was(
+def test_a_file_is_kept_if_a_rule_raises_on_the_fixed_text(
     tpulint: Command, folder: Path, only_rules: Register
 ) -> None:
     failing = Rule("TPU901", "fails", module=__name__, fix=None)
@@ -352,7 +352,7 @@ def test_a_file_whose_fixed_text_a_rule_fails_on_stays_as_it_was(
     assert "b\n" == (folder / "bad.py").read_text()
 
 
-def test_what_is_left_is_told_at_its_place_in_the_fixed_file(
+def test_remaining_findings_have_their_location_in_the_fixed_file(
     tpulint: Command, folder: Path, only_rules: Register
 ) -> None:
     stays = Rule("TPU901", "stays", module=__name__, fix=None)
@@ -373,7 +373,7 @@ def test_what_is_left_is_told_at_its_place_in_the_fixed_file(
 # kills
 
 
-def test_a_kill_at_any_moment_leaves_each_file_old_or_new(folder: Path) -> None:
+def test_killing_fix_leaves_each_file_either_old_or_new(folder: Path) -> None:
     names = [f"m{number}.py" for number in range(120)]
     generator = random.Random(7)
     command = [

@@ -42,7 +42,7 @@ def test_no_comprehension_hides_a_name_from_another_one() -> None:
     assert found == []
 
 
-def test_the_pattern_is_seen() -> None:
+def test_a_name_hidden_by_another_comprehension_is_detected() -> None:
     code = """\
 def f(rows):
     ends = {place.end for place in rows}

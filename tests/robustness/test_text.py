@@ -67,7 +67,7 @@ each_text = pytest.mark.parametrize("name", TEXTS)
 
 
 @each_text
-def test_places_are_rows_and_characters(tpulint: Command, folder: Path, name: str) -> None:
+def test_locations_are_rows_and_characters(tpulint: Command, folder: Path, name: str) -> None:
     data, places = TEXTS[name]
     (folder / "text.py").write_bytes(data)
     outcome = tpulint("check", *OPTIONS)
@@ -76,7 +76,7 @@ def test_places_are_rows_and_characters(tpulint: Command, folder: Path, name: st
 
 
 @each_text
-def test_a_fix_changes_these_bytes_and_no_others(tpulint: Command, folder: Path, name: str) -> None:
+def test_fix_changes_only_the_bytes_of_its_edits(tpulint: Command, folder: Path, name: str) -> None:
     data, _ = TEXTS[name]
     (folder / "text.py").write_bytes(data)
     outcome = tpulint("fix", *OPTIONS, "--unsafe-fixes")
@@ -89,7 +89,7 @@ def test_a_fix_changes_these_bytes_and_no_others(tpulint: Command, folder: Path,
 
 
 @each_text
-def test_every_report_takes_odd_text(tpulint: Command, folder: Path, name: str) -> None:
+def test_every_output_format_handles_unusual_text(tpulint: Command, folder: Path, name: str) -> None:
     (folder / "text.py").write_bytes(TEXTS[name][0])
     for form in ("full", "concise", "github", "sarif"):
         outcome = tpulint("check", "--select", "TPU101", "--output-format", form)
@@ -110,9 +110,7 @@ def test_inserted_imports_use_the_files_line_ending(
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-def test_a_comment_silences_its_own_line_whatever_ends_it(
-    tpulint: Command, folder: Path, newline: str
-) -> None:
+def test_an_ignore_comment_works_with_every_line_ending(tpulint: Command, folder: Path, newline: str) -> None:
     text = (
         "import torch\nx = torch.zeros(2).cuda()  # tpulint: ignore[TPU101]\n"
         "y = x.cuda()\nz = y.cuda()  # tpulint: ignore\n"
@@ -124,7 +122,7 @@ def test_a_comment_silences_its_own_line_whatever_ends_it(
 @pytest.mark.parametrize(
     "codec", ["utf-7", "unicode_escape", "raw_unicode_escape", "utf-8-sig", "iso2022_jp"]
 )
-def test_an_encoding_that_does_not_give_the_same_bytes_back_is_never_written(
+def test_a_file_whose_encoding_does_not_round_trip_is_not_written(
     tpulint: Command, folder: Path, codec: str
 ) -> None:
     # `+AGE-` is UTF-7 for the letter that needs no escape; ESC ( B is a switch that changes nothing.
@@ -141,7 +139,7 @@ def test_an_encoding_that_does_not_give_the_same_bytes_back_is_never_written(
         assert data.replace(b".cuda()", b'.to("jax")') == written
 
 
-def test_a_fix_that_the_encoding_has_no_room_for_leaves_the_file(tpulint: Command, folder: Path) -> None:
+def test_a_file_in_unicode_escape_is_reported_and_not_fixed(tpulint: Command, folder: Path) -> None:
     data = b"# coding: unicode_escape\n" + HEAD + b"x = " + CALL + b"\n"
     (folder / "text.py").write_bytes(data)
     outcome = tpulint("fix", *OPTIONS, "--unsafe-fixes")
@@ -152,7 +150,7 @@ def test_a_fix_that_the_encoding_has_no_room_for_leaves_the_file(tpulint: Comman
     assert data == (folder / "text.py").read_bytes()
 
 
-def test_standard_input_comes_back_byte_by_byte(tpulint_process: Command) -> None:
+def test_standard_input_is_fixed_without_other_byte_changes(tpulint_process: Command) -> None:
     for name, (data, _) in TEXTS.items():
         if name in ("crlf", "cr_only", "bom", "latin_1", "no_final_newline"):
             outcome = tpulint_process("fix", "--unsafe-fixes", "--select", "TPU101", "-", stdin=data)

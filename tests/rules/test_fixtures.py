@@ -97,7 +97,7 @@ def test_messages_titles_and_chains_are_in_style(case: Case, examined: Examine) 
 
 
 @each_case
-def test_findings_lie_in_the_text_and_their_edits_do_not_overlap(case: Case, examined: Examine) -> None:
+def test_findings_are_within_the_text_and_edits_do_not_overlap(case: Case, examined: Examine) -> None:
     texts = {str(case.folder / relative): text for relative, text in case.before.items()}
     for finding in examined(case).findings:
         lines = texts[finding.path].splitlines()
@@ -115,13 +115,13 @@ def test_findings_lie_in_the_text_and_their_edits_do_not_overlap(case: Case, exa
 
 
 @each_case
-def test_no_fix_is_better_than_its_rule_declares(case: Case, examined: Examine) -> None:
+def test_no_fix_is_safer_than_its_rule_declares(case: Case, examined: Examine) -> None:
     fixes = [(f.code, f.fix.applicability) for f in examined(case).findings if f.fix is not None]
     assert [fix for fix in fixes if ORDER[fix[1]] > ORDER[BEST[fix[0]]]] == []
 
 
 @each_case
-def test_fix_gives_what_the_case_shows(case: Case, examined: Examine) -> None:
+def test_fixed_files_equal_those_of_the_case(case: Case, examined: Examine) -> None:
     before = {path: strip_wants(text) for path, text in case.before.items()}
     assert examined(case).fixed == dict(case.after or before)
 
@@ -135,7 +135,7 @@ def test_fixed_files_parse_and_a_second_fix_changes_nothing(case: Case, examined
 
 
 @each_case
-def test_fix_that_keeps_cuda_settles_in_files_that_parse(case: Case) -> None:
+def test_fix_with_keep_gpu_gives_files_that_parse(case: Case) -> None:
     for text in fixed(case, settings=replace(case.settings, keep_gpu=True)).values():
         ast.parse(text)
 

@@ -58,14 +58,14 @@ def test_names_are_unique() -> None:
 
 
 @each_rule
-def test_file_folder_and_name_are_one_word(rule: Rule) -> None:
+def test_file_folder_and_rule_name_agree(rule: Rule) -> None:
     assert source(rule).stem == rule.folder == rule.name.replace("-", "_")
     assert source(rule).parent.name == rule.family
     assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", rule.name)
     assert not rule.name.startswith("no-"), "a name says what is found, not what is wished for"
 
 
-def test_a_family_lies_within_a_hundred_and_shares_no_ten() -> None:
+def test_codes_of_a_family_share_one_hundred_and_no_ten_with_others() -> None:
     families = {rule.family for rule in RULES}
     assert len({(rule.family, rule.code[3]) for rule in RULES}) == len(families)
     tens = {(rule.family, rule.code[3:5]) for rule in RULES}
@@ -125,21 +125,21 @@ def test_every_folder_of_cases_belongs_to_a_rule() -> None:
 
 
 @each_rule
-def test_example_and_clean_are_there_with_something_to_run(rule: Rule) -> None:
+def test_every_rule_has_executable_example_and_clean_cases(rule: Rule) -> None:
     own = {case.name: case for case in CASES if case.rule == rule.folder}
     assert {"example", "clean"} <= set(own)
     assert [True, True] == [own[name].run is not None for name in ("example", "clean")]
 
 
 @each_rule
-def test_the_example_shows_the_rule_and_clean_does_not(rule: Rule, examined: Examine) -> None:
+def test_the_rule_is_found_in_example_and_not_in_clean(rule: Rule, examined: Examine) -> None:
     own = {case.name: case for case in CASES if case.rule == rule.folder}
     assert rule.code in {finding.code for finding in examined(own["example"]).findings}
     assert rule.code not in {finding.code for finding in examined(own["clean"]).findings}
 
 
 @each_rule
-def test_the_best_fix_that_a_rule_shows_is_the_one_that_it_declares(rule: Rule, examined: Examine) -> None:
+def test_declared_applicability_is_the_safest_of_the_fixtures(rule: Rule, examined: Examine) -> None:
     own = (finding for case in CASES if case.rule == rule.folder for finding in examined(case).findings)
     fixes = {f.fix.applicability for f in own if f.code == rule.code and f.fix is not None}
     best = max(fixes, key=lambda fix: ORDER[fix], default=None)
@@ -150,13 +150,13 @@ def test_the_best_fix_that_a_rule_shows_is_the_one_that_it_declares(rule: Rule, 
 
 
 @each_rule
-def test_a_rule_holds_no_state(rule: Rule) -> None:
+def test_rule_modules_have_no_globals_and_no_classes(rule: Rule) -> None:
     tree = ast.parse(source(rule).read_text())
     assert [] == [node.names for node in ast.walk(tree) if isinstance(node, ast.Global | ast.Nonlocal)]
     assert [] == [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
 
 
-def test_loading_the_rules_loads_no_torch() -> None:
+def test_loading_the_rules_imports_neither_torch_nor_jax() -> None:
     program = (
         "import sys, tpulint.registry as r; r.rules(); print('torch' in sys.modules, 'jax' in sys.modules)"
     )

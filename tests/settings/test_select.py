@@ -36,17 +36,17 @@ def test_folders_are_walked_in_order_for_python_files(tree: Path) -> None:
     assert ["a.py", "a/b/c.py", "a/z.py", "b.py"] == selected(tree)
 
 
-def test_the_same_file_counts_once(tree: Path) -> None:
+def test_a_file_given_several_times_is_selected_once(tree: Path) -> None:
     write(tree, "a/b.py")
     assert ["a/b.py"] == selected(tree, "a/b.py", "a", ".", "a/../a/b.py")
 
 
-def test_the_usual_folders_of_others_are_left_out(tree: Path) -> None:
+def test_default_excludes_skip_venv_node_modules_and_git(tree: Path) -> None:
     write(tree, "a.py", ".venv/lib/x.py", "node_modules/x.py", "pkg/__pycache__/x.py", ".git/hooks/x.py")
     assert ["a.py"] == selected(tree)
 
 
-def test_excludes_replace_or_extend(tree: Path) -> None:
+def test_exclude_replaces_and_extend_exclude_extends_the_defaults(tree: Path) -> None:
     write(tree, "a.py", "gen/b.py", "venv/c.py", "deep/gen/d.py")
     assert ["a.py", "deep/gen/d.py"] == selected(tree, extend_exclude=("gen/*.py",))
     assert ["a.py", "venv/c.py"] == selected(tree, exclude=("gen",))
@@ -58,7 +58,7 @@ def test_a_named_file_is_taken_unless_exclusion_is_forced(tree: Path) -> None:
     assert [] == selected(tree, "gen/script", "gen/b.py", exclude=("gen",), force_exclude=True)
 
 
-def test_nested_ignore_files_are_honoured_the_deepest_first(tree: Path) -> None:
+def test_the_deepest_gitignore_takes_precedence(tree: Path) -> None:
     write(tree, "a.py", "out/b.py", "pkg/out/c.py", "pkg/gen_x.py", "pkg/gen_keep.py", "other/gen_x.py")
     write(tree, ".gitignore", text="# made by the build\nout/\n\n/other/gen_*\n")
     write(tree, "pkg/.gitignore", text="gen_*.py\n!gen_keep.py\n!out/\n")
@@ -66,7 +66,7 @@ def test_nested_ignore_files_are_honoured_the_deepest_first(tree: Path) -> None:
     assert 6 == len(selected(tree, respect_gitignore=False))
 
 
-def test_ignore_files_hold_for_the_folders_below_them_and_git_info_counts(tree: Path) -> None:
+def test_gitignore_applies_below_its_folder_and_git_info_exclude_counts(tree: Path) -> None:
     write(tree, "src/a.py", "src/local.py", "src/made.py")
     write(tree, ".gitignore", text="made.py\n")
     assert ["src/a.py", "src/local.py", "src/made.py"] == selected(tree, "src")
@@ -75,7 +75,7 @@ def test_ignore_files_hold_for_the_folders_below_them_and_git_info_counts(tree: 
     assert ["src/a.py"] == selected(tree)
 
 
-def test_an_ignored_folder_is_walked_when_named(tree: Path) -> None:
+def test_an_ignored_folder_is_walked_if_named_on_the_command_line(tree: Path) -> None:
     write(tree, ".git/HEAD", "build/a.py", "build/deep/b.py")
     write(tree, ".gitignore", text="build/\n")
     assert [] == selected(tree)
@@ -83,7 +83,7 @@ def test_an_ignored_folder_is_walked_when_named(tree: Path) -> None:
     assert ["build/deep/b.py"] == selected(tree, "build/deep")
 
 
-def test_a_path_that_is_missing_or_odd_is_an_error_and_the_rest_goes_on(tree: Path) -> None:
+def test_missing_paths_fifos_and_broken_links_are_errors_and_the_rest_is_selected(tree: Path) -> None:
     write(tree, "a.py")
     os.mkfifo(tree / "pipe.py")
     (tree / "loop.py").symlink_to("loop.py")
@@ -98,7 +98,7 @@ def test_a_path_that_is_missing_or_odd_is_an_error_and_the_rest_goes_on(tree: Pa
     ) == selection.errors
 
 
-def test_an_unreadable_folder_is_an_error_and_the_rest_goes_on(
+def test_an_unreadable_folder_is_an_error_and_the_rest_is_selected(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tree, "a/x.py", "locked/y.py", "z.py")
@@ -115,7 +115,7 @@ def test_an_unreadable_folder_is_an_error_and_the_rest_goes_on(
     assert (FileError(str(tree / "locked"), "permission denied"),) == selection.errors
 
 
-def test_a_linked_folder_is_not_entered_and_a_linked_file_counts_once(tree: Path) -> None:
+def test_symlinked_folders_are_skipped_and_symlinked_files_selected_once(tree: Path) -> None:
     write(tree, "pkg/a.py", "elsewhere/b.txt")
     (tree / "pkg" / "loop").symlink_to(tree / "pkg")
     (tree / "also_a.py").symlink_to(tree / "pkg" / "a.py")
@@ -123,18 +123,18 @@ def test_a_linked_folder_is_not_entered_and_a_linked_file_counts_once(tree: Path
     assert ["b.py", "pkg/a.py"] == selected(tree)
 
 
-def test_an_editors_lock_is_no_source(tree: Path) -> None:
+def test_an_editor_lock_file_is_not_selected(tree: Path) -> None:
     (tree / ".#a.py").symlink_to("someone@somewhere.123")
     assert [] == selected(tree)
 
 
-def test_a_line_of_an_ignore_file_that_git_would_skip_is_skipped(tree: Path) -> None:
+def test_an_invalid_gitignore_line_is_skipped(tree: Path) -> None:
     write(tree, "a.py", "b.py")
     write(tree, ".gitignore", text="!\nb.py\n")
     assert ["a.py"] == selected(tree)
 
 
-def test_an_ignore_file_that_cannot_be_read_is_an_error_and_the_rest_goes_on(
+def test_an_unreadable_gitignore_is_an_error_and_the_rest_is_selected(
     tree: Path,
 ) -> None:
     write(tree, "a.py", ".gitignore")
@@ -146,7 +146,7 @@ def test_an_ignore_file_that_cannot_be_read_is_an_error_and_the_rest_goes_on(
     assert (FileError(str(tree / ".gitignore"), "permission denied"),) == selection.errors
 
 
-def test_a_file_name_need_not_be_text(tree: Path) -> None:
+def test_a_file_name_need_not_be_valid_utf_8(tree: Path) -> None:
     name = os.fsdecode(b"\xff.py")
     write(tree, name)
     write(tree, ".gitignore", text="b.py\n")

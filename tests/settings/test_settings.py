@@ -107,13 +107,13 @@ def test_per_file_ignores_are_globs_below_the_root(
         ("*.py", "a\nb.py", True),
     ],
 )
-def test_a_pattern_with_a_slash_is_about_the_path_and_one_without_about_the_name(
+def test_a_pattern_with_a_slash_matches_the_path_and_one_without_the_name(
     pattern: str, path: str, expected: bool
 ) -> None:
     assert expected == matches((pattern,), path)
 
 
-def test_the_nearest_file_with_a_table_counts(tmp_path: Path) -> None:
+def test_the_nearest_pyproject_with_a_tpulint_table_is_used(tmp_path: Path) -> None:
     project(tmp_path, '[tool.tpulint]\nselect = ["TPU1"]\n')
     (tmp_path / "inner" / "deep").mkdir(parents=True)
     project(tmp_path / "inner", "[project]\nname = 'inner'\n")
@@ -160,7 +160,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert expected == load(tmp_path)
 
 
-def test_without_a_file_or_isolated_the_defaults_hold(
+def test_defaults_apply_without_a_file_and_with_isolated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -169,7 +169,7 @@ def test_without_a_file_or_isolated_the_defaults_hold(
     assert Settings(root=tmp_path) == load(tmp_path, isolated=True)
 
 
-def test_settings_cross_processes() -> None:
+def test_settings_can_be_pickled() -> None:
     settings = Settings(command_line=Selectors(select=("TPU3",)))
     assert settings == pickle.loads(pickle.dumps(settings))
 
@@ -199,7 +199,7 @@ def test_settings_cross_processes() -> None:
         ("a = " + "[" * 9999, "not valid TOML"),
     ],
 )
-def test_a_bad_file_gives_one_line_that_names_the_file_and_what_is_accepted(
+def test_an_invalid_file_is_a_one_line_error_with_the_accepted_values(
     tmp_path: Path, text: str, message: str
 ) -> None:
     path = project(tmp_path, text)
@@ -210,7 +210,7 @@ def test_a_bad_file_gives_one_line_that_names_the_file_and_what_is_accepted(
     assert re.search(message, str(caught.value))
 
 
-def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_bytes(b"[tool.tpulint]\n# \xff\n")
     with pytest.raises(SettingsError, match=r"pyproject.toml: not UTF-8, which TOML must be \(byte 17\)"):
         load(tmp_path)
@@ -229,6 +229,6 @@ def test_a_selector_that_names_no_rule_is_an_error(unknown: str) -> None:
         check_selectors(Settings(ignore=(unknown,)), lambda: RULES)
 
 
-def test_known_selectors_pass_and_the_defaults_do_not_even_ask() -> None:
+def test_known_selectors_pass_and_defaults_do_not_load_the_rules() -> None:
     check_selectors(Settings(select=("TPU3", "TPU301", "traced-branch", "ALL")), lambda: RULES)
     check_selectors(Settings(), lambda: pytest.fail("asked for the rules"))

@@ -19,7 +19,7 @@ z = h()\t # want: TPU104
 '''
 
 
-def test_wants_are_comments_at_a_lines_end() -> None:
+def test_want_comments_are_read_at_the_end_of_a_line() -> None:
     assert wants(TEXT) == (
         Want("before.py", 1, "TPU101", 'a "b" \\\\d'),
         Want("before.py", 3, "TPU102", "one"),
@@ -28,7 +28,7 @@ def test_wants_are_comments_at_a_lines_end() -> None:
     )
 
 
-def test_stripping_wants_moves_no_line_and_leaves_all_else() -> None:
+def test_stripping_want_comments_keeps_line_numbers_and_other_text() -> None:
     assert strip_wants(TEXT) == (
         'x = f(1)\ns = "# want: TPU999 \\"no\\""\ny = g()  # type: ignore\nz = h()\n'
         '"""\n# want: TPU999 "in a string"\n"""\n'
@@ -37,17 +37,17 @@ def test_stripping_wants_moves_no_line_and_leaves_all_else() -> None:
     assert strip_wants("a = 1  # no want\n") == "a = 1  # no want\n"
 
 
-def test_wants_before_a_syntax_error_count() -> None:
+def test_want_comments_before_a_syntax_error_are_read() -> None:
     assert [want.row for want in wants('x = 1  # want: TPU101 "a"\ny = (\n')] == [1]
 
 
 @pytest.mark.parametrize("comment", ["# want:", "# want: nonsense", '# want: TPU101 "open'])
-def test_a_malformed_want_is_refused(comment: str) -> None:
+def test_a_malformed_want_comment_is_an_error(comment: str) -> None:
     with pytest.raises(ValueError, match=r"case\.py:1"):
         wants(f"x = 1  {comment}\n", "case.py")
 
 
-def test_cases_are_folders_with_a_before(tmp_path: Path) -> None:
+def test_cases_are_folders_with_before_files(tmp_path: Path) -> None:
     for name, text in {
         "b_rule/one/before.py": "x = 1\r\n",
         "b_rule/one/after.py": "x = 2\n",

@@ -122,7 +122,7 @@ def test_renamed_case_keeps_its_line(case: Case) -> None:
     assert entry(renamed).digest == entry(dataclasses.replace(renamed, name="case")).digest
 
 
-def test_what_python_leaves_in_a_case_changes_nothing(case: Case) -> None:
+def test_pycache_and_cache_files_in_a_case_are_ignored(case: Case) -> None:
     entries = {"rule/case": entry(case)}
     for name in ("__pycache__/before.cpython-311.pyc", ".tpulint_cache/cache.sqlite"):
         (case.folder / name).parent.mkdir(exist_ok=True)
@@ -130,7 +130,7 @@ def test_what_python_leaves_in_a_case_changes_nothing(case: Case) -> None:
     assert why(case, entries) is None
 
 
-def test_sample_whose_outcome_is_not_the_locks_fails(case: Case) -> None:
+def test_sampled_case_with_an_outcome_unlike_the_lock_fails(case: Case) -> None:
     # A line that lies all through: its digest fits the outcome that it claims.
     outcomes = {"original/reference": "runs", "fixed/eager": "narrowed"}
     lying = Entry(lock.digest(case, FIXED, TARGETS, outcomes), outcomes)
@@ -145,7 +145,7 @@ def test_sample_whose_outcome_is_not_the_locks_fails(case: Case) -> None:
     )
 
 
-def test_sample_whose_outcome_is_the_locks_is_as_it_was_executed(case: Case) -> None:
+def test_sampled_case_with_the_outcome_of_the_lock_passes(case: Case) -> None:
     known = dataclasses.replace(
         evidence(case.folder, {"rule/case": entry(case)}), sample=frozenset({"rule/case"})
     )
@@ -167,13 +167,13 @@ def test_sample_is_three_percent_chosen_by_the_commit(tmp_path: Path) -> None:
     assert sample("a1") == sample("a1") != sample("b2")
 
 
-def test_failed_case_leaves_the_lock(case: Case, tmp_path: Path) -> None:
+def test_failed_case_is_removed_from_the_lock(case: Case, tmp_path: Path) -> None:
     known = evidence(tmp_path, {"rule/case": entry(case)}, everything=True, keeps=True)
     known.executed(case, FIXED, Why.EVERYTHING, rows("differs", State.FAILED))
     assert known.written([case]).entries == {}
 
 
-def test_case_that_is_gone_leaves_the_lock(case: Case, tmp_path: Path) -> None:
+def test_deleted_case_is_removed_from_the_lock(case: Case, tmp_path: Path) -> None:
     known = evidence(tmp_path, {"rule/case": entry(case), "rule/gone": entry(case)})
     assert ["rule/gone"] == known.gone([case])
     assert {"rule/case"} == known.written([case]).entries.keys()
@@ -201,18 +201,18 @@ def test_lock_is_read_as_it_was_written(case: Case, tmp_path: Path) -> None:
     assert ["a/d", "b/c"] == names
 
 
-def test_no_lock_is_an_empty_one(tmp_path: Path) -> None:
+def test_missing_lock_file_is_an_empty_lock(tmp_path: Path) -> None:
     assert Lock() == lock.read(tmp_path / lock.NAME)
 
 
 @pytest.mark.parametrize("line", ["a/b", "a/b 1f2e", "a/b 1f2e nonsense", "<<<<<<< HEAD"])
-def test_line_that_is_none_of_a_lock_is_named(tmp_path: Path, line: str) -> None:
+def test_invalid_line_of_a_lock_is_an_error(tmp_path: Path, line: str) -> None:
     (tmp_path / lock.NAME).write_text(f"# a comment\n{line}\n")
     with pytest.raises(LockError, match=r"evidence\.lock:2: .* is none of a lock"):
         lock.read(tmp_path / lock.NAME)
 
 
-def test_case_that_is_not_executed_by_its_own_word_is_locked_as_such(case: Case) -> None:
+def test_case_declared_not_executed_is_locked_as_not_run(case: Case) -> None:
     stated = (Result("rule", "case", "reference", "original", "", "needs two GPUs", State.NOT_RUN),)
     made = lock.entry_of(case, FIXED, TARGETS, stated)
     assert made is not None

@@ -254,13 +254,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Result]]
 
 
 @pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.fails is None])
-def test_what_is_right_is_verified(name: str, results: dict[str, list[Result]]) -> None:
+def test_correct_fixes_are_verified(name: str, results: dict[str, list[Result]]) -> None:
     assert [row for row in results[name] if row.state is not State.VERIFIED] == []
     assert case_state(results[name]) is State.VERIFIED
 
 
 @pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.fails is not None])
-def test_what_is_wrong_fails_where_it_is_wrong(name: str, results: dict[str, list[Result]]) -> None:
+def test_wrong_fixes_fail_at_the_expected_stage(name: str, results: dict[str, list[Result]]) -> None:
     fails = MUTANTS[name].fails
     assert fails is not None
     stage, side, happened = fails
@@ -300,7 +300,7 @@ def test_a_fix_that_raises_is_a_failed_row(tmp_path: Path) -> None:
     assert (row.state, row.happened) == (State.FAILED, "raises LookupError: no such rule")
 
 
-def test_nothing_executed_is_not_green(tmp_path: Path) -> None:
+def test_cases_that_are_not_executed_are_not_verified(tmp_path: Path) -> None:
     write(tmp_path / "rule" / "stated", Mutant("return x", None, 'not_executed = "needs two GPUs"\n', None))
     write(tmp_path / "rule" / "without", MUTANTS["right"])
     (tmp_path / "rule" / "without" / "run.py").unlink()
@@ -318,7 +318,7 @@ def torchvision_loads() -> bool:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_what_ran_by_a_stand_in_proves_nothing_of_torchvision(
+def test_a_case_run_with_the_torchvision_stand_in_is_not_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if importlib.util.find_spec("torchvision") is None or torchvision_loads():
@@ -346,7 +346,7 @@ def test_what_ran_by_a_stand_in_proves_nothing_of_torchvision(
     assert list(case_states(rows).values()) == [State.VERIFIED, State.FAILED, State.NOT_RUN]
 
 
-def test_a_messages_first_line_is_enough() -> None:
+def test_outcomes_show_only_the_first_line_of_an_error_message() -> None:
     raised = Outcome(Word.RAISES, "first\n\nsecond", "ValueError")
     assert str(raised) == "raises ValueError: first"
     assert Claim(Word.RAISES, "ValueError", "second").holds(raised)

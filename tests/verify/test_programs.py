@@ -103,7 +103,7 @@ def run(root: Path, after: str, recipe: str = RUN, before: str = BEFORE) -> list
     return list(verify(cases(root), lambda case: case.after or case.before))
 
 
-def test_a_right_program_is_verified(tmp_path: Path) -> None:
+def test_a_correctly_fixed_program_is_verified(tmp_path: Path) -> None:
     rows = run(tmp_path, AFTER)
     assert [(row.stage, row.side, row.state) for row in rows] == [
         ("reference", "original", State.VERIFIED),
@@ -126,7 +126,7 @@ def test_a_right_program_is_verified(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_program_fails(tmp_path: Path, after: str, happened: str) -> None:
+def test_a_wrongly_fixed_program_fails(tmp_path: Path, after: str, happened: str) -> None:
     rows = run(tmp_path, after, 'program = True\nignore_lines = ["^took "]\n')
     assert [row.state for row in rows] == [State.VERIFIED, State.FAILED]
     assert rows[1].happened.startswith(happened)
@@ -206,7 +206,7 @@ ANYTHING = Tolerance(rtol=10, atol=10)
         ),
     ],
 )
-def test_what_training_leaves_is_compared(ended: Ended, recipe: Recipe, happened: str) -> None:
+def test_trained_parameters_are_compared(ended: Ended, recipe: Recipe, happened: str) -> None:
     assert re.search(happened, str(outcome(ended, trained_to(1.1, 1.2), recipe, set())))
 
 
@@ -219,18 +219,18 @@ def test_what_training_leaves_is_compared(ended: Ended, recipe: Recipe, happened
         (Record(losses=(Loss(1.0, 0.0),) * 12), "broken: it trains nothing that is on an accelerator"),
     ],
 )
-def test_a_reference_that_proves_nothing_is_none(record: Record, happened: str) -> None:
+def test_a_reference_without_finite_losses_on_the_device_is_broken(record: Record, happened: str) -> None:
     assert str(of_reference(Ended(0, "done", "", record), Recipe(losses=12))) == happened
 
 
-def test_a_recipe_says_why_and_how_often_it_trains() -> None:
+def test_a_recipe_needs_ten_steps_and_a_reason_for_its_tolerance() -> None:
     with pytest.raises(ValueError, match="takes 10 steps or more, not 9"):
         read({"program": True, "losses": 9})
     with pytest.raises(ValueError, match="states the reason as `rounding`"):
         read({"program": True, "tolerance": {"rtol": 1}})
 
 
-def test_a_folder_is_run_with_arguments_and_environment(tmp_path: Path) -> None:
+def test_a_program_folder_is_run_with_arguments_and_environment(tmp_path: Path) -> None:
     folder = tmp_path / "programs" / "case"
     (folder / "before" / "models").mkdir(parents=True)
     (folder / "before" / "models" / "net.py").write_text(TRAINING.partition("torch.manual_seed")[0])

@@ -71,7 +71,7 @@ print(torch.zeros(1).device)
     ]
 
 
-def test_what_comes_to_the_host_shares_nothing_with_the_accelerator(tmp_path: Path) -> None:
+def test_host_copies_share_no_memory_with_the_device(tmp_path: Path) -> None:
     text = """\
 import torch
 
@@ -90,7 +90,7 @@ print(leaf.cpu() is leaf)
 
 
 @pytest.mark.parametrize("decoders", ["", "stand-in"])
-def test_pictures_are_read_where_torchvision_does_not_load(
+def test_images_are_decoded_without_working_torchvision_operators(
     tmp_path: Path, decoders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("PIL")
@@ -137,7 +137,7 @@ print(tuple(torchvision.transforms.functional.resize(picture, [2, 2]).shape))
     ]
 
 
-def test_what_a_call_makes_for_itself_is_no_state_of_the_program(tmp_path: Path) -> None:
+def test_modules_created_in_forward_are_not_recorded_as_state(tmp_path: Path) -> None:
     text = """\
 import torch
 

@@ -62,7 +62,7 @@ def test_program_sees_its_own_folder_arguments_and_environment(server: Zygote, t
     assert ended.printed == "__main__ ['main.py', '-x'] 0 True\n\n", ended.errors
 
 
-def test_what_is_printed_and_complained_of_are_apart(server: Zygote, tmp_path: Path) -> None:
+def test_stdout_and_stderr_are_captured_separately(server: Zygote, tmp_path: Path) -> None:
     ended = run(
         server,
         tmp_path,
@@ -99,7 +99,7 @@ def test_unseeded_numbers_differ_between_runs(server: Zygote, tmp_path: Path) ->
     assert runs[0][1] != runs[1][1]
 
 
-def test_fork_and_fresh_interpreter_come_to_the_same(server: Zygote, tmp_path: Path) -> None:
+def test_fork_and_fresh_interpreter_give_the_same_result(server: Zygote, tmp_path: Path) -> None:
     text = """\
 import torch
 from torch.utils.data import DataLoader

@@ -52,7 +52,7 @@ def _a_torchvision_that_does_not_load(tmp_path_factory: pytest.TempPathFactory) 
         pytest.skip("torchvision loads by itself, or has no decoders")
 
 
-def test_the_real_decoders_load_and_nothing_is_written_beside_them(tmp_path: Path) -> None:
+def test_the_real_decoders_load_and_leave_the_package_folder_unchanged(tmp_path: Path) -> None:
     code = """\
 def beside():
     home = decoders._library().parent
@@ -67,7 +67,7 @@ print(hasattr(torch.ops.image, "decode_jpegs_cuda"))
     assert run(code, tmp_path) == "[[[10]], [[20]], [[30]]] [] True\nTrue\n"
 
 
-def test_the_switch_leaves_the_stand_in(tmp_path: Path) -> None:
+def test_environment_variable_selects_the_stand_in(tmp_path: Path) -> None:
     code = """\
 standin.install()
 from torchvision.io import decode_image
@@ -78,7 +78,7 @@ print(decoders.work(), sorted(standin.used))
     assert switched == "False ['decode_image']\n"
 
 
-def test_a_load_that_goes_wrong_costs_only_the_child(tmp_path: Path) -> None:
+def test_a_failing_load_affects_only_the_child_process(tmp_path: Path) -> None:
     code = """\
 import tempfile
 original, decoders._PATIENCE = decoders.load, 2
@@ -110,7 +110,7 @@ for name, decoders.load in wrong.items():
     assert [name for name, answer in answers.items() if answer == "True"] == ["right"]
 
 
-def test_a_load_that_fails_later_leaves_the_stand_in(tmp_path: Path) -> None:
+def test_the_stand_in_is_used_if_a_later_load_fails(tmp_path: Path) -> None:
     code = """\
 print(decoders.work())
 def full(library):
@@ -124,7 +124,7 @@ print(sorted(standin.used))
     assert run(code, tmp_path) == "True\n['decode_image']\n"
 
 
-def test_only_names_of_cuda_are_altered(tmp_path: Path) -> None:
+def test_only_symbol_names_of_cuda_are_changed(tmp_path: Path) -> None:
     code = """\
 library = decoders._library()
 old = library.read_bytes()

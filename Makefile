@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Its wheel asks for a CUDA build of torch, so it is installed apart from its dependencies.
 TORCHVISION := torchvision==0.28.0
 PROGRAM := fixtures/programs/image_processing
-# Each start of the command would else compile all of its modules; it takes twice as long then.
+# Keep bytecode: without it each start of the command takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -41,7 +41,7 @@ help:
 
 quick: lint types walls touched
 
-test: lint types walls docs self unit runtime verifier verify lines
+test: lint types walls docs self verify unit runtime verifier lines
 
 lint: .venv/.for-test
 	$(BIN)/ruff check .
@@ -68,12 +68,13 @@ counted = rm -rf .coverage_data/$(1) && COVERAGE_FILE=$(CURDIR)/.coverage_data/$
 PYTEST := -m pytest -q -n auto --dist loadgroup
 
 unit: .venv/.for-test
-	$(call counted,unit) $(PYTEST) --ignore tests/verify
+	$(call counted,unit) $(PYTEST) --ignore tests/verify --ignore tests/evidence
 
 # Two parts that take long and that few changes concern: each is run anew when one of its files is newer than
 # the last run that passed.
 RUNTIME := rules/tpulint_rules/companions tests/runtime
-VERIFIER := rules/tpulint_rules/companions tests/verify tpulint/verify tpulint/testing.py tpulint/fixture.py
+VERIFIER := $(addprefix tpulint/,verify evidence testing.py fixture.py) rules/tpulint_rules/companions \
+	tests/verify tests/evidence
 all_in = $(shell find $(1) -not -name '__pycache__' -not -name '*.pyc')
 
 runtime verifier: %: .venv/.passed-%
@@ -84,11 +85,11 @@ runtime verifier: %: .venv/.passed-%
 	@touch $@
 
 .venv/.passed-verifier: .venv/.for-test $(call all_in,$(VERIFIER))
-	$(call counted,verifier) $(PYTEST) tests/verify
+	$(call counted,verifier) $(PYTEST) tests/verify tests/evidence
 	@touch $@
 
-# Executes the cases that changed since they were executed, and a sample; see docs/testing.md. The lines of
-# the lock that changed are written, but not by continuous integration, where they make this fail.
+# Executes the cases that changed, and a sample; see docs/testing.md. Updates evidence.lock, except in
+# continuous integration, where an outdated lock fails.
 verify: .venv/.for-test
 	$(BIN)/tpulint verify --locked $(if $(CI),,--update-lock) --quiet --timeout 300
 

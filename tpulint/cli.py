@@ -289,10 +289,10 @@ def fix(
 )
 @click.option("--timeout", type=click.FloatRange(min=1), default=120.0, help="Seconds for each step.")
 @click.option("--fixtures", type=click.Path(path_type=Path), help="The folder that holds the cases.")
-@click.option("--locked", is_flag=True, help="Execute what evidence.lock does not have, and a sample.")
-@click.option("--update-lock", is_flag=True, help="Write what was executed to evidence.lock.")
+@click.option("--locked", is_flag=True, help="Execute only cases that changed, and a sample.")
+@click.option("--update-lock", is_flag=True, help="Write the outcomes of executed cases to evidence.lock.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Execute this many cases at a time.")
-@click.option("-q", "--quiet", is_flag=True, help="Tell only of cases that are not verified.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only cases that are not verified.")
 @click.option("--output-format", type=click.Choice(["table", "json"]), default="table", help="The form.")
 @_COLOR
 def verify(
@@ -311,8 +311,8 @@ def verify(
     """Execute the rules' fixtures: in plain PyTorch, on torchax, jitted, and compiled for TPU.
 
     All of them, or those of a rule, or one: TPU301, item-in-traced-code, item_in_traced_code/example.
-    With --locked, only those that changed since they were executed, and 3 % of the others.
-    Exits 1 if any failed, or evidence.lock is out of date; 2 if none was executed.
+    With --locked, only those that changed since evidence.lock was written, and 3 % of the others.
+    Exit code 1: a case failed, or evidence.lock is out of date; 2: no case was executed.
     """
     try:
         from tpulint.evidence import Run
@@ -323,7 +323,7 @@ def verify(
         raise click.UsageError(_NEEDS.format(", ".join(missing)))
     if (tpus or platform not in ("auto", "cpu")) and (locked or update_lock):
         raise click.UsageError(
-            "evidence.lock is of the CPU and of its own TPUs: leave out --platform and --tpu"
+            "evidence.lock is for the CPU and for fixed TPU targets: leave out --platform and --tpu"
         )
     from tpulint.report.paint import paint_for
 
@@ -332,7 +332,7 @@ def verify(
         options = replace(options, tpus=tuple(_TOPOLOGIES.get(name, name) for name in tpus))
     run = Run(which, fixtures, options, partial(_complain, kind="note"))
     if locked or update_lock:
-        run.beside_lock(everything=not locked, keeps=update_lock)
+        run.beside_lock(executes_all=not locked, writes_lock=update_lock)
     return run.report(_write, paint_for(sys.stdout, color), quiet=quiet, as_json=output_format == "json")
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tpulint.engine.cache import MemoryCache
+from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.desk import Unit
 from tpulint.engine.fix import Change, fix_units
 from tpulint.engine.run import analyse_units, as_units
@@ -58,14 +58,18 @@ def _meets(finding: Finding, want: Want) -> bool:
     return place and re.search(want.pattern, finding.message) is not None
 
 
-def fixed(case: Case, *, unsafe: bool = True, settings: Settings | None = None) -> dict[str, str]:
+def fixed(
+    case: Case, *, unsafe: bool = True, settings: Settings | None = None, cache: Cache | None = None
+) -> dict[str, str]:
     """What `tpulint fix` makes of a case's files, wants stripped, with its own settings or these.
+
+    `cache` keeps what the analysis finds, for another call.
 
     Raises:
         AssertionError: when a file cannot be analysed or fixed.
     """
     before = {relative: strip_wants(text) for relative, text in case.before.items()}
-    changed = {change.path: change.after for change in _changes(case, settings, unsafe=unsafe)}
+    changed = {change.path: change.after for change in _changes(case, settings, unsafe=unsafe, cache=cache)}
     return {relative: changed.get(str(case.folder / relative), text) for relative, text in before.items()}
 
 
@@ -89,9 +93,11 @@ def companions(case: Case, *, settings: Settings | None = None) -> dict[str, str
     return {Path(change.path).relative_to(case.folder).as_posix(): change.after for change in made}
 
 
-def _changes(case: Case, settings: Settings | None, *, unsafe: bool) -> list[Change]:
+def _changes(
+    case: Case, settings: Settings | None, *, unsafe: bool, cache: Cache | None = None
+) -> list[Change]:
     units = _units(case, {relative: strip_wants(text) for relative, text in case.before.items()})
-    result = fix_units(units, settings or case.settings, jobs=1, cache=MemoryCache(), unsafe=unsafe)
+    result = fix_units(units, settings or case.settings, jobs=1, cache=cache or MemoryCache(), unsafe=unsafe)
     _none(result.errors)
     return result.changes
 

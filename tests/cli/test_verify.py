@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tpulint.fixture import Case
-from tpulint.verify import Evidence, Options, Result, State
+from tpulint.verify import Decide, Options, Result, State
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Outcome
@@ -31,7 +31,7 @@ class Verifier:
         fix: Any,
         options: Options,
         tell: Callable[[str], None],
-        evidence: Evidence | None = None,
+        decide: Decide | None = None,
     ) -> Iterator[Result]:
         self.options = options
         tell("no TPU here")

@@ -23,12 +23,14 @@ ROOT = Path(__file__).parents[2]
         (["tpulint/engine/cache.py"], [["tests/engine/test_cache.py"]]),
         (["tpulint/engine/desk.py"], [["tests/engine"]]),
         (["tpulint/model/names/scopes.py", "tpulint/model/belief.py"], [["tests/model"]]),
-        (["tpulint/verify/lock.py"], [["tests/verify/test_lock.py"]]),
+        (["tpulint/evidence/lock.py"], [["tests/evidence/test_lock.py"]]),
         (["rules/tpulint_rules/placement/cuda_method.py"], [["tests/rules", "-k", "cuda_method"]]),
         (["fixtures/cuda_method/example/run.py"], [["tests/rules", "-k", "cuda_method"]]),
         (["rules/tpulint_rules/companions/torchax_training/tensors/items.py"], [["tests/runtime/tensors"]]),
         (["rules/tpulint_rules/companions/torchax_training/once.py"], [["tests/runtime"]]),
         (["tests/runtime/conftest.py"], [["tests/runtime"]]),
+        (["tpulint/finding.py"], [["tests/engine", "tests/model"]]),
+        (["rules/tpulint_rules/placement/__init__.py"], []),
     ],
 )
 def test_selected_tests_mirror_the_changed_files(files: list[str], expected: list[list[str]]) -> None:

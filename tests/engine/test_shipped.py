@@ -100,5 +100,5 @@ def test_same_text_elsewhere_is_the_users_own(fixed: Path) -> None:
 
 def test_explaining_a_line_of_the_runtime_says_that_it_is_not_analysed(fixed: Path) -> None:
     file = fixed / "torchax_training/once.py"
-    with pytest.raises(InquiryError, match="it is not analysed"):
+    with pytest.raises(InquiryError, match="is unchanged, so it is not analysed"):
         inquire(file, 1, sorted(fixed.rglob("*.py")), Settings(root=fixed))

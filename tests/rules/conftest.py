@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tpulint.engine.cache import MemoryCache
 from tpulint.finding import Finding
 from tpulint.fixture import Case
 from tpulint.testing import findings, fixed
@@ -18,6 +19,7 @@ class Examined:
 
     def __init__(self, case: Case) -> None:
         self._case = case
+        self.cache = MemoryCache()
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -25,7 +27,7 @@ class Examined:
 
     @cached_property
     def fixed(self) -> dict[str, str]:
-        return fixed(self._case)
+        return fixed(self._case, cache=self.cache)
 
 
 @pytest.fixture(scope="session")

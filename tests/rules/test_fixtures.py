@@ -131,12 +131,13 @@ def test_fixed_files_parse_and_a_second_fix_changes_nothing(case: Case, examined
     once = examined(case).fixed
     for text in once.values():
         ast.parse(text)
-    assert fixed(replace(case, before=once)) == once
+    assert fixed(replace(case, before=once), cache=examined(case).cache) == once
 
 
 @each_case
-def test_fix_with_keep_gpu_gives_files_that_parse(case: Case) -> None:
-    for text in fixed(case, settings=replace(case.settings, keep_gpu=True)).values():
+def test_fix_with_keep_gpu_gives_files_that_parse(case: Case, examined: Examine) -> None:
+    settings = replace(case.settings, keep_gpu=True)
+    for text in fixed(case, settings=settings, cache=examined(case).cache).values():
         ast.parse(text)
 
 

@@ -68,8 +68,7 @@ class Change:
 
     def _create(self) -> None:
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        # Waiting for the disk, once for each of the runtime's files, took longer than all else; a loss of
-        # power loses nothing of the user's here.
+        # No fsync: these files can be written again, and syncing each of them took longer than all else.
         with _temporary(self.path, self.data, is_synced=False) as temporary:
             mask = os.umask(0)
             os.umask(mask)

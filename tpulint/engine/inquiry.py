@@ -68,7 +68,8 @@ def inquire(path: Path, row: int, files: Sequence[Path], settings: Settings) -> 
     if unit is None:
         raise InquiryError(next(error.message for error in errors if error.path == str(path)))
     if is_shipped(unit):
-        raise InquiryError("a fix wrote this file, which is as tpulint ships it: it is not analysed")
+        reason = "this file belongs to the runtime that `tpulint fix` writes and is unchanged"
+        raise InquiryError(f"{reason}, so it is not analysed")
     try:
         module = parsed(unit)
     except SyntaxError as error:

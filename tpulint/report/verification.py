@@ -50,7 +50,7 @@ def summary(results: Sequence[Result], codes: Mapping[str, str], paint: Paint) -
     if not any(state is not State.NOT_RUN for state in states.values()):
         lines.append(paint.bad("Nothing was executed, so nothing is known."))
     if State.LOCKED in states.values():
-        lines.append(paint.dim("locked: unchanged since it was executed, says evidence.lock"))
+        lines.append(paint.dim("locked: not executed; unchanged since evidence.lock was written"))
     return "\n".join(lines) + "\n"
 
 

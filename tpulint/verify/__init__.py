@@ -3,14 +3,13 @@
 Only the workers import torch, torchax and jax; whoever imports this package imports none of them.
 """
 
-from tpulint.verify.conduct import Fix, Options, missing_packages, verify
-from tpulint.verify.locked import Evidence
+from tpulint.verify.conduct import Decide, Fix, Options, missing_packages, verify
 from tpulint.verify.platform import PLATFORMS
 from tpulint.verify.result import Result, Side, State, case_state, case_states, exit_status
 
 __all__ = [
     "PLATFORMS",
-    "Evidence",
+    "Decide",
     "Fix",
     "Options",
     "Result",

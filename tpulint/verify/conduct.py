@@ -15,7 +15,6 @@ from pathlib import Path
 from tpulint.fixture import SINGLE, Case
 from tpulint.verify import judge, program
 from tpulint.verify.claims import Claim, Outcome, Word
-from tpulint.verify.locked import Evidence
 from tpulint.verify.platform import Platform, choose
 from tpulint.verify.recipe import Recipe
 from tpulint.verify.result import Result, Side, State
@@ -24,6 +23,10 @@ from tpulint.verify.worker import Job, Stage
 from tpulint.verify.zygote import Zygote
 
 Fix = Callable[[Case], Mapping[str, str]]
+Execute = Callable[[Sequence[str]], tuple[Result, ...]]
+"""Executes a case, and compiles it for the TPU targets that it is given."""
+Decide = Callable[[Case, Mapping[str, str], Execute], tuple[Result, ...]]
+"""Gives the results of a case, which it executes or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ def verify(
     fix: Fix,
     options: Options | None = None,
     tell: Callable[[str], None] | None = None,
-    evidence: Evidence | None = None,
+    decide: Decide | None = None,
 ) -> Iterator[Result]:
     """Execute the cases and give each stage's result, case by case in the order given, as they end.
 
@@ -58,7 +61,7 @@ def verify(
             case, in as many threads as there are jobs.
         options: what the user chose.
         tell: hears what concerns the whole run, such as a platform that is not there.
-        evidence: says which cases need not be executed, and is given what those came to that were.
+        decide: is given each case with its fixed text, and executes it or not; all are by default.
     """
     options = options or Options()
     cases = tuple(cases)
@@ -74,7 +77,7 @@ def verify(
     zygote = Zygote(platform.environment)
     pool = ThreadPoolExecutor(jobs)
     try:
-        conduct = _Conduct(zygote, platform, fix, options, evidence)
+        conduct = _Conduct(zygote, platform, fix, options, decide)
         for results in pool.map(conduct.case, cases):
             yield from results
     finally:
@@ -94,7 +97,7 @@ class _Conduct:
     platform: Platform
     fix: Fix
     options: Options
-    evidence: Evidence | None
+    decide: Decide | None
 
     def case(self, case: Case) -> tuple[Result, ...]:
         """Every stage of one case."""
@@ -107,13 +110,12 @@ class _Conduct:
             raised = Outcome(Word.RAISES, str(error), type(error).__name__)
             rows.add("fix", "fixed", "a fix", raised, State.FAILED, 0)
             return rows.done()
-        if self.evidence is None:
-            return self._executed(case, case.run, fixed, self.options.tpus)
-        why = self.evidence.why(case, fixed)
-        if why is None:
-            return self.evidence.locked(case)
-        results = self._executed(case, case.run, fixed, self.evidence.targets_for(why))
-        return self.evidence.executed(case, fixed, why, results)
+        run = case.run
+
+        def execute(tpus: Sequence[str]) -> tuple[Result, ...]:
+            return self._executed(case, run, fixed, tpus)
+
+        return self.decide(case, fixed, execute) if self.decide else execute(self.options.tpus)
 
     def _executed(
         self, case: Case, run: Path, fixed: Mapping[str, str], tpus: Sequence[str]

@@ -11,12 +11,16 @@ Side = Literal["original", "fixed"]
 
 
 class State(StrEnum):
-    """Executed and as it should be; executed and not; not executed, for a stated reason, or as unchanged."""
+    """Whether a stage, or a case, did what it claims."""
 
     VERIFIED = "verified"
+    """It was executed and did."""
     FAILED = "failed"
+    """It was executed and did not."""
     NOT_RUN = "not run"
+    """It was not executed, for a stated reason."""
     LOCKED = "locked"
+    """It was not executed, since its recorded outcome is up to date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Result:
 def case_state(results: Iterable[Result]) -> State:
     """Failed if any stage failed; not run if nothing was verified beyond the reference; else verified.
 
-    Locked if it is one that was not executed since nothing changed.
+    Locked if it was not executed because nothing changed.
     """
     rows = tuple(results)
     if any(row.state is State.FAILED for row in rows):

@@ -158,7 +158,8 @@ class ProjectFacts:
 
     def home(self, name: str) -> tuple[str, str] | None:
         """The name of the project's module that a qualified name lies in, and the rest of the name."""
-        head, modules = name, self.modules
+        # The name of a function within many others is far longer than that of any module.
+        head, modules = ".".join(name.split(".", self._depth)[: self._depth]), self.modules
         while head:
             if head in modules:
                 return head, name[len(head) + 1 :]
@@ -166,6 +167,11 @@ class ProjectFacts:
                 return self.home(self._by_folder[head] + name[len(head) :])
             head = head.rpartition(".")[0]
         return None
+
+    @cached_property
+    def _depth(self) -> int:
+        """How many parts the longest name of a module has."""
+        return max((name.count(".") + 1 for name in (*self.modules, *self._by_folder)), default=0)
 
     def split(self, name: str) -> tuple[ModuleFacts, str] | None:
         """The project's module that a qualified name lies in, and the rest of the name."""

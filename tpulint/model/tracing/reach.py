@@ -71,7 +71,7 @@ class _Walk:
 def _called_by(project: ProjectFacts, name: str) -> Iterator[tuple[str, str, int, int]]:
     """The project's functions that a function calls, each with the place of the call."""
     found, facts = project.split(name), project.function(name)
-    if found is None or facts is None:
+    if found is None or facts is None or not facts.calls:
         return
     module = found[0]
     owner = f"{module.name}.{facts.owner}" if facts.owner is not None else _owner(module, facts)

@@ -39,6 +39,10 @@ help:
 	$(PIP) install --quiet --no-deps $(TORCHVISION)
 	@touch $@
 
+# Most parts count the lines that they reach; `lines` adds them up.
+export TPULINT_ROOT := $(CURDIR)
+counted = rm -rf .coverage_data/$(1) && COVERAGE_FILE=$(CURDIR)/.coverage_data/$(1)/lines $(BIN)/coverage run
+
 quick: lint types walls touched
 
 test: lint types walls docs self verify unit runtime verifier lines
@@ -54,17 +58,14 @@ walls: .venv/.for-test
 	$(BIN)/lint-imports
 
 docs: .venv/.for-test
-	$(BIN)/python -m tpulint.dev render-docs --check
+	$(call counted,docs) -m tpulint.dev render-docs --check
 
 self: .venv/.for-test
-	$(BIN)/tpulint check --extend-exclude tests/runtime tpulint rules tests
+	$(call counted,self) -m tpulint check --extend-exclude tests/runtime tpulint rules tests
 
 touched: .venv/.for-test
 	$(BIN)/python -m tpulint.dev test-change
 
-# The tests count the lines that they reach; `lines` adds them up.
-export TPULINT_ROOT := $(CURDIR)
-counted = rm -rf .coverage_data/$(1) && COVERAGE_FILE=$(CURDIR)/.coverage_data/$(1)/lines $(BIN)/coverage run
 PYTEST := -m pytest -q -n auto --dist loadgroup
 
 unit: .venv/.for-test

@@ -1,4 +1,4 @@
-"""`tpulint verify --locked` as a command, in a copy of the tool that is changed between the runs."""
+"""`tpulint verify --locked` as a command; where the tool itself changes, in a copy of it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-import tpulint_rules
 
-import tpulint
 from tpulint.verify import missing_packages
 
 pytestmark = [
@@ -51,9 +49,10 @@ CASES = {"rule/first": PLAIN, "rule/second": PLAIN, "rule/third": PLAIN, "rule/t
 
 @dataclass
 class Checkout:
-    """A copy of the tool, with a few cases of its own."""
+    """A folder with a few cases, and the tool that they are executed with."""
 
     root: Path
+    tool: Path = Path(__file__).parents[2]
     executed: set[str] = field(default_factory=set)
     said: str = ""
 
@@ -75,12 +74,19 @@ class Checkout:
         return subprocess.Popen(
             [sys.executable, "-m", "tpulint", "verify", "--output-format", "json", *options],
             cwd=self.root,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(self.root), str(self.root / "rules")])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(self.tool), str(self.tool / "rules")])},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
+
+    def copy_tool(self) -> None:
+        """Execute with a copy of the tool from now on, which may be changed."""
+        ignored = shutil.ignore_patterns("__pycache__")
+        for name in ("tpulint", "rules"):
+            shutil.copytree(self.tool / name, self.root / name, ignore=ignored)
+        self.tool = self.root
 
     def edit_lock(self, edits: Iterable[tuple[str, str, str]]) -> None:
         """Replace text in the lines of some cases; a line that becomes empty is removed."""
@@ -98,12 +104,8 @@ class Checkout:
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A copy whose cases were all executed, with a lock of that."""
+    """Cases that were all executed, with a lock of that."""
     root = tmp_path_factory.mktemp("checkout")
-    ignored = shutil.ignore_patterns("__pycache__")
-    for package, place in ((tpulint, "tpulint"), (tpulint_rules, "rules/tpulint_rules")):
-        assert package.__file__ is not None
-        shutil.copytree(Path(package.__file__).parent, root / place, ignore=ignored)
     for name, text in CASES.items():
         folder = root / "fixtures" / name
         folder.mkdir(parents=True)
@@ -140,6 +142,7 @@ def test_removed_line_stale_digest_and_changed_outcome_are_executed_and_fail(che
 def test_changed_runtime_file_executes_the_cases_that_import_it_and_renews_their_lines(
     checkout: Checkout,
 ) -> None:
+    checkout.copy_tool()
     before = checkout.lock.read_text().splitlines()
     file = checkout.root / "rules/tpulint_rules/companions/torchax_training/once.py"
     file.write_text(f"{file.read_text()}\n# changed\n")
@@ -167,6 +170,7 @@ def test_interrupted_run_ends_quietly_and_keeps_the_lock(checkout: Checkout) -> 
 
 
 def test_changed_verifier_executes_all_cases(checkout: Checkout) -> None:
+    checkout.copy_tool()
     file = checkout.root / "tpulint/verify/values.py"
     file.write_text(f"{file.read_text()}\n# changed\n")
     assert checkout.verify("--locked") == 1
@@ -174,6 +178,7 @@ def test_changed_verifier_executes_all_cases(checkout: Checkout) -> None:
 
 
 def test_changed_rule_executes_the_cases_whose_fix_it_changes(checkout: Checkout) -> None:
+    checkout.copy_tool()
     file = checkout.root / "rules/tpulint_rules/placement/cuda_method.py"
     assert '"jax"' in file.read_text()
     file.write_text(file.read_text().replace('"jax"', '"jax:0"'))

@@ -96,8 +96,9 @@ verify: .venv/.for-test
 
 lines: .venv/.for-test
 	@$(BIN)/coverage combine --quiet --keep --data-file=.coverage_data/lines .coverage_data/*/
-	@$(BIN)/coverage report --data-file=.coverage_data/lines --format=total \
-		| sed 's/$$/ % of the lines of tpulint and its rules were run/'
+	@for part in tpulint rules; do \
+		echo "$$($(BIN)/coverage report --data-file=.coverage_data/lines --include="$$part/*" \
+			--precision=1 --format=total) % of the lines of $$part/ were run"; done
 
 # Only their sources are read, so nothing that they need is installed.
 .oracle/.installed: tests/oracle/requirements.txt | .venv/bin/python

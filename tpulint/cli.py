@@ -333,7 +333,7 @@ def verify(
     run = Run(which, fixtures, options, partial(_complain, kind="note"))
     if locked or update_lock:
         run.beside_lock(executes_all=not locked, writes_lock=update_lock)
-    return run.report(_write, paint_for(sys.stdout, color), quiet=quiet, as_json=output_format == "json")
+    return run.report(_write_now, paint_for(sys.stdout, color), quiet=quiet, as_json=output_format == "json")
 
 
 @cli.command()
@@ -454,6 +454,12 @@ def _write(text: str, stream: TextIO | None = None) -> None:
     except BrokenPipeError:
         # click would turn it into exit code 1, which means findings.
         sys.exit(_closed_pipe())
+
+
+def _write_now(text: str) -> None:
+    """Write what a reader waits for, in a pipe, too."""
+    _write(text)
+    sys.stdout.flush()
 
 
 def _complain(text: str, kind: str = "error") -> None:

@@ -19,9 +19,10 @@ class RegistryError(Exception):
     """Rules that cannot be loaded; the text says which and why."""
 
 
-def packages() -> list[str]:
+@cache
+def packages() -> tuple[str, ...]:
     """The names of the installed rule packages."""
-    return sorted({point.value for point in importlib.metadata.entry_points(group=GROUP)})
+    return tuple(sorted({point.value for point in importlib.metadata.entry_points(group=GROUP)}))
 
 
 @cache

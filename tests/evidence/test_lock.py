@@ -127,9 +127,10 @@ def test_other_version_is_named_and_executed(case: Case, name: str, monkeypatch:
 def test_header_of_other_versions_executes_all_cases(case: Case, tmp_path: Path) -> None:
     path = tmp_path / lock.NAME
     lock.write(path, Lock({**lock.versions(), "numpy": "1.0"}, TARGETS, {NAME: entry(case)}))
-    made = plan.plan(path, [case], TARGETS, executes_all=False, writes_lock=False)
+    made = plan.plan(path, [case], TARGETS, executes_all=False, writes_lock=True)
     assert f"numpy 1.0, installed {lock.versions()['numpy']}" == made.other_versions
-    assert made.executes_all
+    assert (True, False) == (made.executes_all, made.writes_lock)
+    assert plan.plan(path, [case], TARGETS, executes_all=True, writes_lock=True).writes_lock
 
 
 def test_other_tpu_targets_are_executed(case: Case) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -39,3 +40,26 @@ def examined() -> Callable[[Case], Examined]:
         return known.setdefault(case.folder, Examined(case))
 
     return examine
+
+
+@pytest.fixture(scope="session")
+def style_faults() -> Callable[[str], list[str]]:
+    """Gives what is wrong with the style of a message."""
+    return _style_faults
+
+
+def _style_faults(text: str) -> list[str]:
+    """What is wrong with a message."""
+    faults = []
+    if not re.match(r"[a-z`]", text) and not re.match(r"(XLA|JAX|NumPy|Python|TPU|CUDA|TorchScript)\b", text):
+        faults.append("begins with neither a small letter nor code")
+    if text.endswith((".", "!", ":", " ")):
+        faults.append("ends like a sentence")
+    if text.count("`") % 2:
+        faults.append("has an odd number of backticks")
+    if "\n" in text or "  " in text:
+        faults.append("is more than one line")
+    bare = re.sub(r"`[^`]*`", "", text)
+    if re.search(r"\b(torch|jax|torchax)\.\w|\w\(\)|\b[a-z]+_[a-z]+\b", bare):
+        faults.append("has code outside of backticks")
+    return faults

@@ -79,10 +79,10 @@ def test_every_module_below_the_rules_holds_a_rule() -> None:
 
 
 @each_rule
-def test_a_summary_is_lower_case_and_has_no_full_stop(rule: Rule) -> None:
-    assert re.match(r"[a-z`]|(XLA|JAX|NumPy|Python|TPU|CUDA|TorchScript)\b", rule.summary)
-    assert not rule.summary.endswith((".", "!", ":", " "))
-    assert rule.summary.count("`") % 2 == 0
+def test_a_summary_is_lower_case_and_has_no_full_stop(
+    rule: Rule, style_faults: Callable[[str], list[str]]
+) -> None:
+    assert style_faults(rule.summary) == []
 
 
 # pages

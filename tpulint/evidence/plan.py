@@ -27,6 +27,8 @@ from tpulint.verify.result import Result, State, case_state
 
 SAMPLE = 0.03
 """The share of the unchanged cases that is executed all the same."""
+STAGE = "lock"
+"""The stage of the row of a case that is not executed."""
 Execute = Callable[[Sequence[str]], tuple[Result, ...]]
 
 
@@ -162,7 +164,7 @@ def _locked(case: Case, entry: Entry) -> tuple[Result, ...]:
     """The row of a case that is not executed, since its line is up to date."""
     state = State.LOCKED if entry.is_run else State.NOT_RUN
     happened = "unchanged since it was executed" if entry.is_run else "its run.py says why"
-    return (Result(case.rule, case.name, "lock", "original", "", happened, state),)
+    return (Result(case.rule, case.name, STAGE, "original", "", happened, state),)
 
 
 def plan(
@@ -176,6 +178,8 @@ def plan(
 ) -> Plan:
     """The plan of a run over some cases beside a lock file.
 
+    If the lock was made with other versions, all cases are executed, and it is only written if that was asked
+    for anyway.
     The sample depends on `seed`: by default the hash of the commit, or the date where there is none.
 
     Raises:
@@ -192,8 +196,8 @@ def plan(
     sample = frozenset(names[: max(1, round(SAMPLE * len(names)))])
     target = targets[_hash(seed, "target")[0] % len(targets)]
     made = Plan(path, lock, tuple(targets), executes_all, writes_lock, sample, target)
-    if made.other_versions:
-        made.executes_all = True
+    if made.other_versions and not executes_all:
+        made.executes_all, made.writes_lock = True, False
     return made
 
 

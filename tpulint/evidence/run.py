@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tpulint import verify
 from tpulint.evidence import lock as locks
-from tpulint.evidence.plan import Plan, Why, plan
+from tpulint.evidence.plan import STAGE, Plan, Why, plan
 from tpulint.fixture import Case, cases
 from tpulint.invocation import UsageError
 from tpulint.report import verification
@@ -21,7 +21,7 @@ from tpulint.verify import Options, Result, State, case_state, exit_status
 
 _SHOWN = 10
 """How many cases are named of which the lock is out of date."""
-_TOLD_BY_USERS = ("JAX_", "XLA_", "TORCH_", "PYTORCH_", "TPULINT_TORCHVISION")
+_USER_VARIABLES = ("JAX_", "XLA_", "TORCH_", "PYTORCH_", "TPULINT_TORCHVISION")
 """How the variables begin that change what torch, JAX and the verifier do."""
 
 
@@ -47,7 +47,6 @@ class Run:
         self._cases = _named(which, self._all, self._fixtures, self._codes)
         self._options, self._notify = options, notify
         self._plan: Plan | None = None
-        self._is_for_here = True
 
     def beside_lock(self, *, executes_all: bool, writes_lock: bool) -> None:
         """Execute only what the lock does not have, or all; write the lock if that is asked for.
@@ -59,7 +58,7 @@ class Run:
         if writes_lock and not os.access(path.parent, os.W_OK):
             raise UsageError(f"{path} cannot be written")
         # What these tell torch and JAX is no part of the lock.
-        for name in [name for name in os.environ if name.startswith(_TOLD_BY_USERS)]:
+        for name in [name for name in os.environ if name.startswith(_USER_VARIABLES)]:
             del os.environ[name]
         self._options = replace(self._options, platform="cpu")
         try:
@@ -70,7 +69,6 @@ class Run:
             raise UsageError(str(error)) from None
         if others := self._plan.other_versions:
             self._notify(f"{path} was made with other versions ({others}): executing all cases")
-        self._is_for_here = not others or executes_all
 
     def report(self, write: Callable[[str], None], paint: Paint, *, quiet: bool, as_json: bool) -> int:
         """Execute, write a report as it comes, and give the exit code."""
@@ -84,7 +82,7 @@ class Run:
             try:
                 for group in verification.by_case(executed):
                     results += group
-                    is_shown = group[0].stage != "lock" and not (quiet and _is_verified(group))
+                    is_shown = group[0].stage != STAGE and not (quiet and _is_verified(group))
                     if table and is_shown:
                         write(verification.case(group, self._codes.get(group[0].rule, ""), paint))
             except KeyboardInterrupt:
@@ -101,9 +99,9 @@ class Run:
 
     def _finish(self, plan: Plan) -> int:
         """Write the lock, or say how far it is out of date; 1 where it is and stays so."""
-        if plan.writes_lock and self._is_for_here:
+        if plan.writes_lock:
             return self._write_lock(plan)
-        if not self._is_for_here:
+        if plan.other_versions:
             self._notify(f"{plan.path} is not written: `make evidence` makes it with the installed versions")
             return 0
         stale = dict(plan.stale)

@@ -102,19 +102,19 @@ class Companion:
         root = resources.files(package)
         if path.endswith(".py"):
             return {self.place: root.joinpath(path).read_text(encoding="utf-8")}
-        parts = dict(sorted(_modules(root.joinpath(path))))
+        parts = dict(sorted(modules(root.joinpath(path))))
         first = parts.pop("__init__.py")
         parts["__init__.py"] = root.joinpath(self.entrance) if self.entrance else first
         return {f"{self.place}/{name}": part.read_text(encoding="utf-8") for name, part in parts.items()}
 
 
-def _modules(folder: Traversable) -> Iterator[tuple[str, Traversable]]:
+def modules(folder: Traversable) -> Iterator[tuple[str, Traversable]]:
     """The files of a folder of modules and of those within it, by their paths from there."""
     for part in folder.iterdir():
         if part.name.endswith(".py"):
             yield part.name, part
         elif part.is_dir():
-            yield from ((f"{part.name}/{name}", within) for name, within in _modules(part))
+            yield from ((f"{part.name}/{name}", within) for name, within in modules(part))
 
 
 @dataclass(frozen=True, slots=True)

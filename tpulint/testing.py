@@ -73,24 +73,20 @@ def fixed(
     return {relative: changed.get(str(case.folder / relative), text) for relative, text in before.items()}
 
 
-def rewritten(case: Case) -> Mapping[str, str]:
+def rewritten(case: Case, settings: Settings | None = None) -> Mapping[str, str]:
     """A case's files as `fix` leaves them, with those that it writes beside; as they are if nothing changes.
+
+    `settings` are the case's own by default.
 
     Raises:
         AssertionError: when a file cannot be analysed or fixed.
     """
     changed = {
         Path(change.path).relative_to(case.folder).as_posix(): change.after
-        for change in _changes(case, None, unsafe=True)
+        for change in _changes(case, settings, unsafe=True)
     }
     plain = {relative: strip_wants(text) for relative, text in case.before.items()}
     return plain | changed if changed else case.before
-
-
-def companions(case: Case, *, settings: Settings | None = None) -> dict[str, str]:
-    """The files that `tpulint fix` writes beside a case's own, with its own settings or these."""
-    made = [change for change in _changes(case, settings, unsafe=True) if change.original is None]
-    return {Path(change.path).relative_to(case.folder).as_posix(): change.after for change in made}
 
 
 def _changes(

@@ -11,7 +11,8 @@ from tpulint.settings import Settings
 ROOT = Path(__file__).parents[2]
 SETTINGS = Settings(root=ROOT)
 #: Real code in many files that import each other, and examples with findings of every rule.
-FILES = select([ROOT / "tpulint" / "model", *sorted((ROOT / "fixtures").glob("*/example"))], SETTINGS).files
+EXAMPLES = sorted((ROOT / "fixtures").glob("*/example"))
+FILES = select([ROOT / "tpulint", ROOT / "rules", ROOT / "fixtures" / "programs", *EXAMPLES], SETTINGS).files
 
 
 def test_findings_depend_neither_on_the_number_of_processes_nor_on_the_order_of_files() -> None:

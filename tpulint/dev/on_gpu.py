@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tpulint.dev.program_times import seconds
 from tpulint.fixture import Case, cases
-from tpulint.testing import companions, fixed
+from tpulint.testing import rewritten
 from tpulint.verify import program
 from tpulint.verify import recipe as recipes
 from tpulint.verify.claims import Outcome, Word
@@ -65,12 +65,8 @@ def _row(case: Case, environment: dict[str, str]) -> str:
     keeping = replace(case.settings, keep_gpu=True)
     with tempfile.TemporaryDirectory(prefix="tpulint-gpu-") as folder:
         original = laid_out(case, case.before, Path(folder, "original"))
-        kept = laid_out(
-            case,
-            {**fixed(case, settings=keeping), **companions(case, settings=keeping)},
-            Path(folder, "kept"),
-        )
-        ported = laid_out(case, {**fixed(case), **companions(case)}, Path(folder, "fixed"))
+        kept = laid_out(case, rewritten(case, keeping), Path(folder, "kept"))
+        ported = laid_out(case, rewritten(case), Path(folder, "fixed"))
         emulated = launch.reference(original, main)
         on_cuda, kept_there = (launch.unwatched(each, main) for each in (original, kept))
         on_torchax = launch.on_torchax(ported, main)

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from tpulint.fixture import Case, cases
-from tpulint.testing import companions, fixed
+from tpulint.testing import rewritten
 from tpulint.verify import recipe as recipes
 from tpulint.verify.conduct import laid_out, main_file
 from tpulint.verify.platform import choose
@@ -55,7 +55,7 @@ def _row(case: Case, recipe: Recipe) -> str:
     plain, torchax = [], []
     with tempfile.TemporaryDirectory(prefix="tpulint-times-") as folder:
         original = laid_out(case, case.before, Path(folder, "original"))
-        ported = laid_out(case, {**fixed(case), **companions(case)}, Path(folder, "fixed"))
+        ported = laid_out(case, rewritten(case), Path(folder, "fixed"))
         for _ in range(_TURNS):
             plain.append(launch.reference(original, main))
             torchax.append(launch.unwatched(ported, main))

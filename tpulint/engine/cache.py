@@ -145,13 +145,3 @@ def tool_digest() -> str:
             state = path.stat()
             digest.update(f"{path} {state.st_mtime_ns} {state.st_size}".encode())
     return digest.hexdigest()
-
-
-def key(*parts: str | bytes) -> str:
-    """A key made of parts."""
-    digest = hashlib.blake2b(digest_size=20)
-    for part in parts:
-        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    return digest.hexdigest()

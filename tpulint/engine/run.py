@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpulint.engine.cache import Cache, FileCache, key, tool_digest
+from tpulint.digest import digest
+from tpulint.engine.cache import Cache, FileCache, tool_digest
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
 from tpulint.engine.places import places
 from tpulint.engine.shipped import users_own
@@ -136,7 +137,7 @@ def _summaries(units: Mapping[str, Unit], desks: _Desks, cache: Cache | None) ->
     if cache is None:
         return dict(desks.summarise(list(units.values())))
     tool = tool_digest()
-    keys = {path: key(tool, "facts", path, repr(unit.place), unit.data) for path, unit in units.items()}
+    keys = {path: digest(tool, "facts", path, repr(unit.place), unit.data) for path, unit in units.items()}
     known = cache.get(keys.values())
     summaries: dict[str, Summary] = {path: known[k] for path, k in keys.items() if k in known}
     new = dict(desks.summarise([unit for path, unit in units.items() if path not in summaries]))
@@ -155,7 +156,7 @@ def _verdicts(
     if cache is None:
         return dict(desks.judge([units[path] for path in names], project))
     tool, digests = tool_digest(), visible_digests(project)
-    keys = {p: key(tool, "findings", p, units[p].data, digests[name]) for p, name in names.items()}
+    keys = {p: digest(tool, "findings", p, units[p].data, digests[name]) for p, name in names.items()}
     known = cache.get(keys.values())
     verdicts: dict[str, Verdict] = {path: known[k] for path, k in keys.items() if k in known}
     judged = dict(desks.judge([units[path] for path in names if path not in verdicts], project))

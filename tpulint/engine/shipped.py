@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from tpulint.digest import digest
 from tpulint.engine.desk import Unit
+from tpulint.finding import modules
 from tpulint.registry import packages
 
 #: Where a rule package keeps the files that its fixes write.
@@ -36,8 +37,8 @@ def _names() -> frozenset[str]:
 
 
 @cache
-def _digests() -> frozenset[bytes]:
-    return frozenset(_digest(file.read_bytes()) for folder in _folders() for file in _files(folder))
+def _digests() -> frozenset[str]:
+    return frozenset(_digest(file.read_bytes()) for folder in _folders() for _, file in modules(folder))
 
 
 def _folders() -> Iterator[Traversable]:
@@ -47,13 +48,5 @@ def _folders() -> Iterator[Traversable]:
             yield folder
 
 
-def _files(folder: Traversable) -> Iterator[Traversable]:
-    for part in folder.iterdir():
-        if part.is_dir():
-            yield from _files(part)
-        elif part.name.endswith(".py"):
-            yield part
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data.replace(b"\r\n", b"\n"), digest_size=16).digest()
+def _digest(data: bytes) -> str:
+    return digest(data.replace(b"\r\n", b"\n"))

@@ -12,7 +12,6 @@ It does not cover the case's name, so that a case may be renamed together with i
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import os
 import sys
@@ -23,6 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from tpulint import fixture, verify
+from tpulint.digest import digest
 from tpulint.fixture import Case
 from tpulint.verify.result import Result, State
 
@@ -30,6 +30,8 @@ NAME = "evidence.lock"
 """The name of the file, beside the rules' folders of cases."""
 PACKAGES = ("torch", "torchvision", "torchax", "jax", "jaxlib", "libtpu", "numpy", "ml_dtypes", "pillow")
 NOT_RUN = "not run"
+_SIZE = 16
+"""Of a line's digest, in bytes."""
 _FORMAT = "1"
 """Part of every digest; to be counted up when outcomes are recorded in other words."""
 _HEAD = """\
@@ -145,12 +147,12 @@ def inputs_of(case: Case, fixed: Mapping[str, str], targets: Sequence[str]) -> s
     parts += [_verifier(), *targets]
     for path in _files(case.folder):
         parts += [path.relative_to(case.folder).as_posix(), path.read_bytes()]
-    return _digest("fixed", *(part for pair in sorted(fixed.items()) for part in pair), *parts)
+    return digest("fixed", *(part for pair in sorted(fixed.items()) for part in pair), *parts, size=_SIZE)
 
 
 def sealed(inputs: str, outcomes: Mapping[str, str]) -> str:
     """The digest of a line: of the inputs of its case and of its outcomes."""
-    return _digest(inputs, *(part for pair in outcomes.items() for part in pair))
+    return digest(inputs, *(part for pair in outcomes.items() for part in pair), size=_SIZE)
 
 
 def outcomes_of(results: Iterable[Result]) -> dict[str, str]:
@@ -158,14 +160,6 @@ def outcomes_of(results: Iterable[Result]) -> dict[str, str]:
     return {
         f"{row.side}/{row.stage}": NOT_RUN if row.state is State.NOT_RUN else row.outcome for row in results
     }
-
-
-def _digest(*parts: str | bytes) -> str:
-    whole = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        whole.update(len(data).to_bytes(8, "big") + data)
-    return whole.hexdigest()
 
 
 def _files(folder: Path) -> list[Path]:
@@ -181,4 +175,4 @@ def _files(folder: Path) -> list[Path]:
 def _verifier() -> str:
     """A digest of the code that reads cases, executes them and compares what they give."""
     files = [*sorted(Path(verify.__file__).parent.rglob("*.py")), Path(fixture.__file__)]
-    return _digest(*(part for path in files for part in (path.name, path.read_bytes())))
+    return digest(*(part for path in files for part in (path.name, path.read_bytes())), size=_SIZE)

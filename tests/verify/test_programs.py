@@ -19,7 +19,10 @@ from tpulint.verify.record import State as Final
 from tpulint.verify.script import Ended
 from tpulint.verify.values import Array, Group, Tolerance
 
-pytestmark = pytest.mark.skipif(bool(missing_packages()), reason="tpulint[verify] is not installed")
+pytestmark = [
+    pytest.mark.skipif(bool(missing_packages()), reason="tpulint[verify] is not installed"),
+    pytest.mark.xdist_group("programs"),  # one process for what all of them ask for
+]
 
 BEFORE = """\
 import time

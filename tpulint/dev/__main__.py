@@ -88,19 +88,7 @@ def _test_change() -> None:
     failed = False
     for arguments in runs:
         click.echo(f"pytest {' '.join(arguments)}")
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            "2",
-            "--dist",
-            "loadgroup",
-            "-m",
-            "not slow",
-            *arguments,
-        ]
+        command = [sys.executable, "-m", "pytest", *touched.PYTEST, *arguments]
         failed |= subprocess.run(command, cwd=ROOT, check=False).returncode not in (0, 5)
     sys.exit(failed)
 

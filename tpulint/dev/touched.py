@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 _RUNTIME = PurePosixPath("rules/tpulint_rules/companions")
-_TESTS = PurePosixPath("tests")
+_TESTS, _RUNTIMES_TESTS = PurePosixPath("tests"), PurePosixPath("tests/runtime")
+_OF_ALL = {_TESTS: {"tests/engine", "tests/model"}, _RUNTIMES_TESTS: {"tests/runtime/autograd"}}
+PYTEST = ("-q", "-n", "2", "--dist", "loadgroup", "-m", "not slow")
+"""The options of each run, which leave out what takes long."""
 
 
 def changed(root: Path) -> list[str]:
@@ -38,19 +41,18 @@ def runs(files: Iterable[str], root: Path) -> list[list[str]]:
     rules: set[str] = set()
     runtime: set[str] = set()
     for path in map(PurePosixPath, files):
-        if path.is_relative_to("tests/runtime"):
+        if path.is_relative_to(_RUNTIMES_TESTS):
             runtime |= _own(path, root)
         elif path.is_relative_to(_TESTS):
             plain |= _own(path, root)
         elif path.is_relative_to(_RUNTIME):
-            below = path.relative_to(_RUNTIME).parts
-            runtime.add(_existing(root, PurePosixPath("tests/runtime"), below[1:-1]))
+            runtime |= _mirrored(path.relative_to(_RUNTIME).parts[1:], root, _RUNTIMES_TESTS)
         elif path.is_relative_to("rules/tpulint_rules") and len(path.parts) == 4 and path.stem != "__init__":
             rules.add(path.stem)
         elif path.is_relative_to("fixtures") and len(path.parts) > 2:
             rules.add(path.parts[1])
         elif path.is_relative_to("tpulint") and path.suffix == ".py":
-            plain |= _mirrored(path, root)
+            plain |= _mirrored(path.parts[1:], root, _TESTS)
     found = [_outermost(plain), _outermost(runtime)]
     if rules:
         found.append(["tests/rules", "-k", " or ".join(sorted(rules))])
@@ -69,21 +71,17 @@ def _own(path: PurePosixPath, root: Path) -> set[str]:
     return {str(path.parent)} if path.parent != _TESTS and (root / path.parent).is_dir() else set()
 
 
-def _mirrored(path: PurePosixPath, root: Path) -> set[str]:
-    """The tests of a module: the file of its name, else the folder of its package's name.
+def _mirrored(parts: Sequence[str], root: Path, tests: PurePosixPath) -> set[str]:
+    """The tests of a module, given its path in its package and the folder of the package's tests.
 
-    What all use, such as `tpulint/finding.py`, is tested by the tests of the engine and of the model.
+    They are the file of its name, else the folder that mirrors its own; what all use, such as
+    `tpulint/finding.py`, has the tests that are named in `_OF_ALL`.
     """
-    *package, _ = path.parts[1:]
-    folder = PurePosixPath(_existing(root, _TESTS, (*package, path.stem)))
-    named = {str(file.relative_to(root)) for file in (root / folder).rglob(f"test_{path.stem}.py")}
-    return named or ({str(folder)} if folder != _TESTS else {"tests/engine", "tests/model"})
-
-
-def _existing(root: Path, folder: PurePosixPath, parts: Sequence[str]) -> str:
-    """The deepest folder that is there along a path."""
-    for part in parts:
+    *package, name = parts
+    stem, folder = name.removesuffix(".py"), tests
+    for part in (*package, stem):
         if not (root / folder / part).is_dir():
             break
         folder /= part
-    return str(folder)
+    named = {str(file.relative_to(root)) for file in (root / folder).rglob(f"test_{stem}.py")}
+    return named or ({str(folder)} if folder != tests else _OF_ALL[tests])

@@ -7,8 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from tpulint.model.module import Module
-from tpulint.model.training.losses import backward_calls
-from tpulint.model.training.placing import Moved
 
 Parse = Callable[[str], Module]
 Outline = Callable[[Module], str]
@@ -488,41 +486,3 @@ def test_a_loss_computation_becomes_a_function(
     parse: Parse, outline: Outline, before: str, after: str
 ) -> None:
     assert HEAD + after == outline(parse(HEAD + before))
-
-
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("loss.backward()", "the loss is not computed here"),
-        ("loss = model(x).exp(); print(1)\n    loss.backward()", "statements share a line"),
-        ("text = 'é'; loss = model(x).exp()\n    loss.backward()", "statements share a line"),
-        (
-            "try:\n        loss = model(x).exp()\n    except E:\n        loss = x\n    loss.backward()",
-            "it cannot be moved into a function of its own (line 2)",
-        ),
-    ],
-)
-def test_why_a_loss_computation_becomes_no_function(
-    parse: Parse, outline: Outline, body: str, why: str
-) -> None:
-    assert why == outline(parse(f"def f(model, x):\n    {body}\n"))
-
-
-def test_two_losses_of_a_file_get_different_names(parse: Parse) -> None:
-    module = parse(
-        "def f(model, x):\n    loss = model(x).exp()\n    loss.backward()\n"
-        "def g(model, x):\n    loss = model(x).exp() * 2\n    loss.backward()\n"
-    )
-    steps = [module.training_steps.of(loss, scope) for loss, scope in backward_calls(module)]
-    calls = [one.call for step in steps for one in step.moved() if isinstance(one, Moved)]
-    assert ["    loss = compute_loss(model, x)", "    loss = compute_loss_2(model, x)"] == calls
-
-
-def test_windows_line_endings_are_kept(parse: Parse, outline: Outline) -> None:
-    before = "def f(model, x):\r\n    loss = model(x).exp()\r\n    loss.backward()\r\n"
-    after = (
-        "\r\n\r\n@differentiable\r\ndef compute_loss(model, x):\r\n    loss = model(x).exp()\r\n"
-        "    return loss\r\n\r\n\r\ndef f(model, x):\r\n"
-        "    loss = compute_loss(model, x)\r\n    loss.backward()\r\n"
-    )
-    assert after == outline(parse(before))

@@ -26,6 +26,7 @@ from tpulint.verify.claims import Claim, Outcome, Word
 
 pytestmark = [
     pytest.mark.skipif(bool(missing_packages()), reason="tpulint[verify] is not installed"),
+    pytest.mark.slow,
     pytest.mark.xdist_group("mutations"),  # one process for what all of them ask for
 ]
 
@@ -285,7 +286,6 @@ def test_a_traced_fix_is_compiled_for_tpu(results: dict[str, list[Result]]) -> N
     assert "TPU v5" in next(row.happened for row in results["right"] if row.stage.startswith("tpu"))
 
 
-@pytest.mark.slow
 def test_a_hang_is_a_failed_row(tmp_path: Path) -> None:
     write(tmp_path / "mutants" / "hangs", Mutant(DOUBLE, "while True: pass", CUDA, None))
     rows = run(tmp_path, timeout=10.0)

@@ -21,6 +21,16 @@ SCRIPT = 'if __name__ == "__main__":\n    pass\n'
         pytest.param({"main.py": "from .engine import train\n", "engine.py": ""}, "app.main", id="relative"),
         pytest.param({"main.py": "from app.engine import go\n", "engine.py": ""}, "app.main", id="absolute"),
         pytest.param({"main.py": "import random\n", "random.py": ""}, "app.main", id="standard_library"),
+        pytest.param(
+            {"main.py": "import app\nimport app.nn\nfrom engine import train\n", "engine.py": ""},
+            "main",
+            id="named_like_a_library",
+        ),
+        pytest.param(
+            {"main.py": "import app.nn\nfrom app.engine import go\nimport engine\n", "engine.py": ""},
+            "app.main",
+            id="compiled_part",
+        ),
         pytest.param({"main.py": SCRIPT, "../run.py": "import app.main\n"}, "app.main", id="imported"),
     ],
 )

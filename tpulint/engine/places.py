@@ -11,8 +11,8 @@ from functools import cache
 
 from tpulint.model.module import Place
 
-#: The first name, or the dots, of what is imported.
-_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+(\.|\w+)|import[ \t]+(\w+))", re.MULTILINE)
+#: The first name, or the dots, of what is imported, and the second one.
+_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+(\.|\w+)|import[ \t]+(\w+))(?:\.(\w+))?", re.MULTILINE)
 _SCRIPT = re.compile(rb"^if __name__ ==", re.MULTILINE)
 
 
@@ -65,19 +65,26 @@ def _is_apart(folder: str, folders: Mapping[str, list[str]], contents: Mapping[s
 
     Nothing in it may import relatively, by its name or by that of a package around it, and nothing beside it
     by its name; where its files do not import each other at all, nothing anywhere may.
+    If it holds none of the modules that it imports by its own name, that is the name of a library.
     """
     beside, name = os.path.dirname(folder), os.path.basename(folder)
     around = plain_name(os.path.join(folder, "__init__.py"))[0].split(".")
     stems = {os.path.basename(path).removesuffix(".py") for path in folders[folder]}
     packages = {os.path.basename(one) for one in folders if os.path.dirname(one) == folder}
-    neighbours = ((stems - {"__init__"}) | packages) - sys.stdlib_module_names
+    held = (stems - {"__init__"}) | packages
+    neighbours = held - sys.stdlib_module_names
+    named: set[str] = set()
     is_plain = has_script = False
     for path in folders[folder]:
-        for head in _imported(contents[path]):
-            if head in (".", *around):
+        for head, inner in _imports(contents[path]):
+            if around == [head] and inner not in held:
+                named.add(inner)
+            elif head in (".", *around):
                 return False
             is_plain |= head in neighbours
         has_script |= _SCRIPT.search(contents[path]) is not None
+    if named and not any(named):
+        return False  # it is imported, and nothing says that this is another one
     if is_plain:
         return not any(name in _imported(contents[path]) for path in folders.get(beside, ()))
     is_topmost = has_script and not _is_package(beside)
@@ -86,5 +93,10 @@ def _is_apart(folder: str, folders: Mapping[str, list[str]], contents: Mapping[s
 
 def _imported(data: bytes) -> Iterator[str]:
     """The first names of what a file imports, and a dot for what is relative."""
+    return (head for head, _ in _imports(data))
+
+
+def _imports(data: bytes) -> Iterator[tuple[str, str]]:
+    """The first two names of what a file imports; the first one is a dot for what is relative."""
     for found in _IMPORT.finditer(data):
-        yield (found[1] or found[2]).decode("ascii", "replace")
+        yield (found[1] or found[2]).decode("ascii", "replace"), (found[3] or b"").decode("ascii", "replace")

@@ -399,7 +399,7 @@ def _rule(text: str) -> Rule:
 
     wanted = text.lower().replace("_", "-")
     for rule in registered():
-        if wanted in (rule.code.lower(), rule.name):
+        if wanted in (rule.code.lower(), rule.name, *rule.former):
             return rule
     import difflib
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpulint.finding import FileError
-from tpulint.settings import Selectors, Settings, check_selectors, load, patterns
+from tpulint.settings import Selectors, Settings, load, patterns, with_known_selectors
 
 _STDIN = "-"
 
@@ -73,7 +73,7 @@ def asked_for(
             extend_select=_commas(extend_select),
         ),
     )
-    check_selectors(settings, _known_rules)
+    settings = with_known_selectors(settings, _known_rules)
     if _STDIN in paths:
         return Given(settings, stdin=(name, sys.stdin.buffer.read()))
     from tpulint.engine.select import select as selected
@@ -115,10 +115,10 @@ def _folder(given: list[str]) -> Path:
     return common if common.is_dir() else common.parent
 
 
-def _known_rules() -> Iterable[tuple[str, str]]:
+def _known_rules() -> Iterable[tuple[str, ...]]:
     from tpulint.registry import rules
 
-    return [(rule.code, rule.name) for rule in rules()]
+    return [(rule.code, rule.name, *rule.former) for rule in rules()]
 
 
 def _commas(values: Iterable[str]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
 
 from tpulint.rule import Rule
@@ -39,6 +40,12 @@ def rules() -> tuple[Rule, ...]:
             if other is not rule:
                 raise RegistryError(f"code {rule.code} is used by both `{other.module}` and `{rule.module}`")
     return tuple(found[code] for code in sorted(found))
+
+
+@cache
+def former_names() -> Mapping[str, str]:
+    """The current name of each rule that was renamed, by its former names."""
+    return {former: rule.name for rule in rules() for former in rule.former}
 
 
 def _package_rules(name: str) -> list[Rule]:

@@ -51,18 +51,34 @@ class Rule:
         module: the `__name__` of the module that holds the rule; its file name is the rule's name,
             its package's name the family, its docstring the rule's page.
         fix: the best applicability that its fixes have, None where it never has one.
+        former: names that the rule had before, which suppressions and settings may still use.
     """
 
-    def __init__(self, code: str, summary: str, *, module: str, fix: Applicability | None) -> None:
+    def __init__(
+        self,
+        code: str,
+        summary: str,
+        *,
+        module: str,
+        fix: Applicability | None,
+        former: tuple[str, ...] = (),
+    ) -> None:
         self.code = code
         self.summary = summary
         self.module = module
         self.fixable = fix
+        self.former = former
         self.folder = module.rpartition(".")[2]
         self.name = self.folder.replace("_", "-")
         self.family = module.split(".")[-2]
         self.url = f"{DOCS}/{self.name}.md"
         self.handlers: list[Handler] = []
+
+    @property
+    def family_title(self) -> str:
+        """What the rules of the family are about, in words: the first line of its package's docstring."""
+        doc = sys.modules[self.module.rpartition(".")[0]].__doc__ or self.family.replace("_", " ")
+        return doc.strip().splitlines()[0].rstrip(".")
 
     @property
     def doc(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -166,18 +166,42 @@ def _reach(selectors: Iterable[str], code: str, name: str) -> int:
     return best
 
 
-def check_selectors(settings: Settings, rules: Callable[[], Iterable[tuple[str, str]]]) -> None:
-    """Raise where a selector names no rule; `rules` gives codes and names, asked only when needed."""
+def with_known_selectors(settings: Settings, rules: Callable[[], Iterable[tuple[str, ...]]]) -> Settings:
+    """The settings with the current name of each rule that a selector calls by a former one.
+
+    `rules` gives the code, the name and the former names of each rule; it is called only when needed.
+
+    Raises:
+        SettingsError: for a selector that names no rule.
+    """
     asked = [(option, text) for option, text in settings.selectors() if text not in ("ALL", "TPU")]
     if not asked:
-        return
+        return settings
     known = list(rules())
+    current = {former: name for _, name, *formers in known for former in formers}
     for option, text in asked:
-        if not text or not any(_reach((text,), code, name) >= 0 for code, name in known):
+        if not text or not any(_reach((text, current.get(text, text)), *rule[:2]) >= 0 for rule in known):
             raise SettingsError(
                 f"{option}: `{text}` names no rule; accepted are codes (`TPU301`), the beginning of codes "
                 "(`TPU3`), rule names and `ALL`; `tpulint rules` lists them"
             )
+
+    def renamed(selectors: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(current.get(selector, selector) for selector in selectors)
+
+    above = settings.command_line
+    return replace(
+        settings,
+        select=renamed(settings.select),
+        ignore=renamed(settings.ignore),
+        extend_select=renamed(settings.extend_select),
+        per_file_ignores=tuple((glob, renamed(group)) for glob, group in settings.per_file_ignores),
+        command_line=Selectors(
+            None if above.select is None else renamed(above.select),
+            renamed(above.ignore),
+            renamed(above.extend_select),
+        ),
+    )
 
 
 def load(start: Path, config: Path | None = None, isolated: bool = False) -> Settings:

@@ -83,13 +83,15 @@ RULES = tuple(
         summary=f"{name.replace('-', ' ')} found",
         doc=f"{name} found.\n\n## What it does\nFlags `{name}`.\n",
         family=family,
+        family_title=family.replace("_", " "),
+        former=former,
         fixable=fixable,
         url=f"https://example.org/{name}.md",
     )
-    for code, name, family, fixable in [
-        ("TPU101", "hardcoded-cuda-device", "placement", Applicability.SAFE),
-        ("TPU301", "item-in-traced-code", "trace_hazards", Applicability.DISPLAY),
-        ("TPU302", "tensor-dependent-branch", "trace_hazards", None),
+    for code, name, family, fixable, former in [
+        ("TPU101", "hardcoded-cuda-device", "placement", Applicability.SAFE, ("cuda-literal",)),
+        ("TPU301", "item-in-traced-code", "trace_hazards", Applicability.DISPLAY, ()),
+        ("TPU302", "tensor-dependent-branch", "trace_hazards", None, ()),
     ]
 )
 

@@ -73,6 +73,16 @@ def test_a_comment_silences_a_finding(folder: Path) -> None:
     assert 0 == run(["check", "--isolated", "--no-cache", "--select", "TPU101"])
 
 
+def test_former_names_of_a_rule_still_silence_and_select_it(folder: Path) -> None:
+    (folder / "model.py").write_text(CUDA + "print(torch.empty(2).cuda().data_ptr())\n")
+    options = ["--isolated", "--no-cache", "--select", "tensor-address"]
+    assert 1 == run(["check", *options])
+    (folder / "model.py").write_text(
+        CUDA + "print(torch.empty(2).cuda().data_ptr())  # tpulint: ignore[tensor-address]\n"
+    )
+    assert 0 == run(["check", *options])
+
+
 def test_per_file_ignores_come_from_pyproject(folder: Path) -> None:
     (folder / "pyproject.toml").write_text(
         '[tool.tpulint]\nselect = ["TPU101"]\nper-file-ignores = { "model.py" = ["cuda-method"] }\n'

@@ -31,6 +31,7 @@ def test_rules_are_listed_as_json(tpulint: Command) -> None:
     assert {
         "code": "TPU301",
         "name": "item-in-traced-code",
+        "former_names": [],
         "summary": "item in traced code found",
         "family": "trace_hazards",
         "fixable": "display",
@@ -43,7 +44,8 @@ def test_a_page_is_found_by_code_or_name(tpulint: Command, name: str) -> None:
     expected = """\
 # item-in-traced-code (TPU301)
 
-Family: trace hazards. Fix: shown, not applied.
+Group: trace hazards.
+Fix: shown, not applied.
 
 item-in-traced-code found.
 
@@ -52,6 +54,12 @@ Flags `item-in-traced-code`.
 """
     outcome = tpulint("explain", name)
     assert (0, expected) == (outcome.code, outcome.out)
+
+
+def test_a_page_is_found_by_a_former_name_and_states_it(tpulint: Command) -> None:
+    page = tpulint("explain", "cuda_literal").out
+    assert page.startswith("# hardcoded-cuda-device (TPU101)\n")
+    assert "Former name, which suppressions and settings may still use: `cuda-literal`." in page
 
 
 def test_explain_formats_the_page_for_a_terminal(tpulint: Command) -> None:

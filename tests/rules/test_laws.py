@@ -52,8 +52,8 @@ def test_codes_are_tpu_and_three_digits_and_unique() -> None:
     assert SYNTAX_ERROR[0] not in codes
 
 
-def test_names_are_unique() -> None:
-    names = [rule.name for rule in RULES]
+def test_current_and_former_names_are_unique() -> None:
+    names = [name for rule in RULES for name in (rule.name, *rule.former)]
     assert sorted(set(names)) == sorted(names)
 
 

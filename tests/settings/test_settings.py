@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ from tpulint.settings import (
     Selectors,
     Settings,
     SettingsError,
-    check_selectors,
     load,
     matches,
+    with_known_selectors,
 )
 
 RULES = [("TPU101", "hardcoded-cuda-device"), ("TPU301", "item-in-traced-code"), ("TPU302", "traced-branch")]
@@ -226,9 +227,29 @@ def test_a_config_without_a_table_or_a_file_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unknown", ["TPU9", "tpu301", "item", "TPU3011", ""])
 def test_a_selector_that_names_no_rule_is_an_error(unknown: str) -> None:
     with pytest.raises(SettingsError, match=f"ignore: `{unknown}` names no rule"):
-        check_selectors(Settings(ignore=(unknown,)), lambda: RULES)
+        with_known_selectors(Settings(ignore=(unknown,)), lambda: RULES)
+
+
+def test_former_names_select_the_renamed_rule_everywhere() -> None:
+    rules = [("TPU301", "item-in-traced-code", "old-item"), ("TPU302", "traced-branch")]
+    given = Settings(
+        select=("old-item", "TPU302"),
+        ignore=("old-item",),
+        extend_select=("old-item",),
+        per_file_ignores=(("a.py", ("old-item",)),),
+        command_line=Selectors(("old-item",), ("traced-branch",), ("old-item",)),
+    )
+    renamed = replace(
+        given,
+        select=("item-in-traced-code", "TPU302"),
+        ignore=("item-in-traced-code",),
+        extend_select=("item-in-traced-code",),
+        per_file_ignores=(("a.py", ("item-in-traced-code",)),),
+        command_line=Selectors(("item-in-traced-code",), ("traced-branch",), ("item-in-traced-code",)),
+    )
+    assert renamed == with_known_selectors(given, lambda: rules)
 
 
 def test_known_selectors_pass_and_defaults_do_not_load_the_rules() -> None:
-    check_selectors(Settings(select=("TPU3", "TPU301", "traced-branch", "ALL")), lambda: RULES)
-    check_selectors(Settings(), lambda: pytest.fail("asked for the rules"))
+    with_known_selectors(Settings(select=("TPU3", "TPU301", "traced-branch", "ALL")), lambda: RULES)
+    with_known_selectors(Settings(), lambda: pytest.fail("asked for the rules"))

@@ -80,12 +80,11 @@ def _code(files: Mapping[str, str]) -> str:
 
 def _tables(own: list[Rule], folder: str, level: str) -> str:
     parts = []
-    for family, group in groupby(own, key=lambda rule: rule.family):
+    for title, group in groupby(own, key=lambda rule: rule.family_title):
         rows = [
             f"| {rule.code} | [{rule.name}]({folder}{rule.name}.md) | {rule.summary} | {fix_words(rule)} |\n"
             for rule in group
         ]
-        title = family.replace("_", " ").capitalize()
         head = "| code | name | finds | fix |\n| --- | --- | --- | --- |\n"
         parts.append(f"{level} {title}\n\n{head}{''.join(rows)}")
     return "\n".join(parts)

@@ -18,7 +18,7 @@ from tpulint.model.module import Module, Place
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.facts import ModuleFacts
 from tpulint.model.project.project import ProjectFacts
-from tpulint.registry import SYNTAX_ERROR
+from tpulint.registry import SYNTAX_ERROR, former_names
 from tpulint.rule import Context, Handler, Rule
 from tpulint.source import Source, SourceError
 
@@ -166,8 +166,10 @@ def suppressed(finding: Finding, suppressions: dict[int, frozenset[str] | None])
     """Whether a comment on the first or last row of a finding silences it."""
     for row in (finding.location.row, finding.end_location.row):
         if row in suppressions:
-            codes = suppressions[row]
-            if codes is None or finding.code in codes or finding.name in codes:
+            named = suppressions[row]
+            if named is None or finding.code in named or finding.name in named:
+                return True
+            if finding.name in map(former_names().get, named):
                 return True
     return False
 

@@ -17,8 +17,8 @@ def listing(rules: Sequence[Rule], paint: Paint) -> str:
     """The rules by family, with the code, the fix mark and the summary."""
     width = max((len(rule.name) for rule in rules), default=0)
     parts = []
-    for family, group in groupby(rules, key=lambda rule: rule.family):
-        parts.append(paint.bold(family.replace("_", " ")) + "\n")
+    for title, group in groupby(rules, key=lambda rule: rule.family_title):
+        parts.append(paint.bold(title) + "\n")
         parts += [
             f"  {paint.code(rule.code)}  {paint.good('[fix]' if _fixes(rule) else '     ')}  "
             f"{rule.name:<{width}}  {rule.summary}\n"
@@ -37,6 +37,7 @@ def as_object(rule: Rule) -> Mapping[str, object]:
     return {
         "code": rule.code,
         "name": rule.name,
+        "former_names": list(rule.former),
         "summary": rule.summary,
         "family": rule.family,
         "fixable": rule.fixable,
@@ -46,8 +47,10 @@ def as_object(rule: Rule) -> Mapping[str, object]:
 
 def text(rule: Rule) -> str:
     """The page as Markdown: what docs/rules/ holds, less the example."""
-    family = rule.family.replace("_", " ")
-    return f"# {rule.name} ({rule.code})\n\nFamily: {family}. Fix: {fix_words(rule)}.\n\n{rule.doc.strip()}\n"
+    kept = ", ".join(f"`{name}`" for name in rule.former)
+    formerly = f"\n\nFormer name, which suppressions and settings may still use: {kept}." if kept else ""
+    head = f"# {rule.name} ({rule.code})\n\nGroup: {rule.family_title}.\nFix: {fix_words(rule)}."
+    return f"{head}{formerly}\n\n{rule.doc.strip()}\n"
 
 
 def fix_words(rule: Rule) -> str:

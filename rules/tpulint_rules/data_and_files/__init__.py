@@ -1,1 +1,1 @@
-"""Reading and preparing data."""
+"""Data loading, images and checkpoints."""

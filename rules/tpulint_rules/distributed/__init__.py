@@ -1,1 +1,1 @@
-"""Many devices, and kernels that were written for one kind of them."""
+"""Several devices, kernels and libraries for GPUs."""

@@ -1,1 +1,1 @@
-"""What torchax needs before anything can run."""
+"""Entering the torchax environment."""

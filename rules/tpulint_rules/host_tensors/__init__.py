@@ -1,1 +1,1 @@
-"""Tensors that are made on the host inside traced code."""
+"""Host tensors in traced code."""

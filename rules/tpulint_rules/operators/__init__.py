@@ -1,1 +1,1 @@
-"""What of torch has no lowering on torchax, or gives something else there."""
+"""Operators that torchax does not support."""

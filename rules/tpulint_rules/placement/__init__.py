@@ -1,1 +1,1 @@
-"""Where tensors and modules are put."""
+"""Devices of tensors and modules."""

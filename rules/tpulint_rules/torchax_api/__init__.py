@@ -1,1 +1,1 @@
-"""Names and habits of torchax and JAX that are out of date."""
+"""torchax and JAX APIs."""

@@ -1,1 +1,1 @@
-"""Values that Python wants while there are only tracers."""
+"""Python values needed while tracing."""

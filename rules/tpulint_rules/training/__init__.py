@@ -1,1 +1,1 @@
-"""What makes training on torchax slow."""
+"""Training steps that run operation by operation."""

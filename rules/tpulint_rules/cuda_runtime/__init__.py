@@ -1,0 +1,1 @@
+"""CUDA synchronization, timing, memory and precision."""

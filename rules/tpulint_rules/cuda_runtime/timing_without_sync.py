@@ -1,0 +1,230 @@
+"""Time of device work that is taken without waiting for it.
+
+## What it does
+
+Flags the difference of two clock readings between which work on the device is started and nothing waits for
+it: no value is read, nothing synchronises, and no function is called that might.
+Only files that place tensors on a device, or jit a function, are looked at.
+
+## Why it matters on TPU
+
+JAX hands out results before they are ready, so that the difference is the time to start the work: for a
+product of 3000 by 3000 on the CPU backend 0.03 seconds were measured, of 0.86.
+Nothing raises, and nobody notices but by the numbers being too good.
+The first call of a jitted function counts its tracing and compiling on top: call it once before.
+
+## Fix safety
+
+Unsafe: the fix waits for all arrays before the second reading.
+Work whose result is already dropped is not waited for.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.tensors import FACTORIES, READS
+from tpulint.knowledge.tracing import TRACE_ENTRIES
+from tpulint.knowledge.waiting import WAIT_FOR_ALL
+from tpulint.model.values.kinds import Tensor, Unknown
+from tpulint.model.values.pending import statements
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU208",
+    "time of device work that is taken without waiting for it",
+    module=__name__,
+    former=("time-without-wait",),
+    fix=Applicability.UNSAFE,
+)
+
+_CLOCKS = frozenset(
+    {
+        "time.monotonic",
+        "time.monotonic_ns",
+        "time.perf_counter",
+        "time.perf_counter_ns",
+        "time.time",
+        "time.time_ns",
+        "timeit.default_timer",
+    }
+)
+_HARMLESS = frozenset(
+    {
+        "builtins.enumerate",
+        "builtins.getattr",
+        "builtins.hasattr",
+        "builtins.isinstance",
+        "builtins.len",
+        "builtins.range",
+        "builtins.super",
+        "builtins.type",
+        "builtins.zip",
+    }
+)
+_TO_HOST = READS | {"cpu", "to", "numpy", "synchronize", "wait"}
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _CLOCKS))
+def reading(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) not in _CLOCKS or ctx.trace_path is not None:
+        return
+    statement = ctx.statement(call)
+    start = _start(call, statement, ctx)
+    if start is None:
+        return
+    block = ctx.block(statement)
+    begin = _begin(block, start, statement, ctx)
+    if begin is None:
+        return
+    between = block[block.index(begin) + 1 : block.index(statement)]
+    if not any(_works(part, ctx) for part in between):
+        return
+    if not ctx.places_tensors and not any(_calls_jitted(part, ctx) for part in between):
+        return
+    if any(_may_wait(part, ctx) for part in between):
+        return
+    message = "the clock is read while the device is at work, so that the time is that of starting it"
+    yield ctx.finding(call, message, _wait(begin, statement, ctx))
+
+
+def _start(call: ast.Call, statement: ast.stmt, ctx: Context) -> str | None:
+    """The name of the earlier reading from which this one is counted."""
+    outer = ctx.parent(call)
+    if isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Sub) and outer.left is call:
+        return outer.right.id if isinstance(outer.right, ast.Name) else None
+    if not isinstance(statement, ast.Assign) or statement.value is not call or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    if not isinstance(target, ast.Name):
+        return None
+    for later in statements(ctx.block(statement)):
+        for node in ast.walk(later):
+            if (
+                isinstance(node, ast.BinOp)
+                and isinstance(node.op, ast.Sub)
+                and isinstance(node.left, ast.Name)
+                and isinstance(node.right, ast.Name)
+                and node.left.id == target.id
+            ):
+                return node.right.id
+    return None
+
+
+def _begin(block: list[ast.stmt], start: str, end: ast.stmt, ctx: Context) -> ast.stmt | None:
+    """The nearest statement before this one in its block that gives a name its reading."""
+    position = next(number for number, item in enumerate(block) if item is end)
+    for number in range(position - 1, -1, -1):
+        before = block[number]
+        stores = any(
+            isinstance(node, ast.Name) and node.id == start and isinstance(node.ctx, ast.Store)
+            for node in ast.walk(before)
+        )
+        if stores:
+            clock = (
+                isinstance(before, ast.Assign)
+                and isinstance(before.value, ast.Call)
+                and ctx.qualified_name(before.value.func) in _CLOCKS
+            )
+            return before if clock else None
+    return None
+
+
+def _own(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement and of those in its blocks, without functions that are only defined."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        yield node
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def _works(statement: ast.stmt, ctx: Context) -> bool:
+    """Whether a statement starts work on the device for certain."""
+    return any(_is_work(node, ctx) for node in _own(statement))
+
+
+def _is_work(node: ast.AST, ctx: Context) -> bool:
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.MatMult) and ctx.kind(node).is_traced
+    if not isinstance(node, ast.Call):
+        return False
+    if _is_jitted(node, ctx) or ctx.is_module(ctx.kind(node.func)):
+        return True
+    if not ctx.kind(node).is_traced:
+        return False
+    name = ctx.qualified_name(node.func)
+    if name is not None:
+        return name.startswith("torch.") and name.removeprefix("torch.") not in FACTORIES
+    return isinstance(node.func, ast.Attribute) and isinstance(ctx.kind(node.func.value), Tensor)
+
+
+def _calls_jitted(statement: ast.stmt, ctx: Context) -> bool:
+    return any(isinstance(node, ast.Call) and _is_jitted(node, ctx) for node in _own(statement))
+
+
+def _is_jitted(call: ast.Call, ctx: Context) -> bool:
+    """Whether what is called is what a function that compiles gave."""
+    if not isinstance(call.func, ast.Name):
+        return False
+    found = ctx.module.names.lookup(call.func.id, ctx.scope)
+    values = [binding.value for binding in found[1]] if found is not None else []
+    return len(values) == 1 and (
+        isinstance(values[0], ast.Call) and ctx.qualified_name(values[0].func) in TRACE_ENTRIES
+    )
+
+
+def _may_wait(statement: ast.stmt, ctx: Context) -> bool:
+    """Whether anything in a statement may wait for the device: a read, a print, or code that is not known."""
+    for node in _own(statement):
+        if isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.Return | ast.Raise):
+            return True
+        read: ast.expr | None = None
+        if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
+            read = node.test
+        elif isinstance(node, ast.FormattedValue):
+            read = node.value
+        if read is not None and isinstance(ctx.kind(read), Tensor | Unknown):
+            return True
+        if isinstance(node, ast.With) and not all(_is_torch(item.context_expr, ctx) for item in node.items):
+            return True
+        if isinstance(node, ast.Call) and _call_may_wait(node, ctx):
+            return True
+    return False
+
+
+def _is_torch(node: ast.expr, ctx: Context) -> bool:
+    """Whether a context is one of torch's, or a plain name, whose making is looked at where it is made."""
+    called = node.func if isinstance(node, ast.Call) else node
+    return (ctx.qualified_name(called) or "").startswith(("torch.", "contextlib."))
+
+
+def _call_may_wait(call: ast.Call, ctx: Context) -> bool:
+    if _is_jitted(call, ctx) or ctx.is_module(ctx.kind(call.func)):
+        return False
+    name = ctx.qualified_name(call.func)
+    if name is not None:
+        if name in ("torch.save", "torch.cuda.synchronize") or name.rpartition(".")[2] in _TO_HOST:
+            return True
+        return not (name.startswith(("torch.", "time.")) or name in _HARMLESS)
+    if not isinstance(call.func, ast.Attribute):
+        return True
+    if isinstance(ctx.kind(call.func.value), Tensor):
+        return call.func.attr in _TO_HOST
+    return call.func.attr != "append"
+
+
+def _wait(begin: ast.stmt, statement: ast.stmt, ctx: Context) -> Fix | None:
+    is_named = bool(ctx.pending(statement, lambda before: before is begin))
+    imports = ctx.imports("import jax")
+    span, source = ctx.span(statement), ctx.module.source
+    before = source.ahead_of(statement)
+    if not is_named or imports is None or before.strip():
+        return None
+    text = f"{WAIT_FOR_ALL}{source.newline}{before}"
+    title = "wait for all arrays with `jax.block_until_ready`"
+    return ctx.fix(title, ctx.insert(span.start, text), *imports, applicability=Applicability.UNSAFE)

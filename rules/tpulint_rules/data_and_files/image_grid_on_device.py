@@ -1,0 +1,93 @@
+"""Pictures saved or put in a grid from device tensors.
+
+## What it does
+
+Flags `torchvision.utils.save_image` and `make_grid` in programs that use a device, where what they are given
+is not known to be on the host.
+
+## Why it matters on TPU
+
+Both write into a view of a new tensor, which torchax cannot: `AttributeError: 'View' object has no attribute
+'_elem'`.
+
+## Fix safety
+
+Unsafe: the pictures are copied to the host first, which waits for them; the grid is then a host tensor.
+A list of tensors is left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding
+from tpulint.model.training.effects import effects
+from tpulint.model.values.kinds import Several, Tensor, Unknown
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU708",
+    "pictures saved or put in a grid from device tensors",
+    module=__name__,
+    former=("grid-of-device-tensors",),
+    fix=Applicability.UNSAFE,
+)
+
+_FUNCTIONS = frozenset({"torchvision.utils.save_image", "torchvision.utils.make_grid"})
+
+
+@rule.on(ast.Call, named={"save_image", "make_grid"})
+def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in _FUNCTIONS or not call.args or not ctx.serves_device:
+        return
+    pictures = call.args[0]
+    kind = ctx.kind(pictures)
+    if not isinstance(kind, Tensor | Unknown) or isinstance(kind, Several) or _is_host(pictures, kind):
+        return
+    if isinstance(pictures, ast.Subscript) and any(map(_is_copied, ctx.assigned_values(pictures))):
+        return  # `images[k] = images[k].cpu()`, in this function or in one that calls it
+    values = ctx.assigned_values(pictures) or [pictures]
+    if all(map(_is_made_of_copies, values)) or _is_copied_above(pictures, ctx):
+        return  # what is computed on the host
+    grids = [ctx.qualified_name(value.func) for value in values if isinstance(value, ast.Call)]
+    if isinstance(pictures, ast.Name) and grids and _FUNCTIONS.issuperset(grids):
+        return  # it is on the host, or reported where it is made
+    if isinstance(pictures, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
+        return
+    message = f"`{name.rpartition('.')[2]}` raises for device tensors"
+    edit = ctx.replace(pictures, f"{ctx.operand(pictures)}.cpu()")
+    yield ctx.finding(
+        pictures, message, ctx.fix("copy it to the host", edit, applicability=Applicability.UNSAFE)
+    )
+
+
+def _is_host(node: ast.expr, kind: object) -> bool:
+    return (isinstance(kind, Tensor) and kind.is_host) or _is_copied(node)
+
+
+def _is_copied_above(pictures: ast.expr, ctx: Context) -> bool:
+    """Whether the last that the block above binds to a name is a copy on the host."""
+    statement = ctx.statement(pictures)
+    block = ctx.block(statement)
+    for above in reversed(block[: block.index(statement)]):
+        if ast.unparse(pictures) in effects([above]).writes:
+            return isinstance(above, ast.Assign) and _is_copied(above.value)
+    return False
+
+
+def _is_made_of_copies(node: ast.expr) -> bool:
+    """Whether an expression is a call that is given copies on the host, alone or in a list."""
+    given = node.args if isinstance(node, ast.Call) else []
+    lists = [one for one in given if isinstance(one, ast.List | ast.Tuple)]
+    return any(map(_is_copied, [*given, *(element for one in lists for element in one.elts)]))
+
+
+def _is_copied(node: ast.expr) -> bool:
+    """Whether an expression copies something to the host."""
+    while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Attribute) and node.attr == "cpu":
+            return True
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return False

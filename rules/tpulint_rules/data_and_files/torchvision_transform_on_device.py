@@ -1,0 +1,160 @@
+"""Transform of torchvision on a device tensor.
+
+## What it does
+
+Flags functions of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional` that are
+given a tensor on the device, or one that tracing reaches, and do not do their work on torchax:
+
+- `affine`, `perspective`, `rotate` with a `center`, and the `adjust_sharpness` of v2;
+- `resized_crop` with antialiasing, and the `adjust_hue` of v2;
+- `to_pil_image`;
+- in traced code, `normalize` and `equalize`.
+
+Of the classes, `Normalize`, `Resize`, `ToPILImage`, `RandomAffine`, `RandAugment` and others alike, where the
+file calls what it makes, alone or in a `Compose`, with such a tensor.
+Transforms of data sets, which get pictures of the host, are left alone.
+
+## Why it matters on TPU
+
+`affine`, `perspective` and `rotate` about a center fill a part of their grid through
+`base_grid[..., 2].fill_(1)`, a write that torchax loses: the picture is not moved where it should be, without
+a word.
+`RandAugment` and `TrivialAugmentWide` go through them.
+The `adjust_sharpness` of v2 loses a write as well.
+
+The antialiased kernels raise `TypeError: 'tuple' object is not callable`, the random transforms of v2
+`OperatorNotFound: Operator with name aten::round_ has no lowering` or `TypeError: tensor_split() got an
+unexpected keyword argument`, and `to_pil_image` `TypeError: Tensor.numpy() got an unexpected keyword argument
+'force'`.
+`normalize` looks whether a deviation is zero, which under jit raises `ConcretizationTypeError: Abstract
+tracer value encountered where concrete value is expected`.
+
+Measured on torch 2.13.0, torchvision 0.28.0, torchax 0.0.14.dev20261026, jax 0.10.2, which gave the same for
+flips, crops, pads, `gaussian_blur` and the other functions of colour as plain torch.
+
+## Fix safety
+
+Safe: `normalize` and `equalize` of v2 compute the same and trace, as do the older `adjust_sharpness` and
+`adjust_hue`; `to_pil_image` gets a copy on the host, which it makes on a GPU, too.
+Unsafe where the work is done on the host and the result moved back: it waits for the picture.
+
+## Without a fix
+
+Augment on the host, before the batch is moved to the device.
+In traced code, `affine` is `F.grid_sample` of a grid made by hand; see the page of TPU631.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.pictures import CHAINS, CLASSES, FUNCTIONS, Effect, Transform
+from tpulint.model.project.project import Certainty
+from tpulint.model.values.kinds import Tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU709",
+    "transform of torchvision on a device tensor",
+    module=__name__,
+    former=("device-picture-transform",),
+    fix=Applicability.SAFE,
+)
+
+_TRANSFORMS = "torchvision.transforms"
+
+
+def _last(names: dict[str, Transform]) -> frozenset[str]:
+    return frozenset(name.rpartition(".")[2] for name in names)
+
+
+@rule.on(ast.Call, named=_last(FUNCTIONS))
+def function(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    what = FUNCTIONS.get(name or "")
+    if name is None or what is None or not call.args or not _fails(call, what):
+        return
+    if _is_on_device(call.args[0], what, ctx):
+        yield ctx.finding(call, f"`{name.rpartition('.')[2]}` {what.effect}", _fix(call, what, ctx))
+
+
+@rule.on(ast.Call, named=_last(CLASSES))
+def made(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    what = CLASSES.get(name or "")
+    if name is None or what is None or not _fails(call, what):
+        return
+    for use, there in _uses(call, ctx):
+        if use.args and _is_on_device(use.args[0], what, there):
+            fix = _renamed(call, what, ctx) if what.instead else None
+            if what.effect is Effect.ON_HOST and use.func is call:
+                fix = _from_host(use.args[0], ctx)
+            yield ctx.finding(call, f"`{name.rpartition('.')[2]}` {what.effect}", fix)
+            return
+
+
+def _fails(call: ast.Call, what: Transform) -> bool:
+    """Whether a call gives what a transform fails with."""
+    given = {word.arg: word.value for word in call.keywords}
+    if what.effect is Effect.RAISES_ANTIALIASED:
+        antialias, interpolation = given.get("antialias"), given.get("interpolation")
+        off = isinstance(antialias, ast.Constant) and antialias.value is False
+        return not off and not (interpolation is not None and "NEAREST" in ast.unparse(interpolation))
+    return not what.needed or any(name in given for name in what.needed)
+
+
+def _is_on_device(picture: ast.expr, what: Transform, ctx: Context) -> bool:
+    kind, under_jit = ctx.kind(picture), what.effect is Effect.RAISES_UNDER_JIT
+    path = ctx.trace_path
+    if path is not None and (ctx.places_tensors or path.certainty is Certainty.JIT or under_jit):
+        return kind.is_traced and what.effect is not Effect.ON_HOST
+    if under_jit or not ctx.places_tensors or ctx.only_with_cuda(picture):
+        return False
+    return isinstance(kind, Tensor) and not kind.is_host
+
+
+def _uses(made: ast.Call, ctx: Context) -> Iterator[tuple[ast.Call, Context]]:
+    """Calls of what a call makes, at once or by the name that it gets, alone or in a chain."""
+    outer = ctx.parent(made)
+    while isinstance(outer, ast.List | ast.Tuple):
+        outer = ctx.parent(outer)
+    if isinstance(outer, ast.Call) and outer.func is made:
+        yield outer, ctx
+    elif isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) in CHAINS:
+        yield from _uses(outer, ctx)
+    elif isinstance(outer, ast.Assign) and outer.value is made:
+        for target in outer.targets:
+            if isinstance(target, ast.Name | ast.Attribute):
+                name = target.id if isinstance(target, ast.Name) else target.attr
+                for use, there in ctx.calls(name):
+                    if ctx.text(use.func) == ctx.text(target):
+                        yield use, there
+
+
+def _fix(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
+    if what.instead:
+        return _renamed(call, what, ctx)
+    picture = call.args[0]
+    if what.effect is Effect.ON_HOST:
+        return _from_host(picture, ctx)
+    if ctx.trace_path is not None or not isinstance(picture, ast.Name):
+        return None
+    name = picture.id
+    edits = ctx.insert(ctx.span(picture).end, ".cpu()"), ctx.insert(ctx.span(call).end, f".to({name}.device)")
+    return ctx.fix("copy it to the host and back", *edits, applicability=Applicability.UNSAFE)
+
+
+def _from_host(picture: ast.expr, ctx: Context) -> Fix:
+    return ctx.fix("copy it to the host", ctx.replace(picture, f"{ctx.operand(picture)}.cpu()"))
+
+
+def _renamed(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
+    """The same from the other of torchvision's two modules of transforms."""
+    package, _, rest = what.instead.partition(f"{_TRANSFORMS}.")[2].partition(".")
+    imports = ctx.imports(f"from {_TRANSFORMS} import {package}")
+    if imports is None:
+        return None
+    name = f"{package}.{rest}"
+    return ctx.fix(f"use `{name}`", ctx.replace(call.func, name), *imports)

@@ -1,0 +1,313 @@
+"""Operation whose result has as many elements as the values decide, in traced code.
+
+## What it does
+
+Flags `nonzero`, `argwhere`, `torch.where` of a condition alone, `unique`, `unique_consecutive`,
+`masked_select`, `bincount`, `torch.combinations`, `one_hot` without a number of classes and
+`repeat_interleave` by a tensor without `output_size`, in code that tracing reaches.
+Also `torch.repeat_interleave` with `output_size`, which the method takes on torchax and the function does
+not: `TypeError: repeat_interleave() got an unexpected keyword argument 'output_size'`.
+`count_nonzero`, `torch.where` with three arguments and `one_hot(x, 10)` have fixed shapes and are left
+alone.
+
+## Why it matters on TPU
+
+XLA compiles for fixed shapes.
+Under jit these raise `jax.errors.ConcretizationTypeError: Abstract tracer value encountered where
+concrete value is expected`, with hints such as `The size argument of jnp.nonzero must be statically
+specified`.
+
+## Fix safety
+
+Safe: `x[torch.where(mask)] = 0` becomes `x[mask] = 0`, `masked_select(x, mask).sum()` a sum over
+`torch.where`, `torch.combinations` in pairs an index by `torch.triu_indices`, and
+`torch.repeat_interleave` with `output_size` a method call.
+
+Unsafe:
+
+- The number of places, such as `len(torch.nonzero(mask))`, becomes `torch.count_nonzero`, and the number
+  of different values a comparison of neighbours after sorting, where the number only meets tensors in
+  arithmetic.
+  A tensor without dimensions takes the number's place; of an empty tensor, or with infinities in it, the
+  number of different values comes out wrong.
+- The first place, `torch.nonzero(mask)[0]`, becomes `torch.argmax`: the mask has one dimension, and is
+  true somewhere; where it is not, the original raises and this gives 0.
+- `x[mask.nonzero().flatten()] = 0` becomes `x[mask] = 0`: the mask has one dimension.
+- `bincount` with `minlength` becomes an `index_add` of that many bins: no value lies beyond them.
+
+## Without a fix
+
+Keep the full shape and carry the mask along.
+A loop over the experts that have tokens, `for expert in mask.nonzero()`, becomes one over all experts, in
+which `torch.where` or a weight of zero leaves out the tokens that are not meant.
+`repeat_interleave` takes the length of its result as `output_size`, `one_hot` the number of classes.
+Where a bound is known, `jnp.nonzero(x, size=bound)` and `jnp.unique(x, size=bound)` through
+`torchax.interop.call_jax` pad up to it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix, Span
+from tpulint.model.values.kinds import Static, Tensor, Unknown
+from tpulint.model.values.uses import length_around, loads, serves_as_tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU403",
+    "operation whose result has as many elements as the values decide, in traced code",
+    module=__name__,
+    former=("data-dependent-result",),
+    fix=Applicability.SAFE,
+)
+
+#: Functions of torch that are also methods of tensors.
+_BOTH = frozenset(
+    {"nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "bincount", "repeat_interleave"}
+)
+#: Functions only.
+_FUNCTIONS = frozenset({"where", "combinations", "one_hot"})
+#: What makes one dimension of the column of places that `nonzero` gives for a mask of one dimension.
+_FLATTENED = ("squeeze", "flatten", "view", "reshape")
+
+
+@rule.on(ast.Call, named=_BOTH | _FUNCTIONS, traced=True)
+def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    found = _operation(call, ctx)
+    if found is not None:
+        name, operands = found
+        message = f"the values decide how many elements `{name}` gives, and XLA needs fixed shapes"
+        yield ctx.finding(call, message, _fix(call, operands, ctx))
+
+
+@rule.on(ast.Call, named={"repeat_interleave"}, traced=True)
+def known_length(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    keywords = {keyword.arg for keyword in call.keywords}
+    if "output_size" not in keywords or ctx.qualified_name(call.func) != "torch.repeat_interleave":
+        return
+    fix = None
+    if len(call.args) > 1 or "repeats" in keywords:
+        first = call.args[0]
+        rest = Span(ctx.span(first).end, ctx.span(call).end)
+        arguments = ctx.module.source.text[rest.start : rest.end].lstrip(", \r\n\t")
+        if not arguments.startswith(")"):  # of parentheses around the tensor
+            edit = ctx.replace(call, f"{ctx.operand(first)}.repeat_interleave({arguments}")
+            fix = ctx.fix("use the method, which does", edit)
+    yield ctx.finding(call, "`torch.repeat_interleave` takes no `output_size` on torchax", fix)
+
+
+def _operation(call: ast.Call, ctx: Context) -> tuple[str, list[ast.expr]] | None:
+    """What the operation is called, and its operands, where its result's size depends on values."""
+    qualified = ctx.qualified_name(call.func)
+    if qualified is not None:
+        library, _, last = qualified.rpartition(".")
+        if library not in ("torch", "torch.functional", "torch.nn.functional") or not call.args:
+            return None
+        name, operands = qualified, call.args
+    elif isinstance(call.func, ast.Attribute) and call.func.attr in _BOTH:
+        last = call.func.attr
+        name, operands = f".{last}()", [call.func.value, *call.args]
+        # Among what traced code handles, nothing but a tensor has these methods.
+        if not isinstance(ctx.kind(operands[0]), Tensor | Unknown):
+            return None
+    else:
+        return None
+    kind = ctx.kind(operands[0])
+    if (isinstance(kind, Tensor) and kind.is_host) or not _depends_on_values(last, operands, call, ctx):
+        return None
+    return name, operands
+
+
+def _depends_on_values(name: str, operands: list[ast.expr], call: ast.Call, ctx: Context) -> bool:
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    second = operands[1] if len(operands) > 1 else None
+    match name:
+        case "where":
+            return second is None and not keywords
+        case "one_hot":
+            classes = second or keywords.get("num_classes")
+            return classes is None or ast.unparse(classes) == "-1"
+        case "repeat_interleave":
+            repeats = second or keywords.get("repeats", operands[0])
+            given = repeats is operands[0] or ctx.kind(repeats).is_traced
+            return given and "output_size" not in keywords
+        case _:
+            return True
+
+
+def _fix(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    match name:
+        case "nonzero" | "argwhere" | "where":
+            return _places(call, operands[0], ctx)
+        case "unique" | "unique_consecutive" if len(operands) == 1 and _plain(call):
+            return _different_values(call, operands[0], name == "unique", ctx)
+        case "masked_select" if len(operands) == 2:
+            return _selected_sum(call, operands, ctx)
+        case "bincount":
+            return _bins(call, operands, ctx)
+        case "combinations":
+            return _pairs(call, operands, ctx)
+        case _:
+            return None
+
+
+# places where a mask is true
+
+
+def _places(call: ast.Call, mask: ast.expr, ctx: Context) -> Fix | None:
+    as_tuple = any(
+        keyword.arg == "as_tuple" and ast.unparse(keyword.value) == "True" for keyword in call.keywords
+    )
+    if as_tuple or (isinstance(call.func, ast.Attribute) and call.func.attr == "where"):
+        places = _zeroth(call, ctx)
+        return _index(call, mask, Applicability.SAFE, ctx) if places is None else _of_one(places, mask, ctx)
+    first = _zeroth(call, ctx)
+    if first is not None:
+        number = _zeroth(first, ctx)
+        as_row = number is None and not isinstance(first.slice, ast.Tuple)
+        return _first(number or first, mask, ctx, as_row=as_row)
+    column = _flattened(call, ctx)
+    return _count(call, mask, ctx) if column is None else _of_one(column, mask, ctx)
+
+
+def _of_one(places: ast.expr, mask: ast.expr, ctx: Context) -> Fix | None:
+    """What becomes of the places of a mask of one dimension."""
+    first = _zeroth(places, ctx)
+    if first is not None:
+        return _first(first, mask, ctx)
+    return _count(places, mask, ctx) or _index(places, mask, Applicability.UNSAFE, ctx)
+
+
+def _zeroth(node: ast.expr, ctx: Context) -> ast.Subscript | None:
+    """The subscript `node[0]` or `node[0, 0]` around a node."""
+    outer = ctx.parent(node)
+    taken = isinstance(outer, ast.Subscript) and outer.value is node and isinstance(outer.ctx, ast.Load)
+    if not taken or not isinstance(outer, ast.Subscript):
+        return None
+    return outer if ast.unparse(outer.slice).strip("()") in ("0", "0, 0") else None
+
+
+def _flattened(call: ast.expr, ctx: Context) -> ast.expr | None:
+    """The expression around `nonzero()` that makes one dimension of its column of places."""
+    outer = ctx.parent(call)
+    if isinstance(outer, ast.Subscript) and outer.value is call:
+        return outer if ast.unparse(outer.slice).strip("()") == ":, 0" else None
+    method = ctx.parent(outer) if isinstance(outer, ast.Attribute) and outer.attr in _FLATTENED else None
+    return method if isinstance(method, ast.Call) and method.func is outer else None
+
+
+def _count(places: ast.expr, mask: ast.expr, ctx: Context) -> Fix | None:
+    length = length_around(ctx.module, places, ctx.scope)
+    imports = ctx.imports("import torch")
+    if length is None or imports is None or not serves_as_tensor(ctx.module, length, ctx.scope):
+        return None
+    edit = ctx.replace(length, f"torch.count_nonzero({ctx.text(mask)})")
+    return ctx.fix("count the places", edit, *imports, applicability=Applicability.UNSAFE)
+
+
+def _first(whole: ast.expr, mask: ast.expr, ctx: Context, *, as_row: bool = False) -> Fix | None:
+    edit = ctx.replace(whole, f"{ctx.operand(mask)}.int().argmax(){'[None]' if as_row else ''}")
+    if not _is_bool(mask, ctx):
+        return None
+    return ctx.fix("take the first place by `argmax`", edit, applicability=Applicability.UNSAFE)
+
+
+def _index(places: ast.expr, mask: ast.expr, applicability: Applicability, ctx: Context) -> Fix | None:
+    """The fix for places that only serve to write numbers there."""
+    kind = ctx.kind(mask)
+    if not _is_bool(mask, ctx) or (isinstance(kind, Tensor) and kind.scalar):
+        return None
+    outer = ctx.parent(places)
+    title = "write by the mask itself"
+    match outer:
+        case ast.Subscript() if _writes_number(outer, places, ctx):
+            return ctx.fix(title, ctx.replace(places, ctx.text(mask)), applicability=applicability)
+        case ast.Assign(targets=[ast.Name(id=name)]) if ctx.scope.function is not None:
+            function = ctx.scope.function
+            uses = list(loads(function.node, name))
+            if len(function.bindings.get(name, ())) != 1 or not uses:
+                return None
+            if all(_writes_number(ctx.parent(use), use, ctx) for use in uses):
+                return ctx.fix(title, ctx.replace(places, ctx.text(mask)), applicability=applicability)
+    return None
+
+
+def _writes_number(node: ast.AST | None, index: ast.expr, ctx: Context) -> bool:
+    """Whether a node is `x[index] = number`."""
+    if not isinstance(node, ast.Subscript) or node.slice is not index:
+        return False
+    outer = ctx.parent(node)
+    return (
+        isinstance(outer, ast.Assign) and node in outer.targets and isinstance(ctx.kind(outer.value), Static)
+    )
+
+
+def _is_bool(mask: ast.expr, ctx: Context) -> bool:
+    """Whether what is a tensor for certain, since its places are asked for, has boolean elements."""
+    kind = ctx.kind(mask)
+    return (isinstance(kind, Tensor) and kind.is_bool) or isinstance(mask, ast.Compare)
+
+
+# other operations
+
+
+def _plain(call: ast.Call) -> bool:
+    """Whether `unique` gives nothing but the different values of all elements."""
+    return all(
+        keyword.arg == "sorted" or ast.unparse(keyword.value) in ("None", "False")
+        for keyword in call.keywords
+    )
+
+
+def _different_values(call: ast.Call, values: ast.expr, is_sorted: bool, ctx: Context) -> Fix | None:
+    length = length_around(ctx.module, call, ctx.scope)
+    imports = ctx.imports("import torch")
+    if length is None or imports is None or not serves_as_tensor(ctx.module, length, ctx.scope):
+        return None
+    row = f"{ctx.operand(values)}.flatten()"
+    row = f"{row}.sort().values" if is_sorted else row
+    edit = ctx.replace(length, ctx.grouped(length, f"1 + torch.count_nonzero({row}.diff())"))
+    return ctx.fix("count where sorted neighbours differ", edit, *imports, applicability=Applicability.UNSAFE)
+
+
+def _selected_sum(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
+    method = ctx.parent(call)
+    whole = ctx.parent(method) if isinstance(method, ast.Attribute) and method.attr == "sum" else None
+    imports = ctx.imports("import torch")
+    if not isinstance(whole, ast.Call) or whole.args or whole.keywords or imports is None:
+        return None
+    values, mask = map(ctx.text, operands)
+    edit = ctx.replace(whole, f"torch.where({mask}, {values}, 0).sum()")
+    return ctx.fix("reduce over the full shape with `torch.where`", edit, *imports)
+
+
+def _bins(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    imports = ctx.imports("import torch")
+    bins = keywords.get("minlength")
+    if imports is None or bins is None or len(operands) > 1 or len(keywords) > 1:
+        return None
+    if (
+        not isinstance(ctx.kind(bins), Static)
+        or isinstance(bins, ast.BoolOp | ast.IfExp)
+        or not isinstance(operands[0], ast.Name | ast.Attribute)
+    ):
+        return None
+    values = ctx.text(operands[0])
+    zeros = f"torch.zeros({ctx.text(bins)}, dtype=torch.int64, device={values}.device)"
+    edit = ctx.replace(call, f"{zeros}.index_add(0, {values}, torch.ones_like({values}, dtype=torch.int64))")
+    return ctx.fix("count into a fixed number of bins", edit, *imports, applicability=Applicability.UNSAFE)
+
+
+def _pairs(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
+    imports = ctx.imports("import torch")
+    in_pairs = not call.keywords and [ast.unparse(operand) for operand in operands[1:]] in ([], ["2"])
+    if imports is None or not in_pairs or not isinstance(operands[0], ast.Name):
+        return None
+    values = operands[0].id
+    size = f"len({values})"
+    edit = ctx.replace(call, f"{values}[torch.triu_indices({size}, {size}, 1, device={values}.device).T]")
+    return ctx.fix("index by `torch.triu_indices`", edit, *imports)

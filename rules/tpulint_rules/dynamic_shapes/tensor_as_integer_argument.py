@@ -1,0 +1,154 @@
+"""Tensor where Python or torch takes a plain number, in traced code.
+
+## What it does
+
+Flags a tensor as the bound of a slice (`x[:n]`), as an index into a list, tuple or `ModuleList`, in
+`range`, and as a size, position or other plain number of an operation (`x.narrow(0, n, 2)`, `x.view(n, -1)`,
+`torch.topk(x, n)`, `torch.full_like(x, n)`), in code that tracing reaches.
+A tensor may index a tensor, so `x[n]` and `x.index_select(0, n)` are left alone; numbers read out by
+`.item()` or `int()` are reported where they are read.
+
+## Why it matters on TPU
+
+Python asks the tensor for its value by `__index__`, and torch asks likewise:
+`jax.errors.ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected` or
+`TracerIntegerConversionError: The __index__() method was called on traced array` under jit.
+A size that changes would compile anew each time, too.
+Without jit, what a slice by a tensor gives cannot be computed with: `AssertionError: torchax Tensors can
+only do math within the torchax environment`.
+
+## Fix safety
+
+Unsafe:
+
+- A slice of fixed length, `x[:, n : n + 4]`, read or written, becomes an index by a range of positions.
+  It has to lie within the tensor: Python shortens a slice that does not, and an index out of range raises
+  nothing on TPU.
+  What is read is a copy, not a view.
+- A slice at the front or the end that is filled with a number, `x[:n] = 0`, becomes a write by a mask.
+  The bound counts from the start: it is not negative.
+
+## Without a fix
+
+Where the length varies, keep the full length and a mask `torch.arange(x.shape[0], device=x.device) < n`.
+A loop over `range(n)` with a tensor is a `jax.lax.fori_loop`, reached through `torchax.interop.torch_view`,
+and a module chosen by number a `torch.where` over the results of all.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.numbers import NUMBERS
+from tpulint.model.values.kinds import UNKNOWN, Instance, Kind, Several, Static, Tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU404",
+    "tensor where Python or torch takes a plain number, in traced code",
+    module=__name__,
+    former=("tensor-as-python-number",),
+    fix=Applicability.UNSAFE,
+)
+
+_NEEDS = "needs its value, which a tracer does not have"
+
+
+@rule.on(ast.Subscript, traced=True)
+def slice_or_list(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    for part in parts:
+        bounds = (part.lower, part.upper, part.step) if isinstance(part, ast.Slice) else ()
+        bound = next((item for item in bounds if item is not None and ctx.kind(item).is_traced), None)
+        if bound is not None:
+            fix = _positions(node, parts, part, ctx) or _mask(node, parts, ctx)
+            yield ctx.finding(bound, f"a tensor as the bound of a slice {_NEEDS}", fix)
+    base, index = ctx.kind(node.value), ctx.kind(node.slice)
+    if isinstance(base, Several) and index.is_traced and _is_list(base, index):
+        yield ctx.finding(node.slice, f"a tensor as the index of a list {_NEEDS}")
+
+
+def _is_list(base: Several, index: Kind) -> bool:
+    """Whether what an index chooses from is a list.
+
+    One whose items nobody knows may be a dictionary, whose keys pass for tensors as its values are; but not
+    where they are integers, and not one of modules.
+    """
+    if base.items is not None or isinstance(base.element, Instance):
+        return True
+    return base.element == UNKNOWN and isinstance(index, Tensor) and index.dtype == "int"
+
+
+@rule.on(ast.Call, named={"range"}, traced=True)
+def python_range(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) == "builtins.range":
+        for argument in call.args:
+            if ctx.kind(argument).is_traced:
+                yield ctx.finding(argument, f"a tensor in `range` {_NEEDS}")
+
+
+@rule.on(ast.Call, named=NUMBERS, traced=True)
+def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    qualified = ctx.qualified_name(call.func)
+    if qualified is not None:
+        if qualified.rpartition(".")[0] not in ("torch", "torch.functional", "torch.nn.functional"):
+            return
+        name, operands = qualified, call.args
+    elif isinstance(call.func, ast.Attribute) and isinstance(ctx.kind(call.func.value), Tensor):
+        name, operands = f".{call.func.attr}()", [call.func.value, *call.args]
+    else:
+        return
+    start, stop, keywords = NUMBERS[name.rpartition(".")[2].removesuffix("()")]
+    arguments = [*operands[start:stop], *(k.value for k in call.keywords if k.arg in keywords)]
+    numbers = [
+        number
+        for argument in arguments
+        for number in (argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument])
+    ]
+    number = next((item for item in numbers if ctx.kind(item).is_traced), None)
+    if number is not None:
+        yield ctx.finding(number, f"a tensor as a plain number of `{name}` {_NEEDS}")
+
+
+def _positions(node: ast.Subscript, parts: list[ast.expr], part: ast.expr, ctx: Context) -> Fix | None:
+    """The fix for `x[start : start + length]` with a length that is known."""
+    match part:
+        case ast.Slice(
+            lower=ast.expr() as lower, upper=ast.BinOp(op=ast.Add(), left=left, right=length), step=None
+        ) if ast.dump(lower) == ast.dump(left):
+            pass
+        case _:
+            return None
+    others = [item for item in parts if item is not part]
+    imports = ctx.imports("import torch")
+    if imports is None or not isinstance(node.value, ast.Name | ast.Attribute):
+        return None
+    if not isinstance(ctx.kind(length), Static) or not all(isinstance(o, ast.Slice) for o in others):
+        return None
+    code = f"torch.arange({ctx.text(length)}, device={ctx.text(node.value)}.device) + {ctx.operand(lower)}"
+    edit = ctx.edit(ctx.module.source.span(part), code)
+    return ctx.fix("index by a range of positions", edit, *imports, applicability=Applicability.UNSAFE)
+
+
+def _mask(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | None:
+    """The fix for `x[:bound] = number` and `x[bound:] = number`."""
+    outer = ctx.parent(node)
+    filled = isinstance(outer, ast.Assign) and node in outer.targets
+    imports = ctx.imports("import torch")
+    if not isinstance(outer, ast.Assign) or not filled or len(parts) != 1 or imports is None:
+        return None
+    if not isinstance(ctx.kind(outer.value), Static) or not isinstance(node.value, ast.Name | ast.Attribute):
+        return None
+    match parts[0]:
+        case ast.Slice(lower=None, upper=ast.expr() as bound, step=None):
+            sign = "<"
+        case ast.Slice(lower=ast.expr() as bound, upper=None, step=None):
+            sign = ">="
+        case _:
+            return None
+    base = ctx.text(node.value)
+    code = f"torch.arange(len({base}), device={base}.device) {sign} {ctx.operand(bound)}"
+    edit = ctx.replace(node.slice, code)
+    return ctx.fix("write by a mask", edit, *imports, applicability=Applicability.UNSAFE)

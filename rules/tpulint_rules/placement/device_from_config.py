@@ -1,0 +1,121 @@
+"""Device that is read at run time.
+
+## What it does
+
+Flags a device that comes from the environment (`os.environ["DEVICE"]`) or, in a program that reads JSON,
+YAML or TOML, from a mapping (`config["device"]`) or an attribute that no code of the project sets, where it
+is handed on to torch.
+Tensors and modules have a `device`, too, so it must be an attribute of what is called a configuration or made
+as a namespace, or go into `torch.device` at once.
+
+## Why it matters on TPU
+
+The file says `cuda`, and no change of the code changes it: `.to(device)` raises `AssertionError: Torch not
+compiled with CUDA enabled`.
+
+## Fix safety
+
+Unsafe: what names a CUDA device is taken for the torchax device at the place where it is read.
+Everything else, such as `cpu`, stays.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding
+from tpulint.knowledge.configuration import NAMESPACE
+from tpulint.knowledge.tracing import is_device_word
+from tpulint.model.devices.doors import becomes_device
+from tpulint.model.devices.flow import TEXT, UNKNOWN
+from tpulint.model.devices.places import places
+from tpulint.model.names.qualified import dotted
+from tpulint.model.names.scopes import FunctionNode
+from tpulint.model.values.kinds import Unknown
+from tpulint.rule import Context, Rule, is_name
+
+#: What people call an object that holds what was read.
+_CONFIGURATION = re.compile(
+    r"_*([a-z0-9]+_)*(args?|opts?|options?|cfg|conf|config|configuration|hparams?|hps?|flags|settings?|params)_*\Z",
+    re.IGNORECASE,
+)
+
+rule = Rule(
+    "TPU107",
+    "device that is read at run time",
+    module=__name__,
+    former=("device-from-text",),
+    fix=Applicability.UNSAFE,
+)
+
+
+@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Load) and _is_key(node.slice))
+def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
+    yield from _read(node, ctx, mapping=True)
+
+
+@rule.on(ast.Call, named={"get", "getenv"}, where=lambda call: bool(call.args) and _is_key(call.args[0]))
+def got(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    yield from _read(call, ctx, mapping=True)
+
+
+@rule.on(ast.Attribute, named=is_device_word, where=lambda node: isinstance(node.ctx, ast.Load))
+def attribute(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(node) is None and _is_of_configuration(node, ctx):
+        yield from _read(node, ctx, mapping=False)
+
+
+def _is_of_configuration(node: ast.Attribute, ctx: Context) -> bool:
+    path = dotted(node.value) or ""
+    if any(_CONFIGURATION.match(part) for part in path.split(".")):
+        return True
+    outer = ctx.parent(node)
+    if isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) == "torch.device":
+        return isinstance(ctx.kind(node.value), Unknown)
+    made = ctx.assigned_values(node.value) if isinstance(node.value, ast.Name) else []
+    return any(NAMESPACE.match(dotted(one.func) or "") for one in made if isinstance(one, ast.Call))
+
+
+def _is_key(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and is_device_word(node.value)
+
+
+def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
+    project = ctx.module.project
+    found = list(places(ctx.module, node, ctx.scope))
+    if TEXT not in found:
+        unset = all(project.device_origins(place) == {UNKNOWN} for place in found)
+        if ctx.module.name not in project.programs.configured or not (mapping or unset):
+            return
+    if (
+        _is_unpacked(node, ctx)
+        or _is_guarded(node, ctx)
+        or not becomes_device(ctx.module, node, ctx.scope, doors=True)
+    ):
+        return
+    text = ctx.text(node)
+    code = f'"jax" if "cuda" in str({text}) else {text}'
+    outer = ctx.parent(node)
+    alone = isinstance(outer, ast.Call | ast.keyword | ast.Assign | ast.AnnAssign | ast.Return | ast.Dict)
+    edit = ctx.replace(node, code if alone else f"({code})")
+    fix = ctx.fix('take CUDA\'s for `"jax"`', edit, applicability=Applicability.UNSAFE)
+    yield ctx.finding(node, f"`{text}` is read at run time and may name a CUDA device", fix)
+
+
+def _is_unpacked(node: ast.expr, ctx: Context) -> bool:
+    """Whether the mapping is that of a function's own keyword arguments."""
+    function = ctx.scope.function.node if ctx.scope.function is not None else None
+    words = function.args.kwarg if isinstance(function, FunctionNode) else None
+    return words is not None and any(is_name(part, words.arg) for part in ast.walk(node))
+
+
+def _is_guarded(node: ast.expr, ctx: Context) -> bool:
+    """Whether a condition around the read, or the one that reads it, has taken care of CUDA's name."""
+    return any(
+        isinstance(outer, ast.IfExp)
+        and isinstance(outer.test, ast.Compare | ast.BoolOp)
+        and any(isinstance(part, ast.Constant) and part.value == "cuda" for part in ast.walk(outer.test))
+        for outer in ctx.ancestors(node)
+    )

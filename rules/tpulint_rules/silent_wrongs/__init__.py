@@ -1,1 +1,0 @@
-"""What neither raises nor warns, but computes something else."""

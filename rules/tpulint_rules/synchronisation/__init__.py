@@ -1,1 +1,0 @@
-"""Waiting for the device, and timing it."""

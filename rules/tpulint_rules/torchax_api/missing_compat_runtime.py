@@ -1,0 +1,121 @@
+"""Program of torch in torchax alone.
+
+## What it does
+
+Flags `torchax.enable_globally()` in programs that compute no gradients and use nothing else of torchax's API
+but `torchax.compile`, if they consist of several files, read or copy tensors, number or sort elements, load
+data or states, draw on the device, transform functions by `torch.func`, or call many functions of torch.
+
+## Why it matters on TPU
+
+Torchax takes over all that torch computes, and not all of it is as it was (measured on torch 2.13.0, torchax
+0.0.14.dev20261026, jax 0.10.2):
+
+- `torch.randperm` and `torch.triu_indices` are made on the device where the host's were asked for, and
+  `torch.randperm` with a generator draws other numbers, silently.
+- `torch.multinomial(chances, 1)` draws the same place for all rows that are alike, silently; what else is
+  drawn on the device is never what torch draws with the same seed.
+- `counts[labels] += 1` of a host tensor with labels of the device raises `AttributeError: 'Tensor' object has
+  no attribute '_env'`, and so do others where both meet, such as `load_state_dict` of a module on the host
+  with a state of the device.
+- `x.cpu()` shares its memory with `x` where JAX computes on the host, and else with what the next `x.cpu()`
+  gives: `shown = x.cpu().mul_(255)` changes `x`, or what is read of it, silently.
+- `x.to("jax")` of 100 KB or more reads `x` later than it returns: where a program writes the next picture to
+  the same memory, the device may get that one.
+- A slice that a function returns has no `tolist()` (`RuntimeError: .tolist() is not supported for tensor
+  subclasses, got View`).
+- `print(x)` prints `Tensor(<class 'jaxlib._jax.ArrayImpl'> [1. 2.])`, not `tensor([1., 2.])`.
+
+## Fix safety
+
+Unsafe: `import torchax_training`, a folder that is written beside the program, changes torch and torchax so
+that these, and others, are as they are in torch.
+Programs that compute gradients get it by TPU611, those that call a model in a loop by TPU645.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding
+from tpulint.knowledge.training import TRAINING
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU905",
+    "program of torch in torchax alone",
+    module=__name__,
+    former=("otherwise-under-torchax",),
+    fix=Applicability.UNSAFE,
+)
+
+#: What a program calls that handles data on the host as well as on the device.
+_MEETS = (
+    *("tolist", "numpy", "cpu", "randperm", "triu_indices", "tril_indices", "load_state_dict", "one_hot"),
+    *(
+        "unique",
+        "nonzero",
+        "bincount",
+        "index_add_",
+        "scatter_",
+        "scatter_add_",
+        "topk",
+        "argsort",
+        "multinomial",
+    ),
+    *("DataLoader", "pad_sequence", "histc", "quantile", "fill_diagonal_", "nms"),
+    *("to_empty", "skip_init"),
+    *("vmap", "jacrev", "jacfwd", "hessian", "vjp", "jvp", "functional_call"),
+)
+#: What draws on the device, and what does where it is told a device.
+_DRAWS = ("randn_like", "rand_like", "randint_like", "bernoulli", "dropout", "gumbel_softmax")
+_PLACED_DRAWS = ("randn", "rand", "randint", "normal")
+#: A program that calls as many functions of torch as these handles more than what it computes on the device.
+_MANY = 10
+#: What programs use of torchax that are written for it.
+_WRITTEN_FOR_IT = ("interop", "tensor", "train", "ops", "extract_jax")
+
+
+@rule.on(ast.Call, named={"enable_globally"})
+def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torchax.enable_globally" or not ctx.serves_device:
+        return
+    project, name = ctx.module.project, ctx.module.name
+    if project.program_imports(name, TRAINING.name):
+        return
+    if ctx.asks_gradients and not project.chooses_imports(name):  # else what asks may be imported late
+        return
+    if _differentiates(ctx) or _is_for_torchax(ctx):
+        return
+    if not _may_meet_it(ctx):
+        return
+    fix = ctx.companion_fix(TRAINING)
+    message = "torchax alone draws, copies, slices and prints otherwise than torch in places"
+    yield ctx.finding(call, message, fix)
+
+
+def _may_meet_it(ctx: Context) -> bool:
+    """Whether a program consists of several files, or handles data on the host and the device."""
+    several = any(facts.name != ctx.module.name for facts in ctx.module.project.program(ctx.module.name))
+    if several or any(ctx.module.index.calls.get(name) for name in (*_MEETS, *_DRAWS)):
+        return True
+    drawn = (call for name in _PLACED_DRAWS for call, _ in ctx.calls(name))
+    if any(word.arg == "device" for call in drawn for word in call.keywords):
+        return True
+    first = (next(iter(ctx.calls(name)), None) for name in ctx.module.index.calls)
+    names = (ctx.qualified_name(one[0].func) for one in first if one is not None)
+    return sum(name is not None and name.startswith("torch.") for name in names) >= _MANY
+
+
+def _differentiates(ctx: Context) -> bool:
+    """Whether a program asks torch's graph for gradients, and not a transform of functions."""
+    names = (ctx.qualified_name(call.func) for name in ("backward", "grad") for call, _ in ctx.calls(name))
+    return any(name is None or not name.startswith("torch.func.") for name in names)
+
+
+def _is_for_torchax(ctx: Context) -> bool:
+    taken = (node for name in _WRITTEN_FOR_IT for node, _ in ctx.module.index.taken.get(name, ()))
+    names = [ctx.qualified_name(node) for node in taken if isinstance(node, ast.expr)]
+    wanted = {f"torchax.{name}" for name in _WRITTEN_FOR_IT}
+    return not wanted.isdisjoint((*ctx.module.project.modules[ctx.module.name].imports, *names))

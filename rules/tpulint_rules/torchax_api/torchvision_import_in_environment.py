@@ -1,0 +1,98 @@
+"""Import of torchvision within the torchax environment.
+
+## What it does
+
+Flags an import of torchvision inside `with torchax.default_env():`, or below `torchax.enable_globally()` at a
+file's top level.
+
+## Why it matters on TPU
+
+torchvision calls operators of its own when it is imported, and within the environment these go to torchax,
+which has none of them: `OperatorNotFound: Operator with name torchvision::_cuda_version has no lowering`.
+Imported beforehand, it works.
+Measured with torchvision 0.27.1 on torch 2.12.1; where its compiled operators do not load, as in its wheels
+on a torch without CUDA, the import fails with `RuntimeError: operator torchvision::nms does not exist`
+wherever it stands.
+The folder `torchax_training`, which fixes write beside programs that train, has it imported past torchax:
+beside it nothing is flagged.
+
+## Without a fix
+
+Move the import to the top of the file, before the environment is entered.
+An import in a function that is called within the environment fails in the same way, and is not seen here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Finding
+from tpulint.knowledge.training import TRAINING
+from tpulint.model.values.kinds import Instance
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU903",
+    "import of torchvision within the torchax environment",
+    module=__name__,
+    former=("import-in-environment",),
+    fix=None,
+)
+
+_ENVIRONMENT = Instance("torchax.tensor.Environment")
+
+
+@rule.on(ast.Import)
+def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
+    if any(alias.name.partition(".")[0] == "torchvision" for alias in node.names):
+        yield from _found(node, ctx)
+
+
+@rule.on(ast.ImportFrom)
+def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
+    if not node.level and (node.module or "").partition(".")[0] == "torchvision":
+        yield from _found(node, ctx)
+
+
+def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
+    if not _is_first(node, ctx) or _has_companion(ctx):
+        return
+    if _is_entered_around(node, ctx) or _is_entered_before(node, ctx):
+        yield ctx.finding(node, "`torchvision` cannot be imported within the torchax environment")
+
+
+def _has_companion(ctx: Context) -> bool:
+    """Whether there is the folder that has torchvision imported past torchax, or its import alone."""
+    return ctx.first_import(TRAINING.name) is not None or any(
+        module.rpartition(".")[2] == TRAINING.name for module in ctx.module.project.modules
+    )
+
+
+def _is_first(node: ast.stmt, ctx: Context) -> bool:
+    """Whether nothing at the top of the file has imported it by then, after which an import does nothing."""
+    first = ctx.first_import("torchvision")
+    return first is None or first is node or first.lineno > node.lineno
+
+
+def _is_entered_around(node: ast.stmt, ctx: Context) -> bool:
+    for outer in ctx.ancestors(node):
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            return False
+        if isinstance(outer, ast.With) and any(
+            ctx.kind(item.context_expr) == _ENVIRONMENT for item in outer.items
+        ):
+            return True
+    return False
+
+
+def _is_entered_before(node: ast.stmt, ctx: Context) -> bool:
+    if not ctx.is_import_time:
+        return False
+    entered = ctx.top_level_calls("enable_globally")
+    return any(
+        ctx.qualified_name(call.func) == "torchax.enable_globally"
+        and call.lineno < node.lineno
+        and ctx.statement(call) in ctx.tree.body
+        for call in entered
+    )

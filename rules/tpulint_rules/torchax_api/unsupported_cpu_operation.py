@@ -1,0 +1,140 @@
+"""Operation that torchax breaks on the host.
+
+## What it does
+
+Flags what fails, or gives something else, on tensors of the host once the program is in the torchax
+environment: `torch.where` with a number, `torch.quantile` and `nanquantile` at a number, `torch.cov` and
+`corrcoef`, `torch.combinations`, `one_hot` and `cosine_similarity`, of tensors that are known to be on the
+host, in programs that use a device or enter torchax and in code that tracing reaches; and `pad_sequence` of
+host tensors, as batches are made for a data loader.
+
+## Why it matters on TPU
+
+The environment takes over every tensor that is made while it is entered, the ones that torch makes on its way
+among them: the number in `torch.where(mask, x, 0.0)` becomes a tensor of the device, and meets `x`.
+
+`torch.where`, `cov`, `corrcoef`, `combinations` and `one_hot` raise `AssertionError: Expect a Tensor or a
+View but got <class 'torch.Tensor'>; usually this means there is a mixed math between XLATensor and
+torch.Tensor`, `quantile` raises `RuntimeError: quantile() q tensor must be on the same device as the input
+tensor`, and `cosine_similarity` `AttributeError: 'Tensor' object has no attribute '_env'`.
+Data sets and their batches are made on the host, so that this is met before the first step.
+
+`pad_sequence` of host tensors makes its result on the device, and copies nothing into it: all zeros,
+silently.
+
+Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; of 93 calls on the host that were tried 82
+were right.
+
+## Fix safety
+
+Safe: a number given to `torch.where` becomes a tensor without dimensions, which takes part in finding the
+dtype as a number does, and one given to `quantile` a tensor of the dtype that it has to be of.
+
+## Without a fix
+
+All of them are right once `torchax_training` is imported, which TPU611 writes beside programs that train.
+Elsewhere, move the tensor to the device first, `torch.cov(x.to("jax")).cpu()`, or leave the environment for
+the preparation of data: `with torchax.disable_temporarily():`.
+Pad by hand: `torch.stack([F.pad(s, (0, longest - len(s))) for s in sequences])`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.names.qualified import dotted
+from tpulint.model.values.kinds import Several, Static, Tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU904",
+    "operation that torchax breaks on the host",
+    module=__name__,
+    former=("broken-on-host",),
+    fix=Applicability.SAFE,
+)
+
+#: Operations that fail on the host: how many tensors they take, numbers among them.
+_OPERATIONS = {
+    "torch.where": 3,
+    "torch.quantile": 2,
+    "torch.nanquantile": 2,
+    "torch.cov": 1,
+    "torch.corrcoef": 1,
+    "torch.combinations": 1,
+    "torch.nn.functional.one_hot": 1,
+    "torch.nn.functional.cosine_similarity": 2,
+    "torch.cosine_similarity": 2,
+}
+#: Those of them that fail where numbers are given, and only there.
+_OF_NUMBERS = frozenset({"torch.where", "torch.quantile", "torch.nanquantile"})
+#: Those of them that tensors have for methods.
+_METHODS = frozenset({"where", "quantile", "nanquantile", "cov", "corrcoef"})
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _OPERATIONS))
+def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name, operands = ctx.qualified_name(call.func), list(call.args)
+    if name is None and isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS:
+        name = f"torch.{call.func.attr}"
+        # `x.where(mask, y)` is `torch.where(mask, x, y)`.
+        operands.insert(1 if name == "torch.where" else 0, call.func.value)
+    if name not in _OPERATIONS or len(operands) < _OPERATIONS[name] or not _may_be_in_environment(call, ctx):
+        return
+    operands = operands[: _OPERATIONS[name]]
+    numbers = [operand for operand in operands if isinstance(ctx.kind(operand), Static)]
+    if bool(numbers) != (name in _OF_NUMBERS):
+        return
+    if all(_is_on_host(operand, ctx) for operand in operands if operand not in numbers):
+        beside = " with a number" if numbers else ""
+        message = f"`{name.rpartition('.')[2]}` of host tensors{beside} raises in the torchax environment"
+        yield ctx.finding(call, message, _as_tensors(numbers, operands[0], name, ctx) if numbers else None)
+
+
+@rule.on(ast.Call, named={"pad_sequence"})
+def padded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.nn.utils.rnn.pad_sequence" or not call.args:
+        return
+    if ctx.trace_path is not None or not ctx.serves_device or ctx.is_amended:
+        return
+    kind = ctx.kind(call.args[0])
+    is_host = isinstance(kind, Several) and isinstance(kind.element, Tensor) and kind.element.is_host
+    if is_host or _collates(ctx):
+        yield ctx.finding(call, "`pad_sequence` of host tensors gives zeros under torchax, silently")
+
+
+def _collates(ctx: Context) -> bool:
+    """Whether the function makes batches for a data loader."""
+    name = ctx.scope.function.name if ctx.scope.function is not None else ""
+    handed = (
+        dotted(word.value) or ""
+        for call, _ in ctx.module.index.calls.get("DataLoader", ())
+        if isinstance(call, ast.Call)
+        for word in call.keywords
+        if word.arg == "collate_fn"
+    )
+    return bool(name) and ("collate" in name or any(one.rpartition(".")[2] == name for one in handed))
+
+
+def _may_be_in_environment(call: ast.Call, ctx: Context) -> bool:
+    served = (ctx.trace_path is not None or ctx.serves_device) and not ctx.only_with_cuda(call)
+    return served and not ctx.is_amended
+
+
+def _is_on_host(node: ast.expr, ctx: Context) -> bool:
+    kind = ctx.kind(node)
+    return isinstance(kind, Tensor) and kind.is_host and not kind.scalar
+
+
+def _as_tensors(numbers: list[ast.expr], first: ast.expr, name: str, ctx: Context) -> Fix | None:
+    imports, dtype = ctx.imports("import torch"), ""
+    if name != "torch.where":
+        if not isinstance(first, ast.Name | ast.Attribute):
+            return None
+        dtype = f", dtype={ctx.text(first)}.dtype"
+    if imports is None:
+        return None
+    edits = [ctx.replace(number, f"torch.tensor({ctx.text(number)}{dtype})") for number in numbers]
+    return ctx.fix("make a tensor of the number", *edits, *imports)

@@ -1,0 +1,427 @@
+"""Function that does not do its work under torchax.
+
+## What it does
+
+Flags `torch.func.jacrev`, `jacfwd` and `hessian`, all of `torch.autograd.functional`, `torch.cond`,
+`torch.random.fork_rng()` without devices, `torchax.amp.autocast`, `torchax.interop.jax_jit` of a module, and
+`Function.apply` of a `torch.autograd.Function` with a `backward` of its own where `jax_value_and_grad`
+differentiates.
+In programs that use a device, also `torch.inference_mode`, and there and in code that tracing reaches
+`torch.Tensor(2, 3)` of sizes, `x.new_tensor(...)`, `x.new([...])`, `torch.tensor(t)` of a tensor on the
+device, `torch.tensor(array, device=...)` of a NumPy array that is known not to be of floats, without
+`dtype=`, and, where nothing is traced, `torch.tensor([a, b])` of tensors on the device without `device=`.
+
+## Why it matters on TPU
+
+`torch.func.jacrev` and `jacfwd` of torchax tensors raise nothing and warn of nothing, but their result is
+all zeros, eagerly and under `jax_jit`.
+So is that of `torch.autograd.functional.jacobian` and `hessian`; `vjp`, `jvp`, `vhp` and `hvp` there are zero
+where `F.linear`, and so `nn.Linear`, leads from the inputs to the outputs.
+`torch.func.hessian` raises `OperatorNotFound: Operator with name aten::_efficientzerotensor has no lowering`
+or `RuntimeError: Cannot access data pointer of Tensor that doesn't have storage`.
+
+`torch.cond` raises `NotImplementedError: There was no rule registered for HigherOrderOperator cond and mode
+XLADispatchMode`, and outside of the environment, but after `import torchax`, `InternalTorchDynamoError:
+RuntimeError: PyTorch is not linked with support for jax devices`.
+
+`torch.random.fork_rng()` raises `TypeError: get_rng_state() takes 0 positional arguments but 1 was given`
+with torch 2.13, from `import torchax` on.
+
+Under `torch.inference_mode()` torch hands operations on before it takes them apart, and torchax knows their
+parts alone: convolutions, normalisations, recurrent layers, `cross_entropy`, `F.normalize`, `chunk`, `square`
+and many more raise `OperatorNotFound: Operator with name aten::batch_norm has no lowering`, `TypeError:
+_aten_conv2d() missing 4 required positional arguments` or `RuntimeError: Cannot set version_counter for
+inference tensor`; 43 of 108 layers and functions that we tried did, and one of them under `torch.no_grad()`.
+
+`torchax.amp.autocast` casts `mm` and `matmul`, but leaves `nn.Linear`, `F.linear` and convolutions in
+float32, silently.
+
+`x.new_tensor([1.0, 2.0])` of a tensor on the device makes a tensor without data, and what computes with it
+raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>` or `NotImplementedError:
+Cannot copy out of meta tensor; no data!`, and so does `x.new([1.0, 2.0])`; `new_zeros`, `new_ones`,
+`new_full` and `x.new(2, 3)` are right.
+So it is with `torch.tensor(t)`, often with `RuntimeError: Tensor.item() cannot be called on meta tensors`;
+`torch.as_tensor(t)`, `torch.tensor(t, device=...)` and `x.new_tensor(t)` are right.
+`torch.as_tensor(t, dtype=torch.int32, device="jax")` raises `RuntimeError: Attempting to convert unknown
+type: int32 to jax type`; with one of the two it is right, and so it is for lists and arrays.
+
+`torch.Tensor(2, 3)`, as older layers make their parameters, raises `AttributeError: 'int' object has no
+attribute 'shape'` or `TypeError: Tensor.__init__() missing 1 required positional argument: 'env'` in the
+environment, wherever the tensor is; `torch.Tensor([2, 3])` is right.
+
+`torch.tensor(array, device="jax")` is in float32, silently, whatever the array is of.
+As indices they raise `ValueError: indices must have an integer type` or `TypeError: Indexer must have integer
+or boolean type`; `torch.as_tensor` and `torch.tensor(array).to("jax")` keep the type.
+
+`jax_jit(module)` calls the module with arrays of JAX, so that `nn.Linear` raises `TypeError: linear():
+argument 'input' (position 1) must be Tensor, not DynamicJaxprTracer`.
+A transform of `torchvision.transforms.v2` takes them for something that it has nothing to do with, and gives
+the picture back as it is, without a word.
+
+`jax_value_and_grad` knows nothing of the `backward` of a `torch.autograd.Function`: it differentiates what
+`forward` computes, silently.
+For rounding that is straight through, and the like, the gradients are zero.
+
+Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; `torch.func.grad`, `vjp` and
+`functional_call` give what they should.
+
+## Fix safety
+
+Safe for `torch.inference_mode`: it becomes `torch.no_grad`, which computes the same, and whose tensors may be
+used for more.
+
+Unsafe otherwise: `torch.func.jacrev(f)` becomes `jax.jacrev` of `f` as a function of JAX, and `torch.cond`
+becomes `jax.lax.cond`; in a program that uses a device, what `torch.func` and `torch.autograd.functional`
+have is left to the folder `torchax_training`, by which JAX does it.
+What the latter give with `create_graph=True` has a graph within a `@differentiable` function alone.
+JAX traces the functions: what branches on a value, or makes tensors on the host, raises there; and their
+tensors must be torchax's.
+`fork_rng(devices=[])` puts back the random state of the host alone.
+For the device's, keep `key = torchax.default_env().prng_key` and set it again.
+A list of tensors is taken to be one of numbers: `torch.stack([a, b]).detach().cpu()` is on the host, as on a
+GPU.
+
+`jax_jit(module)` becomes `torchax.compile(module)`, whose parameters and buffers are inputs: statistics that
+the module writes stay as they are.
+
+With the folder `torchax_training`, whose import is all that it takes, JAX calls the `backward` of custom
+functions; it must be one that JAX can trace.
+
+Safe: an array's dtype is named, `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)`, which is the same,
+`x.new_tensor(data)` `torch.tensor(data, dtype=x.dtype, device=x.device)`, where the data is written out,
+`torch.as_tensor(t, dtype=d, device=e)` `t.to(device=e, dtype=d)`, which is the same, and `torch.tensor(t)`
+`t.detach().clone()`, as torch itself recommends.
+
+## Without a fix
+
+In the place of `torchax.amp.autocast`, keep the weights in bfloat16: `model.to(torch.bfloat16)`, before the
+model is moved to the device.
+Where a transform is given `has_aux` or `chunk_size`, call `jax.jacrev` by hand:
+`torchax.interop.torch_view(jax.jacrev(torchax.interop.jax_view(f), has_aux=True))`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
+from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS
+from tpulint.model.devices.doors import may_be_made_on_device
+from tpulint.model.names.qualified import dotted
+from tpulint.model.project.project import Certainty
+from tpulint.model.values.arrays import dtype_of_array
+from tpulint.model.values.kinds import Static, Tensor, Unknown
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU902",
+    "function that does not do its work under torchax",
+    module=__name__,
+    former=("broken-by-torchax",),
+    fix=Applicability.SAFE,
+)
+
+_GRADIENTS = "jax_value_and_grad"
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in JACOBIANS))
+def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in JACOBIANS or ctx.module.project.imports_any(TRAINING.name):
+        return
+    fix = None
+    if _has_program(ctx):
+        fix = ctx.companion_fix(TRAINING)
+    elif len(call.args) == 1 and {word.arg for word in call.keywords} <= {"argnums"}:
+        argnums = "".join(f", argnums={ctx.text(word.value)}" for word in call.keywords)
+        function = f"torchax.interop.jax_view({ctx.text(call.args[0])})"
+        new = f"jax.{name.rpartition('.')[2]}"
+        fix = _replaced(call, f"torchax.interop.torch_view({new}({function}{argnums}))", new, ctx)
+    yield ctx.finding(call, f"`{name}` {JACOBIANS[name]}", fix)
+
+
+def _has_program(ctx: Context) -> bool:
+    """Whether a file is a part of a script's program, which puts something on a device."""
+    return ctx.serves_device and ctx.module.name in ctx.module.project.programs.of_scripts
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in AT_INPUTS))
+def at_inputs(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in AT_INPUTS or ctx.module.project.imports_any(TRAINING.name):
+        return
+    fix = None
+    does, new = AT_INPUTS[name]
+    if _has_program(ctx):
+        fix = ctx.companion_fix(TRAINING)
+    elif new and len(call.args) == 2 and not call.keywords and ctx.kind(call.args[1]).is_tensor:
+        function, at = (ctx.text(argument) for argument in call.args)
+        text = f"torchax.interop.torch_view({new}(torchax.interop.jax_view({function})))({at})"
+        fix = _replaced(call, text, new, ctx)
+    yield ctx.finding(call, f"`{name}` {does}", fix)
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in BRANCHES))
+def branch(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name not in BRANCHES:
+        return
+    fix = None
+    operands = call.args[3] if len(call.args) == 4 else None
+    if not call.keywords and (len(call.args) == 3 or isinstance(operands, ast.Tuple | ast.List)):
+        rest = operands.elts if isinstance(operands, ast.Tuple | ast.List) else []
+        arguments = ", ".join(ctx.text(argument) for argument in (*call.args[:3], *rest))
+        new = BRANCHES[name]
+        fix = _replaced(call, f"torchax.interop.torch_view({new})({arguments})", new, ctx)
+    yield ctx.finding(call, f"`{name}` raises under torchax", fix)
+
+
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in FORKS))
+def fork(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) in FORKS and not call.args and not call.keywords:
+        span = ctx.span(call)
+        edit = ctx.insert(span.end - 1, "devices=[]")
+        fix = ctx.fix("add `devices=[]`", edit, applicability=Applicability.UNSAFE)
+        yield ctx.finding(call, "`fork_rng()` raises after `import torchax`", fix)
+
+
+@rule.on(ast.Call, named={"inference_mode"})
+def inference(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    values = (*call.args, *(word.value for word in call.keywords))
+    if any(isinstance(value, ast.Constant) and value.value is False for value in values):
+        return  # it is switched off
+    is_on = all(isinstance(value, ast.Constant) and value.value is True for value in values)
+    yield from _inference(call, call.func, "torch.no_grad()" if is_on else None, ctx)
+
+
+@rule.on(ast.Attribute, named={"inference_mode"})
+def inference_itself(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    outer = ctx.parent(node)
+    if not (isinstance(outer, ast.Call) and outer.func is node):
+        yield from _inference(node, node, "torch.no_grad", ctx)
+
+
+def _inference(node: ast.expr, function: ast.expr, new: str | None, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(function) != "torch.inference_mode" or not ctx.serves_device:
+        return
+    imports = ctx.imports("import torch")
+    fix = None
+    if new is not None and imports is not None:
+        edit = ctx.replace(node, new)
+        fix = ctx.fix("use `torch.no_grad`", edit, *imports, applicability=Applicability.SAFE)
+    message = "under `torch.inference_mode` convolutions, normalisations and many more raise on torchax"
+    yield ctx.finding(node, message, fix)
+
+
+@rule.on(ast.Call, named={"autocast"})
+def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) == "torchax.amp.autocast":
+        message = "`torchax.amp.autocast` leaves `nn.Linear` and convolutions in float32, silently"
+        yield ctx.finding(call, message)
+
+
+@rule.on(ast.Call, named={"new_tensor"})
+def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
+        return
+    tensor = call.func.value
+    if _is_other(tensor, ctx) or not _may_be_in_environment(call, ctx):
+        return
+    if call.args and ctx.kind(call.args[0]).is_tensor:
+        return  # which works
+    fix = _made_alike(call, tensor, ctx)
+    if fix is None and ctx.module.project.imports_any(TRAINING.name):
+        return  # the folder mends it
+    yield ctx.finding(call, "`new_tensor` makes a tensor without data under torchax", fix)
+
+
+@rule.on(
+    ast.Call, named={"new"}, where=lambda call: [type(one) for one in call.args] in ([ast.List], [ast.Tuple])
+)
+def of_list(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    """`x.new([1.0, 2.0])`; of sizes, and of an array, it works."""
+    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_tensor:
+        return
+    if not _is_other(call.func.value, ctx) and _may_be_in_environment(call, ctx):
+        message = "`new` of a list makes a tensor without data under torchax"
+        yield ctx.finding(call, message, _made_alike(call, call.func.value, ctx))
+
+
+@rule.on(ast.Call, named={"tensor"})
+def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    given = {word.arg: ctx.text(word.value) for word in call.keywords}
+    if len(call.args) != 1 or given.keys() & {"device", None}:
+        return
+    if ctx.qualified_name(call.func) != "torch.tensor" or ctx.only_with_cuda(call):
+        return
+    data = call.args[0]
+    message = "`torch.tensor` of `{}` makes a tensor without data under torchax"
+    if _is_on_device(data, ctx) and not _is_maybe_list(data, ctx):
+        code = f"{ctx.operand(data)}.detach().clone()"
+        code += f".to({given['dtype']})" if "dtype" in given else ""
+        code += f".requires_grad_({given['requires_grad']})" if "requires_grad" in given else ""
+        fix = ctx.fix("copy it", ctx.replace(call, code)) if "pin_memory" not in given else None
+        yield ctx.finding(call, message.format(ctx.text(data)), fix)
+    elif isinstance(data, ast.List | ast.Tuple) and ctx.trace_path is None and _all_on_device(data, ctx):
+        yield ctx.finding(call, message.format(ctx.text(data)), _stacked(call, data, ctx))
+
+
+@rule.on(ast.Call, named={"as_tensor"})
+def as_another(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    given = {word.arg: word.value for word in call.keywords}
+    if ctx.qualified_name(call.func) != "torch.as_tensor" or len(call.args) != 1:
+        return
+    data = call.args[0]
+    if given.keys() != {"dtype", "device"} or not ctx.kind(data).is_tensor or _is_maybe_list(data, ctx):
+        return
+    if may_be_made_on_device(ctx.module, call, ctx.scope) and _may_be_in_environment(call, ctx):
+        code = ", ".join(f"{name}={ctx.text(given[name])}" for name in ("device", "dtype"))
+        fix = ctx.fix("move it with `to`", ctx.replace(call, f"{ctx.operand(data)}.to({code})"))
+        message = "`torch.as_tensor` of a tensor with a dtype and a device raises under torchax"
+        yield ctx.finding(call, message, fix)
+
+
+@rule.on(ast.Call, named={"tensor"})
+def of_array(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.tensor" or len(call.args) != 1:
+        return
+    if {word.arg for word in call.keywords} & {"dtype", None}:
+        return
+    dtype = dtype_of_array(ctx.module, call.args[0], ctx.scope)
+    if dtype is None or not may_be_made_on_device(ctx.module, call, ctx.scope):
+        return
+    imports = ctx.imports("import torch")
+    if imports is not None and _may_be_in_environment(call, ctx):
+        edit = ctx.insert(ctx.span(call.args[0]).end, f", dtype={dtype}")
+        message = f"`torch.tensor` makes floats of an array under torchax, here in the place of `{dtype}`"
+        yield ctx.finding(call, message, ctx.fix("name the dtype", edit, *imports))
+
+
+@rule.on(ast.Call, named={"jax_jit"})
+def jitted_module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torchax.interop.jax_jit" or not call.args:
+        return
+    if not ctx.is_module(ctx.kind(call.args[0])) and not _is_transform(call.args[0], ctx):
+        return
+    fix, imports = None, ctx.imports("import torchax")
+    if len(call.args) == 1 and not call.keywords and imports is not None:
+        edit = ctx.replace(call.func, "torchax.compile")
+        title = "use `torchax.compile`"
+        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, "`jax_jit` hands arrays of JAX to a module, which takes tensors", fix)
+
+
+@rule.on(ast.Attribute, named={"apply"})
+def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(node.value)
+    project = ctx.module.project
+    cls = project.resolve(name) if name is not None else ""
+    if project.class_(cls) is None or AUTOGRAD_FUNCTIONS.isdisjoint(project.mro(cls)):
+        return
+    path = project.trace_path(f"{cls}.forward")
+    if path is None or _GRADIENTS not in path.steps[0].label or project.method(cls, "backward") is None:
+        return
+    if project.imports_any(TRAINING.name):
+        return
+    message = (
+        f"JAX differentiates the `forward` of `{ctx.text(node.value)}`, and does not call its `backward`"
+    )
+    fix = ctx.companion_fix(TRAINING, f"go by `backward`, with `{TRAINING.name}`")
+    yield ctx.finding(node, message, fix)
+
+
+def _is_transform(node: ast.expr, ctx: Context) -> bool:
+    """Whether an expression is a transform of torchvision's second version, all of which are modules."""
+    values = ctx.assigned_values(node) if isinstance(node, ast.Name | ast.Attribute) else [node]
+    if len(values) != 1 or not isinstance(values[0], ast.Call):
+        return False
+    name = ctx.qualified_name(values[0].func) or ""
+    return name.startswith("torchvision.transforms.v2.") and name.rpartition(".")[2][:1].isupper()
+
+
+def _is_on_device(node: ast.expr, ctx: Context) -> bool:
+    """Whether a value is a tensor of the device for certain."""
+    return ctx.kind(node).is_traced and (ctx.trace_path is not None or ctx.serves_device)
+
+
+def _all_on_device(data: ast.List | ast.Tuple, ctx: Context) -> bool:
+    return bool(data.elts) and all(_is_on_device(item, ctx) for item in data.elts)
+
+
+def _is_maybe_list(data: ast.expr, ctx: Context) -> bool:
+    """Whether a parameter that is said to be a tensor may well be a list: who makes a tensor of one?"""
+    if not ctx.is_parameter(data) or not isinstance(data, ast.Name):
+        return False
+    path = ctx.trace_path
+    if path is not None and path.certainty is Certainty.JIT:
+        return False
+    kinds = [there.kind(value) for value, there in ctx.handed(data)]
+    return not kinds or not all(kind.is_tensor for kind in kinds)
+
+
+def _stacked(call: ast.Call, data: ast.List | ast.Tuple, ctx: Context) -> Fix | None:
+    kinds = [kind for item in data.elts if isinstance(kind := ctx.kind(item), Tensor) and kind.scalar]
+    torch, dot, _ = ctx.text(call.func).rpartition(".")
+    if call.keywords or len(kinds) < len(data.elts) or len({kind.dtype for kind in kinds}) > 1 or not dot:
+        return None
+    edit = ctx.replace(call, f"{torch}.stack({ctx.text(data)}).detach().cpu()")
+    return ctx.fix("copy a stack of them", edit, applicability=Applicability.UNSAFE)
+
+
+@rule.on(ast.Call, named={"Tensor"})
+def of_sizes(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) != "torch.Tensor" or call.keywords or not call.args:
+        return
+    first = call.args[0]
+    if len(call.args) == 1 and not isinstance(first, ast.Starred) and not _is_integer(first, ctx):
+        return
+    if not _may_be_in_environment(call, ctx):
+        return
+    imports = ctx.imports("import torch")
+    fix = None
+    if imports is not None:
+        fix = ctx.fix("use `torch.empty`", ctx.replace(call.func, "torch.empty"), *imports)
+    yield ctx.finding(call, "`torch.Tensor` of sizes raises in the torchax environment", fix)
+
+
+def _is_integer(node: ast.expr, ctx: Context) -> bool:
+    kind = ctx.kind(node)
+    return isinstance(kind, Static) and type(kind.value) is int
+
+
+def _may_be_in_environment(call: ast.Call, ctx: Context) -> bool:
+    return (ctx.trace_path is not None or ctx.serves_device) and not ctx.only_with_cuda(call)
+
+
+def _is_other(tensor: ast.expr, ctx: Context) -> bool:
+    """Whether something is known to be on the host, or no tensor."""
+    kind = ctx.kind(tensor)
+    return kind.is_host if isinstance(kind, Tensor) else not isinstance(kind, Unknown)
+
+
+def _made_alike(call: ast.Call, tensor: ast.expr, ctx: Context) -> Fix | None:
+    """`torch.tensor` with the dtype and the device of a tensor, unless the call names its own."""
+    imports = ctx.imports("import torch")
+    if imports is None or dotted(tensor) is None or len(call.args) != 1:
+        return None
+    named = {word.arg for word in call.keywords}
+    if None in named:
+        return None
+    given = [ctx.text(call.args[0]), *(f"{word.arg}={ctx.text(word.value)}" for word in call.keywords)]
+    given += [f"{name}={ctx.text(tensor)}.{name}" for name in ("dtype", "device") if name not in named]
+    is_written = isinstance(call.args[0], ast.List | ast.Tuple | ast.Constant)
+    applicability = Applicability.SAFE if is_written else Applicability.UNSAFE
+    edit = ctx.replace(call, f"torch.tensor({', '.join(given)})")
+    title = "make it with `torch.tensor`, of the same dtype and on the same device"
+    return ctx.fix(title, edit, *imports, applicability=applicability)
+
+
+def _replaced(call: ast.Call, text: str, new: str, ctx: Context) -> Fix | None:
+    imports = ctx.imports("import jax", "import torchax")
+    if imports is None:
+        return None
+    edit = ctx.replace(call, text)
+    return ctx.fix(f"use `{new}`", edit, *imports, applicability=Applicability.UNSAFE)

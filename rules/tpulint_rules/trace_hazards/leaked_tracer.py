@@ -1,0 +1,142 @@
+"""Tensor that traced code keeps beyond the call.
+
+## What it does
+
+Flags, in `forward` and what it calls, a tensor that outlives the call:
+
+- `self.cos = emb.cos()` where another call may read what this one kept, where code that is not traced reads
+  the attribute, or where nothing in the file does, so that it is there for others;
+- `self.mean = self.mean.to(x.device)`, which is to move a plain tensor once and keeps a tracer instead;
+- `self.cache[n] = t` and `CACHE[n] = t` in a dictionary that lasts;
+- what a hook of a module (`register_forward_hook`) puts into an attribute;
+- functions under `functools.lru_cache`, `functools.cache` and `functools.cached_property` that give tensors.
+
+An attribute that each call sets before it reads it is left alone, and so are buffers (see TPU613).
+Functions that nothing is known to jit are, too, unless a module's `forward` calls them; and so is what only a
+training step traces, which TPU611 takes over: there attributes are results of the compiled function.
+
+## Why it matters on TPU
+
+While a function is traced its tensors are tracers, which stand for values that come later and mean nothing
+once the trace is over.
+What was kept is such a tracer, and the next trace (another shape, the evaluation after the training) or the
+host that reads it fails: `jax.errors.UnexpectedTracerError: Encountered an unexpected tracer. A function
+transformed by JAX had a side effect, allowing for a reference to an intermediate value with type float32[6]
+wrapped in a DynamicJaxprTracer to escape the scope of the transformation`.
+The first call works, and without jit all of it does.
+
+## Without a fix
+
+Make a tensor that a module needs on its device a buffer (`self.register_buffer("mean", mean)`), which
+`module.to("jax")` moves.
+Compute tables once, in `__init__`, for the longest input that there will be, and take a slice of them.
+
+```python
+class Rotary(nn.Module):
+    def __init__(self, dim, longest):
+        super().__init__()
+        angles = torch.arange(longest)[:, None] * 10000.0 ** (-torch.arange(0, dim, 2) / dim)
+        self.register_buffer("cos", angles.cos(), persistent=False)
+
+    def forward(self, x):
+        return x * self.cos[: x.shape[1]]
+```
+
+Or compute them anew in each call: XLA folds what does not depend on the input into a constant.
+Return what is to be looked at outside, and hand state over as an argument (see TPU613).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Finding
+from tpulint.model.names.scopes import Scope, ScopeKind
+from tpulint.model.values.kinds import UNKNOWN, Instance, Tensor
+from tpulint.model.values.readers import Reader, Readers, handed_by_hooks, mentions
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU309",
+    "tensor that traced code keeps beyond the call",
+    module=__name__,
+    former=("tensor-kept-by-traced-code",),
+    fix=None,
+)
+
+_CACHES = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property"})
+_KEPT = "`{}` keeps a tensor of this call, which once traced is a tracer: {} raises `UnexpectedTracerError`"
+_CACHED = "`{}` hands out a tensor of an earlier trace: a tracer, which raises `UnexpectedTracerError`"
+
+
+@rule.on(ast.Module)
+def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
+    project = ctx.module.project
+    readers = Readers(ctx.module)
+    hooks = handed_by_hooks(ctx.module)
+    for (cls, attribute), assigned in ctx.module.assignments.items():
+        if not project.is_module_class(cls) or project.is_tensor_attribute(cls, attribute):
+            continue  # what becomes of a buffer is told by TPU613
+        for value, scope in assigned:
+            at = ctx.at(scope)
+            if scope.name == "__init__" or not at.module.outlasts_trace(at.scope):
+                continue
+            arms = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
+            statement = at.statement(value)
+            if at.kind(value) == UNKNOWN and mentions(value, hooks.get(id(scope.function), set())):
+                reader: Reader | None = Reader()
+            elif any(at.kind(arm).holds_tracer for arm in arms):
+                reader = readers.of(attribute, statement, scope)
+            else:
+                continue
+            if reader is not None:
+                yield at.finding(statement, _KEPT.format(f"self.{attribute}", _told(reader)))
+
+
+@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
+def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
+    statement = ctx.parent(node)
+    if not isinstance(statement, ast.Assign) or not ctx.module.outlasts_trace(ctx.scope):
+        return
+    if ctx.kind(statement.value).holds_tracer and _lasts(node.value, ctx):
+        yield ctx.finding(statement, _KEPT.format(ctx.text(node.value), "reading it later"))
+
+
+@rule.on(ast.Module)
+def cached(_: ast.Module, ctx: Context) -> Iterator[Finding]:
+    for scope in ctx.module.index.functions:
+        node = scope.node
+        if not isinstance(node, ast.FunctionDef) or not node.decorator_list or scope.parent is None:
+            continue
+        outer = ctx.at(scope.parent)
+        for decorator in node.decorator_list:
+            made = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if outer.qualified_name(made) in _CACHES and _gives_tensor(scope, ctx.at(scope)):
+                yield ctx.at(scope).finding(decorator, _CACHED.format(node.name))
+
+
+def _gives_tensor(function: Scope, ctx: Context) -> bool:
+    if not ctx.module.outlasts_trace(ctx.scope):
+        return False
+    flow = ctx.module.flow(function)
+    return flow is not None and any(kind.holds_tracer for kind in flow.returned)
+
+
+def _lasts(node: ast.expr, ctx: Context) -> bool:
+    """Whether a container outlives the call: of the module, set by `__init__` alone, or global."""
+    owner = ctx.kind(node.value) if isinstance(node, ast.Attribute) else UNKNOWN
+    if isinstance(node, ast.Attribute) and isinstance(owner, Instance):
+        assigned = ctx.module.assignments.get((owner.cls, node.attr), [])
+        in_init = all(place.name == "__init__" for _, place in assigned)
+        return bool(assigned) and in_init and ctx.is_module(owner) and not isinstance(ctx.kind(node), Tensor)
+    found = ctx.module.names.lookup(node.id, ctx.scope) if isinstance(node, ast.Name) else None
+    if found is None or found[0].kind is not ScopeKind.MODULE:
+        return False
+    return all(isinstance(binding.value, ast.Dict | ast.List | ast.Call) for binding in found[1])
+
+
+def _told(reader: Reader) -> str:
+    if reader.host is not None:
+        return f"`{reader.host}`, which reads it," if reader.host else "what reads it"
+    return "reading it in the next trace" if reader.later else "reading it from outside"

@@ -1,0 +1,258 @@
+"""Object that is no tensor into or out of a jitted function.
+
+## What it does
+
+Flags texts, and constants that the function branches on, among the arguments of calls of what
+`torchax.interop.jax_jit` or `torchax.compile` made, and texts, devices, dtypes and data classes among what
+such a function returns, in the file where it is jitted.
+The arguments of a function that is jitted with options are left alone, and so are data classes that JAX
+knows.
+
+## Why it matters on TPU
+
+Whatever goes in or out of a jitted function is an array, or a dictionary, list or tuple of arrays.
+A text raises `TypeError: Error interpreting argument to <function ...> as an abstract array. The problematic
+value is of type <class 'str'>`, and `return_dict=False` becomes a tracer, on which `if return_dict:` raises
+`ConcretizationTypeError`.
+A result of another type raises `TypeError: function ... traced for jit returned a value of type <class 'str'>
+at output component [0], which is not a valid JAX type`.
+
+## Fix safety
+
+Unsafe: the argument becomes static, so that each of its values compiles the function anew; it must be one
+that can be hashed wherever the function is called.
+A data class is registered with JAX: its fields must be tensors, or None.
+
+## Without a fix
+
+Return the tensors alone; the caller knows device and dtype of them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.model.names.scopes import FunctionNode, Scope, parameters
+from tpulint.model.tracing.jitted import Jitted, jitted_by
+from tpulint.model.values.kinds import Device, Tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU308",
+    "object that is no tensor into or out of a jitted function",
+    module=__name__,
+    former=("plain-object-through-jit",),
+    fix=Applicability.UNSAFE,
+)
+
+_JIT = "torchax.interop.jax_jit"
+_COMPILE = "torchax.compile"
+_ENTRIES = frozenset({_JIT, _COMPILE})
+_DATA_CLASSES = frozenset({"dataclasses.dataclass"})
+_REGISTERS = "register_dataclass"
+
+
+@rule.on(ast.Call, named={"compile", "jax_jit"})
+def called(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) not in _ENTRIES or not call.args:
+        return
+    jitted = jitted_by(ctx.module, call, ctx.scope)
+    if jitted is not None:
+        yield from _told(jitted, ctx)
+
+
+@rule.on(ast.Module)
+def decorated(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
+    for function in ctx.module.index.functions:
+        around = ctx.at(function.parent) if function.parent is not None else ctx
+        for decorator in getattr(function.node, "decorator_list", ()):
+            if around.qualified_name(decorator) in _ENTRIES:
+                yield from _told(Jitted(decorator, function.name, function, 0, 0), around)
+
+
+def _told(jitted: Jitted, ctx: Context) -> Iterator[Finding]:
+    by = jitted.by
+    if not isinstance(by, ast.Call) or (len(by.args) == 1 and not by.keywords):
+        yield from _arguments(jitted, ctx)  # else options, which may name static ones
+    inside = ctx.at(jitted.function)
+    for value in _returned(jitted.function):
+        for part in _parts(value):
+            what = _no_array(part, inside)
+            if what is not None:
+                message = f"a jitted function cannot return {what}"
+                fix = _registered(part, inside) if isinstance(part, ast.Call) else None
+                yield inside.finding(part, message, fix)
+
+
+# arguments
+
+
+def _arguments(jitted: Jitted, ctx: Context) -> Iterator[Finding]:
+    node = jitted.function.node
+    assert isinstance(node, FunctionNode)
+    names = [argument.arg for argument in parameters(node)][jitted.first :]
+    tested = set(_tested(jitted.function))
+    first: tuple[Context, ast.expr] | None = None
+    numbers: set[int] = set()
+    words: set[str] = set()
+    for call, there in _calls(jitted, ctx):
+        for number, argument in enumerate(call.args):
+            parameter = names[number] if number < len(names) else ""
+            if _is_plain(argument, parameter in tested):
+                numbers.add(number + jitted.hidden)
+                first = first or (there, argument)
+        for word in call.keywords:
+            if word.arg is not None and _is_plain(word.value, word.arg in tested):
+                words.add(word.arg)
+                first = first or (there, word.value)
+    if first is not None:
+        there, argument = first
+        message = (
+            f"`{there.text(argument)}` cannot be traced: it must be a static argument of `{jitted.name}`"
+        )
+        yield there.finding(argument, message, _made_static(jitted, numbers, words, ctx))
+
+
+def _calls(jitted: Jitted, ctx: Context) -> Iterable[tuple[ast.Call, Context]]:
+    """The file's calls of a jitted function."""
+    found = ctx.module.names.lookup(jitted.name, ctx.scope)
+    if found is not None:
+        return ctx.once(_called_by_name).get((jitted.name, id(found[0])), [])
+    last = jitted.name.rpartition(".")[2]
+    return [(call, there) for call, there in ctx.calls(last) if there.text(call.func) == jitted.name]
+
+
+def _called_by_name(ctx: Context) -> dict[tuple[str, int], list[tuple[ast.Call, Context]]]:
+    """The file's calls of plain names, by name and by the scope that binds it."""
+    calls: dict[tuple[str, int], list[tuple[ast.Call, Context]]] = {}
+    for call, scope in ctx.module.index.nodes[ast.Call]:
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+            found = ctx.module.names.lookup(call.func.id, scope)
+            if found is not None:
+                calls.setdefault((call.func.id, id(found[0])), []).append((call, ctx.at(scope)))
+    return calls
+
+
+def _is_plain(node: ast.expr, is_tested: bool) -> bool:
+    if not isinstance(node, ast.Constant):
+        return False
+    return isinstance(node.value, str) or (is_tested and isinstance(node.value, bool))
+
+
+def _tested(function: Scope) -> Iterator[str]:
+    """Names that a function branches on as they are."""
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.If | ast.IfExp | ast.While):
+            test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+            if isinstance(test, ast.Name):
+                yield test.id
+
+
+def _tuple(items: Iterable[str]) -> str:
+    whole = ", ".join(items)
+    return f"({whole})" if ", " in whole else f"({whole},)"
+
+
+def _made_static(jitted: Jitted, numbers: set[int], words: set[str], ctx: Context) -> Fix | None:
+    by = jitted.by
+    options = []
+    if numbers:
+        options.append(f'"static_argnums": {_tuple(map(str, sorted(numbers)))}')
+    if words:
+        quoted = [f'"{word}"' for word in sorted(words)]
+        options.append(f'"static_argnames": {_tuple(quoted)}')
+    text = f"{{{', '.join(options)}}}"
+    edits: tuple[Edit, ...]
+    if not isinstance(by, ast.Call):
+        imports = ctx.imports("import functools", "import torchax")
+        code = f"functools.partial({_JIT}, kwargs_for_jax_jit={text})"
+        edits = (ctx.replace(by, code), *imports) if imports is not None else ()
+    elif jitted.hidden:
+        imports = ctx.imports("import torchax")
+        code = f", torchax.CompileOptions(jax_jit_kwargs={text})"
+        edits = (ctx.insert(ctx.span(by.args[0]).end, code), *imports) if imports is not None else ()
+    else:
+        imports = ctx.imports("import torchax")
+        code = f"{_JIT}({ctx.text(by.args[0])}, kwargs_for_jax_jit={text})"
+        edits = (ctx.replace(by, code), *imports) if imports is not None else ()
+    if not edits:
+        return None
+    return ctx.fix("make it a static argument", *edits, applicability=Applicability.UNSAFE)
+
+
+# results
+
+
+def _returned(function: Scope) -> Iterator[ast.expr]:
+    node = function.node
+    if isinstance(node, ast.Lambda):
+        yield node.body
+        return
+    waiting: list[ast.AST] = list(getattr(node, "body", ()))
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, ast.Return) and inner.value is not None:
+            yield inner.value
+        elif not isinstance(inner, FunctionNode | ast.ClassDef):
+            waiting += [child for child in ast.iter_child_nodes(inner) if not isinstance(child, ast.expr)]
+
+
+def _parts(value: ast.expr) -> Iterator[ast.expr]:
+    """What a result is made of, as far as JAX looks into it."""
+    match value:
+        case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Dict(values=items):
+            for item in items:
+                yield from _parts(item)
+        case ast.IfExp(body=one, orelse=other):
+            yield from _parts(one)
+            yield from _parts(other)
+        case _:
+            yield value
+
+
+def _no_array(part: ast.expr, ctx: Context) -> str | None:
+    """What a result is that is no array, in words."""
+    if isinstance(part, ast.Constant) and isinstance(part.value, str):
+        return f"the text `{ctx.text(part)}`"
+    if isinstance(part, ast.Attribute) and isinstance(ctx.kind(part.value), Tensor) and part.attr == "dtype":
+        return f"the dtype `{ctx.text(part)}`"
+    if isinstance(ctx.kind(part), Device):
+        return f"the device `{ctx.text(part)}`"
+    if isinstance(part, ast.Call) and _data_class(part, ctx) is not None:
+        return f"the data class `{ctx.text(part.func)}`, which JAX does not know"
+    return None
+
+
+def _data_class(call: ast.Call, ctx: Context) -> ast.ClassDef | None:
+    """The data class of this file that a call makes, where JAX is not told of it."""
+    if not isinstance(call.func, ast.Name) or any(ctx.calls(_REGISTERS)):
+        return None
+    found = ctx.module.names.lookup(call.func.id, ctx.scope)
+    node = found[1][0].node if found is not None and len(found[1]) == 1 else None
+    if not isinstance(node, ast.ClassDef) or found is None:
+        return None
+    around = ctx.at(found[0])
+    names = [around.qualified_name(_callee(decorator)) for decorator in node.decorator_list]
+    plain = len(names) == 1 and names[0] in _DATA_CLASSES
+    return node if plain else None
+
+
+def _callee(decorator: ast.expr) -> ast.expr:
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
+
+
+def _registered(call: ast.Call, ctx: Context) -> Fix | None:
+    node, imports = _data_class(call, ctx), ctx.imports("import jax")
+    if node is None or imports is None:
+        return None
+    source = ctx.module.source
+    first = ctx.span(node.decorator_list[0]).start - 1
+    start = source.line_starts[source.location(first).row - 1]
+    indent = source.text[start:first]
+    if indent.strip():
+        return None
+    line = ctx.insert(start, f"{indent}@jax.tree_util.{_REGISTERS}{source.newline}")
+    title = "mark the class as JAX's"
+    return ctx.fix(title, line, *imports, applicability=Applicability.UNSAFE)

@@ -1,0 +1,216 @@
+"""Tensor printed in traced code, or formatted.
+
+## What it does
+
+Flags text with a format, such as `f"{loss:.3f}"` and `"{:.3f}".format(loss)`, that is given a tensor of the
+device, and, in code that tracing reaches, `print` and functions of `logging`.
+Shapes, dtypes and devices are known while tracing, and print as ever; messages of `raise` and `assert` are
+left alone there, and so is `"%.3f" % loss` elsewhere, which works.
+
+## Why it matters on TPU
+
+A format raises, with or without jit: `TypeError: unsupported format string passed to Tensor.__format__`.
+It does so after the first epoch, where the losses are reported.
+The others say nothing wrong and nothing useful: they run once, while tracing, and print
+`Tensor(<class 'jax._src.interpreters.partial_eval.DynamicJaxprTracer'> JitTracer(float32[]))`.
+
+## Fix safety
+
+Safe outside of traced code: `.item()` is what torch itself formats, and `float` gives the same of what may be
+a number already, such as a sum that starts with 0.
+Unsafe: `print(...)` becomes `jax.debug.print`, called through `torchax.interop.call_jax`, which prints the
+values each time.
+It writes when the device comes to it, not in the order of the program, and the code needs JAX from then on.
+
+## Without a fix
+
+Return the tensor, and print or log it outside of the traced function, where `.item()` gives the number.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import string
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.values.kinds import Tensor
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU306",
+    "tensor printed in traced code, or formatted",
+    module=__name__,
+    former=("tensor-in-text",),
+    fix=Applicability.SAFE,
+)
+
+_LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
+
+
+_FORMAT = "a tensor has no format on torchax, and a tracer has no value to print"
+_OF_FLOATS = ("e", "E", "f", "F", "g", "G", "%")
+_NO_FORMAT = "a tensor has no format on torchax"
+
+
+@rule.on(ast.FormattedValue, where=lambda node: node.format_spec is not None)
+def formatted(node: ast.FormattedValue, ctx: Context) -> Iterator[Finding]:
+    if node.conversion != -1:
+        return
+    if ctx.trace_path is None:
+        if _is_on_device(node.value, ctx):
+            assert isinstance(node.format_spec, ast.JoinedStr)
+            last = node.format_spec.values[-1] if node.format_spec.values else None
+            spec = str(last.value) if isinstance(last, ast.Constant) else ""
+            yield _with_number(node.value, {node.value: spec}, ctx)
+        return
+    if not ctx.kind(node.value).is_traced or _only_on_failure(node, ctx):
+        return
+    if any(isinstance(outer, ast.Call) and _prints(outer, ctx) for outer in ctx.ancestors(node)):
+        return
+    yield ctx.finding(node.value, _FORMAT)
+
+
+@rule.on(ast.Call, named={"format"})
+def format_method(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    match call.func:
+        case ast.Attribute(value=ast.Constant(value=str(text))) if ":" in text:
+            given = _with_format(text, call)
+        case _:
+            return
+    if ctx.trace_path is None:
+        if tensors := {argument: spec for argument, spec in given.items() if _is_on_device(argument, ctx)}:
+            yield _with_number(call, tensors, ctx)
+    elif any(ctx.kind(argument).is_traced for argument in given) and not _only_on_failure(call, ctx):
+        yield ctx.finding(call, _FORMAT)
+
+
+def _with_format(text: str, call: ast.Call) -> dict[ast.expr, str]:
+    """The arguments that stand in the text with a format, and that."""
+    numbers = itertools.count()
+    named = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    named |= {str(number): value for number, value in enumerate(call.args)}
+    try:
+        fields = [
+            (name, spec, how) for _, name, spec, how in string.Formatter().parse(text) if name is not None
+        ]
+    except ValueError:
+        return {}
+    given = [(name or str(next(numbers)), spec) for name, spec, how in fields if not how]
+    return {named[name]: spec for name, spec in given if spec and name in named}
+
+
+def _is_on_device(node: ast.expr, ctx: Context) -> bool:
+    kind = ctx.kind(node)
+    return (
+        isinstance(kind, Tensor) and not kind.is_host and ctx.serves_device and not ctx.only_with_cuda(node)
+    )
+
+
+def _with_number(node: ast.expr, tensors: dict[ast.expr, str], ctx: Context) -> Finding:
+    """What torch itself formats is the number, of a tensor without dimensions; others raise anywhere."""
+    edits = []
+    for tensor, spec in tensors.items():
+        if not ctx.stands(tensor):
+            return ctx.finding(node, _NO_FORMAT)
+        if ctx.kind(tensor).is_tensor:
+            edits.append(ctx.replace(tensor, f"{ctx.operand(tensor)}.item()"))
+        elif spec.endswith(_OF_FLOATS):
+            edits.append(ctx.replace(tensor, f"float({ctx.text(tensor)})"))
+        else:
+            return ctx.finding(node, _NO_FORMAT)
+    # Not `finding`, which gives what is in an f-string no fix: this one brings no quotes.
+    fix = ctx.fix("read the number of the tensor", *edits)
+    return ctx.finding_at(ctx.span(node), _NO_FORMAT, fix)
+
+
+@rule.on(ast.Call, named={"print"}, traced=True)
+def printed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not _prints(call, ctx) or not any(_shows(argument, ctx) for argument in call.args):
+        return
+    message = "`print` of a tensor runs once, while tracing, and shows a tracer"
+    yield ctx.finding(call, message, _debug_print(call, ctx))
+
+
+@rule.on(ast.Call, named=_LEVELS, traced=True)
+def logged(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or not _is_logger(call.func.value, ctx):
+        return
+    if any(_shows(argument, ctx) for argument in call.args):
+        yield ctx.finding(call, "logging of a tensor runs once, while tracing, and shows a tracer")
+
+
+def _prints(call: ast.Call, ctx: Context) -> bool:
+    return isinstance(call.func, ast.Name) and ctx.qualified_name(call.func) == "builtins.print"
+
+
+def _is_logger(node: ast.expr, ctx: Context) -> bool:
+    if ctx.qualified_name(node) == "logging":
+        return True
+    found = ctx.module.names.lookup(node.id, ctx.scope) if isinstance(node, ast.Name) else None
+    if found is None:
+        return False
+    made = [binding.value for binding in found[1]]
+    return all(isinstance(value, ast.Call) and _makes_logger(value) for value in made)
+
+
+def _makes_logger(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return name in ("getLogger", "get_logger")
+
+
+def _shows(node: ast.expr, ctx: Context) -> bool:
+    """Whether an argument is a tensor, or text with one."""
+    if isinstance(node, ast.JoinedStr):
+        return any(isinstance(part, ast.FormattedValue) and _shows(part.value, ctx) for part in node.values)
+    return ctx.kind(node).is_traced
+
+
+def _only_on_failure(node: ast.AST, ctx: Context) -> bool:
+    return any(isinstance(outer, ast.Raise | ast.Assert) for outer in ctx.ancestors(node))
+
+
+def _debug_print(call: ast.Call, ctx: Context) -> Fix | None:
+    pieces: list[str] = []
+    values: list[str] = []
+    for argument in call.args:
+        found = _piece(argument, ctx)
+        if found is None:
+            return None
+        pieces.append(found[0])
+        values += found[1]
+    imports = ctx.imports("import jax", "from torchax import interop")
+    if call.keywords or imports is None or not isinstance(ctx.parent(call), ast.Expr):
+        return None
+    text = " ".join(pieces)
+    if '"' in text or "\\" in text or "\n" in text:
+        return None
+    code = f'interop.call_jax(jax.debug.print, "{text}", {", ".join(values)})'
+    title = "use `jax.debug.print`"
+    return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)
+
+
+def _piece(node: ast.expr, ctx: Context) -> tuple[str, list[str]] | None:
+    """The part of a format for one argument, and the tensors in it."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value.replace("{", "{{").replace("}", "}}"), []
+    if ctx.kind(node).is_traced:
+        return "{}", [ctx.text(node)]
+    if not isinstance(node, ast.JoinedStr):
+        return None
+    text, values = "", []
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            text += str(part.value).replace("{", "{{").replace("}", "}}")
+            continue
+        assert isinstance(part, ast.FormattedValue)
+        if not ctx.kind(part.value).is_traced or part.conversion != -1 or not ctx.stands(part.value):
+            return None
+        spec = part.format_spec.values if isinstance(part.format_spec, ast.JoinedStr) else []
+        if not all(isinstance(item, ast.Constant) for item in spec):
+            return None
+        format_ = "".join(str(item.value) for item in spec if isinstance(item, ast.Constant))
+        text += f"{{:{format_}}}" if format_ else "{}"
+        values.append(ctx.text(part.value))
+    return text, values

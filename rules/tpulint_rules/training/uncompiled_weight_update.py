@@ -1,0 +1,124 @@
+"""Update of weights operation by operation.
+
+## What it does
+
+Flags loops that change the weights of modules without gradients, in programs that compute gradients and put
+something on a device: averages of weights, target networks that follow others, weights that are clamped.
+Loops that do more than that, those that read `p.grad`, what sets a module up, and what a function does once
+are left alone.
+
+## Why it matters on TPU
+
+Each parameter is changed by a few operations, and torchax sends each one to the device by itself.
+Of a program whose step takes 0.5 ms of the processor compiled, such an average took another 2 (torch 2.13.0,
+torchax 0.0.14.dev20261026, jax 0.10.2, on a CPU host).
+
+## Fix safety
+
+Unsafe: the function that does nothing else, or one that the loop moves into, is marked `@compiled`, of the
+folder `torchax_training` that is written beside the program.
+JAX compiles it as a whole, for what the weights and numbers are that it is called with; a number that keeps
+changing, such as a decay, becomes an input.
+It runs within `torch.no_grad()`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.training import COMPILED, TRAINING
+from tpulint.model.names.references import method_around
+from tpulint.model.training.called import is_differentiated, is_marked
+from tpulint.model.training.placing import placed
+from tpulint.model.training.regions import Region
+from tpulint.model.training.updates import computes, is_whole, update
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU646",
+    "update of weights operation by operation",
+    module=__name__,
+    former=("uncompiled-update",),
+    fix=Applicability.UNSAFE,
+)
+
+_SETS_UP = ("__init__", "__post_init__", "reset", "init", "_init", "setup", "build")
+
+
+@rule.on(ast.For)
+def loop(node: ast.For, ctx: Context) -> Iterator[Finding]:
+    if not ctx.serves_device or not ctx.asks_gradients:
+        return
+    function = ctx.scope.function
+    if function is not None and (function.name.startswith(_SETS_UP) or _is_compiled(ctx)):
+        return
+    found = update(ctx.module, node, ctx.scope)
+    if found is None or ctx.only_with_cuda(node) or any(_is_update(o, ctx) for o in ctx.ancestors(node)):
+        return
+    whole = _only_updates(ctx)
+    if not whole and not _is_repeated(node, ctx):
+        return
+    if node is not next(filter(computes, whole), node) or not computes(node):
+        return  # of a function that does nothing else the first one is told
+    fix = _marked(ctx) if whole else _moved(found, ctx)
+    yield ctx.finding_at(ctx.span(node.iter), "weights are updated operation by operation", fix)
+
+
+def _is_repeated(node: ast.For, ctx: Context) -> bool:
+    """Whether a loop stands in another one, in a method, or where something is trained."""
+    function = ctx.scope.function
+    if any(isinstance(outer, ast.For | ast.While) for outer in ctx.ancestors(node)):
+        return True
+    if function is None or method_around(ctx.scope) is not None:
+        return function is not None
+    return any(at.scope.function is function for name in ("backward", "step") for _, at in ctx.calls(name))
+
+
+def _is_update(node: ast.AST, ctx: Context) -> bool:
+    return isinstance(node, ast.For) and update(ctx.module, node, ctx.scope) is not None
+
+
+def _is_compiled(ctx: Context) -> bool:
+    """Whether a place is compiled already, or with what calls it."""
+    function = ctx.scope.function
+    assert function is not None
+    if is_differentiated(ctx.module, function) or is_marked(ctx.module, function, COMPILED):
+        return True
+    callers = (at.scope.function for _, at in ctx.calls(function.name))
+    return function.name == "forward" or any(one is not None and one.name == "forward" for one in callers)
+
+
+def _only_updates(ctx: Context) -> list[ast.For]:
+    """The loops of the function at hand where it does nothing else."""
+    function = ctx.scope.function
+    if function is None or not isinstance(function.node, ast.FunctionDef):
+        return []
+    loops = [one for one in ast.walk(function.node) if isinstance(one, ast.For) and _is_update(one, ctx)]
+    is_steady = ctx.module.training_steps.changing.unsteady_function(function) is None
+    return loops if is_steady and is_whole(function.node, loops) else []
+
+
+def _marked(ctx: Context) -> Fix | None:
+    """The mark on a function."""
+    imports = ctx.companion_import(TRAINING, "compiled")
+    definition = ctx.scope.function.node if ctx.scope.function is not None else None
+    if imports is None or not isinstance(definition, ast.FunctionDef):
+        return None
+    edits = (*imports, ctx.add_decorator(definition, "compiled"))
+    return ctx.fix("compile the update", *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
+
+
+def _moved(found: Region, ctx: Context) -> Fix | None:
+    """A function of its own, which is marked."""
+    imports = ctx.companion_import(TRAINING, "compiled")
+    if imports is None:
+        return None
+    steps = ctx.module.training_steps
+    name = steps.name_for(found, "update_weights")
+    made = placed(ctx.module, steps.changing, found, ctx.scope, name, "compiled")
+    if made is None:
+        return None
+    title = "move the update into a function that JAX compiles"
+    return ctx.fix(title, *imports, *ctx.move(made), applicability=Applicability.UNSAFE, companion=TRAINING)

@@ -1,0 +1,1 @@
+"""Wrong results without an error."""

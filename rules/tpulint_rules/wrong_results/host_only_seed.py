@@ -1,0 +1,79 @@
+"""Seed that reaches the host's random numbers alone.
+
+## What it does
+
+Flags `torch.manual_seed(seed)` as a statement in programs that put something on a device.
+Functions that seed torchax, CUDA or a generator as well are left alone, and so are methods, which mostly make
+a layer's first weights on the host, and programs that stay on the host.
+
+## Why it matters on TPU
+
+Torchax has random numbers of its own, which dropout, too, is drawn from.
+They are seeded once, when the environment is made; `torch.manual_seed` after that changes nothing in them,
+and says nothing.
+Every seed gives the same numbers on the device, and seeding anew does not repeat them.
+
+## Fix safety
+
+Unsafe: `torchax.default_env().manual_seed(seed)` is added behind it.
+The numbers are reproducible then, but are never those of torch for the same seed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU617",
+    "seed that reaches the host's random numbers alone",
+    module=__name__,
+    former=("seed-of-host-alone",),
+    fix=Applicability.UNSAFE,
+)
+
+_SEEDS = frozenset({"torch.manual_seed", "torch.random.manual_seed"})
+_OTHERS = frozenset({"manual_seed", "manual_seed_all"})
+
+
+@rule.on(ast.Call, named={"manual_seed"})
+def manual_seed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) not in _SEEDS or len(call.args) != 1 or ctx.trace_path is not None:
+        return
+    statement = ctx.statement(call)
+    if not isinstance(statement, ast.Expr) or statement.value is not call or not ctx.serves_device:
+        return
+    in_method = ctx.scope.function is not None and ctx.scope.function.owner is not None
+    if in_method or _seeds_device(ctx):
+        return  # in a method it is mostly a layer's first weights that are made, on the host
+    message = "`torch.manual_seed` seeds the host alone: torchax draws the same on the device for every seed"
+    yield ctx.finding(call, message, _seeded(statement, call.args[0], ctx))
+
+
+def _seeds_device(ctx: Context) -> bool:
+    """Whether the function seeds anything else: the environment, CUDA, or a generator."""
+    first, last = ctx.function_body[0], ctx.function_body[-1]
+    return any(first.lineno <= row <= (last.end_lineno or last.lineno) for row in ctx.once(_other_seeds))
+
+
+def _other_seeds(ctx: Context) -> list[int]:
+    """The rows in which a file seeds anything but torch on the host."""
+    return [
+        call.lineno
+        for name in _OTHERS
+        for call, at in ctx.calls(name)
+        if isinstance(call.func, ast.Attribute) and at.qualified_name(call.func) not in _SEEDS
+    ]
+
+
+def _seeded(statement: ast.stmt, seed: ast.expr, ctx: Context) -> Fix | None:
+    imports, span, source = ctx.imports("import torchax"), ctx.span(statement), ctx.module.source
+    if imports is None or any(isinstance(node, ast.Call) for node in ast.walk(seed)):
+        return None
+    gap = "; " if source.shares_row(statement) else f"{source.newline}{source.ahead_of(statement)}"
+    text = f"{gap}torchax.default_env().manual_seed({ctx.text(seed)})"
+    title = "add the seed of torchax"
+    return ctx.fix(title, ctx.insert(span.end, text), *imports, applicability=Applicability.UNSAFE)

@@ -1,0 +1,91 @@
+"""List of numbers of two types, made into a tensor on the device.
+
+## What it does
+
+Flags `torch.tensor` and `torch.as_tensor` of a literal list or tuple whose first number is an integer and
+which has a float, or whose first is a bool and which has a number, with `device=` and without `dtype=`.
+Tensors on the host are left alone, `torch.tensor([1, 2.5]).to(device)` among them.
+
+## Why it matters on TPU
+
+For a tensor that it makes itself, torchax takes the dtype from the first element.
+`torch.tensor([1, 2.5], device=device)` is `[1, 2]`, and `torch.tensor([True, 2], device=device)` is
+`[True, True]`, without a word.
+With an infinity or a NaN it raises `OverflowError: cannot convert float infinity to integer`.
+
+## Fix safety
+
+Safe: the first number is written in the type that torch takes for all, `[1.0, 2.5]`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.devices.doors import may_be_made_on_device
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU615",
+    "list of numbers of two types",
+    module=__name__,
+    former=("number-list-of-two-types",),
+    fix=Applicability.SAFE,
+)
+
+_FACTORIES = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
+#: What torch takes for all, where several are there, is the last of them.
+_TYPES: tuple[type[float], ...] = (bool, int, float)
+
+
+@rule.on(ast.Call, named={"tensor", "as_tensor", "asarray"})
+def tensor(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) not in _FACTORIES or not _is_on_device(call, ctx) or not call.args:
+        return
+    numbers = list(_numbers(call.args[0]))
+    if not numbers or not isinstance(numbers[0], ast.Constant):
+        return
+    first = numbers[0].value
+    kinds = {kind for number in numbers if (kind := _type(number, ctx)) is not None}
+    wanted = max(kinds, key=_TYPES.index, default=bool)
+    if not isinstance(first, int) or type(first) is wanted:
+        return
+    message = f"torchax takes the dtype from the first element, `{first}`, and makes the others {{}}"
+    became = "`bool`, too" if isinstance(first, bool) else "integers, too"
+    yield ctx.finding(call, message.format(became), _fix(numbers[0], first, wanted, ctx))
+
+
+def _is_on_device(call: ast.Call, ctx: Context) -> bool:
+    if any(item.arg in ("dtype", None) for item in call.keywords) or len(call.args) != 1:
+        return False
+    if not may_be_made_on_device(ctx.module, call, ctx.scope):
+        return False
+    device = next(item.value for item in call.keywords if item.arg == "device")
+    return isinstance(device, ast.Constant) or ctx.trace_path is not None or ctx.serves_device
+
+
+def _numbers(node: ast.expr) -> Iterator[ast.expr]:
+    """The elements of a literal, however deep, in order."""
+    if isinstance(node, ast.List | ast.Tuple):
+        for element in node.elts:
+            yield from _numbers(element)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        yield from _numbers(node.operand)
+    else:
+        yield node
+
+
+def _type(node: ast.expr, ctx: Context) -> type[float] | None:
+    """The type of an element that is known: a literal, or what `float` gives."""
+    if isinstance(node, ast.Constant):
+        return next((kind for kind in _TYPES if type(node.value) is kind), None)
+    if isinstance(node, ast.Call) and ctx.qualified_name(node.func) == "builtins.float":
+        return float
+    return float if ctx.qualified_name(node) in ("math.inf", "math.pi", "math.nan", "torch.inf") else None
+
+
+def _fix(first: ast.Constant, number: int, wanted: type[float], ctx: Context) -> Fix:
+    text = str(wanted(number))
+    return ctx.fix(f"write it as `{text}`", ctx.replace(first, text))

@@ -1,0 +1,150 @@
+"""Address of a tensor's memory.
+
+## What it does
+
+Flags `data_ptr()` of a tensor, of its `data`, `storage()` or `untyped_storage()`, in programs that use a
+device: `a.data_ptr() == b.data_ptr()`, `seen.add(p.data_ptr())`.
+A remainder, `x.data_ptr() % 16`, is left alone: it is that of an aligned tensor.
+So are programs with the folder that comes with TPU611, where tensors have addresses.
+
+## Why it matters on TPU
+
+A tensor of torchax has no memory that torch knows: `data_ptr()` is 0 for every one of them, and nothing says
+so.
+Any two tensors then seem to share their memory: a loop over parameters that leaves out those it has seen
+takes the first one alone, and all weights of a model are taken for tied.
+
+## Fix safety
+
+Unsafe: `a is b` and `id(a)` tell tensor objects from each other.
+Weights that two modules share are one object; views of one tensor, and what `state_dict()` gives for shared
+weights, are several, and share memory nevertheless.
+
+## Without a fix
+
+What computes with an address, or hands it to other code, such as a kernel, needs another way to do so.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.model.names.scopes import Scope
+from tpulint.model.syntax.loops import calls_looped_over
+from tpulint.model.values.kinds import Tensor, Unknown
+from tpulint.rule import Context, Rule
+
+rule = Rule(
+    "TPU620",
+    "address of a tensor's memory",
+    module=__name__,
+    former=("tensor-address",),
+    fix=Applicability.UNSAFE,
+)
+
+_STORAGES = frozenset({"storage", "untyped_storage"})
+#: Expressions of what stays the object that it is; what is made in place is gone when the next one is made.
+_NAMED = (ast.Name, ast.Attribute)
+#: What gives the tensors of a module.
+_OF_MODULES = frozenset({"parameters", "named_parameters", "buffers", "named_buffers", "state_dict"})
+
+
+@rule.on(ast.Call, named={"data_ptr"})
+def address(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    outer = ctx.parent(call)
+    if ctx.is_amended or not _is_taken(call, ctx) or not (ctx.serves_device or ctx.trace_path is not None):
+        return
+    if ctx.only_with_cuda(call):
+        return
+    message = f"`{ctx.text(call)}` is 0 on torchax, as it is for every tensor"
+    if not isinstance(outer, ast.Compare) or not _compares(outer):
+        yield ctx.finding(call, message, _ids(ctx))
+    elif call is outer.left:  # the other one is told with it
+        yield ctx.finding(outer, message, _identity(outer, ctx))
+
+
+def _is_taken(call: ast.Call, ctx: Context) -> bool:
+    """Whether a call takes the address of a tensor that may be on the device, but for how it is aligned."""
+    tensor, outer = _tensor(call), ctx.parent(call)
+    if tensor is None or (isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Mod)):
+        return False
+    kind = ctx.kind(tensor)
+    if isinstance(kind, Tensor):
+        return not kind.is_host
+    if not isinstance(kind, Unknown) or not isinstance(tensor, ast.Name):
+        return False
+    return bool(calls_looped_over(tensor, ctx.ancestors(tensor), _OF_MODULES))
+
+
+def _tensor(node: ast.AST) -> ast.expr | None:
+    """The tensor whose address a call gives."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=held, attr="data_ptr"), args=[], keywords=[]):
+            pass
+        case _:
+            return None
+    match held:
+        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[], keywords=[]) if name in _STORAGES:
+            held = inner
+        case _:
+            pass
+    return held.value if isinstance(held, ast.Attribute) and held.attr == "data" else held
+
+
+def _compares(outer: ast.AST | None) -> bool:
+    """Whether a node asks whether two addresses are the same."""
+    match outer:
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+            return _tensor(left) is not None and _tensor(right) is not None
+    return False
+
+
+def _identity(outer: ast.Compare, ctx: Context) -> Fix | None:
+    left, right = _tensor(outer.left), _tensor(outer.comparators[0])
+    if not (isinstance(left, _NAMED) and isinstance(right, _NAMED)):
+        return None
+    word = "is" if isinstance(outer.ops[0], ast.Eq) else "is not"
+    edit = ctx.replace(outer, f"{ctx.text(left)} {word} {ctx.text(right)}")
+    return ctx.fix("compare the tensors themselves", edit, applicability=Applicability.UNSAFE)
+
+
+def _ids(ctx: Context) -> Fix | None:
+    """`id` for all addresses that a function puts into collections, which are then of one sort."""
+    edits = []
+    for call, at in ctx.once(_by_function)[ctx.scope.function]:
+        if _compares(ctx.parent(call)):
+            continue
+        tensor = _tensor(call)
+        if not isinstance(tensor, _NAMED) or not _is_taken(call, at) or not _is_kept(call, ctx):
+            return None
+        edits.append(ctx.replace(call, f"id({ctx.text(tensor)})"))
+    if ctx.module.names.lookup("id", ctx.scope) is not None:
+        return None
+    return ctx.fix("use `id` to tell tensors from each other", *edits, applicability=Applicability.UNSAFE)
+
+
+def _by_function(ctx: Context) -> dict[Scope | None, list[tuple[ast.Call, Context]]]:
+    found: dict[Scope | None, list[tuple[ast.Call, Context]]] = {}
+    for call, at in ctx.calls("data_ptr"):
+        found.setdefault(at.scope.function, []).append((call, at))
+    return found
+
+
+def _is_kept(call: ast.Call, ctx: Context) -> bool:
+    """Whether an address is put into a collection, looked up in one, or bound to a name."""
+    match ctx.parent(call):
+        case ast.Call(func=ast.Attribute(attr="add" | "append" | "get" | "setdefault" | "pop")):
+            return True
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], left=left):
+            return left is call
+        case ast.Subscript(slice=index):
+            return index is call
+        case ast.Dict(keys=keys):
+            return any(key is call for key in keys)
+        case ast.DictComp(key=key):
+            return key is call
+        case ast.SetComp(elt=element) | ast.Set(elts=[element]):
+            return element is call
+    return False

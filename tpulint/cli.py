@@ -24,7 +24,6 @@ from tpulint.invocation import Given, UsageError, asked_for, place_asked_for
 from tpulint.settings import CERTAINTIES, SettingsError
 
 if TYPE_CHECKING:
-    from tpulint.report.paint import Paint
     from tpulint.rule import Rule
 
 CLEAN, FINDINGS, ERROR, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
@@ -36,7 +35,6 @@ _TOPOLOGIES = {
     "v6e": "v6e:2x2",
     "tpu7x": "tpu7x:2x2x1",
 }
-_TEXT_FORMATS = ("full", "concise")
 
 
 def main() -> NoReturn:
@@ -96,7 +94,10 @@ def _closed_pipe() -> int:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="tpulint %(version)s")
 def cli() -> None:
-    """Take PyTorch CUDA code to TPU through torchax."""
+    """Find and rewrite PyTorch code for CUDA that does not work on TPU (through torchax and JAX).
+
+    Exit codes: 0, no findings; 1, findings; 2, an error such as bad usage or an unreadable file.
+    """
 
 
 def _all(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -109,39 +110,61 @@ def _all(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 _COLOR = click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output."
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="When to color the output.",
+    show_default=True,
 )
-_EXIT_ZERO = click.option("--exit-zero", is_flag=True, help="Exit 0 even when there are findings.")
-_NO_CACHE = click.option("--no-cache", is_flag=True, help="Neither read nor write the cache.")
+_EXIT_ZERO = click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+_NO_CACHE = click.option("--no-cache", is_flag=True, help="Do not read or write the cache.")
 _INPUT = _all(
     click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path()),
     click.option(
-        "--select", multiple=True, metavar="RULES", help="Use these rules: codes, beginnings, names."
+        "--select",
+        multiple=True,
+        metavar="RULES",
+        help="Only use these rules: codes (TPU301), prefixes (TPU3) or names; separate by commas.",
     ),
-    click.option("--ignore", multiple=True, metavar="RULES", help="Leave these rules out."),
-    click.option("--extend-select", multiple=True, metavar="RULES", help="Use these rules as well."),
-    click.option("--exclude", multiple=True, metavar="GLOBS", help="Leave these files and folders out."),
-    click.option("--extend-exclude", multiple=True, metavar="GLOBS", help="Leave these out as well."),
-    click.option("--force-exclude", is_flag=True, help="Leave excluded files out even where named."),
+    click.option("--ignore", multiple=True, metavar="RULES", help="Do not use these rules."),
+    click.option(
+        "--extend-select",
+        multiple=True,
+        metavar="RULES",
+        help="Use these rules in addition to the selected ones.",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        metavar="GLOBS",
+        help="Skip these files and folders instead of the default ones.",
+    ),
+    click.option(
+        "--extend-exclude", multiple=True, metavar="GLOBS", help="Skip these files and folders, too."
+    ),
+    click.option("--force-exclude", is_flag=True, help="Skip excluded files even if they are given as PATH."),
     click.option(
         "--traced",
         type=click.Choice(CERTAINTIES),
-        help="What counts as traced: what is jitted by name; also what modules do in forward; also functions"
-        " of packages that take tensors.  [default: interface]",
+        help="Which code counts as traced: jit, functions that the project jits by name; forward, also"
+        " forward methods of modules; interface, also public functions that take tensors.  [default:"
+        " interface]",
     ),
-    click.option("--keep-gpu", is_flag=True, help="Keep what is fixed running on CUDA, where there is any."),
-    click.option("--config", type=click.Path(path_type=Path), help="Read settings from this pyproject.toml."),
-    click.option("--isolated", is_flag=True, help="Read no pyproject.toml."),
-    click.option("--stdin-filename", metavar="PATH", help="What to call the text of standard input, `-`."),
-    click.option("-j", "--jobs", type=click.IntRange(min=1), help="Use this many processes."),
-    click.option("-q", "--quiet", is_flag=True, help="Print findings and errors, nothing else."),
+    click.option("--keep-gpu", is_flag=True, help="Write fixes that still run on CUDA if it is available."),
+    click.option(
+        "--config", type=click.Path(path_type=Path), help="Read the settings from this pyproject.toml."
+    ),
+    click.option("--isolated", is_flag=True, help="Do not read any pyproject.toml."),
+    click.option("--stdin-filename", metavar="PATH", help="The file name to use for standard input (-)."),
+    click.option("-j", "--jobs", type=click.IntRange(min=1), help="The number of processes to use."),
+    click.option("-q", "--quiet", is_flag=True, help="Print only findings and errors."),
 )
 _FORMAT = click.option(
     "--output-format",
     type=click.Choice(["full", "concise", "json", "github", "sarif"]),
     default="full",
     show_default=True,
-    help="The form of the report.",
+    help="The format of the report.",
 )
 
 
@@ -151,7 +174,7 @@ _FORMAT = click.option(
 @click.option("-o", "--output-file", type=click.Path(path_type=Path), help="Write the report to a file.")
 @click.option("--statistics", is_flag=True, help="Count the findings by rule instead of listing them.")
 @_NO_CACHE
-@click.option("--show-files", is_flag=True, help="List the files that would be checked, and stop.")
+@click.option("--show-files", is_flag=True, help="List the files that would be checked and exit.")
 @_EXIT_ZERO
 @_COLOR
 def check(
@@ -167,12 +190,12 @@ def check(
     quiet: bool,
     **choices: Any,
 ) -> int:
-    """Report what would not work, or would work differently, on TPU.
+    """Report code that fails on TPU, or gives different results there.
 
-    PATH is a file, a folder, or - for standard input; the current folder if none is given.
+    PATH is a file, a folder, or - for standard input. The default is the current folder.
     """
-    if statistics and output_format not in (*_TEXT_FORMATS, "json"):
-        raise click.UsageError("--statistics is for the formats full, concise and json")
+    if statistics and output_format not in ("full", "concise", "json"):
+        raise click.UsageError("--statistics works only with the formats full, concise and json")
     given = _given(paths, choices, quiet=quiet)
     errors = list(given.errors)
     if show_files:
@@ -185,10 +208,11 @@ def check(
         analysis = analyse(given.files, given.settings, jobs=jobs, cache=not no_cache, stdin=given.stdin)
         findings = analysis.findings
         errors += analysis.errors
+    from tpulint.report.formats import render
     from tpulint.report.paint import Paint, paint_for
 
     paint = Paint(on=color == "always") if output_file else paint_for(sys.stdout, color)
-    report = _report(findings, errors, output_format, paint, statistics=statistics, summary=not quiet)
+    report = render(findings, errors, output_format, paint, statistics=statistics, summary=not quiet)
     if output_file is None:
         _write(report)
     else:
@@ -199,10 +223,10 @@ def check(
     return _finish(errors, FINDINGS if findings and not exit_zero else CLEAN)
 
 
-@cli.command()
+@cli.command(short_help="Rewrite code so that it runs on TPU.")
 @_INPUT
-@click.option("--unsafe-fixes", is_flag=True, help="Apply fixes that may change behaviour, too.")
-@click.option("--diff", is_flag=True, help="Show what would change, and write nothing.")
+@click.option("--unsafe-fixes", is_flag=True, help="Also apply fixes that may change behaviour.")
+@click.option("--diff", is_flag=True, help="Print a diff and do not change any file.")
 @_FORMAT
 @_NO_CACHE
 @_EXIT_ZERO
@@ -219,16 +243,17 @@ def fix(
     quiet: bool,
     **choices: Any,
 ) -> int:
-    """Rewrite code for torchax, and report what is left.
+    """Rewrite code so that it runs on TPU, and report the remaining findings.
 
-    PATH is as for `check`; with - the fixed text goes to standard output.
-    With --diff the exit code is 1 if anything would change.
+    PATH is as for `check`. With -, the fixed code is written to standard output.
+    With --diff, the exit code is 1 if any file would change.
     """
     given = _given(paths, choices, quiet=quiet)
     errors = list(given.errors)
     if not given:
         return _finish(errors, CLEAN)
     from tpulint.engine.fix import fix as fixed
+    from tpulint.report.formats import is_text, render
     from tpulint.report.paint import paint_for
 
     result = fixed(
@@ -241,12 +266,12 @@ def fix(
     )
     errors += result.errors
     if diff:
-        from tpulint.report.diff import render
+        from tpulint.report import diff as diffs
 
         paint = paint_for(sys.stdout, color)
         # What the files import is long, and is read after them.
         for change in sorted(result.changes, key=lambda change: change.original is None):
-            _write(render(change.path, change.before, change.after, paint))
+            _write(diffs.render(change.path, change.before, change.after, paint))
         if result.remaining and not quiet:
             from tpulint.report.statistics import left
 
@@ -265,7 +290,7 @@ def fix(
             except OSError as error:
                 errors.append(FileError(change.path, f"cannot be written: {error.strerror or error}"))
     paint = paint_for(stream, color)
-    summary = not quiet and output_format in _TEXT_FORMATS
+    summary = not quiet and is_text(output_format)
     if summary and result.applied:
         from tpulint.registry import rules
         from tpulint.report.statistics import applied
@@ -273,27 +298,43 @@ def fix(
         names = {rule.code: rule.name for rule in rules()}
         made = [change.path for change in result.changes if change.original is None]
         _write(applied(result.applied, names, len(result.changes) - len(made), made, paint), stream)
-    _write(_report(result.remaining, errors, output_format, paint, summary=summary), stream)
+    _write(render(result.remaining, errors, output_format, paint, summary=summary), stream)
     return _finish(errors, FINDINGS if result.remaining and not exit_zero else CLEAN)
 
 
-@cli.command()
+@cli.command(short_help="Execute the fixture cases of the rules.")
 @click.argument("which", nargs=-1, metavar="[CODE|RULE|CASE]...")
-@click.option("--tpu", "tpus", multiple=True, metavar="NAME", help="Compile for this TPU: v5e, v6e:2x4, ...")
+@click.option(
+    "--tpu", "tpus", multiple=True, metavar="NAME", help="Compile for this TPU, such as v5e or v6e:2x4."
+)
 @click.option(
     "--platform",
     type=click.Choice(["auto", "cpu", "gpu", "tpu"]),
     default="auto",
     show_default=True,
-    help="Where to run; the CPU where that is not there.",
+    help="Where to execute the cases; the CPU if there is no such device.",
 )
-@click.option("--timeout", type=click.FloatRange(min=1), default=120.0, help="Seconds for each step.")
-@click.option("--fixtures", type=click.Path(path_type=Path), help="The folder that holds the cases.")
-@click.option("--locked", is_flag=True, help="Execute only cases that changed, and a sample.")
-@click.option("--update-lock", is_flag=True, help="Write the outcomes of executed cases to evidence.lock.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Execute this many cases at a time.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only cases that are not verified.")
-@click.option("--output-format", type=click.Choice(["table", "json"]), default="table", help="The form.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=120.0,
+    show_default=True,
+    help="Time limit for each step, in seconds.",
+)
+@click.option("--fixtures", type=click.Path(path_type=Path), help="The folder with the fixture cases.")
+@click.option(
+    "--locked", is_flag=True, help="Execute only the cases that changed, and a sample of the others."
+)
+@click.option(
+    "--update-lock", is_flag=True, help="Record the outcomes of the executed cases in evidence.lock."
+)
+@click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), help="The number of cases to execute at the same time."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only the cases that are not verified.")
+@click.option(
+    "--output-format", type=click.Choice(["table", "json"]), default="table", help="The output format."
+)
 @_COLOR
 def verify(
     which: tuple[str, ...],
@@ -308,11 +349,12 @@ def verify(
     output_format: str,
     color: str,
 ) -> int:
-    """Execute the rules' fixtures: in plain PyTorch, on torchax, jitted, and compiled for TPU.
+    """Execute the fixture cases of the rules and compare what happens with what they claim.
 
-    All of them, or those of a rule, or one: TPU301, item-in-traced-code, item_in_traced_code/example.
-    With --locked, only those that changed since evidence.lock was written, and 3 % of the others.
-    Exit code 1: a case failed, or evidence.lock is out of date; 2: no case was executed.
+    Each case is run in plain PyTorch, on torchax, under jit, and through the TPU compiler.
+    Name a rule (TPU301, item-in-traced-code) or a case (item_in_traced_code/example); the default is all.
+    With --locked, it executes only cases that changed since evidence.lock was written, and 3 % of the others.
+    The exit code is 1 if a case failed or evidence.lock is out of date, 2 if no case was executed.
     """
     try:
         from tpulint.evidence import Run
@@ -323,7 +365,7 @@ def verify(
         raise click.UsageError(_NEEDS.format(", ".join(missing)))
     if (tpus or platform not in ("auto", "cpu")) and (locked or update_lock):
         raise click.UsageError(
-            "evidence.lock is for the CPU and for fixed TPU targets: leave out --platform and --tpu"
+            "evidence.lock records the CPU and fixed TPU targets: do not combine it with --platform or --tpu"
         )
     from tpulint.report.paint import paint_for
 
@@ -337,10 +379,12 @@ def verify(
 
 
 @cli.command()
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", help="The form.")
+@click.option(
+    "--output-format", type=click.Choice(["text", "json"]), default="text", help="The output format."
+)
 @_COLOR
 def rules(output_format: str, color: str) -> None:
-    """List the rules."""
+    """List all rules."""
     from tpulint.registry import rules as registered
     from tpulint.report import page
     from tpulint.report.paint import paint_for
@@ -353,19 +397,24 @@ def rules(output_format: str, color: str) -> None:
 
 @cli.command()
 @click.argument("subjects", nargs=-1, metavar="CODE | [PATH]...")
-@click.option("--at", metavar="FILE:LINE", help="Tell what is believed of a line instead, judged among PATH.")
+@click.option(
+    "--at", metavar="FILE:LINE", help="Explain this line: inferred types, and what each rule made of it."
+)
 @_COLOR
 def explain(subjects: tuple[str, ...], at: str | None, color: str) -> int:
-    """Show a rule's page, or what the model believes of a line and why rules speak or are silent there.
+    """Show the documentation of a rule, or explain a line with --at.
 
-    CODE is a rule's code or its name; PATH is by default the project around FILE.
+    CODE is the code or the name of a rule.
+    --at FILE:LINE shows the types that tpulint infers, the calls by which the line is traced, and for each
+    rule what it reports or which condition does not hold. PATH are the files to analyze together with FILE,
+    by default the project that it belongs to.
     """
     from tpulint.report.paint import paint_for
 
     paint = paint_for(sys.stdout, color)
     if at is None:
         if len(subjects) != 1:
-            raise click.UsageError("name one rule, or a line with --at FILE:LINE")
+            raise click.UsageError("give the code or name of one rule, or --at FILE:LINE")
         from tpulint.report import page
 
         page.show(_rule(subjects[0]), sys.stdout, paint)
@@ -390,7 +439,7 @@ def version() -> None:
 def _given(paths: tuple[str, ...], choices: Mapping[str, Any], *, quiet: bool) -> Given:
     given = asked_for(paths, **choices)
     if not given and not given.errors and not quiet:
-        _complain("no Python files to check; what Git ignores is left out", kind="note")
+        _complain("no Python files to check (files that Git ignores are skipped)", kind="note")
     return given
 
 
@@ -406,37 +455,6 @@ def _rule(text: str) -> Rule:
     near = difflib.get_close_matches(wanted, [rule.name for rule in registered()], 1)
     hint = f"did you mean `{near[0]}`?" if near else "`tpulint rules` lists them"
     raise click.UsageError(f"no rule is called `{text}`; {hint}")
-
-
-def _report(
-    findings: Sequence[Finding],
-    errors: Sequence[FileError],
-    output_format: str,
-    paint: Paint,
-    *,
-    statistics: bool = False,
-    summary: bool = True,
-) -> str:
-    """The text of a report in the form that was asked for."""
-    from importlib import import_module
-
-    from tpulint.report import statistics as counts
-
-    if statistics and output_format == "json":
-        return counts.render_json(findings)
-    if output_format == "sarif":
-        from tpulint.registry import rules as registered
-        from tpulint.report import sarif
-
-        return sarif.render(findings, errors, registered())
-    form = import_module(f"tpulint.report.{output_format}")
-    if output_format not in _TEXT_FORMATS:
-        return str(form.render(findings))
-    closing = counts.summary(findings, paint) if summary and not (errors and not findings) else ""
-    if statistics:
-        legend = counts.LEGEND if summary and findings else ""
-        return f"{counts.render(findings, paint)}{legend}{closing}"
-    return str(form.render(findings, paint)) + closing
 
 
 def _finish(errors: Sequence[FileError], code: int) -> int:

@@ -56,25 +56,25 @@ class Context(Editing):
         return self.module.kind(node, self.scope)
 
     def is_module(self, kind: Kind) -> bool:
-        """Whether a kind is an instance of a `torch.nn.Module`."""
+        """Whether the value is a `torch.nn.Module`."""
         return isinstance(kind, Instance) and self.module.project.is_module_class(kind.cls)
 
     def defines_method(self, kind: Instance, name: str) -> bool:
-        """Whether the project's own code defines a method of an instance."""
+        """Whether the project's own code defines the method."""
         return self.module.project.method(self.module.project.resolve(kind.cls), name) is not None
 
     def assigned_often(self, kind: Instance, attribute: str) -> bool:
-        """Whether the methods of a class of this file assign to an attribute in more than one place."""
+        """Whether the class assigns to the attribute more than once."""
         return len(self.module.assignments.get((kind.cls, attribute), ())) != 1
 
     @property
     def trace_path(self) -> TracePath | None:
-        """The chain by which tracing reaches this place; None for host code."""
+        """The call chain by which this code is traced; None if it is not traced."""
         return self.module.trace_path(self.scope)
 
     @property
     def is_imported(self) -> bool:
-        """Whether another module of the project imports this one, or it belongs to a package."""
+        """Whether the file is imported by another one of the project, or is part of a package."""
         name = self.module.name
         return "." in name or bool(self.module.project.importing[name])
 
@@ -137,37 +137,37 @@ class Context(Editing):
 
     @property
     def is_import_time(self) -> bool:
-        """Whether this place runs when its module is imported."""
+        """Whether the code runs when its module is imported."""
         return self.scope.function is None
 
     @property
     def places_tensors(self) -> bool:
-        """Whether code of this file puts something on a device that is not the host's."""
+        """Whether the file moves a tensor or module to a device."""
         return self.module.project.modules[self.module.name].placed_anywhere
 
     @property
     def serves_device(self) -> bool:
-        """Whether a program that this file belongs to puts something on a device, or enters torchax."""
+        """Whether the program that the file belongs to uses a device or the torchax environment."""
         return self.module.project.serves_device(self.module.name)
 
     @property
     def is_trained(self) -> bool:
-        """Whether this file belongs to a program that computes gradients."""
+        """Whether the program that the file belongs to computes gradients."""
         return self.module.name in self.module.project.programs.training
 
     @property
     def is_differentiated(self) -> bool:
-        """Whether this file belongs to a program whose gradients JAX computes."""
+        """Whether the program that the file belongs to computes its gradients with JAX."""
         return self.module.name in self.module.project.programs.differentiated
 
     @property
     def asks_gradients(self) -> bool:
-        """Whether this file belongs to a program of either kind."""
+        """Whether the program that the file belongs to computes gradients, with torch or with JAX."""
         return self.module.project.programs.asks_gradients(self.module.name)
 
     @property
     def is_amended(self) -> bool:
-        """Whether the folder that comes with `fix` mends torchax for this file, or will once it is fixed."""
+        """Whether the runtime handles this in the program, or will once the program is fixed."""
         return self.asks_gradients or self.module.project.imports_any(TRAINING.name)
 
     @cached_property
@@ -176,7 +176,7 @@ class Context(Editing):
         return self.module.source.tree
 
     def is_parameter(self, node: ast.expr) -> bool:
-        """Whether an expression is a plain parameter of the enclosing function."""
+        """Whether the expression is a parameter of the enclosing function."""
         function = self.scope.function
         if not isinstance(node, ast.Name) or function is None or not isinstance(function.node, FunctionNode):
             return False
@@ -188,7 +188,7 @@ class Context(Editing):
         return data_dependent_size(self.module, call, self.scope)
 
     def sizes_a_factory(self, node: ast.expr) -> bool:
-        """Whether an expression is part of what sizes a factory, which is then the place to report."""
+        """Whether the expression is part of the size of a new tensor, which is reported instead."""
         for outer in self.ancestors(node):
             if isinstance(outer, ast.stmt):
                 return False
@@ -201,11 +201,11 @@ class Context(Editing):
         return names_at_hand(self.module, node, self.scope)
 
     def only_with_cuda(self, node: ast.AST) -> bool:
-        """Whether a node is reached only where there is CUDA, which is nowhere on a TPU host."""
+        """Whether the code runs only if CUDA is available, so never on a TPU host."""
         return only_with(CUDA, self.module, node, self.scope)
 
     def only_with_processes(self, node: ast.AST) -> bool:
-        """Whether a node is reached only where there are several processes, which takes a process group.
+        """Whether the code runs only if there are several processes, which takes a process group.
 
         In a program that starts one, no flag alone says so: a launcher may have set it for one process.
         """
@@ -214,7 +214,7 @@ class Context(Editing):
         return only_with(wanted, self.module, node, self.scope)
 
     def is_optional(self, statement: ast.stmt) -> bool:
-        """Whether an import may fail, or may not be come to at all, and the code goes on without it."""
+        """Whether the import is optional: the program continues if it fails or is skipped."""
         return optional(self.module, statement, self.scope)
 
     def first_import(self, package: str) -> ast.stmt | None:
@@ -248,14 +248,14 @@ class Context(Editing):
         return [binding.value for binding in found[1] if binding.value is not None] if found else []
 
     def is_function(self, node: ast.expr) -> bool:
-        """Whether an expression is a lambda, or a plain name that `def` alone binds."""
+        """Whether the expression is a lambda, or a name that only `def` binds."""
         if isinstance(node, ast.Lambda):
             return True
         found = self.module.names.lookup(node.id, self.scope) if isinstance(node, ast.Name) else None
         return found is not None and all(isinstance(binding.node, FunctionNode) for binding in found[1])
 
     def is_caught(self, node: ast.AST) -> bool:
-        """Whether what a node raises for want of CUDA is caught right there."""
+        """Whether the error that is raised without CUDA is caught right there."""
         return caught(self.module, node, self.scope)
 
     def options(self, node: ast.expr, callee: str) -> dict[str, ast.expr]:

@@ -48,7 +48,7 @@ def test_a_file_error_exits_2_and_findings_are_still_printed(
 def test_no_python_files_exits_0_with_a_note(tpulint: Command, project: Path) -> None:
     (project / "empty").mkdir()
     outcome = tpulint("check", "empty")
-    assert (0, "note: no Python files to check; what Git ignores is left out\n") == (
+    assert (0, "note: no Python files to check (files that Git ignores are skipped)\n") == (
         outcome.code,
         outcome.err,
     )
@@ -85,7 +85,7 @@ def test_an_interrupt_is_quiet(tpulint: Command, engine: Engine) -> None:
         (("check", "--no-such"), "No such option"),
         (("check", "--output-format", "xml"), "'xml' is not one of"),
         (("check", "-j", "0"), "0 is not in the range"),
-        (("check", "--statistics", "--output-format", "sarif"), "--statistics is for"),
+        (("check", "--statistics", "--output-format", "sarif"), "--statistics works only with"),
         (("check", "-", "a.py"), "`-` stands alone"),
         (("check", "--stdin-filename", "a.py"), "--stdin-filename goes with `-`"),
         (("check", "--select", "TPU9"), "--select: `TPU9` names no rule"),

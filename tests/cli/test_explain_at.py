@@ -51,25 +51,45 @@ def explained(folder: Path, capsys: pytest.CaptureFixture[str]) -> Explained:
 
 def test_a_line_is_explained_within_its_whole_project(explained: Explained) -> None:
     text = explained("src/model.py:5")
-    assert "in `read`; traced, since its root is jitted:\n" in text
+    assert "in `read`; traced, because the project jits the function at the top of this call chain:\n" in text
     assert "    1. src/train.py:3:1 `read`, traced by `torchax.interop.jax_jit`\n" in text
-    assert "x.sum()         tensor without dimensions\n" in text
-    assert "TPU301 item-in-traced-code, column 12: found: " in text
+    assert "x.sum()         zero-dimensional tensor\n" in text
+    assert "TPU301 item-in-traced-code, column 12: reported: " in text
 
 
 def test_a_line_is_explained_within_the_named_paths_only(explained: Explained) -> None:
     text = explained("src/model.py:5", "src/model.py")
-    assert "host code: nothing that is traced reaches it" in text
-    assert "TPU301 item-in-traced-code, column 12: silent: not asked" in text
-    assert "found" in explained("src/model.py:5", "src")
+    assert "not traced: no traced code calls it" in text
+    assert "TPU301 item-in-traced-code, column 12: not reported: the rule is about traced code" in text
+    assert "reported: `.item()`" in explained("src/model.py:5", "src")
 
 
 def test_suppressed_and_deselected_findings_are_shown_with_the_reason(
     explained: Explained, folder: Path
 ) -> None:
-    assert 2 == explained("src/model.py:9").count("found (suppressed by a comment): ")
+    assert 2 == explained("src/model.py:9").count("found, but suppressed by a comment: ")
     (folder / "pyproject.toml").write_text('[tool.tpulint]\nignore = ["TPU3"]\n')
-    assert "found (deselected by the settings): " in explained("src/model.py:5")
+    assert "found, but deselected by the settings: " in explained("src/model.py:5")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        # a type that was looked up in the guard, or before it
+        ("np.zeros(2).item()", "the rule looks for another type or name; `np.zeros(2)`: NumPy array"),
+        # a condition, described by the docstring of the function that checks it
+        ("items[0].item()", "this does not hold: the expression is a parameter"),
+    ],
+)
+def test_a_silent_rule_states_the_condition_that_does_not_hold(
+    explained: Explained, folder: Path, line: str, expected: str
+) -> None:
+    (folder / "src" / "model.py").write_text(
+        f"import numpy as np\n\ndef read(items):\n    return {line}\n\ndef silenced(x):\n    return x\n"
+    )
+    text = explained("src/model.py:4")
+    (said,) = (row for row in text.splitlines() if "TPU301" in row)
+    assert f"not reported: {expected}" in said
 
 
 def test_without_a_pyproject_the_project_is_the_folder_of_the_file(
@@ -116,4 +136,4 @@ def test_explain_without_a_rule_or_a_line_is_an_error(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert 2 == run(["explain"])
-    assert "name one rule, or a line with --at FILE:LINE" in capsys.readouterr().err
+    assert "give the code or name of one rule, or --at FILE:LINE" in capsys.readouterr().err

@@ -36,24 +36,30 @@ def belief(text: str, kind: Kind, name: str | None = None, made_at: tuple[int, .
     return Belief(Location(12, 5), text, kind, name, made_at, frozenset())
 
 
+def silence(
+    code: str, *, traced: bool = True, reason: str = "", by_type: bool = False, about: tuple[Belief, ...] = ()
+) -> Silence:
+    return Silence(code, "rule", Location(12, 7), traced, reason, by_type, about)
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        (UNKNOWN, "unknown"),
+        (UNKNOWN, "unknown type"),
         (TENSOR, "tensor"),
-        (Tensor("bool", scalar=True), "boolean tensor without dimensions"),
-        (Tensor("int", origins=frozenset({3})), "integer tensor made on the host"),
-        (Tensor("float", certain=False), "floating-point tensor, or something else"),
+        (Tensor("bool", scalar=True), "zero-dimensional boolean tensor"),
+        (Tensor("int", origins=frozenset({3})), "integer tensor created on the host"),
+        (Tensor("float", certain=False), "floating-point tensor, or another type"),
         (STATIC, "static Python value"),
         (Static("cuda"), "static Python value, 'cuda'"),
         (NONE, "static Python value, None"),
-        (DATA, "Python value that was read out of a tensor"),
+        (DATA, "Python value read from a tensor"),
         (ARRAY, "NumPy array"),
         (Device("cuda"), "device, 'cuda'"),
         (Device(), "device"),
         (Instance("m.Net"), "module of class `m.Net`"),
         (Instance("m.Other"), "instance of class `m.Other`"),
-        (TENSORS, "several, each: tensor"),
+        (TENSORS, "collection, each item: tensor"),
         (Several(UNKNOWN, (TENSOR, STATIC)), "(tensor; static Python value)"),
     ],
 )
@@ -76,29 +82,33 @@ def test_report_shows_everything_known_about_a_line(make: Callable[..., Finding]
         LineBelief("step", TracePath((root,), Certainty.JIT), values),
         (Said(make(), suppressed=True, deselected=True), Said(make(), suppressed=False, deselected=False)),
         (
-            Silence("TPU302", "python-scalar", Location(12, 7), traced=False, about=()),
-            Silence("TPU303", "branch", Location(12, 8), traced=True, about=(belief("y" * 60, STATIC),)),
-            Silence("TPU401", "mask", Location(12, 9), traced=True, about=()),
+            silence("TPU302", traced=False),
+            silence("TPU303", by_type=True, about=(belief("y" * 60, STATIC),)),
+            silence("TPU401", reason="the file is imported", about=(belief("y", TENSOR),)),
+            silence("TPU402"),
         ),
     )
     expected = f"""\
         pkg/model.py:12  x = y.item()
-          in `step`; traced, since its root is jitted:
+          in `step`; traced, because the project jits the function at the top of this call chain:
             1. run.py:3:1 `step`, traced by `jax_jit`
 
-        values
+        inferred types
           x               tensor
-          torch.zeros(2)  floating-point tensor made on the host (line 4, 12); calls `torch.zeros`
+          torch.zeros(2)  floating-point tensor created on the host (line 4, 12); calls `torch.zeros`
           np.pi           is `numpy.pi`
-          f(x)            calls `m.f`, whose result is unknown
+          f(x)            calls `m.f`, whose result has an unknown type
 
         rules
-          TPU301 item-in-traced-code, column 9: found (suppressed by a comment, deselected by the settings): \
-`.item()` waits for the device
-          TPU301 item-in-traced-code, column 9: found: `.item()` waits for the device
-          TPU302 python-scalar, column 7: silent: not asked, since nothing that is traced reaches it
-          TPU303 branch, column 8: silent: its conditions do not hold; `{"y" * 39}…`: static Python value
-          TPU401 mask, column 9: silent: its conditions do not hold
+          TPU301 item-in-traced-code, column 9: found, but suppressed by a comment and \
+deselected by the settings: `.item()` waits for the device
+          TPU301 item-in-traced-code, column 9: reported: `.item()` waits for the device
+          TPU302 rule, column 7: not reported: the rule is about traced code, and no traced code calls this
+          TPU303 rule, column 7: not reported: the rule looks for another type or name; `{"y" * 39}…`: \
+static Python value
+          TPU401 rule, column 7: not reported: the file is imported; `y`: tensor
+          TPU402 rule, column 7: not reported: the code has another form than the rule looks for \
+(see `tpulint explain TPU402`)
         """
     assert textwrap.dedent(expected) == render(inquiry, PLAIN)
 
@@ -107,16 +117,16 @@ def test_report_shows_everything_known_about_a_line(make: Callable[..., Finding]
 def test_report_shows_whether_code_is_certainly_traced(certainty: Certainty, folder: Path) -> None:
     chain = TracePath((Step(None, "`f`", "a.py", 1, 1, certainty),), certainty)
     text = render(Inquiry("a.py", 1, "x", LineBelief("f", chain, ()), (), ()), PLAIN)
-    assert f"traced, {'since' if certainty is Certainty.JIT else 'if'} " in text
+    assert f"traced, {'because' if certainty is Certainty.JIT else 'assuming that'} " in text
 
 
 def test_report_of_host_code_without_expressions(folder: Path) -> None:
     inquiry = Inquiry(str(folder / "a.py"), 1, "import x", HOST_CODE, (), ())
     expected = """\
         a.py:1  import x
-          outside of any function; host code: nothing that is traced reaches it
+          at module level; not traced: no traced code calls it
 
         rules
-          none has anything to look at here
+          no rule looks at the code on this line
         """
     assert textwrap.dedent(expected) == render(inquiry, PLAIN)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tpulint.engine.candidates import candidates, concerned
+from tpulint.engine.conditions import Condition, deciding_condition
 from tpulint.engine.desk import asked, everything_found, parsed, suppressed
 from tpulint.engine.run import linked, open_cache, read
 from tpulint.engine.shipped import is_shipped
 from tpulint.finding import Finding, Location
 from tpulint.model.belief import Belief, LineBelief, belief_of, line_belief, subjects
 from tpulint.model.module import Module
+from tpulint.model.names.scopes import Scope
 from tpulint.settings import Settings
 from tpulint.source import SourceError
 
@@ -35,13 +38,16 @@ class Said:
 class Silence:
     """A place on the line that a rule looked at, or would have if tracing reached it, and left alone.
 
-    `about` is what is believed of the place itself and of the parts that decide.
+    `reason` is the condition that decided, in words, "" if it is not known. `about` are the inferred types of
+    the expression that decided, or else of the one on the line and its parts; `by_type` if a type decided.
     """
 
     code: str
     name: str
     location: Location
     traced: bool
+    reason: str
+    by_type: bool
     about: tuple[Belief, ...]
 
 
@@ -107,10 +113,23 @@ def _silences(module: Module, row: int) -> Iterator[Silence]:
         for node, scope in candidates(module, handler):
             if not isinstance(node, ast.expr | ast.stmt) or node.lineno != row:
                 continue
-            traced = not handler.traced or module.trace_path(scope) is not None
-            if traced and asked(rule, handler, node, scope, module):
-                continue
-            parts = [node, *subjects(module, node, scope)] if traced else []
-            about = [belief_of(module, part, scope) for part in parts if isinstance(part, ast.expr)]
             location = module.source.location(module.source.span(node).start)
-            yield Silence(rule.code, rule.name, location, traced, tuple(about))
+            if handler.traced and module.trace_path(scope) is None:
+                yield Silence(
+                    rule.code, rule.name, location, traced=False, reason="", by_type=False, about=()
+                )
+            elif not asked(rule, handler, node, scope, module):
+                ask = partial(asked, rule, handler, node, scope, module)
+                condition = deciding_condition(handler, ask)
+                by_type = condition.expression is not None and not condition.reason
+                about = _about(module, node, scope, condition)
+                yield Silence(rule.code, rule.name, location, True, condition.reason, by_type, about)  # noqa: FBT003
+
+
+def _about(module: Module, node: ast.AST, scope: Scope, condition: Condition) -> tuple[Belief, ...]:
+    if condition.expression is not None and condition.scope is not None:
+        return (belief_of(module, condition.expression, condition.scope),)
+    if condition.reason:
+        return ()
+    parts = [node, *subjects(module, node, scope)]
+    return tuple(belief_of(module, part, scope) for part in parts if isinstance(part, ast.expr))

@@ -349,7 +349,7 @@ def verify(
     output_format: str,
     color: str,
 ) -> int:
-    """Execute the fixture cases of the rules and compare what happens with what they claim.
+    """Execute the fixture cases of the rules and check that each one does what it claims.
 
     Each case is run in plain PyTorch, on torchax, under jit, and through the TPU compiler.
     Name a rule (TPU301, item-in-traced-code) or a case (item_in_traced_code/example); the default is all.

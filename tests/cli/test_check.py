@@ -195,7 +195,7 @@ def test_statistics_replace_the_findings(tpulint: Command, engine: Engine, findi
     assert (1, row) == (outcome.code, outcome.out)
     full = tpulint("check", "--statistics").out
     assert full.startswith(
-        f"{row}[*] each has a safe fix, [-] some have a fix, [ ] none has\nFound 2 findings"
+        f"{row}[*] all have a safe fix, [-] some have a fix, [ ] none has a fix\nFound 2 findings"
     )
     counts: list[dict[str, Any]] = json.loads(tpulint("check", "--statistics", "--output-format", "json").out)
     assert [("TPU301", 2)] == [(row["code"], row["count"]) for row in counts]

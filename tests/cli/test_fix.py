@@ -38,13 +38,15 @@ def test_new_files_are_listed_with_folders_as_one_entry(
 ) -> None:
     from tests.cli.conftest import FakeChange
 
-    made = [project / "help/inner.py", project / "help/__init__.py", project / "alone.py"]
+    inner = ["help/inner.py", "help/__init__.py", "help/deep/__init__.py", "help/deep/a.py"]
+    made = [*(project / path for path in inner), project / "alone.py"]
     engine.changes = [FakeChange(str(path), original=None) for path in made]
     engine.changes.append(FakeChange(str(project / "a.py")))
     engine.applied = {"TPU101": 1}
     told = tpulint("fix").out.splitlines()
     assert ["Fixed 1 finding in 1 file:", "  1 × TPU101 hardcoded-cuda-device"] == told[:2]
-    assert [f"Wrote {name}, which the program imports" for name in ("alone.py", "help/")] == told[2:4]
+    names = ("alone.py", "help/ (4 files)")
+    assert [f"Wrote {name}, which the fixed program imports" for name in names] == told[2:4]
 
 
 def test_diff_shows_new_files_last(tpulint: Command, engine: Engine, project: Path) -> None:
@@ -80,7 +82,7 @@ def test_an_empty_diff_exits_0_even_with_findings(tpulint: Command, engine: Engi
     engine.findings = [finding]
     outcome = tpulint("fix", "--diff")
     assert (0, "") == (outcome.code, outcome.out)
-    assert outcome.err.startswith("note: 1 finding would be left")
+    assert outcome.err.startswith("note: 1 finding would remain")
     assert "" == tpulint("fix", "--diff", "--quiet").err
 
 

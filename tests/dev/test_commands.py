@@ -52,14 +52,18 @@ def test_missing_gpu_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> Non
     assert run("on-gpu") == (1, "no GPU here\n")
 
 
-def test_evidence_writes_the_page_of_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "docs").mkdir()
+def test_evidence_writes_the_data_and_the_page_of_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs/data").mkdir(parents=True)
     report = tmp_path / "report.json"
     row = {"code": "TPU101", "rule": "cuda_method", "case": "clean", "stage": "eager", "side": "original"}
     report.write_text(json.dumps([{**row, "happened": "equal: 3 operations", "state": "verified"}]))
     monkeypatch.setattr(commands, "ROOT", tmp_path)
-    assert run("evidence", str(report)) == (0, "wrote: docs/evidence.md\n")
+    assert run("evidence", str(report)) == (0, "wrote: docs/data/evidence.json\nwrote: docs/evidence.md\n")
     assert "1 of 1 cases are verified" in (tmp_path / "docs/evidence.md").read_text()
+    (case,) = json.loads((tmp_path / "docs/data/evidence.json").read_text())["cases"]
+    assert case["original"] == {"eager": "equal: 3 operations"}
 
 
 @pytest.mark.parametrize(("status", "code"), [(0, 0), (5, 0), (1, 1)])

@@ -96,9 +96,10 @@ def _test_change() -> None:
 @dev.command("evidence")
 @click.argument("report", type=click.File())
 def _evidence(report: TextIO) -> None:
-    """Write docs/evidence.md from a REPORT of `tpulint verify --output-format json`."""
-    (ROOT / evidence.PAGE).write_text(evidence.render(report.read()), encoding="utf-8")
-    click.echo(f"wrote: {evidence.PAGE}")
+    """Write the data and the page of the evidence from a REPORT of `tpulint verify --output-format json`."""
+    (ROOT / evidence.DATA).write_text(evidence.data(report.read()), encoding="utf-8")
+    (ROOT / evidence.PAGE).write_text(evidence.render(ROOT), encoding="utf-8")
+    click.echo(f"wrote: {evidence.DATA}\nwrote: {evidence.PAGE}")
 
 
 if __name__ == "__main__":

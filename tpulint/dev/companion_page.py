@@ -1,4 +1,4 @@
-"""docs/companions.md: what each file says of itself that a fix writes beside a program."""
+"""docs/runtime.md: the files that fixes write beside a program, each by the first line of its docstring."""
 
 from __future__ import annotations
 
@@ -6,15 +6,27 @@ import ast
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
-COMPANIONS, PAGE = Path("rules", "tpulint_rules", "companions"), Path("docs", "companions.md")
+COMPANIONS, PAGE = Path("rules", "tpulint_rules", "companions"), Path("docs", "runtime.md")
 
 _HEAD = """\
 <!-- Written by `python -m tpulint.dev render-docs` from the docstrings of the files. -->
 
-# What fixes write beside a program
+# The runtime
 
-Some fixes need more than a line: what they import is written beside the program, and is its own from then on.
-With `--keep-gpu` the folders that train leave a program as it is where there is CUDA.
+Some fixes need code that torchax does not have: gradients for `loss.backward()`, operators, data loaders.
+`tpulint fix` writes this code beside the fixed program, as the packages below, and the program imports it.
+Most programs need only `torchax_training`.
+
+- The packages import torch, torchax and JAX, and nothing else. Your program does not need tpulint.
+- They are part of your repository: commit them, and change them if you need to.
+  `tpulint check` reports nothing in them as long as they are unchanged.
+- A package is not updated once it is written. To get the one of a newer tpulint, delete the folder and copy
+  it from `tpulint_rules/companions/` of the installed package.
+- With `--keep-gpu`, `torchax_training` does nothing if CUDA is available: functions and optimizers stay as
+  they are, and torchax is not imported.
+
+Importing `torchax_training` changes functions of torch and torchax for the whole process, so that they behave
+as in PyTorch. The tables say which file changes what.
 """
 
 

@@ -1,8 +1,7 @@
-"""docs/coverage.md: what tpulint says of each pattern whose behaviour on torchax was measured.
+"""docs/coverage.md: which patterns, of those whose behaviour on torchax was measured, tpulint reports.
 
-`tests/behaviour/rows.jsonl` has a pattern a line, `reasons.json` why no rule speaks of some.
-Each snippet is checked as a program of its own, its function `f` jitted; the page tells which rules speak,
-and counts the patterns on which they should.
+`tests/behaviour/rows.jsonl` has a pattern a line, `reasons.json` why no rule reports some of them.
+Each snippet is checked as a program of its own, in which its function `f` is jitted.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 from tpulint.engine.run import analyse_units, as_units
@@ -20,6 +20,7 @@ from tpulint.settings import SYNTAX_ERROR, Settings
 ROWS = Path("tests/behaviour/rows.jsonl")
 REASONS = Path("tests/behaviour/reasons.json")
 PAGE = Path("docs/coverage.md")
+DATA = Path("docs/data/coverage.json")
 
 _HEAD = """\
 import io
@@ -50,14 +51,13 @@ _TYPES = {
     **dict.fromkeys(("i", "n", "ids"), "LongTensor"),
 }
 _NARROWED = re.compile(r"((call\d: )?(\[[\d\]\[ ]+ )?dtype (int64->int32|float64->float32)[;, ]*)+")
-#: What happened, and whether a rule speaks, in the order of the page.
-_COLUMNS = "| pattern | on torchax | rules, or why there is none |"
+#: What happened, and whether a rule reports it, in the order of the page.
 _STATES = ("found", "not found", "silent", "explained")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measured pattern, and the codes of the rules that speak of it."""
+    """A measured pattern, and the codes of the rules that report it."""
 
     id: str
     family: str
@@ -128,7 +128,7 @@ def _outcome(row: dict[str, str]) -> tuple[bool, str]:
         if said.startswith("raises"):
             return False, f"{mode}: {said.removeprefix('raises ').partition(':')[0]}"
         if said.startswith("DIFFERS"):
-            return False, f"{mode}: another result"
+            return False, f"{mode}: different result"
         if said.startswith("ok,"):
             what = said.removeprefix("ok, ")
             if _NARROWED.match(what):
@@ -139,30 +139,40 @@ def _outcome(row: dict[str, str]) -> tuple[bool, str]:
 
 
 @cache
-def render(root: Path) -> str:
-    """The page."""
-    families: dict[str, list[Row]] = defaultdict(list)
+def rendered(root: Path) -> tuple[str, str]:
+    """The page, and the data file with every pattern."""
     everything = rows(root)
+    families: dict[str, list[Row]] = defaultdict(list)
     for row in everything:
         families[row.family].append(row)
     parts = [_INTRODUCTION, "| family | patterns | " + " | ".join(_STATES) + " |", "| --- |" + " ---: |" * 5]
     for name, family in (*sorted(families.items()), ("all", everything)):
         counts = Counter(row.state for row in family)
         parts.append(f"| {name} | {len(family)} | " + " | ".join(str(counts[s]) for s in _STATES) + " |")
-    for name, family in sorted(families.items()):
-        parts += [
-            "",
-            f"## {name}",
-            "",
-            "| pattern | on torchax | rules, or why there is none |",
-            "| --- | --- | --- |",
-        ]
-        parts += [f"| {_cell(row.pattern)} | {_cell(row.happens)} | {_rules(row)} |" for row in family]
-    return "\n".join(parts) + "\n"
+    parts.append(_NOT_FOUND)
+    missed = sorted((row for row in everything if row.state == "not found"), key=lambda row: row.reason)
+    for reason, group in groupby(missed, key=lambda row: row.reason):
+        parts += ["", f"### {reason[0].upper()}{reason[1:]}", "", "| pattern | on torchax |", "| --- | --- |"]
+        parts += [f"| {_cell(row.pattern)} | {_cell(row.happens)} |" for row in group]
+    return "\n".join(parts) + "\n", _data(everything)
 
 
-def _rules(row: Row) -> str:
-    return ", ".join(row.codes) or (row.reason if row.state == "not found" else "")
+def _data(everything: list[Row]) -> str:
+    lines = (
+        json.dumps(
+            {
+                "id": row.id,
+                "family": row.family,
+                "pattern": row.pattern,
+                "torchax": row.happens,
+                "state": row.state,
+                "rules": row.codes,
+                **({"reason": row.reason} if row.state == "not found" else {}),
+            }
+        )
+        for row in everything
+    )
+    return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 def _cell(text: str) -> str:
@@ -170,16 +180,24 @@ def _cell(text: str) -> str:
 
 
 _INTRODUCTION = """\
-<!-- Written by `python -m tpulint.dev render-docs`. -->
+<!-- Written by `python -m tpulint.dev render-docs` from tests/behaviour. -->
 
 # Coverage
 
-Patterns of GPU code, and the rules that speak of each.
-Their behaviour was measured on torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2.
-Every pattern is checked as a program of its own, with its tensors declared.
+920 patterns of GPU code were run on torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2, and compared
+with plain PyTorch.
+tpulint checks each of them as a program of its own, in which the tensors are annotated.
+This page counts which ones it reports.
+[data/coverage.json](data/coverage.json) has every pattern, with the rules that report it.
 
-*found*: it does not work as in plain torch, and a rule says so.
-*not found*: it does not, and none does.
-*silent*: it works, and no rule speaks.
-*explained*: the snippet works, and a rule speaks: the same text fails elsewhere, or has no effect.
+| word | meaning |
+| --- | --- |
+| found | the pattern fails or gives different results on torchax, and a rule reports it |
+| not found | it fails or gives different results, and no rule reports it |
+| silent | it works, and no rule reports it |
+| explained | it works in this snippet, and a rule reports it because it has no effect or fails elsewhere |
 """
+_NOT_FOUND = """
+## Patterns that are not found
+
+They are grouped by the reason."""

@@ -1,4 +1,4 @@
-"""docs/: a page for each rule from its docstring and its `example` case, an index, and two more pages."""
+"""The generated pages: one for each rule, from its docstring and its `example` case, an index, and others."""
 
 from __future__ import annotations
 
@@ -7,16 +7,30 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
-from tpulint.dev import companion_page, coverage
+from tpulint.dev import companion_page, coverage, evidence, programs_page
 from tpulint.fixture import SINGLE, Case, cases, strip_wants
 from tpulint.registry import rules
-from tpulint.report.page import fix_words, text
+from tpulint.report.page import text
 from tpulint.rule import Rule
 
 _GENERATED = (
     "<!-- Written by `python -m tpulint.dev render-docs` from the rules' docstrings and fixtures. -->\n"
 )
-_TABLE_STARTS, _TABLE_ENDS = "<!-- rules -->\n", "<!-- end of rules -->\n"
+_FIXES = {None: "none", "display": "shown only", "safe": "safe", "unsafe": "unsafe"}
+_INDEX = """\
+# Rules
+
+A rule has a code, which never changes, and a name; both can be used in settings and suppressions.
+`tpulint explain CODE` prints a rule's page.
+
+The column *fix* says how safe the best fix of the rule is:
+
+- **safe**: the results stay the same in a program that runs in the torchax environment; applied by
+  `tpulint fix`.
+- **unsafe**: valid code that may behave differently, as the rule's page describes; applied with
+  `--unsafe-fixes`.
+- **none**: the rule's page says what to do by hand.
+"""
 
 
 def stale(root: Path) -> list[Path]:
@@ -27,7 +41,7 @@ def stale(root: Path) -> list[Path]:
 
 
 def write(root: Path) -> None:
-    """Bring every page, the index and the README's table up to date."""
+    """Bring every generated page up to date."""
     wanted = _files(root)
     for path in stale(root):
         if path in wanted:
@@ -48,16 +62,15 @@ def _files(root: Path) -> Mapping[Path, str]:
     own = [rule for rule in rules() if Path(sys.modules[rule.module].__file__ or "").is_relative_to(root)]
     examples = {case.rule: case for case in cases(root / "fixtures") if case.name == "example"}
     files = {folder / f"{rule.name}.md": _page(rule, examples.get(rule.folder)) for rule in own}
-    files[folder / "README.md"] = f"{_GENERATED}\n# Rules\n\n{_tables(own, '', '##')}"
+    files[folder / "README.md"] = f"{_GENERATED}\n{_INDEX}\n{_tables(own)}"
     if (root / coverage.ROWS).is_file():
-        files[root / coverage.PAGE] = coverage.render(root)
+        files[root / coverage.PAGE], files[root / coverage.DATA] = coverage.rendered(root)
     if (root / companion_page.COMPANIONS).is_dir():
         files[root / companion_page.PAGE] = companion_page.render(root)
-    readme = root / "README.md"
-    before, start, rest = (_content(readme) or "").partition(_TABLE_STARTS)
-    _, end, after = rest.partition(_TABLE_ENDS)
-    if start and end:
-        files[readme] = f"{before}{start}\n{_tables(own, 'docs/rules/', '###')}\n{end}{after}"
+    if (root / programs_page.DATA).is_file():
+        files[root / programs_page.PAGE] = programs_page.render(root)
+    if (root / evidence.DATA).is_file():
+        files[root / evidence.PAGE] = evidence.render(root)
     return files
 
 
@@ -78,13 +91,13 @@ def _code(files: Mapping[str, str]) -> str:
     return "\n\n".join(blocks)
 
 
-def _tables(own: list[Rule], folder: str, level: str) -> str:
+def _tables(own: list[Rule]) -> str:
     parts = []
     for title, group in groupby(own, key=lambda rule: rule.family_title):
         rows = [
-            f"| {rule.code} | [{rule.name}]({folder}{rule.name}.md) | {rule.summary} | {fix_words(rule)} |\n"
+            f"| {rule.code} | [{rule.name}]({rule.name}.md) | {rule.summary} | {_FIXES[rule.fixable]} |\n"
             for rule in group
         ]
-        head = "| code | name | finds | fix |\n| --- | --- | --- | --- |\n"
-        parts.append(f"{level} {title}\n\n{head}{''.join(rows)}")
+        head = "| code | name | reports | fix |\n| --- | --- | --- | --- |\n"
+        parts.append(f"## {title}\n\n{head}{''.join(rows)}")
     return "\n".join(parts)

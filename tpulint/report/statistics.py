@@ -10,7 +10,7 @@ from tpulint.finding import Applicability, Finding
 from tpulint.report.paint import Paint
 from tpulint.report.paths import shown
 
-LEGEND = "[*] each has a safe fix, [-] some have a fix, [ ] none has\n"
+LEGEND = "[*] all have a safe fix, [-] some have a fix, [ ] none has a fix\n"
 
 
 def render(findings: Sequence[Finding], paint: Paint) -> str:
@@ -65,8 +65,8 @@ def summary(findings: Sequence[Finding], paint: Paint) -> str:
 
 
 def left(findings: Sequence[Finding]) -> str:
-    """What fixes leave behind, for those who only look at them."""
-    text = f"{_count(len(findings), 'finding')} would be left"
+    """The summary of the findings that would remain after the fixes of a diff."""
+    text = f"{_count(len(findings), 'finding')} would remain"
     _, unsafe = by_safety(findings)
     return text + (f", {unsafe} of them fixable with `--unsafe-fixes`" if unsafe else "")
 
@@ -90,12 +90,15 @@ def applied(
         f"  {number} × {paint.code(code)} {names.get(code, '')}".rstrip() + "\n"
         for code, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
-    rows += [f"Wrote {place}, which the program imports\n" for place in _places(made)]
+    rows += [f"Wrote {place}, which the fixed program imports\n" for place in _places(made)]
     return paint.good(f"Fixed {total} in {_count(files, 'file')}:") + "\n" + "".join(rows)
 
 
 def _places(made: Sequence[str]) -> list[str]:
-    """Folders that were made as a whole, and files beside them."""
-    folders = {os.path.dirname(path) for path in made if os.path.basename(path) == "__init__.py"}
-    files = {path for path in made if os.path.dirname(path) not in folders}
-    return sorted([*(shown(path) + os.sep for path in folders), *map(shown, files)])
+    """The outermost packages that were written, with their number of files, and the files beside them."""
+    packages = {os.path.dirname(path) for path in made if os.path.basename(path) == "__init__.py"}
+    outermost = {path for path in packages if os.path.dirname(path) not in packages}
+    within = {path: [one for one in made if one.startswith(path + os.sep)] for path in outermost}
+    files = [path for path in made if not any(path in inner for inner in within.values())]
+    folders = [f"{shown(path)}{os.sep} ({_count(len(inner), 'file')})" for path, inner in within.items()]
+    return sorted([*folders, *map(shown, files)])

@@ -1,0 +1,54 @@
+"""The page of the evidence: cases are counted by the gravest outcome of their code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tpulint.dev import evidence
+
+
+def row(case: str, side: str, stage: str, happened: str, state: str = "verified") -> dict[str, str]:
+    return {
+        "code": "TPU301",
+        "rule": "item_in_traced_code",
+        "case": case,
+        "side": side,
+        "stage": stage,
+        "happened": happened,
+        "state": state,
+    }
+
+
+def page(tmp_path: Path, *rows: dict[str, str]) -> str:
+    (tmp_path / "docs/data").mkdir(parents=True)
+    (tmp_path / evidence.DATA).write_text(evidence.data(json.dumps(rows)))
+    return evidence.render(tmp_path)
+
+
+def test_cases_are_counted_by_their_gravest_outcome_and_by_compilation(tmp_path: Path) -> None:
+    text = page(
+        tmp_path,
+        row("a", "original", "reference", "runs"),
+        row("a", "original", "eager", "equal: 3 operations"),
+        row("a", "original", "jit", "raises ConcretizationTypeError: Abstract tracer"),
+        row("a", "fixed", "jit", "narrowed: 3 operations"),
+        row("a", "fixed", "tpu v5e:2x2", "compiles: TPU v5e, 12 bytes"),
+        row("b", "original", "reference", "runs"),
+        row("b", "original", "eager", "equal: 1 operations"),
+    )
+    expected = "| 2 | 2 | 1 raise, 1 equal | 1 equal in 32 bits | 1 |"
+    assert f"| [TPU301 item-in-traced-code](rules/item-in-traced-code.md) {expected}" in text
+    assert "**2 of 2 cases are verified**, 0 failed, and 0 were not run." in text
+
+
+def test_failed_cases_and_those_that_were_not_run_are_listed(tmp_path: Path) -> None:
+    text = page(
+        tmp_path,
+        row("a", "original", "reference", "runs"),
+        row("a", "original", "eager", "raises ValueError: x", "failed"),
+        row("b", "original", "reference", "triton needs a GPU", "not run"),
+    )
+    link = "[item_in_traced_code/{0}](../fixtures/item_in_traced_code/{0})"
+    assert f"| {link.format('b')} | triton needs a GPU |" in text
+    assert f"## Failed\n\n- {link.format('a')}\n" in text

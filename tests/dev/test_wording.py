@@ -1,0 +1,60 @@
+"""Pages, help and rule texts are in the words of PyTorch's and JAX's documentation; see tests/wording.py.
+
+Messages and titles of findings are checked on all fixture cases, in tests/rules/test_fixtures.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.wording import INSTEAD, odd_words
+from tpulint.cli import cli
+from tpulint.registry import rules
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[path.relative_to(ROOT).as_posix() for path in PAGES])
+def test_pages_use_no_odd_words(page: Path) -> None:
+    assert [] == odd_words(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", ["tpulint", *cli.commands])
+def test_help_uses_no_odd_words(name: str) -> None:
+    command = cli.commands.get(name, cli)
+    assert [] == odd_words(command.get_help(click.Context(command)))
+
+
+def test_summaries_use_no_odd_words() -> None:
+    assert [] == [fault for rule in rules() for fault in odd_words(rule.summary)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "handler for the want of CUDA memory",
+        "a tensor of unknown kind is handed on",
+        "who doubts a finding asks `explain`",
+        "Program of torch in torchax alone.",
+        "function that does not do its work under torchax",
+        "attributes of what modules leave in their attributes",
+    ],
+)
+def test_sentences_of_the_old_dialect_are_found(text: str) -> None:
+    assert odd_words(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["moves the tensor in place to the device", "`handed` code and [a link](companions/told.md)", "by hand"],
+)
+def test_plain_sentences_and_code_are_accepted(text: str) -> None:
+    assert [] == odd_words(text)
+
+
+def test_every_pattern_says_what_to_write_instead() -> None:
+    assert all(INSTEAD.values())

@@ -85,6 +85,12 @@ def test_changed_file_of_the_case_is_executed(case: Case, name: str) -> None:
     assert Why.CHANGED == why(case, entries)
 
 
+def test_changed_want_comment_is_not_executed(case: Case) -> None:
+    entries = {NAME: entry(case)}
+    (case.folder / "before.py").write_text('import torch  # cuda  # want: TPU301 "reworded"\n')
+    assert why(case, entries) is None
+
+
 @pytest.mark.parametrize("name", FIXED)
 def test_changed_fix_or_runtime_file_is_executed(case: Case, name: str) -> None:
     entries = {NAME: entry(case)}

@@ -4,9 +4,9 @@ A line is a case, its digest, and the outcome of each stage::
 
     item_in_traced_code/example 3f9c… original/reference=runs, original/eager=equal, fixed/jit=equal, …
 
-The digest covers the case's own files, the current output of `fix` with the runtime files that it writes,
-the verifier's code, the TPU targets, the versions of Python and of the packages, and the outcomes
-themselves, so that a line that was edited by hand does not match.
+The digest covers the case's own files without their `# want:` comments, the current output of `fix` with the
+runtime files that it writes, the verifier's code, the TPU targets, the versions of Python and of the packages,
+and the outcomes themselves, so that a line that was edited by hand does not match.
 It does not cover the case's name, so that a case may be renamed together with its line.
 """
 
@@ -32,7 +32,7 @@ PACKAGES = ("torch", "torchvision", "torchax", "jax", "jaxlib", "libtpu", "numpy
 NOT_RUN = "not run"
 _SIZE = 16
 """Of a line's digest, in bytes."""
-_FORMAT = "1"
+_FORMAT = "2"
 """Part of every digest; to be counted up when outcomes are recorded in other words."""
 _HEAD = """\
 # The recorded outcome of each fixture case, with a digest of its inputs; see docs/testing.md.
@@ -146,7 +146,7 @@ def inputs_of(case: Case, fixed: Mapping[str, str], targets: Sequence[str]) -> s
     parts: list[str | bytes] = [_FORMAT, *(part for pair in versions().items() for part in pair)]
     parts += [_verifier(), *targets]
     for path in _files(case.folder):
-        parts += [path.relative_to(case.folder).as_posix(), path.read_bytes()]
+        parts += [path.relative_to(case.folder).as_posix(), _content(path)]
     return digest("fixed", *(part for pair in sorted(fixed.items()) for part in pair), *parts, size=_SIZE)
 
 
@@ -160,6 +160,16 @@ def outcomes_of(results: Iterable[Result]) -> dict[str, str]:
     return {
         f"{row.side}/{row.stage}": NOT_RUN if row.state is State.NOT_RUN else row.outcome for row in results
     }
+
+
+def _content(path: Path) -> str | bytes:
+    """A file without the comments that name the wanted findings, which do not change what it does."""
+    if path.suffix != ".py":
+        return path.read_bytes()
+    try:
+        return fixture.strip_wants(fixture.read_source(path))
+    except (SyntaxError, UnicodeDecodeError):  # an encoding that Python does not know
+        return path.read_bytes()
 
 
 def _files(folder: Path) -> list[Path]:

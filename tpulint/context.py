@@ -407,7 +407,7 @@ class Context(Editing):
         imports = self.companion_import(companion)
         if imports is None:
             return None
-        title = title or f"use what `{companion.name}` brings in"
+        title = title or f"use the runtime `{companion.name}`, which supports this"
         return self.fix(title, *imports, applicability=Applicability.UNSAFE, companion=companion)
 
 

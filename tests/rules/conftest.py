@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.wording import odd_words
 from tpulint.engine.cache import MemoryCache
 from tpulint.finding import Finding
 from tpulint.fixture import Case
@@ -62,4 +63,4 @@ def _style_faults(text: str) -> list[str]:
     bare = re.sub(r"`[^`]*`", "", text)
     if re.search(r"\b(torch|jax|torchax)\.\w|\w\(\)|\b[a-z]+_[a-z]+\b", bare):
         faults.append("has code outside of backticks")
-    return faults
+    return [*faults, *odd_words(text)]

@@ -5,7 +5,7 @@ A line is a case, its digest, and the outcome of each stage::
     item_in_traced_code/example 3f9c… original/reference=runs, original/eager=equal, fixed/jit=equal, …
 
 The digest covers the case's own files without their `# want:` comments, the current output of `fix` with the
-runtime files that it writes, the verifier's code, the TPU targets, the versions of Python and of the packages,
+runtime files that it writes, the code of the verifier, the TPU targets, the versions of Python and packages,
 and the outcomes themselves, so that a line that was edited by hand does not match.
 It does not cover the case's name, so that a case may be renamed together with its line.
 """

@@ -1,48 +1,55 @@
-"""Read by a boolean mask in traced code.
+"""Indexing with a boolean mask in traced code.
 
 ## What it does
 
-Flags `x[mask]`, where `mask` is a boolean tensor, or one of unknown dtype whose name ends in `mask`, in
-code that tracing reaches, and writes that need to know how many places there are (`x[mask] += v`,
-`x[mask] = y[mask]`, `x[:, mask] = v`).
-`x[mask] = 0.5` traces well and is left alone.
+Reports, in traced code (code that runs while JAX traces it),
+
+- reads `x[mask]`, where `mask` is a boolean tensor, or a tensor of unknown dtype whose name ends in `mask`
+- writes that need the number of selected elements: `x[mask] += v`, `x[mask] = y[mask]` and `x[:, mask] = v`
+
+`x[mask] = 0.5` can be traced and is not reported.
 
 ## Why it matters on TPU
 
-How many elements come out depends on the mask's values, and XLA compiles for fixed shapes:
-`jax.errors.NonConcreteBooleanIndexError: Array boolean indices must be concrete` under jit.
+The number of selected elements depends on the values of the mask, but XLA compiles for fixed shapes.
+Under `jit` this raises `jax.errors.NonConcreteBooleanIndexError: Array boolean indices must be concrete`.
 
 ## Fix safety
 
-What is done with the selected elements one by one is done with all, and `torch.where` keeps those that
-the mask means.
-`x[mask].sum()`, `.mean()`, `.any()` and `.all()`, also of `x[mask] - y[mask]` and the like, become
-reductions over the full shape, and `x[mask] = y[mask]` and `x[mask] += 1` writes of all of `x`.
-A NaN or an infinity outside the mask does not reach the result.
+The fix computes on all elements, and `torch.where` keeps those that the mask selects.
 
-The fix is safe where the mask is known to have the shape of the tensors, since it was computed from them
+- `x[mask].sum()`, `.mean()`, `.any()` and `.all()`, also of element-wise expressions such as
+  `x[mask] - y[mask]`, become reductions over the full shape.
+- `x[mask] = y[mask]` and `x[mask] += 1` become writes of the whole of `x`.
+
+A NaN or an infinity outside of the mask does not change the result.
+
+The fix is safe where the mask is known to have the shape of the tensors, because it is computed from them
 element by element.
 It is unsafe
 
-- where that is not known: a mask with fewer dimensions selects rows, and gets as many as the tensor has;
-- where it divides, multiplies tensors or calls functions: an infinity outside the mask then spoils
-  gradients;
-- for `max` and `min` of floating elements: of nothing they raise, and the fixed code gives an infinity;
-- for `len(x[mask])`, `x[mask].numel()` and `x[mask].shape[0]`: a tensor without dimensions takes the
-  number's place, where it only meets tensors in arithmetic;
-- for losses: `F.mse_loss(x[mask], y[mask])` and its relatives divide the sum over the full shape by the
-  number of places; in `F.cross_entropy(logits[mask], labels[mask])` the label -100, which is ignored, takes
-  the place of the others, and the mask has the shape of the labels;
-- for `torch.cat([x[mask], x[~mask]])`, which becomes an index by a stable `argsort`: the mask has one
+- where the shape of the mask is not known: a mask with fewer dimensions selects rows, and the fix gives it
+  as many dimensions as the tensor has;
+- where the expression divides, multiplies tensors or calls functions: an infinity outside of the mask then
+  makes gradients NaN or infinite;
+- for `max` and `min` of floating-point elements: without selected elements they raise, but the fixed code
+  returns an infinity;
+- for `len(x[mask])`, `x[mask].numel()` and `x[mask].shape[0]`: a zero-dimensional tensor replaces the
+  integer, where that is only used in arithmetic with tensors;
+- for `F.mse_loss(x[mask], y[mask])` and similar losses, which become a sum over the full shape divided by
+  the number of selected elements;
+- for `F.cross_entropy(logits[mask], labels[mask])`, where the fix replaces the labels that are not selected
+  by -100, which the loss ignores: the mask must have the shape of the labels;
+- for `torch.cat([x[mask], x[~mask]])`, which becomes an index by a stable `argsort`: the mask must have one
   dimension;
-- for `x[mask].sum(0)` and `x[mask].mean(0)`: `x` has two dimensions and the mask one;
-- for `x[:, mask] = 0`: the mask covers all further dimensions of `x`.
+- for `x[mask].sum(0)` and `x[mask].mean(0)`: `x` must have two dimensions and the mask one;
+- for `x[:, mask] = 0`: the mask must cover all further dimensions of `x`.
 
 ## Without a fix
 
-Keep the full shape and carry the mask along: what is computed row by row may be computed for all rows,
-and the last step leaves out the others.
-A check such as `x[mask].numel() == y.numel()` belongs outside of the traced function.
+Keep the full shape and pass the mask along: compute a row-wise operation for all rows, and ignore the other
+rows in the last step.
+Move a check such as `x[mask].numel() == y.numel()` out of the traced function.
 """
 
 from __future__ import annotations
@@ -56,7 +63,7 @@ from tpulint.model.values.masked import Lifted, lifted
 from tpulint.model.values.uses import length_around, serves_as_tensor
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU401", "read by a boolean mask in traced code", module=__name__, fix=Applicability.SAFE)
+rule = Rule("TPU401", "indexing with a boolean mask in traced code", module=__name__, fix=Applicability.SAFE)
 
 #: What takes the place of the elements that a mask leaves out, so that a reduction ignores them.
 _NEUTRAL = {"sum": "0", "mean": "0", "any": "False", "all": "True"}
@@ -82,7 +89,7 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not any(_is_mask(part, ctx) for part in parts):
         return
-    message = "the mask decides how many elements this has, and XLA needs fixed shapes"
+    message = "the number of selected elements depends on the mask's values, but XLA needs fixed shapes"
     if isinstance(base, Unknown):  # nothing but a tensor takes a tensor of booleans for an index
         indices = [(part, ctx.kind(part)) for part in parts]
         chosen = any(
@@ -163,7 +170,7 @@ def _count(node: ast.Subscript, ctx: Context) -> Fix | None:
     if length is None or not serves_as_tensor(ctx.module, length, ctx.scope):
         return None
     edit = ctx.replace(length, f"torch.count_nonzero({ctx.text(node.slice)})")
-    return _made("count the places", edit, ctx, safe=False)
+    return _made("count the selected elements with `torch.count_nonzero`", edit, ctx, safe=False)
 
 
 def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> Fix | None:
@@ -249,7 +256,9 @@ def _in_call(node: ast.Subscript, whole: ast.expr, ctx: Context) -> Fix | None:
         code = f"{function}({rows}, torch.where({mask}, {second.text}, -100).reshape(-1))"
     else:
         return None
-    return _made("leave places out of the loss with `torch.where`", ctx.replace(call, code), ctx, safe=False)
+    return _made(
+        "compute the loss over the full shape with `torch.where`", ctx.replace(call, code), ctx, safe=False
+    )
 
 
 def _partition(parts: ast.List, ctx: Context) -> Fix | None:
@@ -278,7 +287,12 @@ def _partition(parts: ast.List, ctx: Context) -> Fix | None:
     if half > 1:
         values, masks = f"torch.cat([{values}])", f"torch.cat([{masks}])"
     code = f"{values}[torch.argsort((~{masks}).int(), stable=True)]"
-    return _made("order by a stable `argsort` of the mask", ctx.replace(call, code), ctx, safe=False)
+    return _made(
+        "order the elements by the mask with a stable `torch.argsort`",
+        ctx.replace(call, code),
+        ctx,
+        safe=False,
+    )
 
 
 # writes

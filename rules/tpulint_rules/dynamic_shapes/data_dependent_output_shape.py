@@ -1,48 +1,59 @@
-"""Operation whose result has as many elements as the values decide, in traced code.
+"""Operation whose output shape depends on the data, in traced code.
 
 ## What it does
 
-Flags `nonzero`, `argwhere`, `torch.where` of a condition alone, `unique`, `unique_consecutive`,
-`masked_select`, `bincount`, `torch.combinations`, `one_hot` without a number of classes and
-`repeat_interleave` by a tensor without `output_size`, in code that tracing reaches.
-Also `torch.repeat_interleave` with `output_size`, which the method takes on torchax and the function does
-not: `TypeError: repeat_interleave() got an unexpected keyword argument 'output_size'`.
-`count_nonzero`, `torch.where` with three arguments and `one_hot(x, 10)` have fixed shapes and are left
-alone.
+Reports these operations in traced code (code that runs while JAX traces it):
+
+- `nonzero`, `argwhere` and `torch.where` with only a condition
+- `unique` and `unique_consecutive`
+- `masked_select`
+- `bincount`
+- `torch.combinations`
+- `one_hot` without a number of classes
+- `repeat_interleave` with a tensor of repeats and without `output_size`
+- the function `torch.repeat_interleave` with `output_size`: on torchax only the tensor method accepts it, and
+  the function raises `TypeError: repeat_interleave() got an unexpected keyword argument 'output_size'`
+
+`count_nonzero`, `torch.where` with three arguments and `one_hot(x, 10)` have fixed output shapes and are not
+reported.
 
 ## Why it matters on TPU
 
 XLA compiles for fixed shapes.
-Under jit these raise `jax.errors.ConcretizationTypeError: Abstract tracer value encountered where
-concrete value is expected`, with hints such as `The size argument of jnp.nonzero must be statically
+Under `jit` these operations raise `jax.errors.ConcretizationTypeError: Abstract tracer value encountered
+where concrete value is expected`, with hints such as `The size argument of jnp.nonzero must be statically
 specified`.
 
 ## Fix safety
 
-Safe: `x[torch.where(mask)] = 0` becomes `x[mask] = 0`, `masked_select(x, mask).sum()` a sum over
-`torch.where`, `torch.combinations` in pairs an index by `torch.triu_indices`, and
-`torch.repeat_interleave` with `output_size` a method call.
+Safe:
+
+- `x[torch.where(mask)] = 0` becomes `x[mask] = 0`.
+- `masked_select(x, mask).sum()` becomes a sum over `torch.where`.
+- `torch.combinations` of pairs becomes an index by `torch.triu_indices`.
+- `torch.repeat_interleave` with `output_size` becomes a method call.
 
 Unsafe:
 
-- The number of places, such as `len(torch.nonzero(mask))`, becomes `torch.count_nonzero`, and the number
-  of different values a comparison of neighbours after sorting, where the number only meets tensors in
-  arithmetic.
-  A tensor without dimensions takes the number's place; of an empty tensor, or with infinities in it, the
-  number of different values comes out wrong.
-- The first place, `torch.nonzero(mask)[0]`, becomes `torch.argmax`: the mask has one dimension, and is
-  true somewhere; where it is not, the original raises and this gives 0.
-- `x[mask.nonzero().flatten()] = 0` becomes `x[mask] = 0`: the mask has one dimension.
-- `bincount` with `minlength` becomes an `index_add` of that many bins: no value lies beyond them.
+- The number of true elements, such as `len(torch.nonzero(mask))`, becomes `torch.count_nonzero`, and the
+  number of distinct values becomes a comparison of neighbors after sorting.
+  A zero-dimensional tensor replaces the integer, where that is only used in arithmetic with tensors.
+  The number of distinct values is wrong for an empty tensor and for a tensor with infinities.
+- The index of the first true element, `torch.nonzero(mask)[0]`, becomes `torch.argmax`: the mask must have
+  one dimension and a true element.
+  Without a true element, the original raises and the fixed code returns 0.
+- `x[mask.nonzero().flatten()] = 0` becomes `x[mask] = 0`: the mask must have one dimension.
+- `bincount` with `minlength` becomes an `index_add` into that many bins: no value may lie beyond them.
 
 ## Without a fix
 
-Keep the full shape and carry the mask along.
-A loop over the experts that have tokens, `for expert in mask.nonzero()`, becomes one over all experts, in
-which `torch.where` or a weight of zero leaves out the tokens that are not meant.
-`repeat_interleave` takes the length of its result as `output_size`, `one_hot` the number of classes.
-Where a bound is known, `jnp.nonzero(x, size=bound)` and `jnp.unique(x, size=bound)` through
-`torchax.interop.call_jax` pad up to it.
+- Keep the full shape and pass the mask along.
+- Replace a loop over the experts that have tokens, `for expert in mask.nonzero()`, with a loop over all
+  experts, and ignore the other tokens with `torch.where` or with a weight of zero.
+- Pass the length of the result to `repeat_interleave` as `output_size`, and the number of classes to
+  `one_hot`.
+- Where an upper bound of the size is known, call `jnp.nonzero(x, size=bound)` or `jnp.unique(x, size=bound)`
+  through `torchax.interop.call_jax`; they pad the result to that size.
 """
 
 from __future__ import annotations
@@ -57,7 +68,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU403",
-    "operation whose result has as many elements as the values decide, in traced code",
+    "operation whose output shape depends on the data, in traced code",
     module=__name__,
     former=("data-dependent-result",),
     fix=Applicability.SAFE,
@@ -78,7 +89,7 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     found = _operation(call, ctx)
     if found is not None:
         name, operands = found
-        message = f"the values decide how many elements `{name}` gives, and XLA needs fixed shapes"
+        message = f"the output shape of `{name}` depends on the tensor's values, but XLA needs fixed shapes"
         yield ctx.finding(call, message, _fix(call, operands, ctx))
 
 
@@ -94,8 +105,9 @@ def known_length(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         arguments = ctx.module.source.text[rest.start : rest.end].lstrip(", \r\n\t")
         if not arguments.startswith(")"):  # of parentheses around the tensor
             edit = ctx.replace(call, f"{ctx.operand(first)}.repeat_interleave({arguments}")
-            fix = ctx.fix("use the method, which does", edit)
-    yield ctx.finding(call, "`torch.repeat_interleave` takes no `output_size` on torchax", fix)
+            fix = ctx.fix("use the tensor method, which accepts `output_size`", edit)
+    message = "`torch.repeat_interleave` does not accept `output_size` on torchax and raises `TypeError`"
+    yield ctx.finding(call, message, fix)
 
 
 def _operation(call: ast.Call, ctx: Context) -> tuple[str, list[ast.expr]] | None:
@@ -205,14 +217,19 @@ def _count(places: ast.expr, mask: ast.expr, ctx: Context) -> Fix | None:
     if length is None or imports is None or not serves_as_tensor(ctx.module, length, ctx.scope):
         return None
     edit = ctx.replace(length, f"torch.count_nonzero({ctx.text(mask)})")
-    return ctx.fix("count the places", edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix(
+        "count the true elements with `torch.count_nonzero`",
+        edit,
+        *imports,
+        applicability=Applicability.UNSAFE,
+    )
 
 
 def _first(whole: ast.expr, mask: ast.expr, ctx: Context, *, as_row: bool = False) -> Fix | None:
     edit = ctx.replace(whole, f"{ctx.operand(mask)}.int().argmax(){'[None]' if as_row else ''}")
     if not _is_bool(mask, ctx):
         return None
-    return ctx.fix("take the first place by `argmax`", edit, applicability=Applicability.UNSAFE)
+    return ctx.fix("take the first true element with `argmax`", edit, applicability=Applicability.UNSAFE)
 
 
 def _index(places: ast.expr, mask: ast.expr, applicability: Applicability, ctx: Context) -> Fix | None:
@@ -221,7 +238,7 @@ def _index(places: ast.expr, mask: ast.expr, applicability: Applicability, ctx: 
     if not _is_bool(mask, ctx) or (isinstance(kind, Tensor) and kind.scalar):
         return None
     outer = ctx.parent(places)
-    title = "write by the mask itself"
+    title = "index with the mask itself"
     match outer:
         case ast.Subscript() if _writes_number(outer, places, ctx):
             return ctx.fix(title, ctx.replace(places, ctx.text(mask)), applicability=applicability)
@@ -270,7 +287,12 @@ def _different_values(call: ast.Call, values: ast.expr, is_sorted: bool, ctx: Co
     row = f"{ctx.operand(values)}.flatten()"
     row = f"{row}.sort().values" if is_sorted else row
     edit = ctx.replace(length, ctx.grouped(length, f"1 + torch.count_nonzero({row}.diff())"))
-    return ctx.fix("count where sorted neighbours differ", edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix(
+        "count the distinct values by comparing sorted neighbors",
+        edit,
+        *imports,
+        applicability=Applicability.UNSAFE,
+    )
 
 
 def _selected_sum(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
@@ -310,4 +332,4 @@ def _pairs(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None
     values = operands[0].id
     size = f"len({values})"
     edit = ctx.replace(call, f"{values}[torch.triu_indices({size}, {size}, 1, device={values}.device).T]")
-    return ctx.fix("index by `torch.triu_indices`", edit, *imports)
+    return ctx.fix("index with `torch.triu_indices`", edit, *imports)

@@ -1,20 +1,20 @@
-"""Factory whose size depends on a tensor's value in traced code.
+"""Tensor created with a data-dependent size in traced code.
 
 ## What it does
 
-Flags `torch.arange`, `torch.zeros`, `torch.ones`, `torch.full`, `torch.empty`, `torch.linspace`,
-`torch.rand`, `torch.randn`, `torch.randperm` and `torch.eye` whose size comes out of a tensor, in code
-that tracing reaches.
-A size taken from `x.shape` is static and is left alone.
+Reports `torch.arange`, `torch.zeros`, `torch.ones`, `torch.full`, `torch.empty`, `torch.linspace`,
+`torch.rand`, `torch.randn`, `torch.randperm` and `torch.eye` in traced code (code that runs while JAX traces
+it) where the size depends on the value of a tensor.
+A size taken from `x.shape` is known while tracing and is not reported.
 
 ## Why it matters on TPU
 
 XLA compiles for fixed shapes.
-A size that is a tensor raises `TracerBoolConversionError` or `ConcretizationTypeError` under jit.
+Under `jit`, a size that is a tensor raises `TracerBoolConversionError` or `ConcretizationTypeError`.
 
 ## Without a fix
 
-Use an upper bound that is known (the padded length) and mask what lies beyond:
+Use a known upper bound, such as the padded length, and mask the elements beyond the actual size:
 `torch.arange(max_length, device=x.device)[None] < lengths[:, None]`.
 """
 
@@ -26,9 +26,7 @@ from collections.abc import Iterator
 from tpulint.finding import Finding
 from tpulint.rule import SIZED_FACTORIES, Context, Rule
 
-rule = Rule(
-    "TPU402", "factory whose size depends on a tensor's value in traced code", module=__name__, fix=None
-)
+rule = Rule("TPU402", "tensor created with a data-dependent size in traced code", module=__name__, fix=None)
 
 
 @rule.on(ast.Call, named=SIZED_FACTORIES, traced=True)
@@ -36,4 +34,6 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     size = ctx.data_dependent_size(call)
     if size is not None:
         name = ctx.qualified_name(call.func)
-        yield ctx.finding(call, f"the size of `{name}` depends on a tensor's value; XLA needs fixed shapes")
+        yield ctx.finding(
+            call, f"the size of `{name}` depends on a tensor's value, but XLA needs fixed shapes"
+        )

@@ -1,38 +1,47 @@
-"""Tensor where Python or torch takes a plain number, in traced code.
+"""Tensor where an integer or another scalar is required, in traced code.
 
 ## What it does
 
-Flags a tensor as the bound of a slice (`x[:n]`), as an index into a list, tuple or `ModuleList`, in
-`range`, and as a size, position or other plain number of an operation (`x.narrow(0, n, 2)`, `x.view(n, -1)`,
-`torch.topk(x, n)`, `torch.full_like(x, n)`), in code that tracing reaches.
-A tensor may index a tensor, so `x[n]` and `x.index_select(0, n)` are left alone; numbers read out by
-`.item()` or `int()` are reported where they are read.
+Reports a tensor in these positions in traced code (code that runs while JAX traces it):
+
+- a bound of a slice: `x[:n]`
+- an index into a list, a tuple or an `nn.ModuleList`
+- an argument of `range`
+- a size, an index or another scalar argument of an operation: `x.narrow(0, n, 2)`, `x.view(n, -1)`,
+  `torch.topk(x, n)`, `torch.full_like(x, n)`
+
+A tensor may index a tensor, so `x[n]` and `x.index_select(0, n)` are not reported.
+Scalars that are read with `.item()` or `int()` are reported where they are read (TPU301, TPU302).
 
 ## Why it matters on TPU
 
-Python asks the tensor for its value by `__index__`, and torch asks likewise:
+Python and torch read the value of the tensor through `__index__`, and while JAX traces the code there is no
+value.
+Under `jit` this raises
 `jax.errors.ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected` or
-`TracerIntegerConversionError: The __index__() method was called on traced array` under jit.
-A size that changes would compile anew each time, too.
-Without jit, what a slice by a tensor gives cannot be computed with: `AssertionError: torchax Tensors can
-only do math within the torchax environment`.
+`TracerIntegerConversionError: The __index__() method was called on traced array`.
+A size that changes would also compile the function anew each time.
+Without `jit`, the result of a slice with a tensor bound cannot be used in computations:
+`AssertionError: torchax Tensors can only do math within the torchax environment`.
 
 ## Fix safety
 
 Unsafe:
 
-- A slice of fixed length, `x[:, n : n + 4]`, read or written, becomes an index by a range of positions.
-  It has to lie within the tensor: Python shortens a slice that does not, and an index out of range raises
-  nothing on TPU.
-  What is read is a copy, not a view.
-- A slice at the front or the end that is filled with a number, `x[:n] = 0`, becomes a write by a mask.
-  The bound counts from the start: it is not negative.
+- A slice of fixed length, `x[:, n : n + 4]`, read or written, becomes an index with `torch.arange`.
+  The slice must lie within the tensor: Python shortens a slice that does not, but an index out of range
+  raises no error on TPU.
+  The result of a read is a copy, not a view.
+- A slice at the start or the end that is filled with a scalar, `x[:n] = 0`, becomes a write through a mask.
+  The bound must not be negative.
 
 ## Without a fix
 
-Where the length varies, keep the full length and a mask `torch.arange(x.shape[0], device=x.device) < n`.
-A loop over `range(n)` with a tensor is a `jax.lax.fori_loop`, reached through `torchax.interop.torch_view`,
-and a module chosen by number a `torch.where` over the results of all.
+- Where the length varies, keep the full length and use the mask
+  `torch.arange(x.shape[0], device=x.device) < n`.
+- Replace a loop over `range(n)`, where `n` is a tensor, with `jax.lax.fori_loop`, called through
+  `torchax.interop.torch_view`.
+- Where a tensor selects a module, call all modules and select among their results with `torch.where`.
 """
 
 from __future__ import annotations
@@ -47,13 +56,13 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU404",
-    "tensor where Python or torch takes a plain number, in traced code",
+    "tensor where an integer or another scalar is required, in traced code",
     module=__name__,
     former=("tensor-as-python-number",),
     fix=Applicability.UNSAFE,
 )
 
-_NEEDS = "needs its value, which a tracer does not have"
+_NEEDS = "needs its value, which is not available while JAX traces the code"
 
 
 @rule.on(ast.Subscript, traced=True)
@@ -64,10 +73,10 @@ def slice_or_list(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         bound = next((item for item in bounds if item is not None and ctx.kind(item).is_traced), None)
         if bound is not None:
             fix = _positions(node, parts, part, ctx) or _mask(node, parts, ctx)
-            yield ctx.finding(bound, f"a tensor as the bound of a slice {_NEEDS}", fix)
+            yield ctx.finding(bound, f"a tensor as a slice bound {_NEEDS}", fix)
     base, index = ctx.kind(node.value), ctx.kind(node.slice)
     if isinstance(base, Several) and index.is_traced and _is_list(base, index):
-        yield ctx.finding(node.slice, f"a tensor as the index of a list {_NEEDS}")
+        yield ctx.finding(node.slice, f"a tensor as a list index {_NEEDS}")
 
 
 def _is_list(base: Several, index: Kind) -> bool:
@@ -109,7 +118,7 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     ]
     number = next((item for item in numbers if ctx.kind(item).is_traced), None)
     if number is not None:
-        yield ctx.finding(number, f"a tensor as a plain number of `{name}` {_NEEDS}")
+        yield ctx.finding(number, f"a tensor as a scalar argument of `{name}` {_NEEDS}")
 
 
 def _positions(node: ast.Subscript, parts: list[ast.expr], part: ast.expr, ctx: Context) -> Fix | None:
@@ -129,7 +138,7 @@ def _positions(node: ast.Subscript, parts: list[ast.expr], part: ast.expr, ctx: 
         return None
     code = f"torch.arange({ctx.text(length)}, device={ctx.text(node.value)}.device) + {ctx.operand(lower)}"
     edit = ctx.edit(ctx.module.source.span(part), code)
-    return ctx.fix("index by a range of positions", edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix("index with `torch.arange`", edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _mask(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | None:
@@ -151,4 +160,4 @@ def _mask(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | Non
     base = ctx.text(node.value)
     code = f"torch.arange(len({base}), device={base}.device) {sign} {ctx.operand(bound)}"
     edit = ctx.replace(node.slice, code)
-    return ctx.fix("write by a mask", edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix("write through a mask", edit, *imports, applicability=Applicability.UNSAFE)

@@ -1,28 +1,29 @@
-"""Host tensor kept for traced code.
+"""Tensor stored on the CPU and used in traced code.
 
 ## What it does
 
-Flags tensors that are made outside of traced code without `device=`, kept in an attribute or a global
-variable, and met by a tensor of the device in traced code.
-Parameters and buffers are left alone: `module.to("jax")` moves them.
+Reports tensors that are created without `device=` outside of traced code (code that runs while JAX traces
+it), stored in an attribute or a global variable, and combined with device tensors in traced code.
+Parameters and buffers are not reported: `module.to("jax")` moves them.
 
 ## Why it matters on TPU
 
-`module.to("jax")` does not know of a tensor in a plain attribute, and nothing moves a global one.
-Both stay on the host, and torchax does not mix host tensors with its own:
+`module.to("jax")` does not move a tensor in a plain attribute, and nothing moves a global tensor.
+Both stay on the CPU, and torchax cannot combine CPU tensors with its own, with or without `jit`:
 `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means there is a mixed
-math between XLATensor and torch.Tensor`, with or without jit.
+math between XLATensor and torch.Tensor`.
 
 ## Fix safety
 
 Unsafe: `self.x = torch.arange(8)` in a module becomes
 `self.register_buffer("x", torch.arange(8), persistent=False)`.
-It moves with the module and stays out of the checkpoint, but `module.half()` and its like cast it, too.
+The buffer moves with the module and is not part of the checkpoint, but `module.half()` and similar methods
+also cast it.
 
 ## Without a fix
 
-Register it as a buffer, or make it where it is needed, with `device=` of a tensor at hand; the compiler
-computes a constant once.
+Register the tensor as a buffer, or create it where it is used, with the `device=` of another tensor there.
+The compiler computes a constant only once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU502",
-    "host tensor kept for traced code",
+    "tensor stored on the CPU and used in traced code",
     module=__name__,
     former=("host-tensor-kept-for-traced-code",),
     fix=Applicability.UNSAFE,
@@ -50,9 +51,8 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in FACTORIES or ctx.trace_path is not None:
         return
     if ctx.span(call).start in ctx.module.mixed:
-        message = (
-            f"`torch.{name}` without `device=` makes a host tensor, which meets the device's when traced"
-        )
+        how = "without `device=` creates a CPU tensor, but traced code combines it with device tensors"
+        message = f"`torch.{name}` {how}"
         yield ctx.finding(call, message, _as_buffer(call, ctx))
 
 
@@ -70,4 +70,4 @@ def _as_buffer(call: ast.Call, ctx: Context) -> Fix | None:
     start, value = ctx.span(statement), ctx.span(statement.value)
     opening = ctx.edit(Span(start.start, value.start), f'self.register_buffer("{name}", ')
     closing = ctx.insert(value.end, ", persistent=False)")
-    return ctx.fix("make it a buffer", opening, closing, applicability=Applicability.UNSAFE)
+    return ctx.fix("register it as a buffer", opening, closing, applicability=Applicability.UNSAFE)

@@ -1,30 +1,41 @@
-"""Tensor made on the host in traced code.
+"""Tensor created on the CPU in traced code.
 
 ## What it does
 
-Flags factories such as `torch.arange(n)`, `torch.ones(n)` and `torch.tensor([...])` without `device=`, in
-code that tracing reaches, whose result meets a tensor on the device.
-What it meets may be in a function of the same file that it is handed to, or that called the one that
-returns it; `device=device` counts as nothing where a call leaves out the device.
-Where tensors of the device are written into it, as in `out[i] = x.sum()`, each write is flagged instead.
-Integers that a `forward` returns are flagged wherever they go: a GPU's tensors take indices from the host,
-so nobody moves them.
-A factory whose result is moved with `.to(...)`, or has just one element, is left alone.
+Reports tensors that are created without `device=` in traced code (code that runs while JAX traces it), with
+functions such as `torch.arange(n)`, `torch.ones(n)` and `torch.tensor([...])`, and combined with a device
+tensor.
+
+- The two may be combined in another function of the same file: one that receives the tensor, or one that
+  called the function that returns it.
+- `device=device` counts as no device where a call of the function leaves out `device`.
+- Where device tensors are written into a CPU tensor, as in `out[i] = x.sum()`, each write is reported.
+- Integer tensors that a `forward` returns are always reported: CUDA tensors accept CPU tensors as indices, so
+  callers do not move them.
+
+A tensor that is moved with `.to(...)`, or that has only one element, is not reported.
 
 ## Why it matters on TPU
 
-Without `device=` the tensor is a plain host tensor, which torchax does not mix with its own:
+Without `device=`, torch creates a CPU tensor, and torchax cannot combine CPU tensors with its own, with or
+without `jit`:
 `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means there is a mixed
-math between XLATensor and torch.Tensor`, with or without jit.
-A write into it fails with `AttributeError: 'Tensor' object has no attribute '_elem'`.
+math between XLATensor and torch.Tensor`.
+A write of a device tensor into a CPU tensor fails with `AttributeError: 'Tensor' object has no attribute
+'_elem'`.
 
 ## Fix safety
 
-Safe: `device=` of a tensor at hand is added; on the GPU it does the same.
-`torch.from_numpy`, which takes no device, and lists that mix integers with floats (torchax gives them the
-dtype of the first element) get `.to(device)` instead, and so do random numbers in programs that train, which
-are drawn on the host as before.
-Unsafe for other random numbers, which come from another generator on another device.
+Safe: the fix adds the `device=` of another tensor in the function, which has the same effect on a GPU.
+In three cases it adds `.to(device)` instead: for `torch.from_numpy`, which takes no device; for lists
+that mix integers with floats, because torchax takes the dtype of the first element; and for random numbers
+in programs that train, which are still drawn on the CPU.
+
+Unsafe for other random numbers: on another device they come from another generator.
+
+## Without a fix
+
+Pass `device=` of a tensor that the function has, or pass the device to the function.
 """
 
 from __future__ import annotations
@@ -37,7 +48,7 @@ from tpulint.knowledge.tensors import FACTORIES, NO_DEVICE_KEYWORD
 from tpulint.model.values.kinds import Tensor
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU501", "tensor made on the host in traced code", module=__name__, fix=Applicability.SAFE)
+rule = Rule("TPU501", "tensor created on the CPU in traced code", module=__name__, fix=Applicability.SAFE)
 
 
 @rule.on(ast.Call, named=FACTORIES, traced=True)
@@ -45,8 +56,8 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = (ctx.qualified_name(call.func) or "").removeprefix("torch.")
     if name not in FACTORIES or ctx.span(call).start not in ctx.module.mixed:
         return
-    how = "with no device" if _names_device(call) else "without `device=`"
-    message = f"`torch.{name}` {how} makes a host tensor, which torchax does not mix with its own"
+    how = "with `device=None`" if _names_device(call) else "without `device=`"
+    message = f"`torch.{name}` {how} creates a CPU tensor, which torchax cannot combine with device tensors"
     yield ctx.finding(call, message, _placed(call, name, ctx))
 
 
@@ -56,7 +67,7 @@ def written(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     if not makers:
         return
     tensor = ctx.text(node.value)
-    message = f"`{tensor}` is made on the host, and torchax writes none of its own tensors into it"
+    message = f"`{tensor}` is a CPU tensor, and torchax cannot write device tensors into it"
     name = (ctx.qualified_name(makers[0].func) or "").removeprefix("torch.")
     yield ctx.finding(
         node, message, _placed(makers[0], name, ctx) if len(makers) == 1 and name in FACTORIES else None
@@ -73,7 +84,7 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return ctx.fix(f"move it with `.to({device})`", edit)
     applicability = Applicability.UNSAFE if draws else Applicability.SAFE
     edit = ctx.with_arguments(call, ctx.arguments(call).before(f"device={device}"))
-    return ctx.fix(f"make it on the device, with `device={device}`", edit, applicability=applicability)
+    return ctx.fix(f"create it on the device with `device={device}`", edit, applicability=applicability)
 
 
 def _names_device(call: ast.Call) -> bool:

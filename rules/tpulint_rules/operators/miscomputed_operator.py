@@ -1,38 +1,50 @@
-"""Operator that torchax computes wrongly.
+"""Operator that torchax computes incorrectly.
 
 ## What it does
 
-Flags `avg_pool2d`, `avg_pool3d` and `lp_pool2d` with `ceil_mode=True`, `torch.stft` with a `win_length` that
-is known to be shorter than `n_fft`, embeddings with `max_norm`, `multilabel_margin_loss`, and transposed
-convolutions in groups of several channels each, in code that tracing reaches and of tensors on the device;
-and their modules, such as `nn.AvgPool2d(2, ceil_mode=True)`, in programs that use a device.
+Reports, in traced code and for tensors on the device,
+
+- `avg_pool2d`, `avg_pool3d` and `lp_pool2d` with `ceil_mode=True`
+- `torch.stft` with a `win_length` that is known to be shorter than `n_fft`
+- embeddings with `max_norm`
+- `multilabel_margin_loss`
+- transposed convolutions with `groups`, with several channels in each group
+
+Also reports their modules, such as `nn.AvgPool2d(2, ceil_mode=True)`, in programs that use a device.
 
 ## Why it matters on TPU
 
-None of them says anything, with or without jit.
-At the border `ceil_mode` takes windows that go beyond the picture; torchax divides by the size of the whole
-window, torch by what lies within, so that of ones the last row and column become 0.5.
-A window that is shorter than `n_fft` goes to the middle in torch; torchax puts it elsewhere, and the spectrum
-is another one.
-Rows longer than `max_norm` are left as they are; under jit `F.embedding` raises `ConcretizationTypeError:
-Abstract tracer value encountered where concrete value is expected`.
-`multilabel_margin_loss` takes what follows the first negative target for targets, too.
-`nn.ConvTranspose2d(6, 4, 3, groups=2)` computes each group with weights of others, too; with one channel a
-group, `groups=in_channels`, it is right, and so are convolutions that are not transposed.
+All of these give incorrect results without an error, with or without `jit`, except where noted.
+
+- With `ceil_mode=True`, windows at the border extend beyond the input.
+  Torchax divides by the size of the whole window; torch divides by the number of elements inside the input.
+  For an input of ones, the last row and column of the result are 0.5.
+- Torch centers a window that is shorter than `n_fft`.
+  Torchax puts it elsewhere, and the spectrum is wrong.
+- Rows longer than `max_norm` are not rescaled; under `jit`, `F.embedding` raises `ConcretizationTypeError:
+  Abstract tracer value encountered where concrete value is expected`.
+- `multilabel_margin_loss` also counts the entries after the first negative target as targets.
+- `nn.ConvTranspose2d(6, 4, 3, groups=2)` also uses the weights of other groups for each group.
+  With one channel per group, `groups=in_channels`, the result is correct, as it is for convolutions that are
+  not transposed.
 
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
 
 ## Fix safety
 
-Safe: without padding, `count_include_pad=False` divides by what lies within; the window gets zeros on both
-sides, which is what torch does.
+Safe:
 
-Unsafe: where `torchax_training` is imported, a folder that is written beside the fixed file, transposed
-convolutions are right, and nothing is flagged.
+- Without padding, the fix adds `count_include_pad=False`, which divides by the number of elements inside the
+  input.
+- The window of `stft` is padded with zeros on both sides, which is what torch does.
+
+Unsafe: for transposed convolutions, the fix imports the runtime (`torchax_training`), which it writes beside
+the program and which computes them correctly.
+Programs that import the runtime are not reported.
 
 ## Without a fix
 
-Instead of `max_norm`, scale what is looked up; the table itself keeps longer rows:
+Instead of using `max_norm`, scale the rows after the lookup; the table itself keeps the longer rows:
 
 ```python
 rows = table(ids)
@@ -51,7 +63,7 @@ from tpulint.model.names.references import by_name
 from tpulint.model.values.kinds import Static, Tensor
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU633", "operator that torchax computes wrongly", module=__name__, fix=Applicability.SAFE)
+rule = Rule("TPU633", "operator that torchax computes incorrectly", module=__name__, fix=Applicability.SAFE)
 
 _F = "torch.nn.functional"
 _POOLING = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
@@ -91,8 +103,8 @@ def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     is_plain = padding is None or (isinstance(padding, ast.Constant) and padding.value == 0)
     if "lp" not in name.lower() and is_plain and "count_include_pad" not in given:
         edit = ctx.with_arguments(call, ctx.arguments(call).before("count_include_pad=False"))
-        fix = ctx.fix("divide by what lies within, with `count_include_pad=False`", edit)
-    message = "with `ceil_mode=True` divides by the whole window at the border on torchax"
+        fix = ctx.fix("add `count_include_pad=False` to divide by the elements inside the input", edit)
+    message = "with `ceil_mode=True` divides by the whole window size at the border on torchax"
     yield ctx.finding(call, f"`{name}` {message}", fix)
 
 
@@ -102,14 +114,16 @@ def looked_up(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = by_name(call, _LOOKUPS.get(name, ()))
     longest = given.get("max_norm")
     if isinstance(longest, ast.Constant) and longest.value and _is_computed(name, given.get("input"), ctx):
-        yield ctx.finding(call, f"`{name}` leaves rows longer than `max_norm` as they are on torchax")
+        yield ctx.finding(call, f"`{name}` does not rescale rows longer than `max_norm` on torchax")
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _LOSSES))
 def lost(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     if name in _LOSSES and _is_computed(name, call.args[0] if call.args else None, ctx):
-        yield ctx.finding(call, f"`{name}` takes what follows the targets for targets, too, on torchax")
+        yield ctx.finding(
+            call, f"`{name}` counts entries after the first negative target as targets on torchax"
+        )
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _CONVOLUTIONS))
@@ -123,7 +137,7 @@ def grouped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if is_depthwise or not _is_computed(name, given.get("input"), ctx):
         return
     fix = ctx.companion_fix(TRAINING)
-    yield ctx.finding(call, f"`{name}` in groups computes each with weights of others on torchax", fix)
+    yield ctx.finding(call, f"`{name}` with `groups` mixes the weights of different groups on torchax", fix)
 
 
 @rule.on(ast.Call, named={"stft"})
@@ -144,8 +158,10 @@ def windowed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         before = (size - width) // 2
         padded = f"torch.nn.functional.pad({ctx.text(window)}, ({before}, {size - width - before}))"
         edits = ctx.replace(window, padded), ctx.replace(given["win_length"], str(size))
-        fix = ctx.fix("widen the window", *edits, *imports) if imports is not None else None
-    message = "`stft` puts a window that is shorter than `n_fft` in another place on torchax"
+        fix = (
+            ctx.fix("pad the window with zeros to `n_fft`", *edits, *imports) if imports is not None else None
+        )
+    message = "`stft` does not center a window shorter than `n_fft` on torchax, so the spectrum is wrong"
     yield ctx.finding(call, message, fix)
 
 

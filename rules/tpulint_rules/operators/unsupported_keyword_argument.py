@@ -1,19 +1,24 @@
-"""Argument by a name that torchax does not know.
+"""Keyword argument that torchax does not accept.
 
 ## What it does
 
-Flags, in code that tracing reaches, `F.linear(x, weight=w)` and the few other functions of torch whose
-arguments have another name in torchax, where one is given by torch's name.
+Reports, in traced code (code that runs while JAX traces it), `F.linear(x, weight=w)` and the few other
+functions of torch whose parameters have different names in torchax, where an argument is passed by its torch
+name.
 
 ## Why it matters on TPU
 
-torchax puts functions of its own in the place of these, with parameters of its own.
-With and without jit they raise `TypeError: functional_linear() got an unexpected keyword argument 'weight'`,
-`TypeError: linalg_solve() got an unexpected keyword argument 'A'` and the like.
+Torchax replaces these functions with its own, whose parameters have different names.
+With and without `jit`, they raise `TypeError: functional_linear() got an unexpected keyword argument
+'weight'`, `TypeError: linalg_solve() got an unexpected keyword argument 'A'` and similar errors.
 
 ## Fix safety
 
-Safe: the arguments are given by position, in torch's order.
+Safe: the fix passes the arguments by position, in the order of torch.
+
+## Without a fix
+
+Where the keyword arguments are not in the order of the parameters, pass them by position by hand.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU632",
-    "argument by a name that torchax does not know",
+    "keyword argument that torchax does not accept",
     module=__name__,
     former=("unknown-argument-name",),
     fix=Applicability.SAFE,
@@ -58,4 +63,5 @@ def named(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if [keyword.arg for keyword in call.keywords[: len(words)]] == list(names[len(call.args) :]):
         edits = [ctx.edit(Span(ctx.span(word).start, ctx.span(word.value).start), "") for word in words]
     fix = ctx.fix("pass it by position", *edits) if edits else None
-    yield ctx.finding(words[0].value, f"torchax does not know the argument `{words[0].arg}` of `{name}`", fix)
+    message = f"`{name}` does not accept the keyword argument `{words[0].arg}` on torchax"
+    yield ctx.finding(words[0].value, message, fix)

@@ -2,21 +2,28 @@
 
 ## What it does
 
-Flags `assert`, `torch._assert` and `torch._assert_async` whose condition is the value of a tensor, in code
-that tracing reaches.
-Assertions on shapes, dtypes and types hold while tracing and are left alone.
+Reports `assert`, `torch._assert` and `torch._assert_async` in traced code (code that runs while JAX traces
+it) where the condition depends on the values of a tensor.
+Assertions on shapes, dtypes and types are not reported: they are known while tracing.
 
 ## Why it matters on TPU
 
-The assertion needs a value, and a tracer has none: `jax.errors.TracerBoolConversionError` (older:
-`ConcretizationTypeError`) under jit.
-`torch._assert_async` has no lowering on torchax: `OperatorNotFound`.
-`if not torch.jit.is_tracing():` around it does not help, since torchax does not trace with TorchScript.
+While JAX traces a function, its tensors are tracers: they have a shape and a dtype, but no values.
+Under `jit`, the assertion therefore raises `jax.errors.TracerBoolConversionError` (older versions:
+`ConcretizationTypeError`).
+`torch._assert_async` has no lowering on torchax and raises `OperatorNotFound`.
+A guard such as `if not torch.jit.is_tracing():` does not help, because torchax does not trace with
+TorchScript.
 
 ## Fix safety
 
-Unsafe: the assertion is removed, and with it the check.
-To keep the check, make it before the traced function is called, or use `jax.experimental.checkify`.
+Unsafe: the fix removes the assertion, and with it the check.
+To keep the check, run it before the traced function is called, or use `jax.experimental.checkify`.
+
+## Without a fix
+
+A call of `torch._assert` or `torch._assert_async` that is part of a larger expression has no fix.
+Remove it by hand, or run the check before the traced function is called.
 """
 
 from __future__ import annotations
@@ -32,13 +39,15 @@ rule = Rule(
     "TPU304", "`assert` on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE
 )
 
+_NO_VALUE = "depends on a tensor's value, which is not available while JAX traces the code"
+
 
 @rule.on(ast.Assert, traced=True)
 def assertion(node: ast.Assert, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is None:
         return
     fix = ctx.fix("remove the assertion", ctx.delete(node), applicability=Applicability.UNSAFE)
-    yield ctx.finding(node, "`assert` on a tensor's value, which a tracer does not have", fix)
+    yield ctx.finding(node, f"`assert` {_NO_VALUE}", fix)
 
 
 @rule.on(ast.Call, named={"_assert", "_assert_async"}, traced=True)
@@ -52,4 +61,4 @@ def called(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = None
     if isinstance(statement, ast.Expr):
         fix = ctx.fix("remove the assertion", ctx.delete(statement), applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, f"`{name}` on a tensor's value, which a tracer does not have", fix)
+    yield ctx.finding(call, f"`{name}` {_NO_VALUE}", fix)

@@ -2,27 +2,36 @@
 
 ## What it does
 
-Flags `if`, `while`, conditional expressions, conditions of comprehensions, `and`, `or` and `in` whose
-outcome is the value of a tensor, in code that tracing reaches.
-Conditions on shapes, dtypes, `is None`, `isinstance` and configuration are static while tracing and are
-left alone.
+Reports Python control flow in traced code (code that runs while JAX traces it) whose outcome depends on the
+values of a tensor:
+
+- `if` and `while` statements
+- conditional expressions (`a if t else b`)
+- conditions of comprehensions
+- `and`, `or` and `in`
+
+Conditions on shapes, dtypes, `is None`, `isinstance` and configuration are not reported: they are known
+while tracing.
 
 ## Why it matters on TPU
 
-Python has to know which way to go, and a tracer has no value:
-`jax.errors.TracerBoolConversionError` (older: `ConcretizationTypeError`) under jit.
+Python has to choose one branch while JAX traces the code, and at that time a tensor is a tracer without
+values.
+Under `jit`, the branch raises `jax.errors.TracerBoolConversionError` (older versions:
+`ConcretizationTypeError`).
 
 ## Fix safety
 
-Unsafe: a branch that only gives a tensor of the same shape becomes `torch.where`, which computes both
-sides.
-An error or a side effect on the side not taken now happens, and a NaN there reaches gradients.
+Unsafe: a branch that only assigns or returns a tensor of the same shape becomes `torch.where`, which
+computes both sides.
+An error or a side effect in the branch that was not taken before now happens, and a NaN there reaches the
+gradients.
 
 ## Without a fix
 
-`jax.lax.cond` runs one side only, and `jax.lax.while_loop` repeats; both are reached through
-`torchax.interop.torch_view`.
-A check that only raises belongs outside of the traced function, or into `jax.experimental.checkify`.
+- To run only one side, use `jax.lax.cond`; to repeat a computation, use `jax.lax.while_loop`.
+  Call both through `torchax.interop.torch_view`.
+- Move a check that only raises out of the traced function, or use `jax.experimental.checkify`.
 """
 
 from __future__ import annotations
@@ -39,26 +48,26 @@ rule = Rule(
     "TPU303", "Python branch on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE
 )
 
-_NO_VALUE = "depends on a tensor's value, which a tracer does not have"
+_NO_VALUE = "depends on a tensor's value, which is not available while JAX traces the code"
 
 
 @rule.on(ast.If, traced=True)
 def if_statement(node: ast.If, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
-        yield ctx.finding(node.test, f"the branch {_NO_VALUE}", _where_statement(node, ctx))
+        yield ctx.finding(node.test, f"this branch {_NO_VALUE}", _where_statement(node, ctx))
 
 
 @rule.on(ast.While, traced=True)
 def while_statement(node: ast.While, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
-        yield ctx.finding(node.test, f"the end of this `while` {_NO_VALUE}")
+        yield ctx.finding(node.test, f"this `while` condition {_NO_VALUE}")
 
 
 @rule.on(ast.IfExp, traced=True)
 def conditional_expression(node: ast.IfExp, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
         yield ctx.finding(
-            node.test, f"the branch {_NO_VALUE}", _where(node, node.test, node.body, node.orelse, "", ctx)
+            node.test, f"this branch {_NO_VALUE}", _where(node, node.test, node.body, node.orelse, "", ctx)
         )
 
 
@@ -72,7 +81,7 @@ def condition_of_comprehension(node: ast.Compare | ast.Call, ctx: Context) -> It
     while isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.Not):
         test, outer = outer, ctx.parent(outer)
     if isinstance(outer, ast.comprehension) and any(test is condition for condition in outer.ifs):
-        yield ctx.finding(node, f"which elements are taken {_NO_VALUE}")
+        yield ctx.finding(node, f"the condition of this comprehension {_NO_VALUE}")
 
 
 @rule.on(ast.BoolOp, traced=True)
@@ -85,7 +94,7 @@ def and_or(node: ast.BoolOp, ctx: Context) -> Iterator[Finding]:
         return
     if any(ctx.kind(value).is_traced for value in node.values[:-1]):
         word = "and" if isinstance(node.op, ast.And) else "or"
-        yield ctx.finding(node, f"this branch by `{word}` {_NO_VALUE}")
+        yield ctx.finding(node, f"the result of `{word}` {_NO_VALUE}")
 
 
 def _where_statement(node: ast.If, ctx: Context) -> Fix | None:
@@ -122,7 +131,7 @@ def _where(
     if condition is None or imports is None:
         return None
     code = f"{prefix}torch.where({condition}, {ctx.text(then)}, {ctx.text(other)})"
-    title = "choose between both sides with `torch.where`"
+    title = "select between both branches with `torch.where`"
     return ctx.fix(title, ctx.replace(whole, code), *imports, applicability=Applicability.UNSAFE)
 
 

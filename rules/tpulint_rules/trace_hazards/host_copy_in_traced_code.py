@@ -2,31 +2,38 @@
 
 ## What it does
 
-Flags `.cpu()`, `.numpy()`, `.to("cpu")`, `.to(device)` where the device is known to be the host's, and
-functions of NumPy that are given a tensor, in code that tracing reaches.
-`.to(self.steps.device)` is one, too, where all that the class assigns to `self.steps` is on the host unless
-the caller of a method such as `set_steps(n, device=None)` names a device.
-On the host, where they are correct, they are left alone, and so are tensors that already are there.
+Reports copies of a tensor to CPU memory in traced code (code that runs while JAX traces it):
+
+- `.cpu()`, `.numpy()` and `.to("cpu")`
+- `.to(device)`, where `device` is known to be the CPU
+- `.to(self.steps.device)`, where every assignment of the class to `self.steps` creates a CPU tensor, unless
+  the caller of a method such as `set_steps(n, device=None)` passes a device
+- NumPy functions that are called with a tensor
+
+Tensors that already are on the CPU are not reported, and neither is code that is not traced.
 
 ## Why it matters on TPU
 
-A copy to the host needs the tensor's values, and while tracing there are none:
+A copy to the host needs the tensor's values, which do not exist while JAX traces the code:
 `jax.errors.TracerArrayConversionError: The numpy.ndarray conversion method __array__() was called on traced
 array`.
-Outside of `jit` it waits for the device each time, and what comes out is a host tensor, which torchax does
-not mix with its own: `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this
+Without `jit`, the copy waits for the device each time.
+The result is a CPU tensor, and torchax cannot combine CPU tensors with its own:
+`AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this
 means there is a mixed math between XLATensor and torch.Tensor`.
 
 ## Fix safety
 
-Unsafe: `.cpu()` and `.to("cpu")` are left out, so that the computation stays on the device.
-That is right unless the code after it hands the tensor to something that works on the host alone, such as
-NumPy; where that can be seen there is no fix.
+Unsafe: the fix removes `.cpu()` or `.to("cpu")`, so that the computation stays on the device.
+This is correct unless the code after it passes the tensor to something that needs a CPU tensor, such as
+NumPy.
+Where tpulint sees such code, there is no fix.
 
 ## Without a fix
 
-Do the same with functions of torch, or return the tensor and copy it outside of the traced function; where
-neither is possible, `jax.pure_callback` calls back to the host.
+- Replace the NumPy functions with functions of torch.
+- Or return the tensor and copy it outside of the traced function.
+- Where neither is possible, call back to the host with `jax.pure_callback`.
 """
 
 from __future__ import annotations
@@ -43,6 +50,8 @@ rule = Rule(
     "TPU305", "copy of a tensor to the host in traced code", module=__name__, fix=Applicability.UNSAFE
 )
 
+_COPIES = "copies a tensor to the host, but it has no values while JAX traces the code"
+
 
 @rule.on(ast.Call, named={"cpu", "numpy"}, traced=True)
 def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
@@ -54,7 +63,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if not ctx.module.is_reached(call, ctx.scope):
         return  # `if x.device.type == "mps":` and the like
-    message = f"`.{call.func.attr}()` copies the tensor to the host, and a tracer has nothing to copy"
+    message = f"`.{call.func.attr}()` {_COPIES}"
     yield ctx.finding(call, message, _left_out(call, ctx) if call.func.attr == "cpu" else None)
 
 
@@ -65,12 +74,12 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     place = next((k.value for k in call.keywords if k.arg == "device"), call.args[0] if call.args else None)
     if place is None:
         return
-    message = f"`.to({ctx.text(place)})` copies the tensor to the host, and a tracer has nothing to copy"
+    message = f"`.to({ctx.text(place)})` {_COPIES}"
     if not _is_host(ctx.kind(place)):
         holder = place.value if isinstance(place, ast.Attribute) and place.attr == "device" else place
         if not ctx.module.starts_on_host(holder, ctx.scope):
             return
-        message += f"; `{ctx.text(holder)}` is on the host unless its setter is told a device"
+        message += f" (`{ctx.text(holder)}` is on the CPU by default)"
     alone = len(call.args) + len(call.keywords) == 1
     yield ctx.finding(call, message, _left_out(call, ctx) if alone else None)
 
@@ -81,7 +90,7 @@ def handed_to_numpy(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not name.startswith("numpy.") or not any(ctx.kind(argument).is_traced for argument in call.args):
         return
     called = ctx.text(call.func)
-    yield ctx.finding(call, f"`{called}` copies the tensor to the host, and a tracer has nothing to copy")
+    yield ctx.finding(call, f"`{called}` {_COPIES}")
 
 
 def _is_host(kind: Kind) -> bool:
@@ -107,7 +116,9 @@ def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
     dot = text.rfind(".", end, ctx.span(call.func).end - len(call.func.attr))
     gap = text[end:dot]
     edit = ctx.edit(Span(dot if "#" in gap else end + len(gap.rstrip()), ctx.span(call).end), "")
-    return ctx.fix("keep the tensor on the device", edit, applicability=Applicability.UNSAFE)
+    return ctx.fix(
+        "remove the copy and keep the tensor on the device", edit, applicability=Applicability.UNSAFE
+    )
 
 
 def _taken_of(call: ast.Call, ctx: Context) -> Iterator[str]:

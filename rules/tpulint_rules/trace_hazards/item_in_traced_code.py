@@ -2,27 +2,29 @@
 
 ## What it does
 
-Flags `.item()` and `.tolist()` on tensors in code that tracing reaches.
-On the host, where they are correct, they are left alone.
+Reports `.item()` and `.tolist()` on tensors in traced code (code that runs while JAX traces it).
+CPU tensors are not reported, and neither is code that is not traced: both methods work there.
 
 ## Why it matters on TPU
 
-While tracing, a tensor is a tracer without a value.
-Asking for the value raises `jax.errors.ConcretizationTypeError: Abstract tracer value encountered where
+While JAX traces a function, its tensors are tracers: they have a shape and a dtype, but no values.
+Reading the value raises `jax.errors.ConcretizationTypeError: Abstract tracer value encountered where
 concrete value is expected`.
-Outside of `jit` it works, but waits for the device each time.
+Without `jit`, the call works, but it waits for the device each time.
 
 ## Fix safety
 
-Unsafe: `.item()` on a full reduction becomes `.detach()` where its number only meets tensors in arithmetic.
-A tensor without dimensions then takes the number's place, and has no gradient, either.
-The result is the same as long as both tensors have one dtype: on torchax, bfloat16 times a float32
-tensor without dimensions is float32, where torch gives bfloat16; so there is no fix in a function that
-converts dtypes.
+Unsafe: `.item()` on a full reduction, such as `x.sum().item()`, becomes `.detach()` where the scalar is only
+used in arithmetic with tensors.
+A zero-dimensional tensor then replaces the Python scalar; like the scalar, it has no gradient.
+The result is the same as long as both tensors have the same dtype.
+With different dtypes it is not: on torchax, bfloat16 times a zero-dimensional float32 tensor gives float32,
+but torch gives bfloat16.
+For this reason there is no fix in a function that converts dtypes.
 
 ## Without a fix
 
-Keep the computation in tensor operations, or return the tensor and read it outside of the traced
+Keep the computation in tensor operations, or return the tensor and call `.item()` outside of the traced
 function.
 """
 
@@ -53,7 +55,7 @@ def item(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(receiver, Several) or ctx.sizes_a_factory(call):
         return
     name = call.func.attr
-    message = f"`.{name}()` needs the tensor's value, which a tracer does not have"
+    message = f"`.{name}()` reads a tensor's value, which is not available while JAX traces the code"
     yield ctx.finding(call, message, _stay_tensor(call, receiver, ctx))
 
 
@@ -65,4 +67,6 @@ def _stay_tensor(call: ast.Call, receiver: object, ctx: Context) -> Fix | None:
         return None
     tensor = call.func.value
     edit = ctx.replace(call, in_place_of_number(tensor, ctx.text(tensor), receiver))
-    return ctx.fix("go on with the tensor itself", edit, applicability=Applicability.UNSAFE)
+    return ctx.fix(
+        "use the zero-dimensional tensor instead of the scalar", edit, applicability=Applicability.UNSAFE
+    )

@@ -1,35 +1,44 @@
-"""Tensor that traced code keeps beyond the call.
+"""Tensor that traced code stores beyond the call.
 
 ## What it does
 
-Flags, in `forward` and what it calls, a tensor that outlives the call:
+Reports tensors that outlive the call in which they are computed, in `forward` and the functions that it
+calls:
 
-- `self.cos = emb.cos()` where another call may read what this one kept, where code that is not traced reads
-  the attribute, or where nothing in the file does, so that it is there for others;
-- `self.mean = self.mean.to(x.device)`, which is to move a plain tensor once and keeps a tracer instead;
-- `self.cache[n] = t` and `CACHE[n] = t` in a dictionary that lasts;
-- what a hook of a module (`register_forward_hook`) puts into an attribute;
-- functions under `functools.lru_cache`, `functools.cache` and `functools.cached_property` that give tensors.
+- `self.cos = emb.cos()`, where a later call may read the value of an earlier one, where code that is not
+  traced reads the attribute, or where nothing in the file reads it, so that it is meant for other files
+- `self.mean = self.mean.to(x.device)`, which is meant to move a plain tensor once, but stores a tracer
+- `self.cache[n] = t` and `CACHE[n] = t`, in a dictionary that outlives the call
+- an attribute that a module hook (`register_forward_hook`) assigns
+- functions under `functools.lru_cache`, `functools.cache` and `functools.cached_property` that return tensors
 
-An attribute that each call sets before it reads it is left alone, and so are buffers (see TPU613).
-Functions that nothing is known to jit are, too, unless a module's `forward` calls them; and so is what only a
-training step traces, which TPU611 takes over: there attributes are results of the compiled function.
+Not reported are:
+
+- attributes that each call assigns before it reads them
+- buffers (see TPU613)
+- functions that are not known to be jitted, unless the `forward` of a module calls them
+- code that is traced only as part of a training step: the fix of TPU611 returns such attributes as results of
+  the compiled function
 
 ## Why it matters on TPU
 
-While a function is traced its tensors are tracers, which stand for values that come later and mean nothing
-once the trace is over.
-What was kept is such a tracer, and the next trace (another shape, the evaluation after the training) or the
-host that reads it fails: `jax.errors.UnexpectedTracerError: Encountered an unexpected tracer. A function
+While JAX traces a function, its tensors are tracers: placeholders that are invalid once the trace has ended.
+The stored tensor is such a tracer.
+Reading it in the next trace (for another shape, or for the evaluation after the training) or on the host
+raises `jax.errors.UnexpectedTracerError: Encountered an unexpected tracer. A function
 transformed by JAX had a side effect, allowing for a reference to an intermediate value with type float32[6]
 wrapped in a DynamicJaxprTracer to escape the scope of the transformation`.
-The first call works, and without jit all of it does.
+The first call works, and without `jit` all calls work.
 
 ## Without a fix
 
-Make a tensor that a module needs on its device a buffer (`self.register_buffer("mean", mean)`), which
-`module.to("jax")` moves.
-Compute tables once, in `__init__`, for the longest input that there will be, and take a slice of them.
+- Register a tensor that the module needs on its device as a buffer (`self.register_buffer("mean", mean)`),
+  which `module.to("jax")` moves.
+- Compute a table once, in `__init__`, for the longest input that occurs, and slice it in `forward` (see
+  below).
+- Or compute the table in each call: XLA folds an expression that does not depend on the input into a
+  constant.
+- Return values that are inspected outside, and pass state as an argument (see TPU613).
 
 ```python
 class Rotary(nn.Module):
@@ -41,9 +50,6 @@ class Rotary(nn.Module):
     def forward(self, x):
         return x * self.cos[: x.shape[1]]
 ```
-
-Or compute them anew in each call: XLA folds what does not depend on the input into a constant.
-Return what is to be looked at outside, and hand state over as an argument (see TPU613).
 """
 
 from __future__ import annotations
@@ -59,15 +65,15 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU309",
-    "tensor that traced code keeps beyond the call",
+    "tensor that traced code stores beyond the call",
     module=__name__,
     former=("tensor-kept-by-traced-code",),
     fix=None,
 )
 
 _CACHES = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property"})
-_KEPT = "`{}` keeps a tensor of this call, which once traced is a tracer: {} raises `UnexpectedTracerError`"
-_CACHED = "`{}` hands out a tensor of an earlier trace: a tracer, which raises `UnexpectedTracerError`"
+_KEPT = "`{}` stores a tracer when JAX traces this code; {} raises `UnexpectedTracerError`"
+_CACHED = "`{}` returns a tracer cached in an earlier trace, which raises `UnexpectedTracerError`"
 
 
 @rule.on(ast.Module)
@@ -138,5 +144,5 @@ def _lasts(node: ast.expr, ctx: Context) -> bool:
 
 def _told(reader: Reader) -> str:
     if reader.host is not None:
-        return f"`{reader.host}`, which reads it," if reader.host else "what reads it"
-    return "reading it in the next trace" if reader.later else "reading it from outside"
+        return f"reading it in `{reader.host}`" if reader.host else "reading it at module level"
+    return "reading it in the next trace" if reader.later else "reading it outside of the traced code"

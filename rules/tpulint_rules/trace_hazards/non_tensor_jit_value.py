@@ -1,31 +1,40 @@
-"""Object that is no tensor into or out of a jitted function.
+"""Non-tensor argument or result of a jitted function.
 
 ## What it does
 
-Flags texts, and constants that the function branches on, among the arguments of calls of what
-`torchax.interop.jax_jit` or `torchax.compile` made, and texts, devices, dtypes and data classes among what
-such a function returns, in the file where it is jitted.
-The arguments of a function that is jitted with options are left alone, and so are data classes that JAX
-knows.
+Reports values that a function jitted with `torchax.interop.jax_jit` or `torchax.compile` cannot take or
+return, in the file where the function is jitted:
+
+- arguments that are strings
+- arguments `True` and `False` of parameters that the function branches on
+- results that are strings, devices, dtypes or instances of a dataclass, also within tuples, lists and
+  dictionaries
+
+Arguments are not reported where the function is jitted with options, which may declare them static.
+Dataclasses that are registered with JAX are not reported.
 
 ## Why it matters on TPU
 
-Whatever goes in or out of a jitted function is an array, or a dictionary, list or tuple of arrays.
-A text raises `TypeError: Error interpreting argument to <function ...> as an abstract array. The problematic
-value is of type <class 'str'>`, and `return_dict=False` becomes a tracer, on which `if return_dict:` raises
-`ConcretizationTypeError`.
-A result of another type raises `TypeError: function ... traced for jit returned a value of type <class 'str'>
-at output component [0], which is not a valid JAX type`.
+Every argument and every result of a jitted function is an array, or a dictionary, list or tuple of arrays.
+
+- A string argument raises `TypeError: Error interpreting argument to <function ...> as an abstract array. The
+  problematic value is of type <class 'str'>`.
+- `return_dict=False` becomes a tracer, and `if return_dict:` raises `ConcretizationTypeError`.
+- A result of another type raises `TypeError: function ... traced for jit returned a value of type
+  <class 'str'> at output component [0], which is not a valid JAX type`.
 
 ## Fix safety
 
-Unsafe: the argument becomes static, so that each of its values compiles the function anew; it must be one
-that can be hashed wherever the function is called.
-A data class is registered with JAX: its fields must be tensors, or None.
+Unsafe:
+
+- The argument becomes a static argument.
+  The function is then compiled once for each value of the argument, and the argument must be hashable in
+  every call.
+- A dataclass is registered with JAX: its fields must be tensors or `None`.
 
 ## Without a fix
 
-Return the tensors alone; the caller knows device and dtype of them.
+Return only the tensors: the caller knows their device and dtype.
 """
 
 from __future__ import annotations
@@ -41,7 +50,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU308",
-    "object that is no tensor into or out of a jitted function",
+    "non-tensor argument or result of a jitted function",
     module=__name__,
     former=("plain-object-through-jit",),
     fix=Applicability.UNSAFE,
@@ -81,7 +90,7 @@ def _told(jitted: Jitted, ctx: Context) -> Iterator[Finding]:
         for part in _parts(value):
             what = _no_array(part, inside)
             if what is not None:
-                message = f"a jitted function cannot return {what}"
+                message = f"a jitted function can return only tensors, not {what}"
                 fix = _registered(part, inside) if isinstance(part, ast.Call) else None
                 yield inside.finding(part, message, fix)
 
@@ -109,9 +118,8 @@ def _arguments(jitted: Jitted, ctx: Context) -> Iterator[Finding]:
                 first = first or (there, word.value)
     if first is not None:
         there, argument = first
-        message = (
-            f"`{there.text(argument)}` cannot be traced: it must be a static argument of `{jitted.name}`"
-        )
+        text = there.text(argument)
+        message = f"`{text}` is not a tensor, so it must be a static argument of the jitted `{jitted.name}`"
         yield there.finding(argument, message, _made_static(jitted, numbers, words, ctx))
 
 
@@ -215,13 +223,13 @@ def _parts(value: ast.expr) -> Iterator[ast.expr]:
 def _no_array(part: ast.expr, ctx: Context) -> str | None:
     """What a result is that is no array, in words."""
     if isinstance(part, ast.Constant) and isinstance(part.value, str):
-        return f"the text `{ctx.text(part)}`"
+        return f"the string `{ctx.text(part)}`"
     if isinstance(part, ast.Attribute) and isinstance(ctx.kind(part.value), Tensor) and part.attr == "dtype":
         return f"the dtype `{ctx.text(part)}`"
     if isinstance(ctx.kind(part), Device):
         return f"the device `{ctx.text(part)}`"
     if isinstance(part, ast.Call) and _data_class(part, ctx) is not None:
-        return f"the data class `{ctx.text(part.func)}`, which JAX does not know"
+        return f"the dataclass `{ctx.text(part.func)}`, which is not registered with JAX"
     return None
 
 
@@ -254,5 +262,5 @@ def _registered(call: ast.Call, ctx: Context) -> Fix | None:
     if indent.strip():
         return None
     line = ctx.insert(start, f"{indent}@jax.tree_util.{_REGISTERS}{source.newline}")
-    title = "mark the class as JAX's"
+    title = "register the dataclass with JAX"
     return ctx.fix(title, line, *imports, applicability=Applicability.UNSAFE)

@@ -1,28 +1,43 @@
-"""Python number made of a tensor in traced code.
+"""Conversion of a tensor to a Python scalar in traced code.
 
 ## What it does
 
-Flags `float(t)`, `int(t)` and `bool(t)` of a tensor, functions of `math` such as `math.sqrt(t)`, and the
-built-in `max`, `min`, `sorted`, `any` and `all` of tensors, and `torch.equal` and `torch.is_nonzero`
-outside of conditions, in code that tracing reaches.
-`len(t)`, `sum(t)` and `abs(t)` work and are left alone.
+Reports calls in traced code (code that runs while JAX traces it) that turn a tensor into a Python value:
+
+- `float(t)`, `int(t)` and `bool(t)` of a tensor
+- functions of `math`, such as `math.sqrt(t)`
+- the built-in functions `max`, `min`, `sorted`, `any` and `all` on tensors
+- `torch.equal` and `torch.is_nonzero` outside of conditions (TPU303 reports them in conditions)
+
+`len(t)`, `sum(t)` and `abs(t)` work and are not reported.
 
 ## Why it matters on TPU
 
-Each asks the tracer for its value, and raises `jax.errors.ConcretizationTypeError: Abstract tracer value
-encountered where concrete value is expected` (`TracerBoolConversionError` for `bool`) under jit.
+While JAX traces a function, its tensors are tracers: they have a shape and a dtype, but no values.
+Each of these calls reads the value.
+Under `jit` it raises `jax.errors.ConcretizationTypeError: Abstract tracer value
+encountered where concrete value is expected` (`TracerBoolConversionError` for `bool`).
 
 ## Fix safety
 
-Unsafe: the tensor without dimensions takes the number's place where the number only meets tensors in
-arithmetic; detached, since no gradient comes to a number.
-`int(t)` becomes a conversion to `torch.int64`, `float(t)` of an integer tensor one to
-`torch.float32`; both truncate and round as Python does.
-`math.sqrt(t)` becomes `torch.sqrt(t)`, which computes in the tensor's dtype where Python has 64 bits.
-`max(a, b)` of two tensors without dimensions becomes `torch.maximum(a, b)`, `max([...])` of such tensors
-`torch.stack([...]).max()`; NaN counts as the largest there.
-The result is the same as long as the tensors that meet have one dtype; there is no fix in a function that
-converts dtypes.
+Unsafe: a zero-dimensional tensor replaces the Python scalar, where the scalar is only used in
+arithmetic with tensors.
+The tensor is detached, because a Python scalar has no gradient.
+
+- `int(t)` becomes a conversion to `torch.int64`, and `float(t)` of an integer tensor a conversion to
+  `torch.float32`; both truncate and round as Python does.
+- `math.sqrt(t)` becomes `torch.sqrt(t)`, which computes in the dtype of the tensor; Python computes in 64
+  bits.
+- `max(a, b)` of two zero-dimensional tensors becomes `torch.maximum(a, b)`, and `max([...])` of such tensors
+  becomes `torch.stack([...]).max()`; both treat NaN as the largest value.
+
+The result is the same as long as all tensors in the computation have the same dtype.
+There is no fix in a function that converts dtypes.
+
+## Without a fix
+
+Keep the computation in tensor operations, or return the tensor and convert it outside of the traced
+function.
 """
 
 from __future__ import annotations
@@ -37,7 +52,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU302",
-    "Python number made of a tensor in traced code",
+    "conversion of a tensor to a Python scalar in traced code",
     module=__name__,
     fix=Applicability.UNSAFE,
 )
@@ -50,6 +65,8 @@ _SAME = frozenset(
 #: Functions of `math` that torch has not, or whose result is no tensor of floats.
 _ALONE = frozenset({"floor", "ceil", "trunc", "pow", "fabs", "isnan", "isinf", "isfinite", "atan2", "hypot"})
 
+_NO_VALUE = "which is not available while JAX traces the code"
+
 
 @rule.on(ast.Call, named={"float", "int", "bool"}, traced=True)
 def conversion(call: ast.Call, ctx: Context) -> Iterator[Finding]:
@@ -60,7 +77,7 @@ def conversion(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(call.args[0])
     if not isinstance(kind, Tensor) or not kind.is_traced or ctx.sizes_a_factory(call):
         return
-    message = f"`{call.func.id}()` of a tensor needs its value, which a tracer does not have"
+    message = f"`{call.func.id}()` reads a tensor's value, {_NO_VALUE}"
     yield ctx.finding(call, message, _stay_tensor(call, call.func.id, kind, ctx))
 
 
@@ -80,7 +97,9 @@ def _stay_tensor(call: ast.Call, function: str, kind: Tensor, ctx: Context) -> F
             return None
         dtype = {"float": "float32", "int": "int64", "bool": "bool"}[function]
         edits = (ctx.replace(call, f"{text}.to(torch.{dtype})"), *imports)
-    return ctx.fix("go on with a tensor", *edits, applicability=Applicability.UNSAFE)
+    return ctx.fix(
+        "use a zero-dimensional tensor instead of the scalar", *edits, applicability=Applicability.UNSAFE
+    )
 
 
 @rule.on(ast.Call, named=_SAME | _ALONE, traced=True)
@@ -94,7 +113,7 @@ def of_math(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if function in _SAME and isinstance(kind, Tensor) and kind.scalar and len(call.args) == 1:
         text = in_place_of_number(call.args[0], ctx.text(call.args[0]), kind)
         fix = _as_tensor(call, f"torch.{function}({text})", ctx)
-    yield ctx.finding(call, f"`{name}` needs the tensor's value, which a tracer does not have", fix)
+    yield ctx.finding(call, f"`{name}` reads a tensor's value, {_NO_VALUE}", fix)
 
 
 @rule.on(ast.Call, named={"max", "min", "sorted", "any", "all"}, traced=True)
@@ -121,7 +140,7 @@ def compared(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     elif name in ("max", "min") and isinstance(call.args[0], ast.List | ast.ListComp) and not call.keywords:
         stacked = isinstance(held[0], Tensor) and held[0].scalar
         fix = _as_tensor(call, f"torch.stack({ctx.text(call.args[0])}).{name}()", ctx) if stacked else None
-    yield ctx.finding(call, f"`{name}()` of tensors asks for their values, which tracers do not have", fix)
+    yield ctx.finding(call, f"`{name}()` reads a tensor's value, {_NO_VALUE}", fix)
 
 
 def _first(kind: Kind) -> Kind:
@@ -138,7 +157,7 @@ def answered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if _decides(call, ctx):
         return  # the branch is what is reported
-    yield ctx.finding(call, f"`{name}` answers with a `bool`, which needs values that tracers do not have")
+    yield ctx.finding(call, f"`{name}` returns a `bool`, so it reads a tensor's value, {_NO_VALUE}")
 
 
 def _decides(call: ast.Call, ctx: Context) -> bool:
@@ -157,6 +176,5 @@ def _as_tensor(call: ast.Call, code: str, ctx: Context) -> Fix | None:
     imports = ctx.imports("import torch")
     if imports is None or converts_dtypes(ctx.scope) or not serves_as_tensor(ctx.module, call, ctx.scope):
         return None
-    return ctx.fix(
-        "go on with a tensor", ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE
-    )
+    title = "use a zero-dimensional tensor instead of the scalar"
+    return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)

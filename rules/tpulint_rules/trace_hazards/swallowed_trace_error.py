@@ -1,21 +1,22 @@
-"""Broad `except` around what fails while tracing.
+"""Broad `except` around code that fails while JAX traces it.
 
 ## What it does
 
-Flags `except Exception`, `except TypeError`, their like and a bare `except` that raise nothing themselves,
-around code which needs the value of a tensor: `.item()`, `float(t)`, `if t > 0` and the like, in code that
-tracing reaches.
+Reports `except Exception`, `except BaseException`, `except TypeError` and a bare `except` in traced code
+(code that runs while JAX traces it), if the handler raises nothing itself and the `try` block reads the
+value of a tensor: `.item()`, `float(t)`, `if t > 0` and similar.
 
 ## Why it matters on TPU
 
-`jax.errors.ConcretizationTypeError`, `TracerBoolConversionError` and `TracerArrayConversionError` are
-`TypeError`s.
-The `except` catches them while tracing, so the compiled program always goes the way that was meant for
-failures, and nothing says so.
+While JAX traces a function, tensors have no values, and reading one raises
+`jax.errors.ConcretizationTypeError`, `TracerBoolConversionError` or `TracerArrayConversionError`.
+All three are subclasses of `TypeError`, so the `except` catches them.
+The compiled program then always takes the path that is meant for failures, without an error.
 
 ## Without a fix
 
-Rewrite what needs the value, as the finding inside of the `try` tells, and name the errors that are meant.
+Rewrite the code that reads the value, as the finding inside the `try` block describes, and name the specific
+exceptions that the code expects.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tpulint.model.values.pending import statements
 from tpulint.model.values.uses import concretized
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU307", "broad `except` around what fails while tracing", module=__name__, fix=None)
+rule = Rule("TPU307", "broad `except` around code that fails while JAX traces it", module=__name__, fix=None)
 
 _BROAD = ("builtins.Exception", "builtins.BaseException", "builtins.TypeError")
 
@@ -42,7 +43,9 @@ def attempt(node: ast.Try, ctx: Context) -> Iterator[Finding]:
     if needed is not None:
         start = ctx.module.source.span(handler.body[0]).start
         start = ctx.module.source.text.rfind("except", 0, start)
-        message = f"this catches that `{ctx.text(needed)}` has no value while tracing, and goes on silently"
+        message = (
+            f"this `except` catches the tracing error of `{ctx.text(needed)}`, so jitted code always runs it"
+        )
         yield ctx.finding_at(Span(start, start + len("except")), message)
 
 

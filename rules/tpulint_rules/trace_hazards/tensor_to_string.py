@@ -1,30 +1,39 @@
-"""Tensor printed in traced code, or formatted.
+"""Tensor formatted as a string, or printed in traced code.
 
 ## What it does
 
-Flags text with a format, such as `f"{loss:.3f}"` and `"{:.3f}".format(loss)`, that is given a tensor of the
-device, and, in code that tracing reaches, `print` and functions of `logging`.
-Shapes, dtypes and devices are known while tracing, and print as ever; messages of `raise` and `assert` are
-left alone there, and so is `"%.3f" % loss` elsewhere, which works.
+Reports
+
+- a tensor on the device with a format specification, as in `f"{loss:.3f}"` and `"{:.3f}".format(loss)`, in
+  any code
+- `print` and functions of `logging` with a tensor, in traced code (code that runs while JAX traces it)
+
+Shapes, dtypes and devices are known while tracing, and printing them is not reported.
+In traced code, messages of `raise` and `assert` are not reported.
+In other code, `"%.3f" % loss` works and is not reported.
 
 ## Why it matters on TPU
 
-A format raises, with or without jit: `TypeError: unsupported format string passed to Tensor.__format__`.
-It does so after the first epoch, where the losses are reported.
-The others say nothing wrong and nothing useful: they run once, while tracing, and print
-`Tensor(<class 'jax._src.interpreters.partial_eval.DynamicJaxprTracer'> JitTracer(float32[]))`.
+- A format specification raises, with or without `jit`: `TypeError: unsupported format string passed to
+  Tensor.__format__`.
+  In a training script, this typically happens after the first epoch, when the losses are printed.
+- `print` and `logging` raise no error, but they run only once, while JAX traces the code, and print
+  `Tensor(<class 'jax._src.interpreters.partial_eval.DynamicJaxprTracer'> JitTracer(float32[]))`.
 
 ## Fix safety
 
-Safe outside of traced code: `.item()` is what torch itself formats, and `float` gives the same of what may be
-a number already, such as a sum that starts with 0.
+Safe outside of traced code: the fix formats `loss.item()`, which is the value that torch itself formats.
+Where the value may already be a Python number, such as a sum that starts with 0, the fix formats
+`float(loss)`, which gives the same.
+
 Unsafe: `print(...)` becomes `jax.debug.print`, called through `torchax.interop.call_jax`, which prints the
-values each time.
-It writes when the device comes to it, not in the order of the program, and the code needs JAX from then on.
+values at each call.
+The output appears when the device runs the operation, not in the order of the program, and from then on the
+code needs JAX.
 
 ## Without a fix
 
-Return the tensor, and print or log it outside of the traced function, where `.item()` gives the number.
+Return the tensor, and print or log its `.item()` outside of the traced function.
 """
 
 from __future__ import annotations
@@ -40,7 +49,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU306",
-    "tensor printed in traced code, or formatted",
+    "tensor formatted as a string, or printed in traced code",
     module=__name__,
     former=("tensor-in-text",),
     fix=Applicability.SAFE,
@@ -48,10 +57,9 @@ rule = Rule(
 
 _LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
 
-
-_FORMAT = "a tensor has no format on torchax, and a tracer has no value to print"
+_FORMAT = "a format specification raises `TypeError` for torchax tensors and tracers"
 _OF_FLOATS = ("e", "E", "f", "F", "g", "G", "%")
-_NO_FORMAT = "a tensor has no format on torchax"
+_NO_FORMAT = "a format specification raises `TypeError` for a torchax tensor"
 
 
 @rule.on(ast.FormattedValue, where=lambda node: node.format_spec is not None)
@@ -121,7 +129,7 @@ def _with_number(node: ast.expr, tensors: dict[ast.expr, str], ctx: Context) -> 
         else:
             return ctx.finding(node, _NO_FORMAT)
     # Not `finding`, which gives what is in an f-string no fix: this one brings no quotes.
-    fix = ctx.fix("read the number of the tensor", *edits)
+    fix = ctx.fix("read the scalar with `.item()` or `float()`", *edits)
     return ctx.finding_at(ctx.span(node), _NO_FORMAT, fix)
 
 
@@ -129,7 +137,7 @@ def _with_number(node: ast.expr, tensors: dict[ast.expr, str], ctx: Context) -> 
 def printed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not _prints(call, ctx) or not any(_shows(argument, ctx) for argument in call.args):
         return
-    message = "`print` of a tensor runs once, while tracing, and shows a tracer"
+    message = "`print` runs once, while JAX traces the code, and shows a tracer instead of the tensor's value"
     yield ctx.finding(call, message, _debug_print(call, ctx))
 
 
@@ -138,7 +146,10 @@ def logged(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not _is_logger(call.func.value, ctx):
         return
     if any(_shows(argument, ctx) for argument in call.args):
-        yield ctx.finding(call, "logging of a tensor runs once, while tracing, and shows a tracer")
+        yield ctx.finding(
+            call,
+            "logging runs once, while JAX traces the code, and shows a tracer instead of the tensor's value",
+        )
 
 
 def _prints(call: ast.Call, ctx: Context) -> bool:

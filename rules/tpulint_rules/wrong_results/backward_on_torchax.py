@@ -1,75 +1,114 @@
-"""Gradients by `backward()` on torchax.
+"""`backward()` on torchax, which gives partial or no gradients.
 
 ## What it does
 
-Flags `loss.backward()`, `torch.autograd.backward` and `torch.autograd.grad` in programs that put tensors on a
-device or enter torchax.
-A loss that is handed to a function of the project which calls `backward` on it, such as the wrappers of
-`GradScaler` that many training scripts have, is flagged where it is handed over.
-What computes on the host alone is left alone: programs that name no device, host tensors, and
+Reports `loss.backward()`, `torch.autograd.backward` and `torch.autograd.grad` in programs that put tensors on
+a device or enter the torchax environment.
+If the loss is passed to a function of the project that calls `backward` on it, such as the `GradScaler`
+wrappers of many training scripts, the call that passes it is reported.
+If the loss is stored in an attribute on which other code calls `backward`, the assignment is reported.
+
+Computations on the CPU are not reported: programs that name no device, CPU tensors, and code under
 `torchax.disable_temporarily()`.
 
 ## Why it matters on TPU
 
-Torch's autograd does not see through the operations that torchax takes over.
-`F.linear` (and so `nn.Linear`), slices and other indexing, `einsum`, `F.pad`, `t.flatten()`, `max_pool2d`
-and `.to(torch.bfloat16)` cut the graph.
-Where the loss has another path, the gradient lacks what went through the cut one, silently.
-Where it has none, `backward` raises `RuntimeError: element 0 of tensors does not require grad and does not
-have a grad_fn`.
-Convolutions raise `OperatorNotFound: Operator with name aten::convolution_backward has no lowering`, layer
-norm `TypeError: _aten_native_layer_norm_backward() takes from 5 to 6 positional arguments`.
+Torch's autograd does not record all operations of torchax.
+These operations cut the autograd graph: `F.linear` (and therefore `nn.Linear`), slicing and other indexing,
+`einsum`, `F.pad`, `t.flatten()`, `max_pool2d` and `.to(torch.bfloat16)`.
+
+- If the loss also depends on a parameter in another way, its gradient lacks the part that goes through the
+  cut, without an error.
+- If it does not, `backward` raises `RuntimeError: element 0 of tensors does not require grad and does not
+  have a grad_fn`.
+- Convolutions raise `OperatorNotFound: Operator with name aten::convolution_backward has no lowering`.
+- Layer norm raises `TypeError: _aten_native_layer_norm_backward() takes from 5 to 6 positional arguments`.
 
 ## Fix safety
 
-Unsafe: what leads from the modules to the loss moves into a function of its own, marked `@differentiable`.
-`torchax_training`, a folder that is written beside the fixed file, defines the mark: JAX compiles the
-function, takes its gradients, and hands them to torch's `backward()` as one node of its graph.
-`loss.backward()`, the optimizer, clipping, accumulation and schedulers stay as they are.
-Running statistics of batch normalisation are updated, buffers and parameters that it changes written back,
-`torch.no_grad()` inside of it stops gradients and hides writes from them, and modules in training and in
-evaluation are compiled apart.
+Unsafe: the fix moves the loss computation, from the calls of the modules to the loss, into a function of its
+own (the outlined function), which it decorates with `@differentiable`.
+The decorator is defined in the runtime (`torchax_training`), which the fix writes beside the program.
+JAX compiles the outlined function and computes its gradients, and the function is a single node in the graph
+of torch's autograd.
+`loss.backward()`, the optimizer, gradient clipping, gradient accumulation and schedulers stay unchanged.
 
-Importing the folder brings more than the marks; docs/companions.md has what each of its files does.
+In the outlined function,
 
-- `tracing/`: what the function reads of attributes, globals and numbers that keep changing is an input, or it
-  is compiled anew where it differs; what it leaves in attributes, dictionaries and lists is a result; what it
-  prints is printed after each call.
-- `autograd/`: gradients as torch defines them where JAX's are NaN or others, those of custom
-  `torch.autograd.Function`s, hooks, parameters that are frozen within the function, and complex numbers.
-  The `backward` of a custom function that computes the forward pass anew, as that of `torch.utils.checkpoint`
-  does, is not called: what it recomputes is differentiated, and kept in memory.
-- `operators/` and `tensors/`: what torchax lacks or computes otherwise, and shorter ways through it.
-- `host/`: loaders that do without workers, which would hang, threads, files, and what was compiled.
-- `optimizers/`: steps that are compiled.
+- running statistics of batch normalization are updated
+- changes of buffers and parameters are written back
+- `torch.no_grad()` stops gradients, and in-place writes under it are not differentiated
+- modules are compiled separately for training mode and for evaluation mode
 
-What the function calls runs once, while tracing; where it is seen to do more than compute and set (it calls a
-writer, or appends to a list), or nobody knows what it calls, the mark says `compiled=False`, and it runs each
-time.
-So it does from the moment on that it needs the value of a tensor, but for what comparisons ask, and numbers
-that are only handed on or printed.
-Where a function of the file gives the loss and is seen to do more, what computes within it is moved instead.
+Importing the runtime also changes other parts of torchax; docs/runtime.md describes each of its files.
 
-Where an object keeps a loss in an attribute, as a runner does whose hooks call
-`runner.outputs["loss"].backward()`, what computes it is moved where it is kept.
+- `tracing/`: attributes, globals and scalars that change from call to call are inputs of the compiled
+  function, or it is compiled again when they change.
+  Values that the function stores in attributes, dictionaries and lists are results of it, and its `print`
+  output appears after each call.
+- `autograd/`: gradients are those of torch where those of JAX are NaN or different.
+  This covers custom `torch.autograd.Function`s, hooks, parameters that are frozen within the function, and
+  complex numbers.
+  A `backward` of a custom function that recomputes the forward pass, such as that of
+  `torch.utils.checkpoint`, is not called: JAX differentiates the forward pass, and keeps its intermediate
+  results in memory.
+- `operators/` and `tensors/`: operators that torchax does not implement or computes differently, and faster
+  implementations of others.
+- `host/`: data loaders run without worker processes, which would hang; also threads, files, and a cache of
+  compiled functions.
+- `optimizers/`: optimizer steps are compiled.
 
-Where the loss is made of what another function collects in a list, such as the `log_prob` of actions, that
-function's computation is moved, and torch's autograd leads from the loss to the collected values: it does so
-for arithmetic, indexing, `cat`, `stack`, `sum`, `mean` and the losses of `torch.nn.functional`, not for
-`F.linear`, `einsum`, `F.pad` and other dtypes.
+The Python code of a compiled function runs only once, while JAX traces it.
+The fix therefore writes `@differentiable(compiled=False)`, with which the Python code runs at each call, if
+the outlined function
 
-A function that calls `torch.autograd.grad` on what it computes, as gradient penalties do, is marked
-`@differentiable` and `@recorded`.
-With the second mark what the function computes is recorded, and `torch.autograd.grad` lets JAX compute it
-once more and differentiate it, twice where the gradients go into a loss.
-Where the outputs are handed over from outside, the functions of the file that call this one are marked.
-One that makes a module of the gradients, or that makes loaders, is divided there instead.
+- does more than compute and assign, for example calls a `SummaryWriter` or appends to a list
+- calls functions that tpulint does not know
+
+If a compiled function reads the value of a tensor, the runtime also runs its Python code at each call from
+then on, except for values that are only compared, returned, passed on or printed.
+If the loss is the result of a function in the same file that does more than compute, the fix moves the
+computation within that function instead.
+
+The loss may be stored or collected elsewhere:
+
+- If an object stores a loss in an attribute, as a runner does whose hooks call
+  `runner.outputs["loss"].backward()`, the fix moves the computation at the assignment.
+- If the loss is computed from values that another function collects in a list, such as the `log_prob` of
+  actions, the fix moves the computation of that function.
+  Torch's autograd then computes the gradients from the loss to the collected values.
+  This works for arithmetic, indexing, `cat`, `stack`, `sum`, `mean` and the losses of `torch.nn.functional`,
+  but not for `F.linear`, `einsum`, `F.pad` and conversions of the dtype.
+
+A function that calls `torch.autograd.grad` on values that it computes, as gradient penalties do, is decorated
+with `@differentiable` and `@recorded`.
+With `@recorded`, the runtime records the computation of the function, and `torch.autograd.grad` lets JAX
+compute it again and differentiate it, twice if the gradients are part of a loss.
+
+- If the function receives the outputs as arguments, the functions of the same file that call it are decorated
+  instead.
+- If the function returns a module built from the gradients, or creates data loaders, the fix splits it and
+  moves only the computation of the gradients.
 
 ## Without a fix
 
-The message says what stands in the way.
-Write the loss as a function of the parameters, and let `torchax.interop.jax_value_and_grad` take the
-gradient: torch's optimizer finds it in `p.grad`.
+The message says why there is no automatic fix, and what to do.
+Import the decorators with `from torchax_training import differentiable, recorded`; every fix that uses the
+runtime writes it beside the program.
+
+- The loss is computed in another function: decorate that function with `@differentiable`.
+- The loss is part of a larger statement, or statements share a line: assign the loss to a variable, and write
+  each statement on its own line.
+- A statement between the forward pass and the loss leaves the function or the loop, changes a variable that
+  the loss needs, passes `self` to other code, or is a `try` statement or a definition: move it before the
+  forward pass or after the loss.
+- A function that computes the outputs of `torch.autograd.grad` also calls `backward`: apply the fix of that
+  `backward` call first, which moves both.
+  If it has none, move the computation of the outputs into a function of its own, and decorate that with
+  `@differentiable` and `@recorded`.
+
+To do it without the runtime, write the loss as a function of the parameters, and compute the gradients with
+`torchax.interop.jax_value_and_grad`; torch's optimizer reads them from `p.grad`.
 """
 
 from __future__ import annotations
@@ -88,18 +127,27 @@ from tpulint.model.training.collected import Filling, is_filled_by_jax
 from tpulint.model.training.effects import effects
 from tpulint.model.training.losses import losses_of
 from tpulint.model.training.sharing import put_apart
-from tpulint.model.training.steps import Step
+from tpulint.model.training.steps import NOT_FOUND, SHARED_LINE, Step
 from tpulint.model.values.kinds import Tensor, Unknown
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU611", "gradients by `backward()` on torchax", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU611",
+    "`backward()` on torchax, which gives partial or no gradients",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+)
 
 #: Statements that evaluate what stands in them once, but for what stands in such expressions.
 _SIMPLE = (ast.AnnAssign, ast.Assign, ast.AugAssign, ast.Expr, ast.Return)
 _COMPREHENSIONS = (ast.comprehension, ast.DictComp, ast.GeneratorExp, ast.ListComp, ast.SetComp)
 _NOT_ONCE = (ast.BoolOp, ast.IfExp, ast.Lambda, *_COMPREHENSIONS)
 _FUNCTIONS = frozenset({"torch.autograd.backward", "torch.autograd.grad"})
-_LOST = "{} loses what goes through `nn.Linear`, slices and others on torchax: gradients are partial or none"
+_LOST = "{} gives partial or no gradients on torchax"
+_WHY = "autograd does not record operations such as `nn.Linear` and slicing"
+
+_TAKEN = "this file uses the name `{}` for something else; rename that"
+_WITH_BOTH = "with `@differentiable` and `@recorded`"
 
 
 @rule.on(ast.Call, named={"backward", "grad"})
@@ -141,7 +189,9 @@ def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         open_ones = [one for one in fillings if not is_filled_by_jax(steps.learned, one)]
         if open_ones:
             told.add(id(call))
-            message = _LOST.format(f"`{at.text(call.func)}` makes a loss of `{at.text(loss)}`, which")
+            message = _LOST.format(
+                f"`{at.text(call.func)}` calls `backward` on a loss of `{at.text(loss)}`, which"
+            )
             yield _told(call, message, _collected(open_ones[0], at), at)
 
 
@@ -150,7 +200,7 @@ def kept_for_others(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     for assignment, scope, step in ctx.module.training_steps.kept:
         at = ctx.at(scope)
         if at.serves_device and isinstance(assignment.targets[0], ast.Attribute):
-            where = f"`backward` of what others take from `{assignment.targets[0].attr}`"
+            where = f"`backward` on the loss stored in `{at.text(assignment.targets[0])}`"
             yield _told(assignment.targets[0], _LOST.format(where), _extracted(step, at), at)
 
 
@@ -197,8 +247,8 @@ def _step(
 def _told(node: ast.expr, message: str, fix: Fix | str, ctx: Context) -> Finding:
     """A finding with its fix, or with what stands in the way of one."""
     if isinstance(fix, str):
-        return ctx.finding(node, f"{message}; no fix, since {fix}")
-    return ctx.finding(node, message, fix)
+        return ctx.finding(node, f"{message}; no automatic fix: {fix}")
+    return ctx.finding(node, f"{message}: {_WHY}", fix)
 
 
 def _collected(filling: Filling, ctx: Context) -> Fix | str:
@@ -210,7 +260,7 @@ def _collected(filling: Filling, ctx: Context) -> Fix | str:
     else:
         method = getattr(value.func, "attr", None) if isinstance(value, ast.Call) else None
         fix = _named(step, value, method or "collected", at)
-    return f"`{filling.path}` collects it, and {fix}" if isinstance(fix, str) else fix
+    return f"for the values collected in `{filling.path}`, {fix}" if isinstance(fix, str) else fix
 
 
 def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
@@ -219,11 +269,11 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     start = ctx.span(statement).start
     indent = source.ahead_of(statement)
     if not isinstance(statement, _SIMPLE) or any(isinstance(one, _NOT_ONCE) for one in ctx.ancestors(loss)):
-        return "the loss has no name"
+        return "the loss is part of a larger statement; assign it to a variable first"
     if not step.is_moved_once_named:
-        return "the loss is not computed here"
+        return NOT_FOUND
     if indent.strip():
-        return _put_apart(put_apart(ctx.module, [statement]), ctx) or "the loss has no name"
+        return _put_apart(put_apart(ctx.module, [statement]), ctx) or SHARED_LINE
     name = step.fresh(like)
     span, text = ctx.span(loss), source.text
     while isinstance(ctx.parent(loss), ast.Attribute) and text[span.start - 1] + text[span.end] == "()":
@@ -233,23 +283,23 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
         ctx.insert(start, f"{name} = {value}{source.newline}{indent}"),
         ctx.edit(span, name),
     )
-    return ctx.fix("name the loss", *edits, applicability=Applicability.UNSAFE)
+    return ctx.fix("assign the loss to a variable", *edits, applicability=Applicability.UNSAFE)
 
 
 def _extracted(step: Step, ctx: Context) -> Fix | str:
     behind = step.kept_behind()
     if behind:
-        title = "keep numbers behind the block"
+        title = "move `.item()` statements after the `autocast` block"
         return ctx.fix(title, *(ctx.edit(*one) for one in behind), applicability=Applicability.UNSAFE)
     moved = step.moved()
     if isinstance(moved, str):
         return _put_apart(step.put_apart(), ctx) or moved
     edits = ctx.companion_import(TRAINING, "differentiable")
     if edits is None:
-        return "`differentiable` means something else here"
+        return _TAKEN.format("differentiable")
     for one in moved:
         edits += ctx.move(one)
-    title = "move the computation of the loss into a function that JAX differentiates"
+    title = "move the loss computation into a function decorated with `@differentiable`"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 
@@ -257,7 +307,7 @@ def _put_apart(edits: list[tuple[Span, str]] | None, ctx: Context) -> Fix | None
     """Statements get rows of their own first; what computes the loss is moved in the next round."""
     if edits is None:
         return None
-    title = "write statements that share a row on rows of their own"
+    title = "write each statement on its own line"
     return ctx.fix(title, *(ctx.edit(*one) for one in edits), applicability=Applicability.UNSAFE)
 
 
@@ -278,7 +328,11 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     if open_ones == [function] and (_gives_module(function, ctx) or _prepares(function, ctx)):
         yield _told(call, message, _extracted(ctx.module.training_steps.asking(call, ctx.scope), ctx), ctx)
         return
-    fix = _marked(open_ones[0], ctx) if open_ones else "its outputs are computed in another file"
+    fix = (
+        _marked(open_ones[0], ctx)
+        if open_ones
+        else f"its `outputs` come from another file; decorate the function there {_WITH_BOTH}"
+    )
     if isinstance(fix, str) and open_ones and open_ones[0] is not function:
         fix = _moved_out(function, open_ones[0], ctx) or fix
     yield _told(call, message, fix, ctx)
@@ -288,13 +342,13 @@ def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
     """What asks for gradients outside of all functions is moved into one, with what leads to its outputs."""
     steps, statement = ctx.module.training_steps, ctx.statement(call)
     if ctx.scope.function is not None or not isinstance(statement, ast.Assign):
-        return "it stands in no function"
+        return "it is neither in a `def` nor assigned to a variable; move it into a `def` with its `outputs`"
     if id(statement) in steps.computing:
-        return "it leads to a loss, with which it is moved"
+        return "it is part of a loss computation; apply the fix of the `backward` call, which moves both"
     others = (ctx.statement(other) for other, at in ctx.calls("grad") if at.scope is ctx.scope)
     block = ctx.parent(statement)
     if any(ctx.parent(other) is block and other.lineno > statement.lineno for other in others):
-        return "it is moved with the one below, if that asks on"
+        return "apply the fix of the next `torch.autograd.grad` call first, which may move both"
     return _extracted(steps.asking(call, ctx.scope), ctx)
 
 
@@ -408,16 +462,16 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
     node = function.node
     inside = list(ast.walk(node))
     if not isinstance(node, ast.FunctionDef) or any(isinstance(i, ast.Yield | ast.YieldFrom) for i in inside):
-        return "the function that computes its outputs cannot be marked"
+        return f"a generator, `async` function or lambda computes the `outputs`; use a `def` {_WITH_BOTH}"
     if any(isinstance(inner, ast.Attribute) and inner.attr == "backward" for inner in inside):
-        return f"`{node.name}`, which computes its outputs, calls `backward`, too"
-    mark = "recorded" if is_differentiated(ctx.module, function) else "differentiable"
+        return f"`{node.name}` also calls `backward`; apply the fix of that call first, which moves both"
+    mark = name = "recorded" if is_differentiated(ctx.module, function) else "differentiable"
     imports = ctx.companion_import(TRAINING, mark)
     if imports is None:
-        return f"`{mark}` means something else here"
+        return _TAKEN.format(mark)
     why = None if mark == "recorded" else ctx.module.training_steps.changing.unseen(node.body, function)
     mark += f"(compiled=False)  # {why}" if why is not None else ""
-    title, decorator = "mark the function that computes the outputs", ctx.add_decorator(node, mark)
+    title, decorator = f"decorate `{node.name}` with `@{name}`", ctx.add_decorator(node, mark)
     return ctx.fix(title, *imports, decorator, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 

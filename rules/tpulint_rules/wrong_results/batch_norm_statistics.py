@@ -1,23 +1,28 @@
-"""Batch normalisation whose running statistics never update.
+"""Batch normalization whose running statistics never update.
 
 ## What it does
 
-Flags the first `nn.BatchNorm1d`, `2d` or `3d`, `nn.SyncBatchNorm`, or `nn.InstanceNorm` with
-`track_running_stats=True`, in each class or function, where the program trains: it sets gradients to zero, or
-takes them with `torchax.interop.jax_value_and_grad`.
-A program that calls `loss.backward()` is left to TPU611, whose fix keeps the statistics.
-Programs that put nothing on a device are left alone, and so is `track_running_stats=False`.
+Reports the first `nn.BatchNorm1d`, `nn.BatchNorm2d`, `nn.BatchNorm3d`, `nn.SyncBatchNorm`, or
+`nn.InstanceNorm` with `track_running_stats=True`, in each class or function of a program that trains: it
+sets gradients to zero, or computes them with `torchax.interop.jax_value_and_grad`.
+
+Not reported are
+
+- programs that call `loss.backward()`: the fix of TPU611 updates the statistics
+- programs that put nothing on a device
+- layers with `track_running_stats=False`
 
 ## Why it matters on TPU
 
-Torchax's `F.batch_norm` computes the output from the batch, but does not write `running_mean` and
-`running_var`, neither eagerly nor jitted, and says nothing.
-They stay at 0 and 1, as `model.eval()` and the checkpoint then find them; `num_batches_tracked` counts on.
-Inference with trained statistics is right.
+`F.batch_norm` of torchax normalizes with the statistics of the batch, but never updates `running_mean` and
+`running_var`, with or without `jit`, and without an error.
+They stay at 0 and 1, and `model.eval()` and checkpoints use these values; only `num_batches_tracked` is
+counted.
+Inference with statistics that were trained elsewhere is correct.
 
 ## Without a fix
 
-Let a hook write them, registered before anything is jitted:
+Update the statistics in a hook, registered before anything is jitted:
 
 ```python
 def keep_statistics(module, inputs):
@@ -34,7 +39,7 @@ for module in model.modules():
         module.register_forward_pre_hook(keep_statistics)
 ```
 
-A jitted function does not write to what it is given: take the buffers as an argument, and return them.
+A jitted function cannot write to its arguments: pass the buffers as an argument, and return them.
 
 ```python
 def loss_of(parameters, buffers, x, target):
@@ -46,8 +51,9 @@ step = torchax.interop.jax_jit(torchax.interop.jax_value_and_grad(loss_of, {"has
 (loss, buffers), gradients = step(parameters, buffers, x, target)
 ```
 
-After training, `model.load_state_dict(buffers, strict=False)` puts them into the model.
-A layer whose `momentum` is None averages over all batches, and wants `1 / num_batches_tracked` in its place.
+After training, `model.load_state_dict(buffers, strict=False)` loads them into the model.
+For a layer whose `momentum` is `None`, which averages over all batches, use `1 / num_batches_tracked` as
+`k`.
 """
 
 from __future__ import annotations
@@ -58,7 +64,7 @@ from collections.abc import Iterator
 from tpulint.finding import Finding
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU612", "batch normalisation whose running statistics never update", module=__name__, fix=None)
+rule = Rule("TPU612", "batch normalization whose running statistics never update", module=__name__, fix=None)
 
 #: The layers, and whether they keep running statistics unless told otherwise.
 _LAYERS = {
@@ -93,9 +99,7 @@ def layers(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         ):
             return
         seen.add(place)
-        message = (
-            "torchax never writes the running statistics of `{}`: after training they are what they were"
-        )
+        message = "torchax never updates the running statistics of `{}`; evaluation uses their initial values"
         yield there.finding(call, message.format(name.replace("torch.nn.", "nn.")))
 
 

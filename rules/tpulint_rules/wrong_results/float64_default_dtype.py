@@ -1,21 +1,29 @@
-"""Default dtype of 64 bits, which torchax computes in 32.
+"""Default dtype `float64`, which JAX computes in 32 bits.
 
 ## What it does
 
-Flags `torch.set_default_dtype(torch.float64)`, and `torch.set_default_tensor_type` of doubles on the host, in
-programs that put something on a device.
-Files that mention `jax_enable_x64` are left alone, and so are tensors that are made double one by one.
+Reports `torch.set_default_dtype(torch.float64)`, and `torch.set_default_tensor_type` with the CPU type
+`torch.DoubleTensor`, in programs that put something on a device.
+Files that mention `jax_enable_x64` are not reported, and neither are single tensors that are created with, or
+converted to, `torch.float64`.
 
 ## Why it matters on TPU
 
-JAX has 32 bits unless it is told otherwise: what goes to the device is `float32` there, without a word, and
-still is when it comes back, where it meets the host's `float64`.
-Matrix products of the two raise; the rest has 7 digits where the program was written for 16.
+JAX disables 64-bit types by default.
+A `float64` tensor becomes `float32` on the device, without an error, and stays `float32` when it comes back
+to
+the CPU, where it meets `float64` tensors.
+Matrix products of the two raise an error; all other results have 7 digits instead of the expected 16.
 
 ## Fix safety
 
-Unsafe: `jax.config.update("jax_enable_x64", True)` is added behind it.
-The numbers are the GPU's then; a TPU has no unit for 64 bits, and is slow with them.
+Unsafe: the fix adds `jax.config.update("jax_enable_x64", True)` after the call.
+The results are then as precise as on the GPU, but a TPU has no 64-bit arithmetic unit and computes 64-bit
+types slowly.
+
+## Without a fix
+
+Call `jax.config.update("jax_enable_x64", True)` at the start of the program, or use `float32`.
 """
 
 from __future__ import annotations
@@ -29,7 +37,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU621",
-    "default dtype of 64 bits, which torchax computes in 32",
+    "default dtype `float64`, which JAX computes in 32 bits",
     module=__name__,
     former=("default-of-64-bits",),
     fix=Applicability.UNSAFE,
@@ -67,7 +75,9 @@ def _named(dtype: ast.expr, ctx: Context) -> str | None:
 
 def _found(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.serves_device and _OPTION not in ctx.module.source.text:
-        message = "JAX has 32 bits unless it is told otherwise: what is on the device is `float32`"
+        message = (
+            "JAX disables 64-bit types by default, so tensors on the device are `float32`, without an error"
+        )
         yield ctx.finding(call, message, _enabled(call, ctx))
 
 
@@ -78,4 +88,6 @@ def _enabled(call: ast.Call, ctx: Context) -> Fix | None:
     before = ctx.module.source.ahead_of(statement)
     gap = "; " if before.strip() else f"{ctx.module.source.newline}{before}"
     edit = ctx.insert(ctx.span(statement).end, f'{gap}jax.config.update("{_OPTION}", True)')
-    return ctx.fix("use 64 bits in JAX", edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix(
+        "enable 64-bit types in JAX with `jax_enable_x64`", edit, *imports, applicability=Applicability.UNSAFE
+    )

@@ -1,22 +1,31 @@
-"""Seed that reaches the host's random numbers alone.
+"""Seed that does not apply to random numbers on the device.
 
 ## What it does
 
-Flags `torch.manual_seed(seed)` as a statement in programs that put something on a device.
-Functions that seed torchax, CUDA or a generator as well are left alone, and so are methods, which mostly make
-a layer's first weights on the host, and programs that stay on the host.
+Reports `torch.manual_seed(seed)` as a statement in programs that put something on a device.
+
+Not reported are
+
+- functions that also seed torchax, CUDA or a generator
+- methods, which mostly seed the initial weights of a layer, created on the CPU
+- programs that put nothing on a device
 
 ## Why it matters on TPU
 
-Torchax has random numbers of its own, which dropout, too, is drawn from.
-They are seeded once, when the environment is made; `torch.manual_seed` after that changes nothing in them,
-and says nothing.
-Every seed gives the same numbers on the device, and seeding anew does not repeat them.
+Torchax has its own random number generator, which dropout uses, too.
+It is seeded once, when the torchax environment is created.
+`torch.manual_seed` has no effect on it, without an error: every seed gives the same random numbers on the
+device, and seeding again does not repeat them.
 
 ## Fix safety
 
-Unsafe: `torchax.default_env().manual_seed(seed)` is added behind it.
-The numbers are reproducible then, but are never those of torch for the same seed.
+Unsafe: the fix adds `torchax.default_env().manual_seed(seed)` after the call.
+The random numbers on the device are then reproducible, but differ from those of torch for the same seed.
+
+## Without a fix
+
+Where the seed is computed by a call, there is no fix.
+Assign it to a variable, and pass that to `torchax.default_env().manual_seed` as well.
 """
 
 from __future__ import annotations
@@ -29,7 +38,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU617",
-    "seed that reaches the host's random numbers alone",
+    "seed that does not apply to random numbers on the device",
     module=__name__,
     former=("seed-of-host-alone",),
     fix=Applicability.UNSAFE,
@@ -49,7 +58,7 @@ def manual_seed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     in_method = ctx.scope.function is not None and ctx.scope.function.owner is not None
     if in_method or _seeds_device(ctx):
         return  # in a method it is mostly a layer's first weights that are made, on the host
-    message = "`torch.manual_seed` seeds the host alone: torchax draws the same on the device for every seed"
+    message = "`torch.manual_seed` does not seed the device: torchax draws the same numbers for every seed"
     yield ctx.finding(call, message, _seeded(statement, call.args[0], ctx))
 
 
@@ -75,5 +84,5 @@ def _seeded(statement: ast.stmt, seed: ast.expr, ctx: Context) -> Fix | None:
         return None
     gap = "; " if source.shares_row(statement) else f"{source.newline}{source.ahead_of(statement)}"
     text = f"{gap}torchax.default_env().manual_seed({ctx.text(seed)})"
-    title = "add the seed of torchax"
+    title = "add `torchax.default_env().manual_seed(...)`"
     return ctx.fix(title, ctx.insert(span.end, text), *imports, applicability=Applicability.UNSAFE)

@@ -1,24 +1,31 @@
-"""Random numbers of Python or NumPy in traced code.
+"""Python or NumPy random numbers in traced code.
 
 ## What it does
 
-Flags calls of the `random` module and of `numpy.random` in `forward`, what it calls, and what is jitted.
-Files whose traced code seeds them, and so repeats itself anyway, are left alone, and so are modules without
-layers, parameters and buffers: transformations of data are often written as such, and run on the host.
-In programs that train, the folder that TPU611 writes beside them draws at each call.
+Reports calls of the `random` module and of `numpy.random` in `forward`, in functions that it calls, and in
+jitted functions.
+
+Not reported are
+
+- files whose traced code seeds these generators, and therefore repeats the same numbers in any case
+- modules without layers, parameters and buffers: data transformations are often written as modules, and run
+  on the CPU
+- programs that train: the runtime (`torchax_training`), which the fix of TPU611 writes beside the program,
+  draws new numbers at each call
 
 ## Why it matters on TPU
 
-A jitted function runs as Python once, when it is traced: the number that is drawn then is a constant of the
-compiled program, the same at every call.
-A layer that is dropped by chance is dropped always or never; noise is one pattern.
-Nothing raises, and without jit the numbers are right.
+A jitted function runs in Python only once, while JAX traces it.
+The random number drawn then is a constant of the compiled program, and the same at every call.
+A layer that is skipped at random is always or never skipped, and random noise is the same at every call.
+There is no error, and without `jit` the numbers are random.
 
 ## Without a fix
 
-Draw with torch on the device, `torch.rand((), device=x.device)`, which torchax draws afresh at each call of a
-jitted function, and choose by value: `torch.where(torch.rand((), device=x.device) < p, x, layer(x))`.
-Or draw on the host, outside, and hand the number in as a tensor.
+Draw with torch on the device: torchax draws `torch.rand((), device=x.device)` anew at each call of a jitted
+function.
+Select by value: `torch.where(torch.rand((), device=x.device) < p, x, layer(x))`.
+Or draw on the host, outside of the jitted function, and pass the number to it as a tensor.
 """
 
 from __future__ import annotations
@@ -30,7 +37,7 @@ from tpulint.finding import Finding
 from tpulint.model.project.project import Certainty
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU619", "random numbers of Python or NumPy in traced code", module=__name__, fix=None)
+rule = Rule("TPU619", "Python or NumPy random numbers in traced code", module=__name__, fix=None)
 
 _PYTHON = frozenset(
     {"betavariate", "choice", "choices", "expovariate", "gauss", "getrandbits", "lognormvariate"}
@@ -49,7 +56,8 @@ _DRAWS = {f"random.{name}" for name in _PYTHON} | {f"numpy.random.{name}" for na
 def draw(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _DRAWS and _is_of_model(ctx) and not (_is_seeded(ctx) or ctx.is_amended):
-        yield ctx.finding(call, f"`{name}` draws once, while tracing: jitted code repeats the same number")
+        message = f"`{name}` runs once, while JAX traces the code: each compiled call uses the same number"
+        yield ctx.finding(call, message)
 
 
 def _is_seeded(ctx: Context) -> bool:

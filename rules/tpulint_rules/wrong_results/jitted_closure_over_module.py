@@ -1,21 +1,24 @@
-"""Jitted function that calls a module from around it.
+"""Jitted function that closes over a module.
 
 ## What it does
 
-Flags functions and lambdas given to `torchax.interop.jax_jit` or `torchax.compile`, by a call or as a
-decorator, that call a module which they do not take as an argument, and bound methods of modules.
+Reports functions and lambdas that are passed to `torchax.interop.jax_jit` or `torchax.compile`, or decorated
+with them, and that call a module which is not one of their arguments.
+Also reports bound methods of modules that are jitted this way.
 
 ## Why it matters on TPU
 
-What a jitted function finds around it is a constant of the compiled program, weights among it.
-After `optimizer.step()`, `load_state_dict` or any other change the program computes with the old weights, and
-says nothing; and the device holds them twice.
+Everything that a jitted function reads from its enclosing scope is a constant of the compiled program,
+including the weights of a module.
+After `optimizer.step()`, `load_state_dict` or any other change, the program still computes with the old
+weights, without an error.
+The device also holds the weights twice.
 
 ## Without a fix
 
-Compile the module itself, `compiled = torchax.compile(model)`: it hands its weights over at each call, so
-that changes of them show.
-In a larger function take them as arguments:
+Compile the module itself, `compiled = torchax.compile(model)`: it passes its weights as arguments at each
+call, so that updates take effect.
+In a larger function, pass the weights as arguments:
 
 ```python
 @torchax.interop.jax_jit
@@ -37,10 +40,10 @@ from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU616", "jitted function that calls a module from around it", module=__name__, fix=None)
+rule = Rule("TPU616", "jitted function that closes over a module", module=__name__, fix=None)
 
 _ENTRIES = frozenset({"torchax.compile", "torchax.interop.jax_jit"})
-_STALE = "the weights of `{}` become constants of the jitted function, which no update changes"
+_STALE = "the weights of `{}` become constants of the compiled function, which ignores later updates"
 
 
 @rule.on(ast.Call, named={"compile", "jax_jit"})

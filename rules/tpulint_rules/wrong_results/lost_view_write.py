@@ -1,34 +1,49 @@
-"""Write through a view that torchax copies.
+"""Write through a view that is a copy on torchax.
 
 ## What it does
 
-Flags writes through a view, in code that tracing reaches and in programs that use a device, to a tensor that
-is read afterwards: indexed and augmented assignments and in-place methods on what `view`, `reshape`,
-`flatten`, `t`, `transpose`, `permute`, `unsqueeze`, `squeeze`, `chunk`, `split`, `unbind`, `narrow`,
-`select`, `diagonal`, `detach`, `.T`, `.real` and their like give, or on the rows that a `for` loop over a
-tensor gives.
-What `detach()` gives is left alone in programs that train: `torchax_training`, the folder that goes with
-those, lets it share its elements.
-So are other views there, where a write has no fix; what `unfold`, `as_strided`, `expand` and
-`view_as_real` give is a copy with the folder, too.
-Basic slices such as `x[:, 0]`, and slices of slices, are true views on torchax and are left alone.
+Reports writes through a view, in traced code and in programs that use a device, where the original tensor is
+read afterwards.
+A write is an indexed assignment, an augmented assignment or an in-place method.
+A view is
+
+- the result of `view`, `reshape`, `flatten`, `t`, `transpose`, `permute`, `unsqueeze`, `squeeze`, `chunk`,
+  `split`, `unbind`, `narrow`, `select`, `diagonal`, `detach`, `.T`, `.real` and similar
+- a row that a `for` loop over a tensor yields
+
+Not reported are
+
+- basic slices, such as `x[:, 0]`, and slices of slices: they are true views on torchax
+- the result of `detach()` in programs that train: with the runtime (`torchax_training`), which fixes write
+  beside such programs, it shares its elements with the tensor
+- other views without a fix in programs that import the runtime, where they share their elements, too, except
+  for `unfold`, `as_strided`, `expand`, `view_as_real`, `view_as_complex`, `.real` and `.imag`
 
 ## Why it matters on TPU
 
-No error and no warning: torchax copies where torch gives a view, so the write goes into the copy, and the
-tensor keeps its old values, with or without jit.
+Torchax copies where torch returns a view.
+The write changes the copy, and the tensor keeps its old values, with or without `jit`, and without an error
+or a warning.
 
 ## Fix safety
 
-Safe where the same elements can be written without a view: `z.view(-1).mul_(2)` becomes `z.mul_(2)`,
-`z.select(0, 1)` becomes `z[1]`, `z.t()[0]` becomes `z[:, 0]`, a loop over `z` becomes one over its slices.
-Unsafe where the view is kept and the tensor gets its elements back by `z.copy_(v.view_as(z))`: the values are
-the same, on the GPU it costs a copy.
-Unsafe for the diagonal, which becomes `masked_fill_` with `torch.eye`: that is the same for a matrix.
+Safe where the same elements can be written without a view:
+
+- `z.view(-1).mul_(2)` becomes `z.mul_(2)`.
+- `z.select(0, 1)` becomes `z[1]`.
+- `z.t()[0]` becomes `z[:, 0]`.
+- A loop over `z` becomes a loop over its slices.
+
+Unsafe:
+
+- Where the view is stored in a variable, its elements are copied back to the tensor with
+  `z.copy_(v.view_as(z))`.
+  The values are the same; on a GPU it costs a copy.
+- A fill of the diagonal becomes `masked_fill_` with `torch.eye`, which is the same for a matrix.
 
 ## Without a fix
 
-Write to the tensor itself by index, or make a new tensor and go on with that.
+Write to the tensor itself by index, or compute a new tensor and use that from then on.
 """
 
 from __future__ import annotations
@@ -43,7 +58,9 @@ from tpulint.model.values.kinds import Static
 from tpulint.model.values.views import Copied, lost_write, value_of
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU601", "write through a view that torchax copies", module=__name__, fix=Applicability.SAFE)
+rule = Rule(
+    "TPU601", "write through a view that is a copy on torchax", module=__name__, fix=Applicability.SAFE
+)
 
 
 @rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store))
@@ -111,12 +128,12 @@ def _message(found: Copied, ctx: Context) -> str:
     base, view = ctx.text(found.base), found.view
     match view:
         case ast.Call(func=ast.Attribute(attr=name)):
-            what = f"`.{name}()` is a copy on torchax"
+            what = f"`.{name}()` returns a copy on torchax"
         case ast.Attribute(attr=name):
             what = f"`.{name}` is a copy on torchax"
         case _:
-            what = f"the rows of `{base}` are copies on torchax"
-    return f"{what}: this write does not reach `{base}`, which is read afterwards"
+            what = f"a loop over `{base}` yields copies on torchax"
+    return f"{what}, so this write does not change `{base}`, which is read afterwards"
 
 
 def _left_out(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
@@ -179,7 +196,7 @@ def _diagonal(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
     base = ctx.text(found.base)
     eye = f"torch.eye(*{base}.shape[-2:], dtype=torch.bool, device={base}.device)"
     edit = ctx.replace(call, f"{base}.masked_fill_({eye}, {value})")
-    return ctx.fix("use a masked fill with `torch.eye`", edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix("use `masked_fill_` with `torch.eye`", edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _fix(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
@@ -209,7 +226,7 @@ def _index(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
     if isinstance(base, ast.BinOp) or dim > 3:
         return None
     code = f"{ctx.text(base)}[{':, ' * dim}{part}]"
-    return ctx.fix("take a basic slice, which is a view", ctx.replace(found.view, code))
+    return ctx.fix("use a basic slice, which is a view on torchax", ctx.replace(found.view, code))
 
 
 def _loop(found: Copied, ctx: Context) -> Fix | None:
@@ -232,7 +249,7 @@ def _loop(found: Copied, ctx: Context) -> Fix | None:
         if not any(node is found.view for node in ast.walk(iterated)):
             return None
     place = found.base if found.view is found.base else found.view
-    return ctx.fix("take basic slices, which are views", ctx.replace(place, rows))
+    return ctx.fix("use basic slices, which are views on torchax", ctx.replace(place, rows))
 
 
 def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
@@ -253,7 +270,7 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
     if pieces is not None and isinstance(written, ast.Name):
         code, imports = pieces
         edit = ctx.insert(line.end, f"{ctx.module.source.newline}{indent}{ctx.text(base)}.copy_({code})")
-        title = f"write the pieces back to `{ctx.text(base)}`"
+        title = f"copy the pieces back to `{ctx.text(base)}`"
         return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     if not back:
         return None
@@ -275,7 +292,7 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
         held, edits = held_by.id, []
     code = back.format(view=held, base=text, arguments=arguments)
     edits.append(ctx.insert(line.end, f"{newline}{indent}{text}.copy_({code})"))
-    title = f"write the elements back to `{text}`"
+    title = f"copy the elements back to `{text}`"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 

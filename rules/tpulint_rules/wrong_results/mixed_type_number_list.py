@@ -1,21 +1,26 @@
-"""List of numbers of two types, made into a tensor on the device.
+"""Tensor created on the device from a list of mixed number types.
 
 ## What it does
 
-Flags `torch.tensor` and `torch.as_tensor` of a literal list or tuple whose first number is an integer and
-which has a float, or whose first is a bool and which has a number, with `device=` and without `dtype=`.
-Tensors on the host are left alone, `torch.tensor([1, 2.5]).to(device)` among them.
+Reports `torch.tensor`, `torch.as_tensor` and `torch.asarray` with `device=` and without `dtype=`, of a
+literal
+list or tuple
+
+- whose first number is an integer and which also has a float, or
+- whose first element is a bool and which also has a number.
+
+Tensors that are created on the CPU are not reported, including `torch.tensor([1, 2.5]).to(device)`.
 
 ## Why it matters on TPU
 
-For a tensor that it makes itself, torchax takes the dtype from the first element.
+When torchax creates a tensor, it takes the dtype from the first element.
 `torch.tensor([1, 2.5], device=device)` is `[1, 2]`, and `torch.tensor([True, 2], device=device)` is
-`[True, True]`, without a word.
+`[True, True]`, without an error.
 With an infinity or a NaN it raises `OverflowError: cannot convert float infinity to integer`.
 
 ## Fix safety
 
-Safe: the first number is written in the type that torch takes for all, `[1.0, 2.5]`.
+Safe: the fix writes the first number in the type that torch uses for all elements, `[1.0, 2.5]`.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU615",
-    "list of numbers of two types",
+    "tensor created on the device from a list of mixed number types",
     module=__name__,
     former=("number-list-of-two-types",),
     fix=Applicability.SAFE,
@@ -52,9 +57,11 @@ def tensor(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     wanted = max(kinds, key=_TYPES.index, default=bool)
     if not isinstance(first, int) or type(first) is wanted:
         return
-    message = f"torchax takes the dtype from the first element, `{first}`, and makes the others {{}}"
-    became = "`bool`, too" if isinstance(first, bool) else "integers, too"
-    yield ctx.finding(call, message.format(became), _fix(numbers[0], first, wanted, ctx))
+    became = "`bool`" if isinstance(first, bool) else "integers"
+    message = (
+        f"torchax takes the dtype from the first element, `{first}`, and converts the others to {became}"
+    )
+    yield ctx.finding(call, message, _fix(numbers[0], first, wanted, ctx))
 
 
 def _is_on_device(call: ast.Call, ctx: Context) -> bool:
@@ -88,4 +95,4 @@ def _type(node: ast.expr, ctx: Context) -> type[float] | None:
 
 def _fix(first: ast.Constant, number: int, wanted: type[float], ctx: Context) -> Fix:
     text = str(wanted(number))
-    return ctx.fix(f"write it as `{text}`", ctx.replace(first, text))
+    return ctx.fix(f"write the first element as `{text}`", ctx.replace(first, text))

@@ -2,26 +2,34 @@
 
 ## What it does
 
-Flags in-place methods on `p.data` and `p.detach()`, where a loop goes over `parameters()`, and on the values
-of a `state_dict()`, in programs that use a device: `p.data.add_(p.grad, alpha=-lr)`,
-`sd[key].copy_(average)`.
-What a module does to itself, as in `reset_parameters`, is left alone: it is still on the host then.
+Reports in-place methods in programs that use a device
+
+- on `p.data` and `p.detach()` in a loop over `parameters()`: `p.data.add_(p.grad, alpha=-lr)`
+- on the values of a `state_dict()`: `sd[key].copy_(average)`
+
+Methods of a module that write to its own parameters, such as `reset_parameters`, are not reported: the module
+is still on the CPU at that time.
 
 ## Why it matters on TPU
 
-Of a parameter on torchax `data` is the parameter itself, and writing to it raises `RuntimeError: a leaf
-Variable that requires grad is being used in an in-place operation`.
-`detach()` gives a tensor of its own: what is written to it, and to the values of a `state_dict()`, does not
-reach the parameter, and nothing says so.
-An average of the weights then stays what it was at the start.
+- On torchax, `p.data` is the parameter itself, and writing to it raises `RuntimeError: a leaf
+  Variable that requires grad is being used in an in-place operation`.
+- `p.detach()` and the values of a `state_dict()` are copies.
+  Writes to them do not change the parameter, without an error.
+  An average of the weights, for example, keeps its initial value.
 
 ## Fix safety
 
-Safe: within `torch.no_grad()` the parameter itself is written to, which is the same on any device;
+Safe: the fix writes to the parameter itself under `torch.no_grad()`, which has the same effect on any device.
 `state_dict(keep_vars=True)` holds the parameters themselves.
 
-Unsafe: where a `state_dict()` is written to outside of `torch.no_grad()`, `torchax_training`, a folder that
-is written beside the fixed file, lets what is written reach the parameters.
+Unsafe: where a `state_dict()` is written to outside of `torch.no_grad()`, the fix imports the runtime
+(`torchax_training`), which it writes beside the program.
+With the runtime, such writes change the parameters.
+
+## Without a fix
+
+Write to the parameter itself, `p.add_(p.grad, alpha=-lr)`, in a `with torch.no_grad():` block.
 """
 
 from __future__ import annotations
@@ -65,13 +73,13 @@ def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
                 fix = _kept(states, statement, ctx)
                 if fix is None and ctx.module.project.imports_any(TRAINING.name):
                     return
-                message = "what is written to the values of `state_dict()` does not reach the parameters"
+                message = "on torchax, writes to the values of `state_dict()` do not change the parameters"
                 yield ctx.finding(call, message, fix or _shared(ctx))
             return
         case _:
             return
     if not _is_own(ctx) and calls_looped_over(name, ctx.ancestors(name), _PARAMETERS):
-        lost = "raises on torchax" if way == "data" else "does not reach the parameter on torchax"
+        lost = "raises on torchax" if way == "data" else "does not change the parameter on torchax"
         message = f"`{call.func.attr}` on `{name.id}.{way}` {lost}"  # type: ignore[attr-defined]
         yield ctx.finding(call, message, _without_gradient(target, name, statement, ctx))
 
@@ -114,11 +122,11 @@ def _kept(states: list[ast.Call], statement: ast.stmt, ctx: Context) -> Fix | No
     if not is_without_gradient(ctx.module, statement, ctx.scope):
         return None
     edits = [ctx.insert(ctx.span(call).end - 1, "keep_vars=True") for call in states]
-    return ctx.fix("write to the parameters themselves, with `keep_vars=True`", *edits)
+    return ctx.fix("write to the parameters themselves with `keep_vars=True`", *edits)
 
 
 def _shared(ctx: Context) -> Fix | None:
-    return ctx.companion_fix(TRAINING, f"write by what `{TRAINING.name}` brings in")
+    return ctx.companion_fix(TRAINING, f"use `{TRAINING.name}`, where these writes change the parameters")
 
 
 def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx: Context) -> Fix | None:
@@ -133,4 +141,4 @@ def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx
             ctx.insert(start, f"with torch.no_grad():{source.newline}{indent}{source.indent}"),
             *imports,
         ]
-    return ctx.fix("write to the parameter itself, within `torch.no_grad()`", *edits)
+    return ctx.fix("write to the parameter itself under `torch.no_grad()`", *edits)

@@ -1,34 +1,39 @@
-"""State that traced code writes.
+"""State that traced code modifies.
 
 ## What it does
 
-Flags, in `forward` and what it calls, writes that are meant to last beyond the call:
+Reports, in `forward` and the functions that it calls, writes that are meant to last beyond the call:
 
-- `self.count += 1` on an attribute of a module that is read elsewhere, and the same on a `global` variable;
+- `self.count += 1` on an attribute of a module that is read elsewhere, and the same on a `global` variable
 - any write to a parameter or a buffer: `self.total += x`, `self.cache[:, i] = k`, `self.mean.lerp_(m, 0.1)`,
-  `self.mean = 0.9 * self.mean + 0.1 * m`, `self.register_buffer("cos", cos)`;
-- `append` of a tensor to a list in an attribute or a global variable.
+  `self.mean = 0.9 * self.mean + 0.1 * m`, `self.register_buffer("cos", cos)`
+- `append` of a tensor to a list in an attribute or a global variable
 
-Attributes that another method sets anew are left alone, and so are functions that nothing is known to jit,
-unless a module's `forward` calls them.
-So is what only a training step traces, which TPU611 takes over: there attributes and buffers are results of
-the compiled function.
+Not reported are
+
+- attributes that another method assigns anew
+- functions that are not known to be jitted, unless the `forward` of a module calls them
+- code that is traced only as part of a training step: the fix of TPU611 returns such attributes and buffers
+  as results of the compiled function
 
 ## Why it matters on TPU
 
-A jitted function runs as Python once, when it is traced, and then as a program of XLA, which knows nothing of
-Python's objects.
-A counter advances once for each compilation, and where it is computed with, its first value stays for good.
-A list gets one tracer.
-A buffer that a compiled module writes keeps the value that it had.
-Nothing raises, except where a tracer that was kept is used later: `UnexpectedTracerError: Encountered an
+A jitted function runs in Python only once, while JAX traces it.
+After that, only the compiled XLA program runs, which does not modify Python objects.
+
+- A counter advances once per compilation.
+  Where the function computes with it, its first value is a constant.
+- A list receives one tracer.
+- A buffer that a compiled module writes to keeps its old value.
+
+There is no error, except where a stored tracer is used later: `UnexpectedTracerError: Encountered an
 unexpected tracer`.
-Without jit all of it works.
+Without `jit`, all of these work.
 
 ## Without a fix
 
-Take state as an argument and return it.
-For buffers `functional_call` does that: writes in place land on the very tensors that it was given.
+Pass state as an argument and return it.
+For buffers, use `functional_call`: in-place writes change the tensors that are passed to it.
 
 ```python
 jitted = torchax.interop.JittableModule(model)
@@ -44,8 +49,8 @@ for x in batches:
     y, buffers = step(parameters, buffers, x)
 ```
 
-Count on the host, beside the call, and hand a count that is computed with over as a tensor.
-Return what is to be collected.
+- Count on the host, next to the call, and pass a counter that the function computes with as a tensor.
+- Return tensors that are to be collected in a list.
 """
 
 from __future__ import annotations
@@ -59,11 +64,11 @@ from tpulint.model.names.scopes import ScopeKind
 from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU613", "state that traced code writes", module=__name__, fix=None)
+rule = Rule("TPU613", "state that traced code modifies", module=__name__, fix=None)
 
 _WRITES = frozenset(name for name in METHODS if name.endswith("_")) - {"requires_grad_", "detach_"}
-_LOST = "`{}` is a buffer or parameter, and what jitted code writes to it is lost"
-_ONCE = "`{}` changes once for each compilation, not at each call"
+_LOST = "`{}` is a buffer or parameter, and writes to it are lost when this code is jitted"
+_ONCE = "`{}` changes once per compilation, not once per call, when this code is jitted"
 
 
 @rule.on(ast.AugAssign, traced=True)
@@ -135,7 +140,9 @@ def appended(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not ctx.kind(call.args[0]).is_traced:
         return
     if (_is_kept(kept, ctx) and _is_read(kept, ctx)) or _is_global_list(kept, ctx):
-        message = "`{}` gets one tracer for each compilation, not a tensor at each call"
+        message = (
+            "`{}` receives one tracer per compilation, not one tensor per call, when this code is jitted"
+        )
         yield ctx.finding(call, message.format(ctx.text(kept)))
 
 

@@ -1,28 +1,31 @@
-"""Address of a tensor's memory.
+"""`data_ptr()` of a tensor, which is always 0 on torchax.
 
 ## What it does
 
-Flags `data_ptr()` of a tensor, of its `data`, `storage()` or `untyped_storage()`, in programs that use a
+Reports `data_ptr()` of a tensor, of its `data`, `storage()` or `untyped_storage()`, in programs that use a
 device: `a.data_ptr() == b.data_ptr()`, `seen.add(p.data_ptr())`.
-A remainder, `x.data_ptr() % 16`, is left alone: it is that of an aligned tensor.
-So are programs with the folder that comes with TPU611, where tensors have addresses.
+A remainder, such as `x.data_ptr() % 16`, is not reported: 0 is the address of an aligned tensor.
+Programs with the runtime (`torchax_training`), which the fix of TPU611 writes beside a program, are not
+reported: there, tensors have addresses.
 
 ## Why it matters on TPU
 
-A tensor of torchax has no memory that torch knows: `data_ptr()` is 0 for every one of them, and nothing says
-so.
-Any two tensors then seem to share their memory: a loop over parameters that leaves out those it has seen
-takes the first one alone, and all weights of a model are taken for tied.
+A torchax tensor has no memory that torch knows of, so `data_ptr()` returns 0 for every torchax tensor,
+without an error.
+All tensors then seem to share their memory: a loop over parameters that skips those it has already seen
+processes only the first one, and all weights of a model seem to be tied.
 
 ## Fix safety
 
-Unsafe: `a is b` and `id(a)` tell tensor objects from each other.
-Weights that two modules share are one object; views of one tensor, and what `state_dict()` gives for shared
-weights, are several, and share memory nevertheless.
+Unsafe: `a is b` and `id(a)` compare tensor objects, not memory.
+A weight that two modules share is one object.
+Views of one tensor, and the values of `state_dict()` for shared weights, are different objects that share
+memory.
 
 ## Without a fix
 
-What computes with an address, or hands it to other code, such as a kernel, needs another way to do so.
+Rewrite code that computes with an address, or passes it to other code, such as a kernel, so that it uses the
+tensor itself.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU620",
-    "address of a tensor's memory",
+    "`data_ptr()` of a tensor, which is always 0 on torchax",
     module=__name__,
     former=("tensor-address",),
     fix=Applicability.UNSAFE,
@@ -58,7 +61,7 @@ def address(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if ctx.only_with_cuda(call):
         return
-    message = f"`{ctx.text(call)}` is 0 on torchax, as it is for every tensor"
+    message = f"`{ctx.text(call)}` is 0 on torchax, for every tensor"
     if not isinstance(outer, ast.Compare) or not _compares(outer):
         yield ctx.finding(call, message, _ids(ctx))
     elif call is outer.left:  # the other one is told with it
@@ -107,7 +110,7 @@ def _identity(outer: ast.Compare, ctx: Context) -> Fix | None:
         return None
     word = "is" if isinstance(outer.ops[0], ast.Eq) else "is not"
     edit = ctx.replace(outer, f"{ctx.text(left)} {word} {ctx.text(right)}")
-    return ctx.fix("compare the tensors themselves", edit, applicability=Applicability.UNSAFE)
+    return ctx.fix(f"compare the tensor objects with `{word}`", edit, applicability=Applicability.UNSAFE)
 
 
 def _ids(ctx: Context) -> Fix | None:
@@ -122,7 +125,7 @@ def _ids(ctx: Context) -> Fix | None:
         edits.append(ctx.replace(call, f"id({ctx.text(tensor)})"))
     if ctx.module.names.lookup("id", ctx.scope) is not None:
         return None
-    return ctx.fix("use `id` to tell tensors from each other", *edits, applicability=Applicability.UNSAFE)
+    return ctx.fix("use `id(...)` to distinguish tensors", *edits, applicability=Applicability.UNSAFE)
 
 
 def _by_function(ctx: Context) -> dict[Scope | None, list[tuple[ast.Call, Context]]]:

@@ -1,23 +1,25 @@
-"""Weights that two modules share.
+"""Weight tying that `.to("jax")` breaks.
 
 ## What it does
 
-Flags `self.decoder.weight = self.encoder.weight` and the like in modules of programs that use a device.
-A module with an `_apply` of its own is left alone.
+Reports `self.decoder.weight = self.encoder.weight` and similar assignments in modules of programs that use a
+device.
+A module that defines `_apply` is not reported.
 
 ## Why it matters on TPU
 
-`model.to("jax")` gives each module a parameter of its own: what was one weight is two from there on.
-Nothing says so.
-Each gets its part of the gradient, so that the model trains to something else; the losses of the first steps
-look right.
-`model.parameters()` holds one more, and a checkpoint's two entries differ.
+`model.to("jax")` gives each module its own parameter, so that the tied weight becomes two separate weights,
+without an error.
+Each receives only its part of the gradient, and the model trains differently; the losses of the first steps
+still look right.
+`model.parameters()` holds one parameter more, and the two entries in a checkpoint differ.
 
 ## Fix safety
 
-Unsafe: the module is given an `_apply`, through which `to`, `cuda`, `half` and the like go, that shares the
-weight again if it was shared before.
-Where its parts are named by variables, or need not be there, it shares whatever was shared before.
+Unsafe: the fix adds an `_apply` method to the module, which `to`, `cuda`, `half` and similar methods call.
+It ties the weight again if it was tied before.
+Where the tied modules are named by variables, or may not exist, it ties again all weights that were tied
+before.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from tpulint.context import Context
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.rule import Rule
 
-rule = Rule("TPU604", "weights that two modules share", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("TPU604", 'weight tying that `.to("jax")` breaks', module=__name__, fix=Applicability.UNSAFE)
 
 _PARAMETERS = frozenset({"weight", "bias"})
 
@@ -62,7 +64,7 @@ def tied(target: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     if "_apply" in owner.bindings:
         return
-    message = f'`{ctx.text(target)}` is a weight of its own after `.to("jax")`, silently'
+    message = f'`{ctx.text(target)}` is no longer tied after `.to("jax")`, without an error'
     yield ctx.finding(target, message, _shared_again(owner.node, ctx))
 
 
@@ -81,9 +83,7 @@ def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
     text = "".join(f"{source.newline}{indent}{line}" if line else source.newline for line in lines)
     end = source.text.find(source.newline, ctx.span(last).end)  # behind a comment
     edit = ctx.insert(end if end >= 0 else len(source.text), text)
-    return ctx.fix(
-        "keep the weight shared when the module is moved", edit, applicability=Applicability.UNSAFE
-    )
+    return ctx.fix("keep the weight tied when the module is moved", edit, applicability=Applicability.UNSAFE)
 
 
 def _by_name(found: list[ast.Assign], ctx: Context) -> list[str]:

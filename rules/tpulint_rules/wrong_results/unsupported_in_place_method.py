@@ -1,35 +1,51 @@
-"""In-place method that torchax lacks or gets wrong.
+"""In-place method that torchax does not implement or computes incorrectly.
 
 ## What it does
 
-Flags, in code that tracing reaches, in-place methods that torchax lacks (`exp_`, `abs_`, `round_`, `t_`,
-`set_`, `resize_` and about sixty more), methods such as `zero_`, `fill_` and `masked_fill_` on a slice,
-`fill_diagonal_`, `exponential_` and `cauchy_`, and `type_as` of a tensor that is read again.
-In programs that use a device, also `batch.resize_(x.size()).copy_(x)`, by which older ones fill one tensor
-with each batch.
+Reports, in traced code (code that runs while JAX traces it),
+
+- in-place methods that torchax does not implement: `exp_`, `abs_`, `round_`, `t_`, `set_`, `resize_` and
+  about sixty more
+- methods such as `zero_`, `fill_` and `masked_fill_` on a slice
+- `fill_diagonal_`, `exponential_` and `cauchy_`
+- `type_as` of a tensor that is read again
+
+Also reports `batch.resize_(x.size()).copy_(x)` in programs that use a device; older programs fill one tensor
+with each batch this way.
 
 ## Why it matters on TPU
 
-Some raise an error: `torchax.ops.ops_registry.OperatorNotFound: Operator with name aten::exp_ has no
-lowering`.
-The others say nothing: `x[0].zero_()` leaves `x` as it was, `fill_diagonal_` fills something else,
-`exponential_` fills nothing, `x.type_as(y)` converts `x` itself, and `x.resize_(y.size()).copy_(y)` leaves
-`x` as it was; `x.resize_(2, 3)` raises `TypeError: 'int' object is not iterable`.
-All of that is so with and without jit.
+With and without `jit`:
+
+- Methods that are not implemented raise `torchax.ops.ops_registry.OperatorNotFound: Operator with name
+  aten::exp_ has no lowering`.
+- `x.resize_(2, 3)` raises `TypeError: 'int' object is not iterable`.
+- `x[0].zero_()` does not change `x`, without an error.
+- `fill_diagonal_` fills the wrong elements, without an error.
+- `exponential_` has no effect, without an error.
+- `x.type_as(y)` converts `x` in place, without an error.
+- `x.resize_(y.size()).copy_(y)` does not change `x`, without an error.
 
 ## Fix safety
 
-Safe where the same method without `_` gives the elements to assign: `x[0] = x[0].exp()`, `x[0] = 0`,
-`x.copy_(x.exp())`; a name that nothing else shares is bound anew, `x = x.exp()`; `x.type_as(y)` becomes
-`x.to(y.dtype)`.
-Unsafe for `fill_diagonal_`, which becomes `masked_fill_` with `torch.eye`: that is the same for a matrix.
-Unsafe for `x.resize_(y.size()).copy_(y)`, which becomes `x = y.to(x)`: who else holds `x` keeps what it was.
-Unsafe for `torch.empty_like(x).exponential_()`: the random numbers come from another stream.
-In programs that train it stays: the folder that TPU611 writes beside them draws as torch does.
+Safe:
+
+- Where the same method without `_` exists, its result is assigned: `x[0] = x[0].exp()`, `x[0] = 0`,
+  `x.copy_(x.exp())`, or `x = x.exp()` if nothing else refers to the tensor.
+- `x.type_as(y)` becomes `x.to(y.dtype)`.
+
+Unsafe:
+
+- `fill_diagonal_` becomes `masked_fill_` with `torch.eye`, which is the same for a matrix.
+- `x.resize_(y.size()).copy_(y)` becomes `x = y.to(x)`: other references to the tensor keep the old values.
+- `torch.empty_like(x).exponential_()` becomes a computation with `torch.rand_like`: the random numbers come
+  from another stream.
+  Programs that train are not reported: the runtime (`torchax_training`), which the fix of TPU611 writes
+  beside them, draws as torch does.
 
 ## Without a fix
 
-Compute a new tensor and go on with it.
+Compute a new tensor with the method without `_`, and use that from then on.
 """
 
 from __future__ import annotations
@@ -45,7 +61,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU603",
-    "in-place method that torchax lacks or gets wrong",
+    "in-place method that torchax does not implement or computes incorrectly",
     module=__name__,
     former=("broken-in-place-method",),
     fix=Applicability.SAFE,
@@ -56,7 +72,9 @@ rule = Rule(
 def without_lowering(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(call.func, ast.Attribute) and ctx.kind(call.func.value).is_traced:
         fix = _out_of_place(call, call.func.value, call.func.attr, ctx)
-        yield ctx.finding(call, f"`{call.func.attr}` has no lowering on torchax", fix)
+        yield ctx.finding(
+            call, f"`{call.func.attr}` is not implemented by torchax and raises `OperatorNotFound`", fix
+        )
 
 
 @rule.on(ast.Call, named={"set_", "resize_"}, traced=True)
@@ -64,7 +82,7 @@ def of_storage(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
         return
     if _filled(call, ctx) is None:  # else it is reported below
-        yield ctx.finding(call, f"`{call.func.attr}` fails on torchax, where tensors have no storage")
+        yield ctx.finding(call, f"`{call.func.attr}` fails on torchax, whose tensors have no storage")
 
 
 @rule.on(ast.Call, named={"resize_"})
@@ -78,8 +96,8 @@ def filled_anew(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(kind, Tensor | Unknown) and not (isinstance(kind, Tensor) and kind.is_host):
         statement = ctx.statement(call)
         edit = ctx.replace(statement, f"{name.id} = {ctx.operand(value)}.to({name.id})")
-        fix = ctx.fix("name the filled tensor", edit, applicability=Applicability.UNSAFE)
-        message = "`resize_` leaves the tensor as it was on torchax, or raises: it is not filled"
+        fix = ctx.fix("replace with an assignment", edit, applicability=Applicability.UNSAFE)
+        message = "`resize_` has no effect on torchax or raises, so `copy_` does not fill the tensor"
         yield ctx.finding(call, message, fix)
 
 
@@ -89,7 +107,7 @@ def on_slice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     name, receiver = call.func.attr, call.func.value
     if is_slice(ctx.module, receiver, ctx.scope):
-        message = f"`{name}` of a slice does nothing on torchax, and says so nowhere"
+        message = f"`{name}` on a slice has no effect on torchax, without an error"
         yield ctx.finding(call, message, _assigned(call, receiver, name, ctx))
 
 
@@ -99,7 +117,7 @@ def on_diagonal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     receiver = call.func.value
     if (ctx.trace_path is not None or ctx.serves_device) and not is_slice(ctx.module, receiver, ctx.scope):
-        message = "`fill_diagonal_` fills other elements than the diagonal on torchax"
+        message = "`fill_diagonal_` fills the wrong elements on torchax, without an error"
         yield ctx.finding(call, message, _masked(call, receiver, ctx))
 
 
@@ -108,7 +126,7 @@ def without_effect(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.is_amended:
         return
     if isinstance(call.func, ast.Attribute) and ctx.kind(call.func.value).is_traced:
-        message = f"`{call.func.attr}` leaves the tensor as it was on torchax, and says so nowhere"
+        message = f"`{call.func.attr}` has no effect on torchax, without an error"
         yield ctx.finding(call, message, _exponential(call, call.func.value, ctx))
 
 
@@ -124,9 +142,10 @@ def converts_itself(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     statement = ctx.statement(call)
     if read_after(ctx.module, Copied(receiver, receiver, statement), statement, ctx.scope):
         fix = ctx.fix(
-            "use `.to()` with the dtype", ctx.replace(call, f"{receiver.id}.to({ctx.operand(other)}.dtype)")
+            "use `.to(...)` with the dtype",
+            ctx.replace(call, f"{receiver.id}.to({ctx.operand(other)}.dtype)"),
         )
-        message = f"`type_as` converts `{receiver.id}` itself on torchax, and it is read again"
+        message = f"`type_as` converts `{receiver.id}` in place on torchax, and `{receiver.id}` is read again"
         yield ctx.finding(call, message, fix)
 
 
@@ -151,15 +170,17 @@ def _out_of_place(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -
     code = f"{text}.{name.removesuffix('_')}{_arguments(call, ctx)}"
     alone = isinstance(ctx.parent(call), ast.Expr)
     if isinstance(receiver, ast.BinOp):
-        return ctx.fix("take the result", ctx.replace(call, code))
+        return ctx.fix("use the method without `_`", ctx.replace(call, code))
     if alone and (
         is_slice(ctx.module, receiver, ctx.scope)
         if isinstance(receiver, ast.Subscript)
         else isinstance(receiver, ast.Name) and not is_shared(ctx.module, receiver, ctx.scope)
     ):
-        return ctx.fix("keep the result of the method without `_`", ctx.replace(call, f"{text} = {code}"))
+        return ctx.fix("assign the result of the method without `_`", ctx.replace(call, f"{text} = {code}"))
     if isinstance(receiver, ast.Name | ast.Attribute | ast.Subscript) and name not in ("t_", "put_"):
-        return ctx.fix("write the result back", ctx.replace(call, f"{text}.copy_({code})"))
+        return ctx.fix(
+            "copy the result of the method without `_` back", ctx.replace(call, f"{text}.copy_({code})")
+        )
     return None
 
 
@@ -175,7 +196,7 @@ def _assigned(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -> Fi
         value = ctx.text(call.args[0] if call.args else call.keywords[0].value)
     else:
         value = f"{text}.{name.removesuffix('_')}{_arguments(call, ctx)}"
-    return ctx.fix("write the elements by an assignment", ctx.replace(call, f"{target} = {value}"))
+    return ctx.fix("write the elements with an assignment", ctx.replace(call, f"{target} = {value}"))
 
 
 def _masked(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None:
@@ -184,7 +205,7 @@ def _masked(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None:
         return None
     eye = f"torch.eye(*{receiver.id}.shape, dtype=torch.bool, device={receiver.id}.device)"
     edit = ctx.replace(call, f"{receiver.id}.masked_fill_({eye}, {ctx.text(call.args[0])})")
-    title = "use a masked fill with `torch.eye`"
+    title = "use `masked_fill_` with `torch.eye`"
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
@@ -202,5 +223,5 @@ def _exponential(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None
     if not rate_one or ctx.text(call.func)[-len("exponential_") :] != "exponential_" or imports is None:
         return None
     code = ctx.grouped(call, f"-torch.log1p(-torch.rand_like({ctx.text(like)}))")
-    title = "make them from uniform numbers"
+    title = "draw with `torch.rand_like`"
     return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)

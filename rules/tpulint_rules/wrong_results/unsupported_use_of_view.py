@@ -1,30 +1,44 @@
-"""Slice of a tensor where torchax needs a whole tensor.
+"""Tensor slice where torchax requires a whole tensor.
 
 ## What it does
 
-Flags a tensor or a list as an index of a basic slice, as in `x[:, 0][index]`; `type_as(slice)` and
-`copy_(slice)`, in code that tracing reaches; `x[0].tolist()` elsewhere, and so, too, `x[0].numpy()` and
-`numpy.asarray(x[0])` where `x` is put on torchax's device right there: code for CUDA has them of the host.
-A slice is followed through names; what arithmetic or `clone()` makes of it is a tensor again.
+Reports these uses of a basic slice, such as `x[:, 0]`:
+
+- `x[:, 0][index]`, where the index is a tensor or a list
+- `y.type_as(x[0])` and `y.copy_(x[0])`, in traced code (code that runs while JAX traces it)
+- `x[0].tolist()`, outside of traced code
+- `x[0].numpy()` and `numpy.asarray(x[0])`, outside of traced code, where `x` is moved to the torchax device
+  right there; elsewhere the tensor is on the CPU, because these calls fail for CUDA tensors, too
+
+A slice is tracked through variables.
+The result of arithmetic or of `clone()` is a whole tensor again.
 
 ## Why it matters on TPU
 
-A basic slice is an object of its own on torchax, and some operations do not know it, with or without jit:
-`AttributeError: 'View' object has no attribute '_elem'`, and for an assignment `IndexError: only integers,
-slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are valid indices`.
-To a list or an array it does not go either: `RuntimeError: .tolist() is not supported for tensor subclasses,
-got View`, and the same of `.numpy()`.
+On torchax, a basic slice is an object of the class `View`, which some operations do not accept, with or
+without `jit`.
+
+- Indexing it raises `AttributeError: 'View' object has no attribute '_elem'`.
+- Assigning to such an index raises `IndexError: only integers, slices (`:`), ellipsis (`...`), newaxis
+  (`None`) and integer or boolean arrays are valid indices`.
+- Converting it to a list raises `RuntimeError: .tolist() is not supported for tensor subclasses, got View`;
+  `.numpy()` raises the same error.
 
 ## Fix safety
 
-Safe: `x[:, 0].clone()[index]`, `x[0].clone().tolist()` and `x[0].clone().numpy()` read the same; an
-assignment to `x[0][index]` is one to `x[0, index]`, or, where the index is a mask, to a copy of the slice,
-which is then put in its place; `type_as(v)` is `.to(v.dtype)`, and where an attribute may be on the host
-`.to(v.device, v.dtype)`; `z.copy_(v)` is `z[...] = v`.
+Safe:
+
+- Reads use a copy: `x[:, 0].clone()[index]`, `x[0].clone().tolist()` and `x[0].clone().numpy()`.
+- An assignment to `x[0][index]` becomes one to `x[0, index]`.
+  If the index is a mask, it becomes an assignment to a copy of the slice, which is then assigned to the
+  slice.
+- `type_as(v)` becomes `.to(v.dtype)`, or `.to(v.device, v.dtype)` where an attribute may be on the CPU.
+- `z.copy_(v)` becomes `z[...] = v`.
 
 ## Without a fix
 
-A mask as an index has no fixed shape: `x[0] = torch.where(mask, value, x[0])` says the same with one.
+For a mask as index, which has no fixed shape, write `x[0] = torch.where(mask, value, x[0])`.
+In other cases, clone the slice first, as in `x[0].clone()`.
 """
 
 from __future__ import annotations
@@ -39,7 +53,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU602",
-    "slice of a tensor where torchax needs a whole tensor",
+    "tensor slice where torchax requires a whole tensor",
     module=__name__,
     former=("slice-taken-for-tensor",),
     fix=Applicability.SAFE,
@@ -65,7 +79,7 @@ def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not is_slice(ctx.module, node.value, ctx.scope) or not any(_is_many(part, ctx) for part in parts):
         return
-    message = f"`{ctx.text(node.value)}` is a slice, which torchax cannot index with a tensor"
+    message = f"`{ctx.text(node.value)}` is a slice, which torchax cannot index with a tensor or list"
     if isinstance(node.ctx, ast.Load):
         edit = ctx.insert(ctx.span(node.value).end, ".clone()")
         yield ctx.finding(node, message, ctx.fix("index a copy of the slice", edit))
@@ -87,12 +101,16 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             return  # which works
         fix = None
         if isinstance(ctx.parent(call), ast.Expr) and isinstance(receiver, ast.Name | ast.Attribute):
-            fix = ctx.fix("write the elements by an assignment", ctx.replace(call, f"{whole}[...] = {other}"))
+            fix = ctx.fix(
+                "write the elements with an assignment", ctx.replace(call, f"{whole}[...] = {other}")
+            )
     else:
         # What an attribute holds may still be on the host: `type_as` moves it, too.
         device = f"{other}.device, " if isinstance(receiver, ast.Attribute) else ""
-        fix = ctx.fix("use `.to()` with the dtype", ctx.replace(call, f"{whole}.to({device}{other}.dtype)"))
-    yield ctx.finding(call, f"`{name}` of a slice, `{other}`, raises an error on torchax", fix)
+        fix = ctx.fix(
+            "use `.to(...)` with the dtype", ctx.replace(call, f"{whole}.to({device}{other}.dtype)")
+        )
+    yield ctx.finding(call, f"`{name}` with the slice `{other}` raises an error on torchax", fix)
 
 
 @rule.on(ast.Call, named={"tolist", "numpy", "array", "asarray"})
@@ -109,7 +127,7 @@ def read(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     # The others raise on CUDA, too, so that what they are called on there is the host's.
     if name == "tolist" or _is_put_there(given, ctx):
         fix = ctx.fix("read a copy of the slice", ctx.insert(ctx.span(given).end, ".clone()"))
-        yield ctx.finding(call, f"`{name}` of a slice, `{ctx.text(given)}`, raises on torchax", fix)
+        yield ctx.finding(call, f"`{name}` on the slice `{ctx.text(given)}` raises an error on torchax", fix)
 
 
 def _is_put_there(node: ast.expr, ctx: Context) -> bool:
@@ -152,7 +170,7 @@ def _by_copy(node: ast.Subscript, ctx: Context) -> Fix | None:
         ctx.replace(inner, name),
         ctx.insert(ctx.span(statement).end, f"{gap}{part} = {name}"),
     )
-    return ctx.fix("write to a copy of the slice, and put it there", *edits)
+    return ctx.fix("write to a copy of the slice and assign it back", *edits)
 
 
 def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
@@ -175,4 +193,4 @@ def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
         code = f"{base}[{index}, {ctx.text(parts[1])}]"
     else:
         return None
-    return ctx.fix("index once", ctx.replace(node, code))
+    return ctx.fix("use a single index", ctx.replace(node, code))

@@ -1,43 +1,59 @@
-"""Random numbers that torchax draws wrongly.
+"""Random numbers that torchax draws incorrectly, or not at all.
 
 ## What it does
 
-Flags draws on the device with `generator=`, `random_` of a tensor on the device, `F.gumbel_softmax`,
-`torch.normal` of tensors on the device or of a size, `sample()` of `torch.distributions.Normal`, `LogNormal`
-and `HalfNormal` where they are made in the same file, and `normal_` with a deviation of a tensor on the
-device.
-Left alone are draws in functions that seed the generator themselves, or that draw where its device is, and
-programs that train: the folder that TPU611 writes beside them draws as torch does.
+Reports, for tensors on the device,
+
+- draws with `generator=`
+- `random_`
+- `F.gumbel_softmax`
+- `torch.normal` with tensors or with a `size`
+- `sample()` of `torch.distributions.Normal`, `LogNormal` and `HalfNormal`, where the distribution is created
+  in the same file
+- `normal_` with a standard deviation
+
+Not reported are functions that seed the generator themselves, or that draw on the device of the generator.
+Programs that train are not reported, either: the runtime (`torchax_training`), which the fix of TPU611 writes
+beside them, draws as torch does.
 
 ## Why it matters on TPU
 
-Torchax reads nothing of a generator but its seed: every draw with it gives the same numbers.
-`random_()` gives fractions between 0 and 1, `random_(5, 10)` fractions between 5 and 10, where torch draws
-whole numbers; `random_(10)` raises `AssertionError: Uniform from(passed in 10.0) must be less than to`.
-`F.gumbel_softmax`, which draws by `exponential_`, gives NaN.
-`torch.normal(mean, std)` draws from the standard normal distribution, whatever mean and deviation it is
-given, and says so nowhere; so does `sample()` of the distributions that call it.
-`torch.normal(0.0, std)` raises `AttributeError: 'float' object has no attribute 'shape'`, with a size, on the
-host, too, `TypeError: _aten_normal() got an unexpected keyword argument 'device'`, and
-`x.normal_(0.0, 0.02)` `RuntimeError: Overloaded torch operator invoked from Python failed to match any
-schema: aten::normal()`.
+- Torchax uses only the seed of a generator: every draw with the same generator gives the same numbers.
+- `random_()` gives fractions between 0 and 1, and `random_(5, 10)` fractions between 5 and 10; torch draws
+  integers.
+  `random_(10)` raises `AssertionError: Uniform from(passed in 10.0) must be less than to`.
+- `F.gumbel_softmax`, which calls `exponential_`, gives NaN.
+- `torch.normal(mean, std)` ignores mean and standard deviation and draws from the standard normal
+  distribution, without an error; so does `sample()` of the distributions that call it.
+- `torch.normal(0.0, std)` raises `AttributeError: 'float' object has no attribute 'shape'`.
+- `torch.normal` with a `size` raises `TypeError: _aten_normal() got an unexpected keyword argument 'device'`,
+  also on the CPU.
+- `x.normal_(0.0, 0.02)` raises `RuntimeError: Overloaded torch operator invoked from Python failed to match
+  any
+  schema: aten::normal()`.
 
 ## Fix safety
 
-Unsafe: `torch.randn(8, generator=g, device=device)` becomes `torch.randn(8, generator=g).to(device)`.
-The numbers are then those of torch on the CPU; the generator must be one of the host.
-Unsafe, too, for `torch.normal(mean, std)`, which becomes `mean + std * torch.randn_like(mean)`: `mean` is not
-smaller than `std`.
+Safe:
 
-Safe: `torch.normal(0.0, 0.1, size=size)` becomes `0.0 + 0.1 * torch.randn(size)`, `sample()`
-`rsample().detach()`, and `x.normal_(0.0, 0.02)` `x.normal_().mul_(0.02).add_(0.0)`.
+- `torch.normal(0.0, 0.1, size=size)` becomes `0.0 + 0.1 * torch.randn(size)`.
+- `sample()` becomes `rsample().detach()`.
+- `x.normal_(0.0, 0.02)` becomes `x.normal_().mul_(0.02).add_(0.0)`.
+
+Unsafe:
+
+- `torch.randn(8, generator=g, device=device)` becomes `torch.randn(8, generator=g).to(device)`.
+  The numbers are then those of torch on the CPU, and the generator must be a CPU generator.
+- `torch.normal(mean, std)` becomes `mean + std * torch.randn_like(mean)`: `std` must broadcast to the shape
+  of `mean`.
 
 ## Without a fix
 
-In traced code there are no generators: what is drawn on the host there is drawn once.
-Draw outside and hand the numbers in, or draw without one, after `torchax.default_env().manual_seed(seed)`.
+In traced code there are no generators: numbers that are drawn on the host there are drawn only once.
+Draw outside of the traced code and pass the numbers in, or draw without a generator, after
+`torchax.default_env().manual_seed(seed)`.
 
-The others are drawn from `rand_like` and `randint_like`:
+Compute the other distributions from `rand_like` and `randint_like`:
 
 ```python
 whole = torch.randint_like(x, 5, 10)
@@ -45,7 +61,7 @@ gumbel = -torch.log(-torch.log(torch.rand_like(logits).clamp(1e-20, 1 - 1e-7)))
 softmax = ((logits + gumbel) / tau).softmax(-1)
 ```
 
-For `hard=True` the maximum of `softmax` becomes a one, with the gradient of `softmax`:
+For `hard=True`, the maximum of `softmax` becomes 1, with the gradient of `softmax`:
 
 ```python
 one_hot = torch.zeros_like(softmax).scatter(-1, softmax.argmax(-1, keepdim=True), 1.0)
@@ -63,7 +79,9 @@ from tpulint.model.names.references import by_name
 from tpulint.model.values.kinds import Device, Instance, Tensor
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU614", "random numbers that torchax draws wrongly", module=__name__, fix=Applicability.SAFE)
+rule = Rule(
+    "TPU614", "random numbers that torchax draws incorrectly", module=__name__, fix=Applicability.SAFE
+)
 
 _FACTORIES = frozenset({"rand", "randint", "randn", "randperm"})
 #: What `torch.normal` takes, by position.
@@ -111,7 +129,7 @@ def random_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.is_amended:
         return
     if isinstance(call.func, ast.Attribute) and _is_on_device(call.func.value, ctx):
-        message = "`random_` gives fractions on torchax, or raises, where torch draws whole numbers"
+        message = "`random_` draws fractions instead of integers on torchax, or raises"
         yield ctx.finding(call, message)
 
 
@@ -122,7 +140,7 @@ def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.nn.functional.gumbel_softmax" or not call.args:
         return
     if ctx.trace_path is not None or _is_on_device(call.args[0], ctx):
-        yield ctx.finding(call, "`gumbel_softmax` gives NaN on torchax, which draws no exponential numbers")
+        yield ctx.finding(call, "`gumbel_softmax` gives NaN on torchax, where `exponential_` has no effect")
 
 
 @rule.on(ast.Call, named={"normal"})
@@ -137,15 +155,15 @@ def normal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     mean, std = given["mean"], given.get("std")
     if "size" in given:
         if ctx.serves_device:
-            message = "`torch.normal` of a size raises in the torchax environment"
+            message = "`torch.normal` with `size` raises in the torchax environment"
             yield ctx.finding(call, message, _scaled(call, given, ctx))
     elif _is_on_device(mean, ctx):
-        message = (
-            "`torch.normal` draws from the standard normal distribution on torchax, whatever it is given"
-        )
+        message = "`torch.normal` ignores mean and standard deviation on torchax, without an error"
         yield ctx.finding(call, message, _scaled(call, given, ctx))
     elif std is not None and _is_on_device(std, ctx):
-        yield ctx.finding(call, "`torch.normal` of a number raises on torchax", _scaled(call, given, ctx))
+        yield ctx.finding(
+            call, "`torch.normal` with a scalar mean raises on torchax", _scaled(call, given, ctx)
+        )
 
 
 @rule.on(ast.Call, named={"sample"})
@@ -162,8 +180,8 @@ def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             ctx.insert(ctx.span(call.func).end - len("sample"), "r"),
             ctx.insert(ctx.span(call).end, ".detach()"),
         )
-        message = "`sample` draws from the standard normal distribution on torchax, whatever its mean"
-        yield ctx.finding(call, message, ctx.fix("draw with `rsample`, without its gradient", *edits))
+        message = "`sample` ignores mean and standard deviation on torchax, without an error"
+        yield ctx.finding(call, message, ctx.fix("use `rsample().detach()`", *edits))
 
 
 @rule.on(ast.Call, named={"normal_"})
@@ -183,8 +201,8 @@ def normal_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if given.keys() <= {"mean", "std"}:
         scaled = f"{ctx.operand(call.func.value)}.normal_().mul_({ctx.text(std)})"
         shifted = f".add_({ctx.text(given['mean'])})" if "mean" in given else ""
-        fix = ctx.fix("scale what it draws", ctx.replace(call, f"{scaled}{shifted}"))
-    yield ctx.finding(call, "`normal_` with a deviation raises on torchax", fix)
+        fix = ctx.fix("scale the numbers that `normal_()` draws", ctx.replace(call, f"{scaled}{shifted}"))
+    yield ctx.finding(call, "`normal_` with a standard deviation raises on torchax", fix)
 
 
 def _scaled(call: ast.Call, given: dict[str, ast.expr], ctx: Context) -> Fix | None:
@@ -204,7 +222,7 @@ def _scaled(call: ast.Call, given: dict[str, ast.expr], ctx: Context) -> Fix | N
         drawn, applicability = f"torch.randn_like({ctx.text(like)})", Applicability.UNSAFE
     times = f"{_factor(std, ctx)} * " if std is not None else ""
     edit = ctx.replace(call, ctx.grouped(call, f"{_factor(mean, ctx)} + {times}{drawn}"))
-    return ctx.fix("scale normal numbers", edit, *imports, applicability=applicability)
+    return ctx.fix("scale standard normal numbers", edit, *imports, applicability=applicability)
 
 
 def _factor(node: ast.expr, ctx: Context) -> str:
@@ -212,7 +230,7 @@ def _factor(node: ast.expr, ctx: Context) -> str:
 
 
 def _message(name: str) -> str:
-    return f"`{name}` with `generator=` gives the same numbers at every draw on torchax"
+    return f"`{name}` with `generator=` gives the same numbers at every call on torchax"
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
@@ -254,4 +272,9 @@ def _drawn_on_host(call: ast.Call, device: ast.expr, ctx: Context) -> Fix | None
         return None
     without = ctx.edit(Span(parts[position - 1].end, parts[position].end), "")
     moved = ctx.insert(ctx.span(call).end, f".to({ctx.text(device)})")
-    return ctx.fix("make them on the host, and move them", without, moved, applicability=Applicability.UNSAFE)
+    return ctx.fix(
+        "draw on the host and move the result to the device",
+        without,
+        moved,
+        applicability=Applicability.UNSAFE,
+    )

@@ -56,7 +56,7 @@ def test_a_plain_function_has_no_attributes(parse: Parse, find_function: FindFun
         ("y = torch.rand(3, generator=g)", "draws from `g`"),
         ("y = torch.rand(3)", None),
         ("rng = random.Random(0)\n    y = rng.choice([1])", "draws from `rng`"),
-        ("state, reward, done, info = env.step(action)", "calls `env.step`, which goes on"),
+        ("state, reward, done, info = env.step(action)", "calls `env.step`, which advances a simulation"),
         ("state, reward = env.step(action)", None),
         ("y = x.sum()", None),
     ],
@@ -84,7 +84,7 @@ def test_why_statements_must_run_each_time(
         ("return self.rng.random() * y", "`compute` draws from `self.rng`"),
         ("self.log.append(y)", "`compute` calls `self.log.append`"),
         ("seen = []\n        seen.append(y)\n        return seen", None),
-        ("a, b, c, d = env.step(y)", "`compute` calls `env.step`, which goes on"),
+        ("a, b, c, d = env.step(y)", "`compute` calls `env.step`, which advances a simulation"),
         ("return self.inner(y)", "`inner` sets `self.x`"),
         ("return self.compute(y)", None),
         ("return y", None),
@@ -115,7 +115,7 @@ def test_why_a_called_method_must_run_each_time(
         ("return y * random.random()", None),
         ("self.log.append(y)", "`compute` calls `self.log.append`"),
         ("writer.write(y)", "`compute` calls `writer.write`"),
-        ("a, b, c, d = env.step(y)", "`compute` calls `env.step`, which goes on"),
+        ("a, b, c, d = env.step(y)", "`compute` calls `env.step`, which advances a simulation"),
     ],
 )
 def test_effects_that_a_compiled_function_does_not_see(
@@ -134,7 +134,7 @@ def test_a_step_of_an_environment_in_the_statements_themselves_is_unseen(
 ) -> None:
     module = parse("def f(env, a):\n    s, r, d, i = env.step(a)\n")
     statement, scope = find_statement(module, "s, r")
-    assert "calls `env.step`, which goes on" == Changing(module).unseen([statement], scope)
+    assert "calls `env.step`, which advances a simulation" == Changing(module).unseen([statement], scope)
 
 
 def test_a_lambda_is_looked_into_like_a_function(parse: Parse, find_statement: FindStatement) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tpulint.model.training.movable import begins, ending, going_on, only_computes, only_scales, unfit
 
-ENDS = "the function may end between the modules and the loss"
-GOES_ON = "the loop may go on before the loss is there"
+ENDS = "may leave the function before the loss is computed"
+GOES_ON = "may leave the loop iteration before the loss is computed"
 
 
 def statement(text: str) -> ast.stmt:
@@ -100,9 +100,9 @@ def test_how_a_statement_may_end_its_function_or_loop(text: str, expected: str |
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("try:\n    y = x\nexcept E:\n    pass", "it cannot be moved into a function of its own"),
-        ("def g():\n    pass", "it cannot be moved into a function of its own"),
-        ("class A:\n    pass", "it cannot be moved into a function of its own"),
+        ("try:\n    y = x\nexcept E:\n    pass", "is a `try` statement"),
+        ("def g():\n    pass", "is a function or class definition"),
+        ("class A:\n    pass", "is a function or class definition"),
         ("return x", ENDS),
         ("with a:\n    y = x", None),
     ],

@@ -178,7 +178,7 @@ class T:
         """\
 class T:
 
-    @differentiable(compiled=False)  # what it calls is not known
+    @differentiable(compiled=False)  # calls functions that tpulint does not know
     def compute_out(self, x):
         out = self.model(x)
         return out
@@ -186,7 +186,7 @@ class T:
     def f(self, x):
         self.out = self.compute_out(x)
 
-    @differentiable(compiled=False)  # what it calls is not known
+    @differentiable(compiled=False)  # calls functions that tpulint does not know
     def compute_loss(self, out):
         loss = self.disc(out).exp()
         return loss
@@ -230,7 +230,7 @@ class T:
         loss.backward()
 """,
         """\
-@differentiable(compiled=False)  # what it calls is not known
+@differentiable(compiled=False)  # calls functions that tpulint does not know
 def compute_mel(stft, spec):
     mel = stft(spec)
     return mel
@@ -238,7 +238,7 @@ def compute_mel(stft, spec):
 
 class T:
 
-    @differentiable(compiled=False)  # what it calls is not known
+    @differentiable(compiled=False)  # calls functions that tpulint does not know
     def compute_spec(self, stft, x):
         spec = stft(self.model(x))
         return spec
@@ -247,7 +247,7 @@ class T:
         self.spec = self.compute_spec(stft, x)
         self.mel = compute_mel(stft, self.spec)
 
-    @differentiable(compiled=False)  # what it calls is not known
+    @differentiable(compiled=False)  # calls functions that tpulint does not know
     def compute_loss(self, mel):
         loss = self.disc(mel).exp()
         return loss

@@ -9,6 +9,7 @@ import pytest
 from tpulint.model.module import Module
 from tpulint.model.training.losses import backward_calls
 from tpulint.model.training.placing import Moved
+from tpulint.model.training.steps import NOT_FOUND, SHARED_LINE
 
 Parse = Callable[[str], Module]
 Outline = Callable[[Module], str]
@@ -17,12 +18,12 @@ Outline = Callable[[Module], str]
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("loss.backward()", "the loss is not computed here"),
-        ("loss = model(x).exp(); print(1)\n    loss.backward()", "statements share a line"),
-        ("text = 'é'; loss = model(x).exp()\n    loss.backward()", "statements share a line"),
+        ("loss.backward()", NOT_FOUND),
+        ("loss = model(x).exp(); print(1)\n    loss.backward()", SHARED_LINE),
+        ("text = 'é'; loss = model(x).exp()\n    loss.backward()", SHARED_LINE),
         (
             "try:\n        loss = model(x).exp()\n    except E:\n        loss = x\n    loss.backward()",
-            "it cannot be moved into a function of its own (line 2)",
+            "line 2 is a `try` statement; move it out of the loss computation",
         ),
     ],
 )

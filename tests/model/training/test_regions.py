@@ -250,7 +250,7 @@ def test_no_region_where_no_module_leads_to_the_loss(
     [
         (
             "out = model(x)\nif out.isnan().any():\n    out = x\n    return\nloss = criterion(out)",
-            "the function may end between the modules and the loss",
+            "may leave the function before the loss is computed",
         ),
         (
             (
@@ -259,54 +259,54 @@ def test_no_region_where_no_module_leads_to_the_loss(
                 "        out = a\n        continue\n"
                 "    loss = criterion(out)\n    loss.backward()"
             ),
-            "the loop may go on before the loss is there",
+            "may leave the loop iteration before the loss is computed",
         ),
         (
             "try:\n    out = model(x)\nexcept RuntimeError:\n    out = x\nloss = criterion(out)",
-            "it cannot be moved into a function of its own",
+            "is a `try` statement",
         ),
         (
             (
                 "self.out = model(x)\nlog.append(self)\n"
                 "try:\n    loss = criterion(self.out)\nexcept RuntimeError:\n    loss = y"
             ),
-            "`self` is handed on between the modules and the loss",
+            "passes `self` to other code before the loss is computed",
         ),
         (
             (
                 "out = model(x)\nx = next(xs)\n"
                 "try:\n    loss = criterion(out)\nexcept RuntimeError:\n    loss = y"
             ),
-            "`x` changes between the modules and the loss",
+            "changes `x` before the loss is computed",
         ),
         (
             (
                 "out = model(x)\nopt.step()\nif y:\n    try:\n        loss = criterion(out)\n"
                 "    except RuntimeError:\n        loss = y\n    loss.backward()"
             ),
-            "it cannot be moved into a function of its own",
+            "is a `try` statement",
         ),
         (
             (
                 "try:\n    a = model(x)\nexcept RuntimeError:\n    a = y\nif a.isnan().any():\n    return\n"
                 "loss = criterion(D(a))"
             ),
-            "the function may end between the modules and the loss",
+            "may leave the function before the loss is computed",
         ),
         (
             "a = model(x)\nb = D(a)\na = next(xs)\nloss = criterion(b)",
-            "`a` changes between the modules and the loss",
+            "changes `a` before the loss is computed",
         ),
         (
             (
                 "try:\n    out = model(x)\nexcept RuntimeError:\n    out = x\nopt.step()\n"
                 "if y is not None:\n    loss = criterion(out, y)\n    loss.backward()"
             ),
-            "it cannot be moved into a function of its own",
+            "is a `try` statement",
         ),
         (
             "a = model(x)\nif a.max().item() > 9:\n    a = a / 2\nelse:\n    return\nloss = criterion(D(a))",
-            "the function may end between the modules and the loss",
+            "may leave the function before the loss is computed",
         ),
     ],
 )

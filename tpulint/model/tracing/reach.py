@@ -65,7 +65,7 @@ class _Walk:
             facts = self.project.function(callee)
             if certainty is Certainty.INTERFACE and facts is not None and _infers(self.project, facts):
                 continue  # generation and the like: a loop on the host
-            yield callee, Step(name, f"`{_short(callee)}`", path, row, column, certainty)
+            yield callee, Step(name, f"calls `{_short(callee)}`", path, row, column, certainty)
 
 
 def _called_by(project: ProjectFacts, name: str) -> Iterator[tuple[str, str, int, int]]:
@@ -94,7 +94,7 @@ def _by_settings(project: ProjectFacts, names: Iterable[str]) -> Iterator[tuple[
         resolved = project.resolve(name)
         facts, found = project.function(resolved), project.split(resolved)
         if facts is not None and found is not None:
-            label = f"`{_short(resolved)}`, a trace root by the settings"
+            label = f"`{_short(resolved)}`, listed under `trace-roots` in the settings"
             yield resolved, Step(None, label, found[0].path, facts.row, facts.column, Certainty.JIT)
 
 
@@ -107,7 +107,7 @@ def _forwards(project: ProjectFacts) -> Iterator[tuple[str, Step]]:
                     facts = module.functions[f"{qualname}.{method}"]
                     if is_called_by_host(project, name, facts):
                         continue
-                    label = f"`{qualname}.{method}`, which is traced once the module is jitted"
+                    label = f"`{qualname}.{method}`, traced when the module is jitted"
                     step = Step(None, label, module.path, facts.row, facts.column, Certainty.FORWARD)
                     yield f"{name}.{method}", step
 
@@ -133,7 +133,7 @@ def _interfaces(project: ProjectFacts) -> Iterator[tuple[str, Step]]:
     for name, module in offered.items():
         if name not in on_host:
             facts = module.functions[name[len(module.name) + 1 :]]
-            label = f"`{_short(name)}`, which is traced where jitted code calls it"
+            label = f"`{_short(name)}`, traced when jitted code calls it"
             yield name, Step(None, label, module.path, facts.row, facts.column, Certainty.INTERFACE)
 
 

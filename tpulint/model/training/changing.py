@@ -220,6 +220,6 @@ def _simulates(node: ast.AST) -> str | None:
     match node:
         case ast.Assign(targets=[ast.Tuple(elts=[_, _, _, _, *_])], value=ast.Call(func=called)):
             is_step = isinstance(called, ast.Attribute) and called.attr == "step"
-            return f"calls `{ast.unparse(called)}`, which goes on" if is_step else None
+            return f"calls `{ast.unparse(called)}`, which advances a simulation" if is_step else None
         case _:
             return None

@@ -63,8 +63,10 @@ def _is_written_out(value: ast.expr) -> bool:
 
 def unfit(statement: ast.stmt) -> str | None:
     """Why a statement cannot stand in a function of its own."""
-    if isinstance(statement, ast.Try | ast.FunctionDef | ast.ClassDef):
-        return "it cannot be moved into a function of its own"
+    if isinstance(statement, ast.Try):
+        return "is a `try` statement"
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return "is a function or class definition"
     return ending(statement)
 
 
@@ -72,9 +74,9 @@ def ending(statement: ast.stmt) -> str | None:
     """How a statement may end the function, or the round of the loop."""
     for node in ast.walk(statement):
         if isinstance(node, _ENDS):
-            return "the function may end between the modules and the loss"
+            return "may leave the function before the loss is computed"
         if isinstance(node, ast.Break | ast.Continue) and not _is_inside_loop(node, statement):
-            return "the loop may go on before the loss is there"
+            return "may leave the loop iteration before the loss is computed"
     return None
 
 

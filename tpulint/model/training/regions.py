@@ -64,7 +64,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why no region can be told."""
+    """Why no region can be told: `why` completes a sentence that begins with the line of `node`."""
 
     node: ast.stmt
     why: str
@@ -443,10 +443,10 @@ def _sorted_out(
         if why is not None and (block[i] in behind or any(one.changes for one in earlier)):
             return Obstacle(block[i], why)
         if "self" in reads and any(name.startswith("self.") for name in _all_touched(earlier)):
-            return Obstacle(block[i], "`self` is handed on between the modules and the loss")
+            return Obstacle(block[i], "passes `self` to other code before the loss is computed")
         if clash:
             names = ", ".join(f"`{name}`" for name in sorted(clash))
-            return Obstacle(block[i], f"{names} changes between the modules and the loss")
+            return Obstacle(block[i], f"changes {names} before the loss is computed")
     return tuple(ahead), tuple(behind)
 
 

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 
+NOT_FOUND = (
+    "tpulint finds no loss computation here; decorate the function that computes it with `@differentiable`"
+)
+SHARED_LINE = "statements of the loss computation share a line; write each statement on its own line"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -252,13 +256,13 @@ class Step:
             return asking.moved()
         found = self.region
         if found is None:
-            return "the loss is not computed here"
+            return NOT_FOUND
         if isinstance(found, Obstacle):
-            return f"{found.why} (line {found.node.lineno})"
+            return f"line {found.node.lineno} {found.why}; move it out of the loss computation"
         taken: set[str] = set()
         made = [self._function(part, scope, taken) for part, scope in self._parts()]
         result = [one for one in made if one is not None]
-        return result if len(result) == len(made) else "statements share a line"
+        return result if len(result) == len(made) else SHARED_LINE
 
     def put_apart(self) -> list[tuple[Span, str]] | None:
         """What gives the statements that compute it rows of their own, if they share any with others."""
@@ -287,7 +291,7 @@ class Step:
     def _function(self, found: Region, scope: Scope, taken: set[str]) -> Moved | None:
         if not found.outputs:
             return None
-        why: str | None = "what it calls is not known"
+        why: str | None = "calls functions that tpulint does not know"
         if self.is_learned:
             why = self._steps.changing.unseen(found.statements, scope)
         decorator = "differentiable" if why is None else f"differentiable(compiled=False)  # {why}"

@@ -15,11 +15,11 @@ class Effect(StrEnum):
     RAISES = "raises without CUDA"
     UNLINKED = "raises under torchax"
     NOTHING = "does nothing on TPU"
-    ZERO = "is 0 on a TPU host, silently"
-    FALSE = "is false on a TPU host, silently"
-    EMPTY = "is empty on a TPU host, silently"
-    UNSEEDED = "does not seed the device's random numbers on TPU, silently"
-    UNRESTORED = "does not restore the device's random state on TPU, silently"
+    ZERO = "returns 0 on a TPU host, without an error"
+    FALSE = "returns false on a TPU host, without an error"
+    EMPTY = "returns an empty result on a TPU host, without an error"
+    UNSEEDED = "has no effect on TPU: the random numbers of the device stay unseeded"
+    UNRESTORED = "has no effect on TPU: the random state of the device is not restored"
 
 
 @dataclass(frozen=True, slots=True)

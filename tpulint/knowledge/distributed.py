@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 _TENSORS = "raises for torchax tensors"
 _OBJECTS = "raises in the torchax environment"
-NO_GROUP = "raises where there is no process group"
+NO_GROUP = "raises without a process group, which a TPU program does not need"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ SAMPLERS = frozenset(
 WRAPPERS = {
     "torch.nn.DataParallel": "raises under torchax",
     "torch.nn.parallel.DataParallel": "raises under torchax",
-    "torch.nn.parallel.DistributedDataParallel": "raises for a module on a torchax device",
-    "torch.nn.parallel.distributed.DistributedDataParallel": "raises for a module on a torchax device",
+    "torch.nn.parallel.DistributedDataParallel": "raises for a module on the torchax device",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "raises for a module on the torchax device",
     "torch.distributed.fsdp.FullyShardedDataParallel": "raises after `import torchax`",
     "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel": (
         "raises after `import torchax`"

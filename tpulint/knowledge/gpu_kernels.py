@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_ATTENTION = "`F.scaled_dot_product_attention` takes its place"
-_PALLAS = "write its kernels in operations of torch, or in Pallas"
-_OPTIMIZERS = "`torch.nn` and `torch.optim` take its place"
+_ATTENTION = "use `F.scaled_dot_product_attention` instead"
+_PALLAS = "write the kernels with torch operations or in Pallas"
+_OPTIMIZERS = "use `torch.nn` and `torch.optim` instead"
 
 #: By the package that is imported: what takes its place, as the end of a sentence.
 PACKAGES = {
     "apex": _OPTIMIZERS,
-    "bitsandbytes": "keep weights in bfloat16, and use the optimizers of `torch.optim`",
-    "causal_conv1d": "`F.conv1d` takes its place",
-    "cupy": "`jax.numpy` takes its place",
+    "bitsandbytes": "use bfloat16 weights and `torch.optim` instead",
+    "causal_conv1d": "use `F.conv1d` instead",
+    "cupy": "use `jax.numpy` instead",
     "flash_attn": _ATTENTION,
     "flash_attn_interface": _ATTENTION,
     "flashinfer": _ATTENTION,
-    "mamba_ssm": "write its scans in operations of torch",
+    "mamba_ssm": "write the scans with torch operations",
     "pycuda": _PALLAS,
     "sageattention": _ATTENTION,
-    "tensorrt": "`torchax.compile` takes its place",
-    "torch_tensorrt": "`torchax.compile` takes its place",
+    "tensorrt": "use `torchax.compile` instead",
+    "torch_tensorrt": "use `torchax.compile` instead",
     "transformer_engine": _OPTIMIZERS,
     "triton": _PALLAS,
     "xformers": _ATTENTION,

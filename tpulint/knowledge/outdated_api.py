@@ -26,15 +26,15 @@ class Outdated:
     keywords: dict[str, str] = field(default_factory=dict)
 
 
-_GONE = "is gone from jax 0.10.2"
+_GONE = "no longer exists in jax 0.10.2"
 
 
 def _tree(name: str) -> Outdated:
-    return Outdated("is gone from jax 0.10.2, deprecated since 0.4.26", f"jax.tree.{name}")
+    return Outdated(f"{_GONE} (deprecated since 0.4.26)", f"jax.tree.{name}")
 
 
 def _torchax(instead: str = "") -> Outdated:
-    return Outdated("is no name of torchax 0.0.14", instead)
+    return Outdated("does not exist in torchax 0.0.14", instead)
 
 
 #: By qualified name; whatever stands below a module that is gone is gone with it.
@@ -55,25 +55,27 @@ NAMES = {
         positional=("mesh", "in_specs", "out_specs"),
         keywords={"check_rep": "check_vma"},
     ),
-    "jax.experimental.maps": Outdated(f"{_GONE}, deprecated since 0.4.26"),
+    "jax.experimental.maps": Outdated(
+        f"{_GONE} (deprecated since 0.4.26); use `jax.shard_map` instead of `xmap`"
+    ),
     "jax.experimental.maps.Mesh": Outdated(_GONE, "jax.sharding.Mesh"),
     "jax.experimental.pjit.pjit": Outdated("is deprecated in jax 0.10.2", "jax.jit", exact=False),
     "jax.experimental.pjit.PartitionSpec": Outdated(_GONE, "jax.sharding.PartitionSpec"),
     "jax.experimental.pjit.with_sharding_constraint": Outdated(_GONE, "jax.lax.with_sharding_constraint"),
     "jax.experimental.PartitionSpec": Outdated(_GONE, "jax.sharding.PartitionSpec"),
     "jax.interpreters.pxla.Mesh": Outdated(_GONE, "jax.sharding.Mesh"),
-    "jax.experimental.host_callback": Outdated(f"{_GONE}; `jax.experimental.io_callback` takes its place"),
-    "jax.experimental.global_device_array": Outdated(f"{_GONE}; `jax.Array` is global"),
+    "jax.experimental.host_callback": Outdated(f"{_GONE}; use `jax.experimental.io_callback` instead"),
+    "jax.experimental.global_device_array": Outdated(f"{_GONE}; use `jax.Array`, which is global"),
     "jax.experimental.export": Outdated(_GONE, "jax.export"),
     "jax.experimental.enable_x64": Outdated(_GONE, "jax.enable_x64"),
-    "jax.sharding.PositionalSharding": Outdated(f"{_GONE}; `NamedSharding` takes its place"),
+    "jax.sharding.PositionalSharding": Outdated(f"{_GONE}; use `NamedSharding` instead"),
     "jax.sharding.XLACompatibleSharding": Outdated(_GONE, "jax.sharding.Sharding"),
     "jax.sharding.use_mesh": Outdated(_GONE, "jax.set_mesh"),
-    "jax.xla_computation": Outdated(f"{_GONE}; `jax.jit(f).lower(...)` takes its place"),
-    "jax.device_put_sharded": Outdated(f"{_GONE}; `jax.device_put` with a sharding takes its place"),
-    "jax.device_put_replicated": Outdated(f"{_GONE}; `jax.device_put` with a sharding takes its place"),
+    "jax.xla_computation": Outdated(f"{_GONE}; use `jax.jit(f).lower(...)` instead"),
+    "jax.device_put_sharded": Outdated(f"{_GONE}; use `jax.device_put` with a sharding instead"),
+    "jax.device_put_replicated": Outdated(f"{_GONE}; use `jax.device_put` with a sharding instead"),
     "jax.clear_backends": Outdated(_GONE, "jax.extend.backend.clear_backends"),
-    "jax.lib.xla_bridge": Outdated(f"{_GONE}; `jax.default_backend()` and `jax.devices()` take its place"),
+    "jax.lib.xla_bridge": Outdated(f"{_GONE}; use `jax.default_backend()` and `jax.devices()` instead"),
     "jax.linear_util": Outdated(_GONE, "jax.extend.linear_util"),
     "jax.abstract_arrays": Outdated(_GONE),
     "jax.config.config": Outdated(_GONE, "jax.config"),
@@ -83,8 +85,8 @@ NAMES = {
     "jax.core.ClosedJaxpr": Outdated(_GONE, "jax.extend.core.ClosedJaxpr"),
     "jax.core.Literal": Outdated(_GONE, "jax.extend.core.Literal"),
     "jax.core.Primitive": Outdated(_GONE, "jax.extend.core.Primitive"),
-    "jax.ops.index_update": Outdated(f"{_GONE}; `x.at[i].set(v)` takes its place"),
-    "jax.ops.index_add": Outdated(f"{_GONE}; `x.at[i].add(v)` takes its place"),
+    "jax.ops.index_update": Outdated(f"{_GONE}; use `x.at[i].set(v)` instead"),
+    "jax.ops.index_add": Outdated(f"{_GONE}; use `x.at[i].add(v)` instead"),
     "jax.numpy.DeviceArray": Outdated(_GONE, "jax.Array"),
     "jax.numpy.in1d": Outdated(_GONE, "jax.numpy.isin", exact=False),
     "jax.numpy.trapz": Outdated(_GONE, "jax.numpy.trapezoid"),
@@ -95,10 +97,12 @@ NAMES = {
     "jax.numpy.sometrue": Outdated(_GONE, "jax.numpy.any"),
     "jax.numpy.alltrue": Outdated(_GONE, "jax.numpy.all"),
     "jax.numpy.fix": Outdated(_GONE, "jax.numpy.trunc"),
-    "jax.lax.pvary": Outdated("is gone from jax 0.10.0; `jax.lax.pcast(..., to='varying')` takes its place"),
-    "jax.ad_checkpoint.checkpoint": Outdated("is gone from jax 0.10.0", "jax.checkpoint"),
-    "jax.cloud_tpu_init": Outdated("is deprecated since jax 0.8.1: imports of it can go"),
-    "jax.tools.colab_tpu": Outdated(f"{_GONE}: JAX finds the TPU by itself"),
+    "jax.lax.pvary": Outdated(
+        "no longer exists since jax 0.10.0; use `jax.lax.pcast(..., to='varying')` instead"
+    ),
+    "jax.ad_checkpoint.checkpoint": Outdated("no longer exists since jax 0.10.0", "jax.checkpoint"),
+    "jax.cloud_tpu_init": Outdated("is deprecated since jax 0.8.1; remove its imports"),
+    "jax.tools.colab_tpu": Outdated(f"{_GONE}; remove it, because JAX finds the TPU itself"),
     "jax.experimental.pallas.tpu.TPUCompilerParams": Outdated(
         _GONE, "jax.experimental.pallas.tpu.CompilerParams"
     ),

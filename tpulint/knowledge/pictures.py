@@ -13,11 +13,11 @@ from enum import StrEnum
 class Effect(StrEnum):
     """What a transform of a device tensor comes to, as the end of a sentence about it."""
 
-    WRONG = "comes out wrong on torchax, silently"
+    WRONG = "gives wrong results for device tensors, without an error"
     RAISES = "raises for device tensors"
     RAISES_ANTIALIASED = "resizes with antialiasing, which raises on torchax"
-    RAISES_UNDER_JIT = "raises `ConcretizationTypeError` under jit"
-    ON_HOST = "raises for device tensors: it makes a picture of the host's"
+    RAISES_UNDER_JIT = "raises `ConcretizationTypeError` in traced code"
+    ON_HOST = "raises for device tensors, because it creates a PIL image on the host"
 
 
 @dataclass(frozen=True, slots=True)

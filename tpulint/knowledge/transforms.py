@@ -5,7 +5,7 @@ Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
 
 from __future__ import annotations
 
-ZERO = "is all zeros under torchax, silently"
+ZERO = "returns all zeros under torchax, without an error"
 
 #: Transforms of functions: what they do under torchax. JAX has each under the same name.
 JACOBIANS = {
@@ -14,7 +14,7 @@ JACOBIANS = {
     "torch.func.jacrev": ZERO,
 }
 
-_LOST = "is zero under torchax where `F.linear` and the like lead, silently"
+_LOST = "returns zeros under torchax for inputs of `F.linear`, without an error"
 
 #: The same, of a function and its inputs: what they do, and what JAX calls those that it has.
 AT_INPUTS = {

@@ -1,30 +1,43 @@
-"""Switch that chooses among CUDA's kernels.
+"""Setting of CUDA kernels or of matrix multiplication precision.
 
 ## What it does
 
-Flags switches of `torch.backends.cudnn` and `torch.backends.cuda`, `torch.set_float32_matmul_precision`,
-and the context managers `torch.backends.cuda.sdp_kernel`, `torch.nn.attention.sdpa_kernel` and
-`torch.backends.cudnn.flags`.
-What a condition lets run only where there is CUDA is left alone.
+Reports:
+
+- flags of `torch.backends.cudnn` and `torch.backends.cuda`;
+- `torch.set_float32_matmul_precision`;
+- the context managers `torch.backends.cuda.sdp_kernel`, `torch.nn.attention.sdpa_kernel` and
+  `torch.backends.cudnn.flags`.
+
+Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-XLA reads none of them.
-For `cudnn.benchmark`, `cudnn.deterministic` or the choice of an attention kernel that is harmless.
-For the precision of products it is a silent change: on TPU a float32 product is one bfloat16 pass by
-default, and code that turns TF32 off or asks for `"highest"` gets that as well.
-`torch.backends.cuda.preferred_linalg_library("magma")` raises `RuntimeError: Cannot set preferred backend
-to MAGMA if PyTorch has not been compiled with MAGMA`.
+XLA reads none of these settings:
+
+- For `cudnn.benchmark`, `cudnn.deterministic` and the choice of an attention kernel this is harmless.
+- For the precision of matrix products it changes results without an error.
+  On TPU, a float32 product is one bfloat16 pass by default, even if the program turns TF32 off or asks for
+  `"highest"`.
+- `torch.backends.cuda.preferred_linalg_library("magma")` raises `RuntimeError: Cannot set preferred backend
+  to MAGMA if PyTorch has not been compiled with MAGMA`.
 
 ## Fix safety
 
-Safe where a switch without effect is removed; an option that it was set by is then read by nothing.
-Unsafe where the precision of products is handed to JAX with `jax_default_matmul_precision`, which governs
-all products of the program and makes them slower: `"high"` is three bfloat16 passes, `"highest"` six.
+- Safe where a setting without effect is removed.
+  If a command-line option provided the value, nothing reads that option afterwards.
+- Unsafe where the precision is set in JAX with `jax_default_matmul_precision`.
+  This applies to all products of the program and makes them slower: `"high"` is three bfloat16 passes,
+  `"highest"` is six.
 
 ## Without a fix
 
-A `with` that does more, whose layout is unusual or whose name is used, has no fix; take the item out.
+- A context manager has no fix if its arguments contain calls, if the layout of the `with` statement is
+  unusual, or if its `as` name is used.
+  Remove it from the statement by hand.
+- An assignment with several targets, or with a computed value, has no fix: remove the flag by hand.
+- A precision that is not a literal has no fix: call
+  `jax.config.update("jax_default_matmul_precision", precision)` with `"default"`, `"high"` or `"highest"`.
 """
 
 from __future__ import annotations
@@ -36,7 +49,12 @@ from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.cuda_api import CHOICES, KERNEL_CONTEXTS, PRECISION, SWITCHES
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU205", "switch that chooses among CUDA's kernels", module=__name__, fix=Applicability.SAFE)
+rule = Rule(
+    "TPU205",
+    "setting of CUDA kernels or of matrix multiplication precision",
+    module=__name__,
+    fix=Applicability.SAFE,
+)
 
 _FLAGS = frozenset(name.rpartition(".")[2] for name in (*SWITCHES, *PRECISION))
 #: What only reads, as `not args.fast` does.
@@ -62,13 +80,13 @@ def switch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     alone = len(statement.targets) == 1 and statement.targets[0] is node
     constant = isinstance(statement.value, ast.Constant)
     removable = alone and all(isinstance(node, _READS) for node in ast.walk(statement.value))
-    message = f"`{name}` is read by nothing on TPU"
+    message = f"`{name}` has no effect on TPU"
     if name in SWITCHES:
         yield ctx.finding(node, message, _remove(statement, name, ctx) if removable else None)
     elif name in PRECISION:
         full = constant and statement.value.value == PRECISION[name]  # type: ignore[attr-defined]
         if full:
-            message = f"`{name}` is read by nothing on TPU, where products are one bfloat16 pass"
+            message = f"`{name}` has no effect on TPU, where float32 products are one bfloat16 pass"
             yield ctx.finding(node, message, _precision(statement, "highest", ctx) if alone else None)
         else:
             yield ctx.finding(node, message, _remove(statement, name, ctx) if alone and constant else None)
@@ -84,9 +102,8 @@ def matmul_precision(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         asked = call.args[0].value if isinstance(call.args[0], ast.Constant) else None
         wanted = _TORCH_TO_JAX.get(asked) if isinstance(asked, str) else None
         fix = _precision(statement, wanted, ctx) if wanted is not None else None
-    message = (
-        "`torch.set_float32_matmul_precision` is read by nothing on TPU, where products are one bfloat16 pass"
-    )
+    name = "torch.set_float32_matmul_precision"
+    message = f"`{name}` has no effect on TPU, where float32 products are one bfloat16 pass"
     yield ctx.finding(call, message, fix)
 
 
@@ -107,12 +124,12 @@ def context(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name not in KERNEL_CONTEXTS or ctx.only_with_cuda(call):
         return
-    message = f"`{name}` chooses among CUDA's kernels, which does nothing on TPU"
+    message = f"`{name}` selects a CUDA kernel, which has no effect on TPU"
     yield ctx.finding(call, message, _unwrap(call, name, ctx))
 
 
 def _remove(statement: ast.stmt, name: str, ctx: Context) -> Fix:
-    return ctx.fix(f"remove `{name.rpartition('.')[2]}`", ctx.delete(statement))
+    return ctx.fix(f"remove `{name}`", ctx.delete(statement))
 
 
 def _precision(statement: ast.stmt, wanted: str, ctx: Context) -> Fix | None:
@@ -121,9 +138,7 @@ def _precision(statement: ast.stmt, wanted: str, ctx: Context) -> Fix | None:
         return None
     text = f'jax.config.update("jax_default_matmul_precision", "{wanted}")'
     edit = ctx.replace(statement, text)
-    return ctx.fix(
-        f'use `jax_default_matmul_precision`, "{wanted}"', edit, *imports, applicability=Applicability.UNSAFE
-    )
+    return ctx.fix(f"replace with `{text}`", edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _unwrap(call: ast.Call, name: str, ctx: Context) -> Fix | None:
@@ -134,4 +149,4 @@ def _unwrap(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     if any(isinstance(node, ast.Call) for arg in (*call.args, *call.keywords) for node in ast.walk(arg)):
         return None
     edits = ctx.unwrap(statement, item)
-    return ctx.fix(f"remove `{name.rpartition('.')[2]}`", *edits) if edits is not None else None
+    return ctx.fix(f"remove `{name}`", *edits) if edits is not None else None

@@ -1,24 +1,29 @@
-"""Time taken with CUDA events.
+"""Time measured with CUDA events.
 
 ## What it does
 
-Flags `torch.cuda.Event(...)` and `torch.Event(...)`.
-What a condition lets run only where there is CUDA is left alone.
+Reports `torch.cuda.Event(...)` and `torch.Event(...)`.
+Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-It raises `RuntimeError: Tried to instantiate dummy base class Event`.
-JAX has no events; the host's clock measures the same once what was computed has been waited for.
+The constructor raises `RuntimeError: Tried to instantiate dummy base class Event`.
+JAX has no events.
+The clock of the host measures the same time, if the program first waits for the computed arrays.
 
 ## Fix safety
 
-Unsafe: `record()` becomes a reading of `time.perf_counter()`, behind a wait for all arrays where the function
-computed something since the reading before, and `elapsed_time` their difference in milliseconds.
-Work whose result is already dropped is not waited for.
-The first run of a jitted function counts its tracing and compiling too: run it once before.
+The fix is unsafe:
 
-Events that are kept in lists or attributes, or handed on, become objects that do the same: their class is in
-`torchax_events`, a folder that is written beside the program.
+- `record()` becomes a reading of `time.perf_counter()`.
+  If the function has computed something since the previous reading, the program first waits for all arrays.
+- `elapsed_time` becomes the difference of two readings in milliseconds.
+- The program does not wait for work whose result has already been dropped.
+- The first call of a jitted function includes tracing and compilation: call it once before you measure.
+
+Events that are kept in lists or attributes, or passed to other functions, become objects with the same
+methods.
+Their class is in `torchax_events`, a package that the fix writes beside the program.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from tpulint.knowledge.waiting import WAIT_FOR_ALL, WAITS
 from tpulint.model.names.scopes import Scope
 from tpulint.rule import Context, Rule, is_name
 
-rule = Rule("TPU202", "time taken with CUDA events", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("TPU202", "time measured with CUDA events", module=__name__, fix=Applicability.UNSAFE)
 
 _COMPANION = Companion("tpulint_rules:companions/torchax_events")
 _EVENTS = frozenset({"torch.Event", "torch.cuda.Event", "torch.cuda.streams.Event"})
@@ -42,7 +47,7 @@ def event(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _EVENTS and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
         fix = _on_the_clock(ctx) or _stand_in(call, ctx)
-        yield ctx.finding(call, f"`{name}` raises without CUDA", fix)
+        yield ctx.finding(call, f"`{name}` raises without CUDA, and JAX has no events", fix)
 
 
 def _stand_in(call: ast.Call, ctx: Context) -> Fix | None:
@@ -51,7 +56,7 @@ def _stand_in(call: ast.Call, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     made = ctx.replace(call.func, f"{_COMPANION.name}.Event")
-    title = "use an event of the host's clock"
+    title = "replace with an event that reads the clock of the host"
     return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, companion=_COMPANION)
 
 
@@ -94,7 +99,7 @@ def _on_the_clock(ctx: Context) -> Fix | None:
         edits |= dict.fromkeys(_reading(statement, pending, ctx))
     if not waited:
         return None
-    title = "read `time.perf_counter()` behind `jax.block_until_ready`"
+    title = "read `time.perf_counter()` after `jax.block_until_ready`"
     return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 
 

@@ -1,33 +1,48 @@
-"""Automatic mixed precision of CUDA.
+"""CUDA automatic mixed precision (`autocast`, `GradScaler`).
 
 ## What it does
 
-Flags `torch.autocast("cuda")`, `torch.amp.autocast`, `torch.cuda.amp.autocast`, as a context, a decorator
-or a value, and `GradScaler`.
-`enabled=False`, other devices and what a condition lets run only where there is CUDA are left alone.
+Reports `GradScaler`, and `torch.autocast("cuda")`, `torch.amp.autocast` and `torch.cuda.amp.autocast`, used
+as a context manager, a decorator or a value.
+
+Not reported are `enabled=False`, other devices, and code that runs only where CUDA is available.
 
 ## Why it matters on TPU
 
-`autocast` for `cuda` disables itself with the warning `User provided device_type of 'cuda', but CUDA is not
-available. Disabling`, and for `jax` it changes no operation of torchax either.
-Everything inside stays in float32, silently: the memory and the bandwidth that bfloat16 saves are not saved.
-`torchax.amp.autocast` leaves `nn.Linear` in float32 as well.
-Convert the model and its inputs once instead: `model = model.to(torch.bfloat16)`, on the host.
-The products themselves lose little: on TPU a float32 product is one bfloat16 pass by default.
-`GradScaler` of CUDA disables itself with a warning too, and one that is asked for torchax's device by its
-name, as by `device.type`, raises `OperatorNotFound: Operator with name
-aten::_amp_foreach_non_finite_check_and_unscale_ has no lowering`; bfloat16 has the exponents of float32 and
-needs no scaling.
+`autocast` has no effect:
+
+- For `cuda` it disables itself with the warning `User provided device_type of 'cuda', but CUDA is not
+  available. Disabling`.
+- For `jax` it changes no operation of torchax.
+- `torchax.amp.autocast` leaves `nn.Linear` in float32 too.
+
+Everything inside stays in float32, without an error, and does not save the memory and bandwidth that bfloat16
+saves.
+Instead, convert the model once, on the host, with `model = model.to(torch.bfloat16)`, and its inputs as well.
+The matrix products themselves lose little: on TPU, a float32 product is one bfloat16 pass by default.
+
+`GradScaler` for CUDA disables itself with a warning too.
+A `GradScaler` for the torchax device, created for example with `device.type`, raises `OperatorNotFound:
+Operator with name aten::_amp_foreach_non_finite_check_and_unscale_ has no lowering`.
+bfloat16 has the exponent range of float32 and needs no loss scaling.
 
 ## Fix safety
 
-Unsafe, though under torchax nothing changes.
-Without `autocast`, what computed in bfloat16 or float16 on CUDA computes in float32, and results have that
-dtype.
-A scaler is removed where all of its uses are `scale`, `unscale_`, `step` and `update`, which then do what
-they do in a disabled scaler; gradients in float16 are no longer scaled on CUDA either.
-One that is handed on, kept in an attribute or saved with a checkpoint stays, and is disabled by
-`enabled=False`.
+The fix is unsafe, although under torchax it changes no result:
+
+- Without `autocast`, operations that computed in bfloat16 or float16 on CUDA compute in float32, and their
+  results have that dtype.
+- A scaler is removed if the file only uses its `scale`, `unscale_`, `step` and `update`.
+  These calls are replaced with the effect that they have on a disabled scaler.
+  On CUDA, float16 gradients are then no longer scaled either.
+- A scaler that is passed to other functions, kept in an attribute or saved in a checkpoint stays, and is
+  disabled with `enabled=False`.
+
+## Without a fix
+
+A decorator has no fix if its line contains a comment or other code, and a `with` statement if its layout is
+unusual.
+Remove `autocast` by hand.
 """
 
 from __future__ import annotations
@@ -39,7 +54,12 @@ from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.model.values.kinds import Device
 from tpulint.rule import Context, Rule, is_name
 
-rule = Rule("TPU206", "automatic mixed precision of CUDA", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU206",
+    "CUDA automatic mixed precision (`autocast`, `GradScaler`)",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+)
 
 _OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
 _AUTOCAST = _OF_CUDA | {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
@@ -66,7 +86,7 @@ def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     dtype = _argument(call, "dtype", 1)
     if dtype is not None and ctx.qualified_name(dtype) == "torch.float32":
         return  # which is what it stays in
-    message = f"`{name}` does nothing on TPU, silently: what is inside stays in float32"
+    message = f"`{name}` has no effect on TPU: everything inside stays in float32, without an error"
     yield ctx.finding(call, message, _without_autocast(call, ctx))
 
 
@@ -79,12 +99,16 @@ def grad_scaler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if device is not None and not _is_for_accelerator(device, ctx):
         return
     of_cuda = device is None or (isinstance(device, ast.Constant) and device.value == "cuda")
-    does = "disables itself without CUDA" if of_cuda else "raises on torchax's device"
+    does = "disables itself without CUDA" if of_cuda else "raises on the torchax device"
     fix = _without_scaler(call, ctx) or _disabled_scaler(call, name, ctx)
     if fix is None and device is not None and not of_cuda and ctx.module.project.keeps_gpu:
         edit = ctx.replace(device, '"cuda"')
-        fix = ctx.fix("leave the scaler to CUDA", edit, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, f"`GradScaler` {does}, and bfloat16 needs no scaling", fix)
+        fix = ctx.fix(
+            'replace the device with `"cuda"`, so that only CUDA uses the scaler',
+            edit,
+            applicability=Applicability.UNSAFE,
+        )
+    yield ctx.finding(call, f"`GradScaler` {does}; bfloat16 needs no loss scaling", fix)
 
 
 def _argument(call: ast.Call, keyword: str, position: int | None) -> ast.expr | None:
@@ -163,7 +187,7 @@ def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         edit = ctx.insert(max(ctx.span(one).end for one in given), ", enabled=False")
     else:
         edit = ctx.replace(call, f"{ctx.text(call.func)}(enabled=False)")
-    return ctx.fix("leave the scaler disabled", edit, applicability=Applicability.UNSAFE)
+    return ctx.fix("pass `enabled=False` to the scaler", edit, applicability=Applicability.UNSAFE)
 
 
 def _is_bound_elsewhere(target: ast.Name, ctx: Context) -> bool:

@@ -1,21 +1,25 @@
-"""Handler for the want of CUDA memory.
+"""Exception handler for CUDA out-of-memory errors.
 
 ## What it does
 
-Flags `except torch.cuda.OutOfMemoryError` and `except torch.OutOfMemoryError`, and the search for
-`"out of memory"` in the message of an exception that a handler caught.
+Reports:
+
+- `except torch.cuda.OutOfMemoryError` and `except torch.OutOfMemoryError`;
+- a search for `"out of memory"` in the message of a caught exception.
 
 ## Why it matters on TPU
 
 A TPU that runs out of memory raises `jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while
-trying to allocate`, often when a program is compiled, before it starts.
-That is a `RuntimeError` but no `torch.OutOfMemoryError`, and it says `Out`, not `out`: the handler never
-runs, so the smaller batch is never tried.
+trying to allocate`, often while a program is compiled, before it starts.
+This is a `RuntimeError`, but not a `torch.OutOfMemoryError`, and its message says `Out`, not `out`.
+The handler never runs, so the program never tries the smaller batch.
 
 ## Fix safety
 
-Unsafe: `jax.errors.JaxRuntimeError` is caught as well, which JAX raises for other reasons too, and the
-message is searched for `RESOURCE_EXHAUSTED`, which CUDA's does not have.
+The fix is unsafe:
+
+- The handler also catches `jax.errors.JaxRuntimeError`, which JAX raises for other reasons too.
+- The search looks for `RESOURCE_EXHAUSTED`, which the message of CUDA does not contain.
 """
 
 from __future__ import annotations
@@ -26,7 +30,9 @@ from collections.abc import Iterator
 from tpulint.finding import Applicability, Finding
 from tpulint.rule import Context, Rule, is_name
 
-rule = Rule("TPU209", "handler for the want of CUDA memory", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU209", "exception handler for CUDA out-of-memory errors", module=__name__, fix=Applicability.UNSAFE
+)
 
 _ERRORS = frozenset({"torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"})
 _CAUGHT = frozenset(
@@ -55,9 +61,11 @@ def handler(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if imports is not None:
         both = f"{ctx.text(node)}, jax.errors.JaxRuntimeError"
         edit = ctx.replace(node, both if others else f"({both})")
-        title = "add `jax.errors.JaxRuntimeError`"
+        title = "add `jax.errors.JaxRuntimeError` to the handler"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(node, f"`{name}` is never raised on TPU, where `JaxRuntimeError` is", fix)
+    yield ctx.finding(
+        node, f"`{name}` is never raised on TPU, where out of memory raises `jax.errors.JaxRuntimeError`", fix
+    )
 
 
 def _is_caught_too(handler: ast.ExceptHandler, others: list[ast.expr], ctx: Context) -> bool:
@@ -89,8 +97,8 @@ def message(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
         return
     wanted = "resource_exhausted" if lowered else "RESOURCE_EXHAUSTED"
     edit = ctx.replace(node.left, ctx.quoted(wanted, node.left))
-    fix = ctx.fix(f"use `{wanted}`", edit, applicability=Applicability.UNSAFE)
-    said = f"`{text}` is not in the message of a TPU, which says `RESOURCE_EXHAUSTED: Out of memory`"
+    fix = ctx.fix(f"replace with `{wanted}`", edit, applicability=Applicability.UNSAFE)
+    said = f"`{text}` is not in the error message on TPU, which says `RESOURCE_EXHAUSTED: Out of memory`"
     yield ctx.finding(node, said, fix)
 
 

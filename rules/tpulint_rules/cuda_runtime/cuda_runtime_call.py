@@ -1,50 +1,78 @@
-"""Call to `torch.cuda` for devices, memory or random state.
+"""`torch.cuda` call for devices, memory or random state.
 
 ## What it does
 
-Flags calls of functions of `torch.cuda` that ask for or manage devices, memory and random numbers, such as
-`torch.cuda.empty_cache()`, `torch.cuda.max_memory_allocated()`, `torch.cuda.set_device(0)`,
-`torch.cuda.device_count()`, `with torch.cuda.device(0):`, `torch.cuda.comm.scatter(...)` and
-`torch.cuda.manual_seed_all(seed)`, and those of `torch.accelerator` that fail under torchax.
-What a condition lets run only where there is CUDA is left alone (but not seeding, since then nothing seeds
-the device, nor random states that are kept and restored), as is what a handler catches, and a count of
-devices that is only compared: `if torch.cuda.device_count() > 1:` is for many GPUs, and false is the right
-answer, while `> 0` and the like ask whether there are any.
+Reports calls of functions that query or manage devices, memory and random numbers of CUDA, such as:
+
+- memory: `torch.cuda.empty_cache()`, `torch.cuda.max_memory_allocated()`;
+- devices: `torch.cuda.set_device(0)`, `torch.cuda.device_count()`, `with torch.cuda.device(0):`;
+- copies between GPUs: `torch.cuda.comm.scatter(...)`;
+- seeds: `torch.cuda.manual_seed_all(seed)`;
+- the functions of `torch.accelerator` that fail under torchax.
+
+Not reported:
+
+- Code that runs only where CUDA is available.
+  Seeding is reported there too, because the device would not be seeded at all, and so are random states that
+  are saved and restored.
+- A call whose exception is caught.
+- A number of devices that is only compared with more than one: `if torch.cuda.device_count() > 1:` asks for
+  several GPUs, and false is the right answer.
+  `> 0` and similar comparisons ask whether there is any GPU, and are reported.
 
 ## Why it matters on TPU
 
-Many raise, most of them `AssertionError: Torch not compiled with CUDA enabled`, some
-`AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'` (or `_cuda_resetPeakMemoryStats`,
-`_broadcast`, `_scatter`), or `RuntimeError: PyTorch was compiled without CUDA support`.
-Most of `torch.accelerator`, whose device is torchax's then, raises `RuntimeError: PyTorch is not linked with
-support for jax devices` or fails an assertion of torch's.
-Others answer, and wrongly: memory in use is 0, there are 0 devices, bfloat16 is not supported.
-`torch.cuda.manual_seed` is put off until CUDA starts, which is never: two runs with one seed differ.
-`torch.cuda.empty_cache()` does nothing; XLA's allocator keeps no cache of its own.
+Many of these functions raise:
+
+- Most raise `AssertionError: Torch not compiled with CUDA enabled`.
+- Some raise `AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'` (or
+  `_cuda_resetPeakMemoryStats`, `_broadcast`, `_scatter`), or `RuntimeError: PyTorch was compiled without CUDA
+  support`.
+- Under torchax, the device of `torch.accelerator` is the torchax device.
+  Most of its functions raise `RuntimeError: PyTorch is not linked with support for jax devices`, or fail an
+  assertion inside torch.
+
+Others return a wrong answer, without an error:
+
+- The memory in use is 0, the number of devices is 0, and bfloat16 is not supported.
+- `torch.cuda.manual_seed` waits until CUDA is initialized, which never happens, so two runs with the same
+  seed differ.
+
+`torch.cuda.empty_cache()` does nothing; the allocator of XLA keeps no cache of its own.
 
 ## Fix safety
 
-Safe where a call that does nothing, or only raises, is removed: `empty_cache`, `ipc_collect`, `init`.
-Unsafe otherwise:
+Safe where a call is removed that does nothing or only raises (`empty_cache`, `ipc_collect`, `init`), and
+where `torch.cuda.current_device()` is an argument of torch: it becomes `"jax"`.
 
-- memory is what JAX reports of its first local device; the peak cannot be reset, so a peak counts from the
-  start of the program, and on the CPU backend, which reports nothing, the answer is 0;
-- `torch.cuda.device_count()` counts the devices of this host, and JAX drives all of them from one process, so
-  that it becomes 1 where it is the number of processes that `torch.multiprocessing.spawn` starts;
-- `torch.cuda.set_device` and `with torch.cuda.device(...)` go: which device holds what is a matter of
-  sharding;
-- a seed gives torchax the same numbers each time, but not those that CUDA would give; one behind a condition
-  that does more is set ahead of it;
-- where `torch.cuda.current_device()` is not handed on as a device, it becomes 0;
-- a TPU has no compute capability: it becomes `(0, 0)`, which lets a program do without kernels of CUDA, and
-  of a device's properties there are its name, its memory and one processor;
-- the random state is a JAX key, which `torch.save` does not take.
+Unsafe in all other cases:
+
+- Memory functions become the values that JAX reports for its first local device.
+  JAX cannot reset the peak, so a peak counts from the start of the program.
+  The CPU backend reports nothing, so the answer there is 0.
+- `torch.cuda.device_count()` becomes the number of devices of this host.
+  JAX drives all of them from one process, so it becomes 1 where it is the number of processes that
+  `torch.multiprocessing.spawn` starts.
+- `torch.cuda.set_device` and `with torch.cuda.device(...)` are removed: in JAX, sharding decides which device
+  holds a tensor.
+- A seed gives the same numbers in each run, but not the numbers of CUDA.
+  A seed inside a condition with other statements moves in front of the condition.
+- `torch.cuda.current_device()` becomes 0 where it is not used as a device.
+- A TPU has no compute capability.
+  It becomes `(0, 0)`, so that a program skips its CUDA kernels.
+  Device properties are limited to the name, the memory, and one processor.
+- The random state of torchax is a JAX key, which `torch.save` does not accept.
+  The fix saves and restores its data as a tensor.
 
 ## Without a fix
 
-`torch.cuda.memory_snapshot()`: `jax.profiler.save_device_memory_profile(path)` writes a profile.
-`torch.cuda.comm`: a tensor lies on many chips by its sharding, as the page of TPU801 shows; what `broadcast`
-copies and `gather` collects is that tensor.
+- `torch.cuda.memory_snapshot()`: `jax.profiler.save_device_memory_profile(path)` writes a profile.
+- `torch.cuda.comm`: a tensor is on several chips through its sharding, as the page of TPU801 shows.
+  That one tensor replaces the copies of `broadcast` and the result of `gather`.
+- `torch.cuda.manual_seed(...)` inside a condition that is not about CUDA alone, and `torch.cuda.seed()`: call
+  `torchax.default_env().manual_seed(seed)` yourself.
+- For other functions, such as `utilization` and `temperature`, tpulint knows no replacement.
+  Remove the call, or run it only if `torch.cuda.is_available()`.
 """
 
 from __future__ import annotations
@@ -62,7 +90,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU204",
-    "call to `torch.cuda` for devices, memory or random state",
+    "`torch.cuda` call for devices, memory or random state",
     module=__name__,
     fix=Applicability.SAFE,
 )
@@ -115,17 +143,23 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
         applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
         item = ctx.parent(call)
         if alone:
-            return ctx.fix(f"remove `{name}`", ctx.delete(statement), applicability=applicability)
+            return ctx.fix(f"remove the `{name}` call", ctx.delete(statement), applicability=applicability)
         if isinstance(item, ast.withitem) and isinstance(statement, ast.With):
             edits = ctx.unwrap(statement, item)
-            return ctx.fix(f"remove `{name}`", *edits, applicability=applicability) if edits else None
+            return (
+                ctx.fix(f"remove the `{name}` call", *edits, applicability=applicability) if edits else None
+            )
         return None
     if what.effect in _RANDOM and alone:
         return _random(call, statement, what, ctx)
     if not what.instead or (what.effect in _RANDOM):
         return None
     if name == "device_count" and is_number_of_processes(ctx.module, call, ctx.scope):
-        return ctx.fix("count one process", ctx.replace(call, "1"), applicability=Applicability.UNSAFE)
+        return ctx.fix(
+            "replace with `1`: one process drives all devices",
+            ctx.replace(call, "1"),
+            applicability=Applicability.UNSAFE,
+        )
     whole = _asked_with_availability(call, name, ctx) or call
     outer = ctx.parent(whole)
     if what.instead == "True" and isinstance(outer, ast.IfExp) and outer.test is whole:
@@ -137,7 +171,7 @@ def _replaced(node: ast.expr | ast.stmt, text: str, what: CudaCall, ctx: Context
     imports = ctx.imports(*what.needs.splitlines())
     if imports is None:
         return None
-    title = f"use `{text}`"
+    title = f"replace with `{text}`"
     return ctx.fix(title, ctx.replace(node, text), *imports, applicability=Applicability.UNSAFE)
 
 
@@ -159,7 +193,9 @@ def _random(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -
     position = next(number for number, item in enumerate(block) if item is whole)
     if position and _seeds(block[position - 1], call.args[0], ctx):
         delete = ctx.delete(whole)
-        return ctx.fix("remove what seeds twice", delete, applicability=Applicability.UNSAFE)
+        return ctx.fix(
+            "remove the second call with the same seed", delete, applicability=Applicability.UNSAFE
+        )
     return _replaced(whole, what.instead.format(_given(call, what, ctx)), what, ctx)
 
 
@@ -197,7 +233,7 @@ def _unguarded(
         texts = ((one, ctx.text(one)) for one in others)
         kept = [f"({text})" if isinstance(one, _LOOSE) and not is_alone else text for one, text in texts]
         edits = [ctx.replace(guard.test, " and ".join(kept)), ctx.replace(inner, text)]
-    title = f"use `{text}`, with CUDA or without"
+    title = f"replace with `{text}`, whether or not CUDA is available"
     return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 
 
@@ -249,13 +285,15 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
     block = ctx.block(outer)
     position = block.index(outer)
     if position and _seeds(block[position - 1], seed, ctx):
-        return ctx.fix("remove what seeds twice", delete, applicability=Applicability.UNSAFE)
+        return ctx.fix(
+            "remove the second call with the same seed", delete, applicability=Applicability.UNSAFE
+        )
     imports = ctx.imports(*what.needs.splitlines())
     if imports is None:
         return None
     text = what.instead.format(ctx.text(seed))
     edits = (ctx.insert(start, f"{text}{source.newline}{indent}"), delete, *imports)
-    return ctx.fix(f"use `{text}`, whatever the condition", *edits, applicability=Applicability.UNSAFE)
+    return ctx.fix(f"move in front of the condition, as `{text}`", *edits, applicability=Applicability.UNSAFE)
 
 
 def _seeds(before: ast.stmt, seed: ast.expr, ctx: Context) -> bool:

@@ -2,32 +2,40 @@
 
 ## What it does
 
-Flags `torch.cuda.Stream`, `torch.cuda.stream(...)`, `torch.cuda.current_stream()` and what is done with them,
-and `torch.cuda.CUDAGraph`, `torch.cuda.graph(...)` and `torch.cuda.make_graphed_callables`.
-What a condition lets run only where there is CUDA is left alone.
+Reports:
+
+- streams: `torch.cuda.Stream`, `torch.cuda.stream(...)`, `torch.cuda.current_stream()`, and calls on them;
+- graphs: `torch.cuda.CUDAGraph`, `torch.cuda.graph(...)` and `torch.cuda.make_graphed_callables`.
+
+Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-They raise `RuntimeError: torch.cuda.Stream requires CUDA support`, `AssertionError: Torch not compiled with
-CUDA enabled` or `RuntimeError: Tried to instantiate dummy base class CUDAGraph`.
-There is nothing to order by hand: JAX starts work in the order of the program and hands out results before
-they are ready, and transfers overlap with it.
-What a graph does on CUDA, to launch many kernels at once, a function under `torchax.interop.jax_jit` does
-on TPU: it is compiled as one program.
+These calls raise `RuntimeError: torch.cuda.Stream requires CUDA support`, `AssertionError: Torch not compiled
+with CUDA enabled` or `RuntimeError: Tried to instantiate dummy base class CUDAGraph`.
+
+Streams are not needed: JAX starts work in the order of the program, returns results before they are ready,
+and overlaps transfers with computation.
+
+A CUDA graph launches many kernels at once.
+On TPU, `torchax.interop.jax_jit` has this effect: it compiles a function to one program.
 
 ## Fix safety
 
-Unsafe: streams, and what waits for them, are removed where the stream is a variable, or an attribute of
-`self`, of which nothing else is done in the file.
-Reading a value still waits for it; what waited only so that a time is right is gone.
+The fix is unsafe:
 
-Streams that are kept in lists, or handed on, become objects that do nothing: their class is in
-`torchax_events`, a folder that is written beside the program.
+- It removes a stream, and the calls that wait for it, if the stream is a variable or an attribute of `self`
+  that the file uses for nothing else.
+  Reading a value still waits for that value.
+  A wait that only made a measured time correct is lost.
+- Streams that are kept in lists, or passed to other functions, become objects that do nothing.
+  Their class is in `torchax_events`, a package that the fix writes beside the program.
 
 ## Without a fix
 
-In the place of a graph, put the work into a function of the inputs, and call
-`torchax.interop.jax_jit(function)`; what the graph wrote into static tensors becomes the result.
+To replace a graph, move the work into a function of its inputs, and call
+`torchax.interop.jax_jit(function)`.
+The static tensors into which the graph writes become the results of the function.
 """
 
 from __future__ import annotations
@@ -75,22 +83,24 @@ def stream(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name in _ASKED and _is_synchronized(call, ctx):
         return
     fix = _fix(call, name, ctx) or _stand_in(call, name, ctx)
-    yield ctx.finding(call, f"`{name}` raises without CUDA; XLA orders the work itself", fix)
+    yield ctx.finding(call, f"`{name}` raises without CUDA; JAX orders the work itself", fix)
 
 
 @rule.on(ast.Call, named=_last(_GRAPHS))
 def graph(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _GRAPHS and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
-        yield ctx.finding(call, f"`{name}` raises without CUDA; `jax_jit` compiles a function to one program")
+        yield ctx.finding(
+            call, f"`{name}` raises without CUDA; compile the function with `torchax.interop.jax_jit` instead"
+        )
 
 
 @rule.on(ast.Call, named={_CAPTURING.rpartition(".")[2]})
 def capturing(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != _CAPTURING or ctx.only_with_cuda(call) or ctx.is_caught(call):
         return
-    fix = ctx.fix("use `False`", ctx.replace(call, "False"), applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, f"`{_CAPTURING}` raises without CUDA, where nothing is ever captured", fix)
+    fix = ctx.fix("replace with `False`", ctx.replace(call, "False"), applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, f"`{_CAPTURING}` raises without CUDA; on TPU nothing is captured", fix)
 
 
 def _is_stream(node: ast.expr, ctx: Context) -> bool:
@@ -110,7 +120,7 @@ def _stand_in(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return None
     instead = "Stream" if name in _MADE else "current_stream" if name in _ASKED else "stream"
     made = ctx.replace(call.func, f"{_COMPANION.name}.{instead}")
-    title = "use a stream that does nothing"
+    title = "replace with a stream object that does nothing"
     return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, companion=_COMPANION)
 
 

@@ -2,21 +2,25 @@
 
 ## What it does
 
-Flags `torch.cuda.synchronize()`, alone or behind a guard such as `if torch.cuda.is_available():`,
-`torch.cuda.current_stream().synchronize()` and `torch.accelerator.synchronize()`, and the functions
-themselves where they are handed on, as in `wait = torch.cuda.synchronize`.
+Reports:
+
+- `torch.cuda.synchronize()`, also behind a check such as `if torch.cuda.is_available():`;
+- `torch.cuda.current_stream().synchronize()`;
+- `torch.accelerator.synchronize()`;
+- these functions as values, as in `wait = torch.cuda.synchronize`.
 
 ## Why it matters on TPU
 
-It raises `AssertionError: Torch not compiled with CUDA enabled`.
-Behind a guard it is worse: the guard is false, nothing waits, and every time that is measured is the
-time to start the work instead of the time to do it.
+The call raises `AssertionError: Torch not compiled with CUDA enabled`.
+Behind a check for CUDA the problem is hidden: the check is false, nothing waits for the device, and every
+measured time is the time to dispatch the work instead of the time to do it.
+In JAX, `jax.block_until_ready` waits for arrays.
 
 ## Fix safety
 
-Unsafe: the fix waits for all arrays that there are, `jax.block_until_ready(jax.live_arrays())`.
-Work whose result is already dropped is not waited for.
-Where there are 3000 arrays and all are ready it takes half a millisecond.
+The fix is unsafe: it waits for all arrays that exist, with `jax.block_until_ready(jax.live_arrays())`.
+It does not wait for work whose result has already been dropped.
+With 3000 arrays, all of them ready, the call takes half a millisecond.
 """
 
 from __future__ import annotations
@@ -40,7 +44,9 @@ _STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream")
 def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not _is_synchronize(call, ctx):
         return
-    message = "`torch.cuda.synchronize()` raises without CUDA; behind a guard, times around it are wrong"
+    message = (
+        "`torch.cuda.synchronize()` raises without CUDA; if a CUDA check skips it, measured times are wrong"
+    )
     if ctx.qualified_name(call.func) == "torch.accelerator.synchronize":
         message = "`torch.accelerator.synchronize()` raises under torchax"
     yield ctx.finding(call, message, _block_until_ready(call, ctx))
@@ -59,7 +65,7 @@ def handed_on(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         is_apart = isinstance(outer, ast.Call | ast.keyword | ast.Assign)
         edit = ctx.replace(node, wait if is_apart else f"({wait})")
         fix = ctx.fix(_TITLE, edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(node, f"`{ctx.text(node)}` raises where it is called", fix)
+    yield ctx.finding(node, f"`{ctx.text(node)}` raises on a TPU host when it is called", fix)
 
 
 def _is_synchronize(call: ast.Call, ctx: Context) -> bool:

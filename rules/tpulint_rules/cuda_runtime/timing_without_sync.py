@@ -1,22 +1,27 @@
-"""Time of device work that is taken without waiting for it.
+"""Time measured without waiting for the device.
 
 ## What it does
 
-Flags the difference of two clock readings between which work on the device is started and nothing waits for
-it: no value is read, nothing synchronises, and no function is called that might.
-Only files that place tensors on a device, or jit a function, are looked at.
+Reports the difference of two clock readings if the code between them starts work on the device and nothing
+waits for that work: it reads no value, does not synchronize, and calls no function that might.
+tpulint checks only files that put tensors on a device or jit a function.
 
 ## Why it matters on TPU
 
-JAX hands out results before they are ready, so that the difference is the time to start the work: for a
-product of 3000 by 3000 on the CPU backend 0.03 seconds were measured, of 0.86.
-Nothing raises, and nobody notices but by the numbers being too good.
-The first call of a jitted function counts its tracing and compiling on top: call it once before.
+JAX returns results before they are ready, so the difference is the time to dispatch the work.
+For a product of two 3000 by 3000 matrices on the CPU backend, 0.03 seconds were measured instead of 0.86.
+Nothing raises; only numbers that are too good show the mistake.
+The first call of a jitted function also includes tracing and compilation: call it once before you measure.
 
 ## Fix safety
 
-Unsafe: the fix waits for all arrays before the second reading.
-Work whose result is already dropped is not waited for.
+The fix is unsafe: it waits for all arrays before the second reading.
+It does not wait for work whose result has already been dropped.
+
+## Without a fix
+
+Assign the result to a variable, and call `jax.block_until_ready(jax.live_arrays())` before the second
+reading.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU208",
-    "time of device work that is taken without waiting for it",
+    "time measured without waiting for the device",
     module=__name__,
     former=("time-without-wait",),
     fix=Applicability.UNSAFE,
@@ -86,7 +91,7 @@ def reading(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if any(_may_wait(part, ctx) for part in between):
         return
-    message = "the clock is read while the device is at work, so that the time is that of starting it"
+    message = "the clock is read before the device has finished, so only the dispatch of the work is measured"
     yield ctx.finding(call, message, _wait(begin, statement, ctx))
 
 

@@ -1,29 +1,34 @@
-"""Antialiased resize.
+"""Antialiased resize of an image.
 
 ## What it does
 
-Flags `resize` of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional` (bilinear or
-bicubic, whose default is `antialias=True`) and `torch.nn.functional.interpolate(..., antialias=True)`, in
-traced code and in files that put tensors on a device; on host tensors, and on pictures of PIL, which go by
-what the function takes of them, such as `picture.width`, they work.
+Reports these calls in traced code, and in files that put tensors on a device:
+
+- `resize` of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional`, with bilinear or
+  bicubic interpolation, for which `antialias=True` is the default;
+- `torch.nn.functional.interpolate(..., antialias=True)`.
+
+Resizing a CPU tensor or a PIL image works and is not reported.
+tpulint recognizes a PIL image by the attributes that the function uses, such as `image.width`.
 
 ## Why it matters on TPU
 
-torchax 0.0.14 lowers the antialiased kernels through an argument that JAX 0.10 does not take any more:
-`TypeError: 'tuple' object is not callable`, with or without jit.
+torchax 0.0.14 lowers the antialiased kernels with an argument that JAX 0.10 no longer accepts.
+The call raises `TypeError: 'tuple' object is not callable`, with and without jit.
 
 ## Fix safety
 
-`jax.image.resize` computes the same: on values from 0 to 1 the largest difference measured was 1.7e-6
-(linear) and 1.9e-6 (cubic).
-Safe in traced code where the picture is known to be floating.
-On `uint8`, which is converted, rounded and converted back, a level may differ by one, so the fix is unsafe,
-as it is where the dtype or the device is not known.
+`jax.image.resize` computes the same.
+For values from 0 to 1, the largest measured difference was 1.7e-6 (linear) and 1.9e-6 (cubic).
+
+- Safe in traced code if the image is known to be a floating-point tensor.
+- Unsafe for `uint8`: the image is converted, rounded and converted back, so a value may differ by one level.
+- Unsafe if the dtype or the device is not known.
 
 ## Without a fix
 
-An `int` size, `max_size`, `scale_factor` and `align_corners=True` have no exact equivalent; give the size as
-`[height, width]`, or resize on the host before `.to("jax")`.
+An `int` size, `max_size`, `scale_factor` and `align_corners=True` have no exact equivalent.
+Pass the size as `[height, width]`, or resize on the host before `.to("jax")`.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ from tpulint.model.names.references import by_name
 from tpulint.model.values.kinds import UNKNOWN, Several, Static, Tensor
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU702", "antialiased resize", module=__name__, fix=Applicability.SAFE)
+rule = Rule("TPU702", "antialiased resize of an image", module=__name__, fix=Applicability.SAFE)
 
 _TORCHVISION = frozenset(
     {"torchvision.transforms.functional.resize", "torchvision.transforms.v2.functional.resize"}

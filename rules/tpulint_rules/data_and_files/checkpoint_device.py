@@ -1,30 +1,39 @@
-"""Checkpoint loaded onto a CUDA or torchax device.
+"""Checkpoint loaded directly onto a CUDA or torchax device.
 
 ## What it does
 
-Flags `torch.load(..., map_location="cuda")` and its forms with an index, such as `f"cuda:{rank}"` or a
-dictionary that leads to one, `lambda storage, location: storage.cuda()`, `map_location="jax"`, and a location
-that is the program's device: a name that a literal for such a device is handed to, in any file.
-Other locations that are computed are left alone, as is a choice that is the host's where there is no CUDA.
-Also `torch.load` that gives a whole module, alone or in a list, which nothing then moves to a device, in
-programs that use one.
-A module it is where the name that it gets is a module's elsewhere, or is asked for its parameters or put into
-evaluation or training.
+Reports `torch.load` with a location on a CUDA or torchax device:
+
+- `map_location="cuda"`, also with an index, such as `f"cuda:{rank}"`, or in a dictionary that maps to it;
+- `lambda storage, location: storage.cuda()`;
+- `map_location="jax"`;
+- a name that holds the program's device, because a literal for such a device is assigned or passed to it in
+  any file.
+
+Other computed locations are not reported, and neither is a choice that is the CPU where CUDA is not
+available.
+
+It also reports `torch.load` of a whole module, alone or in a list, that the program never moves to a device,
+in programs that use one.
+A value counts as a module if its name holds a module in other code, or if the program asks for its parameters
+or calls its `eval()` or `train()`.
 
 ## Why it matters on TPU
 
-With a CUDA location `torch.load` raises `RuntimeError: Attempting to deserialize object on a CUDA device but
-torch.cuda.is_available() is False`, and with `"jax"`
-`AttributeError: module 'torchax.device_module' has no attribute 'device'`.
-A whole module, which torch puts where it was when it was saved, comes to the host: its tensors cannot be
-pickled on the device.
+- With a CUDA location, `torch.load` raises `RuntimeError: Attempting to deserialize object on a CUDA device
+  but torch.cuda.is_available() is False`.
+- With `"jax"`, it raises `AttributeError: module 'torchax.device_module' has no attribute 'device'`.
+- A whole module is loaded onto the host.
+  torch loads it onto the device from which it was saved, but device tensors of torchax cannot be pickled.
 
 ## Fix safety
 
-Unsafe: the location becomes `"cpu"`.
-What is loaded then is on the host: right where it goes into `load_state_dict`, which copies it to where the
-module is; tensors that are used as they come need `.to("jax")`.
-A whole module is moved to the device.
+The fix is unsafe:
+
+- The location becomes `"cpu"`, so the loaded tensors are on the host.
+  This is right for `load_state_dict`, which copies them to the device of the module.
+  Tensors that are used directly need `.to("jax")`.
+- A whole module is moved to the device.
 """
 
 from __future__ import annotations
@@ -38,7 +47,12 @@ from tpulint.model.devices.literals import is_cuda_location, is_cuda_string, is_
 from tpulint.model.values.kinds import Device, Static
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU704", "checkpoint loaded onto a device", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU704",
+    "checkpoint loaded directly onto a CUDA or torchax device",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+)
 
 _OF_MODULES = frozenset({"parameters", "eval", "train"})
 _MOVES = frozenset({"to", "cuda", "cpu"})
@@ -58,11 +72,11 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = _device(place, ctx) if place is not None else None
     if place is not None and name is not None:
         edit = ctx.replace(place, ctx.quoted("cpu", place))
-        title = "read it to the host" + (", and move it" if moved else "")
+        title = 'replace the location with `"cpu"`' + (", and move the module to the device" if moved else "")
         fix = ctx.fix(title, edit, *moved, applicability=Applicability.UNSAFE)
-        yield ctx.finding(place, f"`torch.load` cannot put tensors on `{name}` under torchax", fix)
+        yield ctx.finding(place, f"`torch.load` cannot load tensors onto `{name}` under torchax", fix)
     elif moved and place is None:
-        fix = ctx.fix("move it to the device", *moved, applicability=Applicability.UNSAFE)
+        fix = ctx.fix("move the module to the device", *moved, applicability=Applicability.UNSAFE)
         yield ctx.finding(call, "`torch.load` leaves the module on the host under torchax", fix)
 
 

@@ -1,27 +1,38 @@
-"""Deep copy of tensors.
+"""`copy.deepcopy` of tensors or of a module on the device.
 
 ## What it does
 
-Flags `copy.deepcopy` of tensors, of modules that were moved to a device, and of `state_dict()`, in programs
-that use a device.
+Reports `copy.deepcopy`, in programs that use a device, of:
+
+- tensors;
+- modules that were moved to a device;
+- a `state_dict()`.
 
 ## Why it matters on TPU
 
-A tensor of torchax cannot be copied so: `copy.deepcopy(model)`, with which an average of the weights or the
-best model so far is kept, raises `TypeError: cannot pickle '_PropertyHolder' object`.
-A plain tensor of the host, and a module with buffers on the host, raise within the environment, too:
-`OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
-`torch.optim.swa_utils.AveragedModel` copies its module in the same way.
-In a program that has `torchax_training`, as those get that call `backward` (TPU611), `copy.deepcopy` works.
+- A torchax tensor cannot be deep-copied.
+  `copy.deepcopy(model)`, which programs use to average weights or to keep the best model, raises `TypeError:
+  cannot pickle '_PropertyHolder' object`.
+- A CPU tensor, and a module with buffers on the host, also raise inside the environment: `OperatorNotFound:
+  Operator with name aten::set_.source_Storage has no lowering`.
+- `torch.optim.swa_utils.AveragedModel` copies its module in the same way.
+
+`copy.deepcopy` works in a program that imports the runtime (`torchax_training`).
+Programs that call `backward` get it from the fix of TPU611.
 
 ## Fix safety
 
-Safe for a module: it is copied with copies of its parameters and buffers at hand; weights that it has under
-two names stay one.
-A tensor in another attribute of a module still raises.
+- Safe for a module: `deepcopy` receives ready copies of the parameters and buffers.
+  Weights that the module has under two names stay shared.
+  A tensor in another attribute of the module still raises.
+- Unsafe for a `state_dict()`: it becomes a dictionary of clones without the attribute `_metadata`.
+- Unsafe for a tensor: its clone does not require gradients.
+- Unsafe in a program that calls `backward`, where the fix adds the runtime.
 
-Unsafe for a `state_dict()`, which becomes a dictionary of clones without its attribute `_metadata`, and for a
-tensor, whose clone asks for no gradient.
+## Without a fix
+
+A module that is not a plain name or attribute, as in `copy.deepcopy(models[0])`, has no fix.
+Assign it to a variable first; then the fix is offered.
 """
 
 from __future__ import annotations
@@ -35,7 +46,12 @@ from tpulint.model.devices.doors import is_device_choice
 from tpulint.model.values.kinds import Device, Static, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU706", "deep copy of tensors", module=__name__, fix=Applicability.SAFE)
+rule = Rule(
+    "TPU706",
+    "`copy.deepcopy` of tensors or of a module on the device",
+    module=__name__,
+    fix=Applicability.SAFE,
+)
 
 _PARAMETERS = (
     "{{id(p): torch.nn.Parameter(p.detach().clone(), p.requires_grad) for p in {0}.parameters()}}"
@@ -54,18 +70,22 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(value)
     brought = None
     if ctx.module.name in project.programs.calling_backward:  # which brings the folder anyway
-        brought = ctx.companion_fix(TRAINING)
+        brought = ctx.companion_fix(
+            TRAINING, f"add the runtime `{TRAINING.name}`, with which `deepcopy` works"
+        )
     if isinstance(kind, Tensor) and kind.certain:
         edit = f"{ctx.operand(value)}.detach().clone()"
-        fix = ctx.fix("copy it with `clone`", ctx.replace(call, edit), applicability=Applicability.UNSAFE)
+        fix = ctx.fix(
+            "copy the tensor with `clone`", ctx.replace(call, edit), applicability=Applicability.UNSAFE
+        )
         yield ctx.finding(
-            call, "`deepcopy` of a tensor raises within the torchax environment", brought or fix
+            call, "`deepcopy` of a tensor raises inside the torchax environment", brought or fix
         )
     elif _is_state(value, ctx):
-        message = "`deepcopy` of tensors raises within the torchax environment"
+        message = "`deepcopy` of a `state_dict()` raises inside the torchax environment"
         yield ctx.finding(call, message, brought or _clones(call, ctx))
     elif _is_placed_module(value, call, ctx):
-        message = "`deepcopy` of a module raises once it is on the device"
+        message = "`deepcopy` of a module raises after the module was moved to the device"
         yield ctx.finding(call, message, brought or _copy(call, ctx))
 
 
@@ -137,7 +157,7 @@ def _copy(call: ast.Call, ctx: Context) -> Fix | None:
         return None
     memo = _PARAMETERS.format(ctx.text(value))
     edit = ctx.replace(call, f"{ctx.text(call.func)}({ctx.text(value)}, {memo})")
-    return ctx.fix("pass copies of the parameters and buffers", edit, *imports)
+    return ctx.fix("pass copies of the parameters and buffers to `deepcopy`", edit, *imports)
 
 
 def _clones(call: ast.Call, ctx: Context) -> Fix | None:
@@ -145,4 +165,4 @@ def _clones(call: ast.Call, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     edit = ctx.replace(call, f"tree_map_only(torch.Tensor, torch.clone, {ctx.text(call.args[0])})")
-    return ctx.fix("copy its tensors with `clone`", edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix("copy the tensors with `clone`", edit, *imports, applicability=Applicability.UNSAFE)

@@ -1,30 +1,45 @@
-"""Tensors of the device that are saved as they are.
+"""Device tensors saved without a copy to the host.
 
 ## What it does
 
-Flags `torch.save`, `pickle.dump` and `pickle.dumps` of what holds `state_dict()` of a module or an optimizer,
-a module or an optimizer as a whole, or a tensor of the device: directly, in a dictionary or list, in a
-variable, or handed to the function that saves, which may be one of another file.
-In programs that use a device; what is copied to the host on the way is left alone.
+Reports, in programs that use a device, `torch.save`, `pickle.dump` and `pickle.dumps` of:
+
+- the `state_dict()` of a module or an optimizer;
+- a whole module or optimizer;
+- a device tensor.
+
+The value may be saved directly, in a dictionary or list, through a variable, or through a function that saves
+its argument, also one in another file.
+A value that is copied to the host before it is saved is not reported.
 
 ## Why it matters on TPU
 
-Tensors of torchax cannot be pickled: `torch.save` raises `RuntimeError:
+torchax tensors cannot be pickled.
+`torch.save` raises `RuntimeError:
 <pybind11_builtins.pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1 object>
-is not pickleable`, which after hours of training is the first that is heard of it.
-Tensors of the host are saved within the environment as ever, and plain torch reads the file without torchax.
+is not pickleable`, possibly only after hours of training.
+CPU tensors can be saved inside the environment as usual, and plain torch reads the file without torchax.
 
 ## Fix safety
 
-Unsafe: of states and tensors, every tensor in what is saved is copied to the host, however deep in
-dictionaries, lists and tuples it is; objects of other classes stay as they are.
-The copies of a module's and an optimizer's state are equal, but for the attribute `_metadata` of the
-dictionary, which a few modules that changed their layout between releases look at when they are loaded.
+The fix is unsafe.
 
-A module as a whole is pickled with `torchax_pickle`, a folder that is written beside the fixed file: tensors
-of the device, in whatever attribute of whatever object, are written as tensors of the host.
-Plain torch reads the file, and what it reads is on the host: TPU704 moves a module that is loaded to the
+For states and tensors, it copies every tensor in the saved value to the host, at any depth of dictionaries,
+lists and tuples.
+Objects of other classes are not changed.
+The copied state of a module or an optimizer is equal to the original, except that the dictionary loses its
+attribute `_metadata`.
+A few modules whose layout changed between releases read it when they load a state.
+
+A whole module is pickled with `torchax_pickle`, a package that the fix writes beside the fixed file.
+It writes device tensors, in any attribute of any object, as CPU tensors.
+Plain torch reads the file, and the loaded module is on the host; the fix of TPU704 then moves it to the
 device.
+
+## Without a fix
+
+`pickle.dump` of a whole module or optimizer has no fix.
+Save its `state_dict()`, or call `torch.save` instead, which has a fix.
 """
 
 from __future__ import annotations
@@ -39,7 +54,7 @@ from tpulint.model.values.kinds import Instance, Kind, Unknown
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule(
-    "TPU705", "tensors of the device that are saved as they are", module=__name__, fix=Applicability.UNSAFE
+    "TPU705", "device tensors saved without a copy to the host", module=__name__, fix=Applicability.UNSAFE
 )
 
 #: What has a state of plain numbers is called so.
@@ -57,7 +72,7 @@ def saved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     value = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "obj"), None)
     if value is None or any(keyword.arg == "pickle_module" for keyword in call.keywords):
         return
-    message = f"`{name}` cannot pickle tensors of torchax"
+    message = f"`{name}` cannot pickle torchax tensors"
     if _holds(_is_whole, value, ctx, _DEPTH):
         by_torch = name == "torch.save" and len(call.args) < 3
         yield ctx.finding(value, message, _pickled(call, ctx) if by_torch else None)
@@ -72,7 +87,11 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         if not at.serves_device or at.only_with_cuda(value):
             continue
         if _holds(_is_state, value, at, _DEPTH) or _holds(_is_tensor, value, at, _DEPTH):
-            yield at.finding(value, "what saves this cannot pickle tensors of torchax", _on_host(value, at))
+            yield at.finding(
+                value,
+                "a function saves this value, but torchax tensors cannot be pickled",
+                _on_host(value, at),
+            )
 
 
 def _holds(
@@ -189,7 +208,7 @@ def _has_tensors(owner: ast.expr, ctx: Context) -> bool:
 
 
 def _on_host(value: ast.expr, ctx: Context) -> Fix | None:
-    title = "copy what is saved to the host"
+    title = "copy the saved tensors to the host"
     if ctx.kind(value).is_tensor:
         edit = ctx.replace(value, f"{ctx.operand(value)}.cpu()")
         return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
@@ -207,5 +226,5 @@ def _pickled(call: ast.Call, ctx: Context) -> Fix | None:
     given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     last = max(ctx.span(argument).end for argument in given)
     edit = ctx.insert(last, ", pickle_module=torchax_pickle")
-    title = "write tensors of the device as tensors of the host"
+    title = "write device tensors as CPU tensors, with `pickle_module=torchax_pickle`"
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE, companion=_COMPANION)

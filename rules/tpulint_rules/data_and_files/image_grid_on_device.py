@@ -1,19 +1,20 @@
-"""Pictures saved or put in a grid from device tensors.
+"""Image grid or image file created from device tensors.
 
 ## What it does
 
-Flags `torchvision.utils.save_image` and `make_grid` in programs that use a device, where what they are given
-is not known to be on the host.
+Reports `torchvision.utils.save_image` and `make_grid` in programs that use a device, unless their argument is
+known to be on the host.
+A list of tensors is not reported.
 
 ## Why it matters on TPU
 
-Both write into a view of a new tensor, which torchax cannot: `AttributeError: 'View' object has no attribute
-'_elem'`.
+Both functions write into a view of a new tensor, which torchax does not support: `AttributeError: 'View'
+object has no attribute '_elem'`.
 
 ## Fix safety
 
-Unsafe: the pictures are copied to the host first, which waits for them; the grid is then a host tensor.
-A list of tensors is left alone.
+The fix is unsafe: it copies the images to the host first, and waits for them.
+The grid is then a CPU tensor.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU708",
-    "pictures saved or put in a grid from device tensors",
+    "image grid or image file created from device tensors",
     module=__name__,
     former=("grid-of-device-tensors",),
     fix=Applicability.UNSAFE,
@@ -59,7 +60,7 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     message = f"`{name.rpartition('.')[2]}` raises for device tensors"
     edit = ctx.replace(pictures, f"{ctx.operand(pictures)}.cpu()")
     yield ctx.finding(
-        pictures, message, ctx.fix("copy it to the host", edit, applicability=Applicability.UNSAFE)
+        pictures, message, ctx.fix("copy the images to the host", edit, applicability=Applicability.UNSAFE)
     )
 
 

@@ -1,30 +1,35 @@
-"""Data loader with worker processes.
+"""`DataLoader` with worker processes.
 
 ## What it does
 
-Flags `DataLoader(..., num_workers=n)` in programs that use a device, unless `n` is known to be 0: a number, a
-variable, or the default of a parameter or of an argument of the command line in the same file.
-What a configuration or another file says is not known, and taken for more than 0.
-So it does in a dictionary, in a file where a loader unpacks one.
-Programs that train are left as they are: `host/workers.py`, in the folder `torchax_training` that their fix
-brings, makes each batch in the program itself, as the worker would whose turn it is, with its random numbers.
+Reports `DataLoader(..., num_workers=n)` in programs that use a device, unless `n` is known to be 0.
+`n` may be an integer, a variable, or the default of a parameter or command-line option in the same file.
+A value from a configuration or from another file is unknown, and counts as more than 0.
+`num_workers` in a dictionary is reported as well, in a file that unpacks it into a `DataLoader`.
+
+Programs that train are not reported.
+Their fix adds the runtime (`torchax_training`), whose `host/workers.py` creates each batch in the program
+itself, as the worker in turn would, with the random numbers of that worker.
 
 ## Why it matters on TPU
 
-What the environment of torchax does to torch reaches the loader, too.
-Workers that are forked within it hang without a word, or die of `OperatorNotFound: Operator with name
-aten::set_.source_Storage has no lowering`; with `forkserver` and `spawn` the program itself does, when it
-takes a batch.
+The torchax environment changes torch for the `DataLoader` too:
+
+- Workers that are forked inside the environment hang without a message, or fail with `OperatorNotFound:
+  Operator with name aten::set_.source_Storage has no lowering`.
+- With `forkserver` and `spawn`, the program itself fails with this error when it takes a batch.
 
 ## Fix safety
 
-Unsafe: batches are made in the program itself, so the device may wait for them, and random transformations
-draw other numbers, since workers have seeds of their own.
-What the configuration says of workers no longer counts.
+The fix is unsafe:
+
+- The program creates the batches itself, so the device may wait for them.
+- Random transforms draw different numbers, because workers have seeds of their own.
+- The number of workers in the configuration no longer has an effect.
 
 ## Without a fix
 
-Batches that take long to make are taken from workers with the environment left:
+If batches take long to create, keep the workers and leave the environment while you take a batch:
 
 ```python
 def batches(loader):
@@ -55,7 +60,7 @@ from tpulint.model.names.references import default_of
 from tpulint.model.values.kinds import Static
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU707", "data loader with worker processes", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("TPU707", "`DataLoader` with worker processes", module=__name__, fix=Applicability.UNSAFE)
 
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 #: What a loader without workers does not take.
@@ -74,11 +79,13 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.only_with_cuda(call) or not _is_some(workers, ctx):
         return
     fix = ctx.fix(
-        "leave out the workers",
+        "remove the worker processes",
         ctx.without_keywords(call, _OF_WORKERS),
         applicability=Applicability.UNSAFE,
     )
-    yield ctx.finding(workers, "workers of a loader hang or raise within the torchax environment", fix)
+    yield ctx.finding(
+        workers, "worker processes of a `DataLoader` hang or raise inside the torchax environment", fix
+    )
 
 
 @rule.on(ast.Constant, named={"num_workers"})
@@ -97,8 +104,10 @@ def _left_out(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     if workers is None or not _is_concerned(ctx) or not _is_some(workers, ctx):
         return
     edits = [ctx.replace(options[name], none) for name, none in _WITHOUT.items() if name in options]
-    fix = ctx.fix("leave out the workers", *edits, applicability=Applicability.UNSAFE)
-    yield ctx.finding(workers, "workers of a loader hang or raise within the torchax environment", fix)
+    fix = ctx.fix("remove the worker processes", *edits, applicability=Applicability.UNSAFE)
+    yield ctx.finding(
+        workers, "worker processes of a `DataLoader` hang or raise inside the torchax environment", fix
+    )
 
 
 def _is_concerned(ctx: Context) -> bool:

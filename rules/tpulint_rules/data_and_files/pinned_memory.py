@@ -2,22 +2,28 @@
 
 ## What it does
 
-Flags `tensor.pin_memory()`, `DataLoader(..., pin_memory=True)` and `torch.empty(..., pin_memory=True)` and
-its like, also with a flag that may be true on a TPU host, and the key in a mapping, `{"pin_memory": True}` or
-`dict(pin_memory=True)`, in a file where a loader unpacks one.
-A `pin_memory` that depends on something else, such as `torch.cuda.is_available()`, is left alone.
+Reports:
+
+- `tensor.pin_memory()`;
+- `DataLoader(..., pin_memory=True)`;
+- `torch.empty(..., pin_memory=True)` and similar factory functions;
+- `{"pin_memory": True}` or `dict(pin_memory=True)`, in a file that unpacks such a mapping into a
+  `DataLoader`.
+
+A flag that may be true on a TPU host counts as true.
+A `pin_memory` that depends on something else, such as `torch.cuda.is_available()`, is not reported.
 
 ## Why it matters on TPU
 
-Pages of the host are pinned for copies to a CUDA device.
-Once torchax is imported torch takes its device for one that can pin, and all raise
-`RuntimeError: Please register PrivateUse1HooksInterface by RegisterPrivateUse1HooksInterface first`; a loader
-does so with its first batch.
+Pinned memory serves copies from the host to a CUDA device.
+After `import torchax`, torch assumes that the torchax device supports pinned memory, and all of these calls
+raise `RuntimeError: Please register PrivateUse1HooksInterface by RegisterPrivateUse1HooksInterface first`.
+A `DataLoader` raises it with its first batch.
 
 ## Fix safety
 
-Safe: nothing but the pinning goes.
-Unsafe for the key in a mapping, which may be read for another reason too.
+- Safe: the fix removes only the pinning.
+- Unsafe for a mapping, because other code may read its key too.
 """
 
 from __future__ import annotations
@@ -38,7 +44,7 @@ _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloade
 _MAKERS = FACTORIES | {"empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like"}
 _KEYWORDS = frozenset({"pin_memory", "pin_memory_device"})
 _WITH_CUDA = "torch.cuda.is_available()"
-_RAISES = "raises once torchax is imported; there is nothing to pin for a TPU"
+_RAISES = "raises after `import torchax`; only copies to CUDA use pinned memory"
 
 
 @rule.on(ast.Call, named={"pin_memory"})
@@ -46,7 +52,7 @@ def pinned(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not isinstance(ctx.kind(call.func.value), Tensor):
         return
     edit = ctx.edit(Span(ctx.span(call.func.value).end, ctx.span(call).end), "")
-    yield ctx.finding(call, f"`.pin_memory()` {_RAISES}", ctx.fix("remove the pinning", edit))
+    yield ctx.finding(call, f"`.pin_memory()` {_RAISES}", ctx.fix("remove `pin_memory`", edit))
 
 
 @rule.on(ast.Call, named={"DataLoader"} | _MAKERS)
@@ -58,9 +64,9 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _LOADERS and not (name.startswith("torch.") and name.removeprefix("torch.") in _MAKERS):
         return
     if ctx.module.project.keeps_gpu:
-        fix = ctx.fix("leave it to where there is CUDA", ctx.replace(word.value, _WITH_CUDA))
+        fix = ctx.fix(f"replace with `{_WITH_CUDA}`", ctx.replace(word.value, _WITH_CUDA))
     else:
-        fix = ctx.fix("remove the pinning", ctx.without_keywords(call, _KEYWORDS))
+        fix = ctx.fix("remove `pin_memory`", ctx.without_keywords(call, _KEYWORDS))
     yield ctx.finding(word.value, f"`pin_memory={ctx.text(word.value)}` {_RAISES}", fix)
 
 
@@ -78,7 +84,7 @@ def _turned_off(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     value = ctx.options(node, "DataLoader").get("pin_memory")
     if value is not None and _pins(value, ctx):
         edit = ctx.replace(value, _WITH_CUDA if ctx.module.project.keeps_gpu else "False")
-        fix = ctx.fix("turn pinning off", edit, applicability=Applicability.UNSAFE)
+        fix = ctx.fix("turn off `pin_memory`", edit, applicability=Applicability.UNSAFE)
         yield ctx.finding(value, f"`pin_memory` {_RAISES}", fix)
 
 

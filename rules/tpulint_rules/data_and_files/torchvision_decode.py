@@ -1,27 +1,32 @@
-"""Image decoded by torchvision.
+"""Image decoding with torchvision.
 
 ## What it does
 
-Flags `torchvision.io.decode_image`, `read_image`, `decode_png` and `decode_jpeg`.
+Reports `torchvision.io.decode_image`, `read_image`, `decode_png` and `decode_jpeg`.
 
 ## Why it matters on TPU
 
-Inside the torchax environment decoding a PNG ends the process with a segmentation fault, and decoding a
-JPEG or GIF raises `RuntimeError: The tensor has a non-zero number of elements, but its data is not allocated
-yet`: the compiled decoders write to the memory of a tensor that torchax has taken over.
-WebP happens to work.
+The compiled decoders write to the memory of a tensor that torchax has taken over.
+Inside the torchax environment:
+
+- Decoding a PNG ends the process with a segmentation fault.
+- Decoding a JPEG or GIF raises `RuntimeError: The tensor has a non-zero number of elements, but its data is
+  not allocated yet`.
+- Decoding a WebP happens to work.
 
 ## Fix safety
 
-Pillow decodes the file into the same `uint8` tensor, channels first.
-Safe for the mode RGB, which is exact for 8 bit PNG, JPEG, WebP and GIF (not for 16 bit PNG).
-Unsafe for the others: GRAY of a coloured picture may differ by up to 8 levels, RGB_ALPHA of
-a GIF, a palette or a 1 bit PNG, and UNCHANGED of CMYK or 1 bit pictures come out differently.
-Source: compared with torchvision's own decoders on 155 pairs of file and mode.
+The fix decodes the file with Pillow into the same `uint8` tensor, channels first.
+
+- Safe for the mode RGB, which is exact for 8-bit PNG, JPEG, WebP and GIF (not for 16-bit PNG).
+- Unsafe for the other modes: GRAY of a color image may differ by up to 8 levels, and RGB_ALPHA of a GIF, a
+  palette image or a 1-bit PNG, and UNCHANGED of a CMYK or 1-bit image, give different results.
+
+This was measured against the decoders of torchvision on 155 pairs of file and mode.
 
 ## Without a fix
 
-Decode before the environment is entered, or under `torchax.disable_temporarily()`.
+Decode images before the program enters the environment, or inside `with torchax.disable_temporarily():`.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from collections.abc import Iterator
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU701", "image decoded by torchvision", module=__name__, fix=Applicability.SAFE)
+rule = Rule("TPU701", "image decoding with torchvision", module=__name__, fix=Applicability.SAFE)
 
 _DECODERS = frozenset({"decode_image", "read_image", "decode_png", "decode_jpeg"})
 _MODES = {"RGB": "RGB", "RGB_ALPHA": "RGBA", "GRAY": "L", "UNCHANGED": None}
@@ -73,7 +78,9 @@ def _pillow(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     else:
         code = f'torch.from_numpy(np.array({image}.convert("{mode}"))).permute(2, 0, 1)'
     applicability = Applicability.SAFE if mode == "RGB" else Applicability.UNSAFE
-    return ctx.fix("decode with Pillow", ctx.replace(call, code), *imports, applicability=applicability)
+    return ctx.fix(
+        "decode the image with Pillow", ctx.replace(call, code), *imports, applicability=applicability
+    )
 
 
 def _opened(argument: ast.expr, name: str, ctx: Context) -> tuple[str, bool | None]:

@@ -1,47 +1,52 @@
-"""Transform of torchvision on a device tensor.
+"""Transform of torchvision applied to a device tensor.
 
 ## What it does
 
-Flags functions of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional` that are
-given a tensor on the device, or one that tracing reaches, and do not do their work on torchax:
+Reports functions of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional` that fail
+or give wrong results on torchax, if their argument is on the device or in traced code:
 
-- `affine`, `perspective`, `rotate` with a `center`, and the `adjust_sharpness` of v2;
-- `resized_crop` with antialiasing, and the `adjust_hue` of v2;
+- `affine`, `perspective`, `rotate` with a `center`, and `adjust_sharpness` of v2;
+- `resized_crop` with antialiasing, and `adjust_hue` of v2;
 - `to_pil_image`;
 - in traced code, `normalize` and `equalize`.
 
-Of the classes, `Normalize`, `Resize`, `ToPILImage`, `RandomAffine`, `RandAugment` and others alike, where the
-file calls what it makes, alone or in a `Compose`, with such a tensor.
-Transforms of data sets, which get pictures of the host, are left alone.
+It also reports the classes `Normalize`, `Resize`, `ToPILImage`, `RandomAffine`, `RandAugment` and similar
+ones if the file calls their instance, alone or in a `Compose`, with such a tensor.
+
+Transforms of data sets, which receive images on the host, are not reported.
 
 ## Why it matters on TPU
 
-`affine`, `perspective` and `rotate` about a center fill a part of their grid through
-`base_grid[..., 2].fill_(1)`, a write that torchax loses: the picture is not moved where it should be, without
-a word.
-`RandAugment` and `TrivialAugmentWide` go through them.
-The `adjust_sharpness` of v2 loses a write as well.
+Wrong results, without an error:
 
-The antialiased kernels raise `TypeError: 'tuple' object is not callable`, the random transforms of v2
-`OperatorNotFound: Operator with name aten::round_ has no lowering` or `TypeError: tensor_split() got an
-unexpected keyword argument`, and `to_pil_image` `TypeError: Tensor.numpy() got an unexpected keyword argument
-'force'`.
-`normalize` looks whether a deviation is zero, which under jit raises `ConcretizationTypeError: Abstract
-tracer value encountered where concrete value is expected`.
+- `affine`, `perspective` and `rotate` with a center fill a part of their grid with
+  `base_grid[..., 2].fill_(1)`, a write that torchax loses, so the image moves to the wrong position.
+- `RandAugment` and `TrivialAugmentWide` call these functions.
+- `adjust_sharpness` of v2 loses a write too.
 
-Measured on torch 2.13.0, torchvision 0.28.0, torchax 0.0.14.dev20261026, jax 0.10.2, which gave the same for
-flips, crops, pads, `gaussian_blur` and the other functions of colour as plain torch.
+Errors:
+
+- The antialiased kernels raise `TypeError: 'tuple' object is not callable`.
+- The random transforms of v2 raise `OperatorNotFound: Operator with name aten::round_ has no lowering` or
+  `TypeError: tensor_split() got an unexpected keyword argument`.
+- `to_pil_image` raises `TypeError: Tensor.numpy() got an unexpected keyword argument 'force'`.
+- `normalize` checks whether a standard deviation is zero, which under jit raises `ConcretizationTypeError:
+  Abstract tracer value encountered where concrete value is expected`.
+
+Measured on torch 2.13.0, torchvision 0.28.0, torchax 0.0.14.dev20261026, jax 0.10.2.
+Flips, crops, pads, `gaussian_blur` and the other color functions give the same results as in plain torch.
 
 ## Fix safety
 
-Safe: `normalize` and `equalize` of v2 compute the same and trace, as do the older `adjust_sharpness` and
-`adjust_hue`; `to_pil_image` gets a copy on the host, which it makes on a GPU, too.
-Unsafe where the work is done on the host and the result moved back: it waits for the picture.
+- Safe: `normalize` and `equalize` of v2 compute the same and can be traced, as do `adjust_sharpness` and
+  `adjust_hue` of v1 on the device.
+- Safe: `to_pil_image` receives a copy on the host; for a tensor on a GPU it creates this copy itself.
+- Unsafe where the transform runs on the host and its result moves back: the program waits for the image.
 
 ## Without a fix
 
-Augment on the host, before the batch is moved to the device.
-In traced code, `affine` is `F.grid_sample` of a grid made by hand; see the page of TPU631.
+Transform images on the host, before the batch is moved to the device.
+In traced code, replace `affine` with `F.grid_sample` and a grid that you compute; see the page of TPU631.
 """
 
 from __future__ import annotations
@@ -57,7 +62,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU709",
-    "transform of torchvision on a device tensor",
+    "transform of torchvision applied to a device tensor",
     module=__name__,
     former=("device-picture-transform",),
     fix=Applicability.SAFE,
@@ -77,7 +82,8 @@ def function(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name is None or what is None or not call.args or not _fails(call, what):
         return
     if _is_on_device(call.args[0], what, ctx):
-        yield ctx.finding(call, f"`{name.rpartition('.')[2]}` {what.effect}", _fix(call, what, ctx))
+        fix = _fix(call, what, ctx)
+        yield ctx.finding(call, _message(name, what, fix), fix)
 
 
 @rule.on(ast.Call, named=_last(CLASSES))
@@ -91,8 +97,13 @@ def made(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             fix = _renamed(call, what, ctx) if what.instead else None
             if what.effect is Effect.ON_HOST and use.func is call:
                 fix = _from_host(use.args[0], ctx)
-            yield ctx.finding(call, f"`{name.rpartition('.')[2]}` {what.effect}", fix)
+            yield ctx.finding(call, _message(name, what, fix), fix)
             return
+
+
+def _message(name: str, what: Transform, fix: Fix | None) -> str:
+    message = f"`{name.rpartition('.')[2]}` {what.effect}"
+    return message if fix is not None else f"{message}; transform the image on the host instead"
 
 
 def _fails(call: ast.Call, what: Transform) -> bool:
@@ -143,11 +154,15 @@ def _fix(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
         return None
     name = picture.id
     edits = ctx.insert(ctx.span(picture).end, ".cpu()"), ctx.insert(ctx.span(call).end, f".to({name}.device)")
-    return ctx.fix("copy it to the host and back", *edits, applicability=Applicability.UNSAFE)
+    return ctx.fix(
+        "copy the image to the host, and the result back to the device",
+        *edits,
+        applicability=Applicability.UNSAFE,
+    )
 
 
 def _from_host(picture: ast.expr, ctx: Context) -> Fix:
-    return ctx.fix("copy it to the host", ctx.replace(picture, f"{ctx.operand(picture)}.cpu()"))
+    return ctx.fix("copy the image to the host", ctx.replace(picture, f"{ctx.operand(picture)}.cpu()"))
 
 
 def _renamed(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
@@ -157,4 +172,4 @@ def _renamed(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     name = f"{package}.{rest}"
-    return ctx.fix(f"use `{name}`", ctx.replace(call.func, name), *imports)
+    return ctx.fix(f"replace with `{name}`", ctx.replace(call.func, name), *imports)

@@ -1,1 +1,1 @@
-"""Several devices, kernels and libraries for GPUs."""
+"""Multiple devices, GPU kernels and GPU libraries."""

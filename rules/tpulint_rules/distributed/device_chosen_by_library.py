@@ -1,47 +1,52 @@
-"""Library that chooses the device itself.
+"""Library that selects the device itself (Accelerate, Lightning).
 
 ## What it does
 
-Flags `Accelerator(...)` of accelerate and `Trainer(...)` of Lightning, which put models and batches where
-they find a GPU; those that are told to stay on the CPU are left alone.
+Reports `Accelerator(...)` of Accelerate and `Trainer(...)` of Lightning, which move models and batches to a
+GPU that they find.
+Calls that ask for the CPU are not reported.
 
 ## Why it matters on TPU
 
-They know nothing of torchax.
-`accelerator.prepare(model)` leaves the model on the host, and so does `Trainer()`: the program trains there,
-slowly, and nothing says so.
-`Trainer(accelerator="gpu")` raises `MisconfigurationException: No supported gpu backend found!`, and
-`Trainer(accelerator="tpu")` wants torch_xla: `ModuleNotFoundError: Requirement 'torch_xla>=1.13' not met`.
+These libraries do not support torchax:
+
+- `accelerator.prepare(model)` and `Trainer()` leave the model on the host.
+  The program trains there, slowly, without an error.
+- `Trainer(accelerator="gpu")` raises `MisconfigurationException: No supported gpu backend found!`.
+- `Trainer(accelerator="tpu")` needs torch_xla: `ModuleNotFoundError: Requirement 'torch_xla>=1.13' not met`.
+
 Measured with accelerate 1.15.0 and lightning 2.6.6 in the torchax environment.
 
 ## Fix safety
 
-Unsafe: accelerate reads the device from `ACCELERATE_TORCH_DEVICE`, which is set ahead of the `Accelerator`.
-`accelerator.prepare`, `backward`, `accumulate`, `clip_grad_norm_`, `gather_for_metrics`, `unwrap_model` and
-`save_state` are right then with what TPU611 writes; a BERT trained so as on a CPU, to the last digit printed.
-Half precision in 16 bits with a scaler, `mixed_precision="fp16"`, which accelerate has for devices that it
-knows alone, becomes `"bf16"`.
-What that enters casts nothing on torchax: the program computes in 32 bits.
-With the option that keeps the GPU, both are so where there is no CUDA.
+The fix is unsafe: it sets the environment variable `ACCELERATE_TORCH_DEVICE`, from which Accelerate reads the
+device, before the `Accelerator` is created.
+
+- `accelerator.prepare`, `backward`, `accumulate`, `clip_grad_norm_`, `gather_for_metrics`, `unwrap_model` and
+  `save_state` then work with the code that the fix of TPU611 writes.
+  A BERT model trained as on a CPU, to the last printed digit.
+- `mixed_precision="fp16"`, with a gradient scaler, exists in Accelerate only for devices that it knows, and
+  becomes `"bf16"`.
+  On torchax, `"bf16"` converts nothing: the program computes in 32 bits.
+- With `--keep-gpu`, both changes apply only where CUDA is not available.
 
 ## Without a fix
 
-For Lightning, write the loop that it runs, which is short for one device; one process drives all chips of a
-host.
+For Lightning, write the training loop yourself.
+It is short for one device, and one process drives all chips of a host.
 
 ```python
 device = torch.device("jax")
 model = model.to(device)
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)  # what `configure_optimizers()` gives
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)  # as in `configure_optimizers()`
 for x, y in loader:
     optimizer.zero_grad()
-    loss = criterion(model(x.to(device)), y.to(device))  # what `training_step` does
+    loss = criterion(model(x.to(device)), y.to(device))  # as in `training_step`
     loss.backward()
     optimizer.step()
 ```
 
-What such a loop needs on torchax beside that, the other rules find and write: TPU611 the gradients, TPU641
-the optimizer.
+The other rules find and fix the rest of such a loop: TPU611 the gradients, TPU641 the optimizer.
 """
 
 from __future__ import annotations
@@ -55,7 +60,12 @@ from tpulint.model.names.references import by_name
 from tpulint.model.project.takers import is_accelerator
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU805", "library that chooses the device itself", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU805",
+    "library that selects the device itself (Accelerate, Lightning)",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+)
 
 _TRAINERS = frozenset(
     f"{package}.{name}"
@@ -69,7 +79,7 @@ def accelerator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not is_accelerator(call, ctx.qualified_name(call.func)) or _is_elsewhere(call, ctx):
         return
     if ACCELERATE_DEVICE not in ctx.module.index.texts:
-        message = "`Accelerator` knows nothing of torchax: what it prepares stays on the host, silently"
+        message = "`Accelerator` does not support torchax: the model stays on the host, without an error"
         yield ctx.finding(call, message, _told(call, ctx))
 
 
@@ -90,7 +100,7 @@ def _told(call: ast.Call, ctx: Context) -> Fix | None:
         either = f'"bf16" if "{ACCELERATE_DEVICE}" in os.environ else "fp16"'
         instead = either if is_kept else ctx.quoted("bf16", precision)
         edits.append(ctx.replace(precision, instead))
-    title = "tell accelerate the device"
+    title = f"pass the device to Accelerate, in `{ACCELERATE_DEVICE}`"
     return ctx.fix(title, *imports, *edits, applicability=Applicability.UNSAFE)
 
 
@@ -102,11 +112,11 @@ def trainer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if wanted == "cpu":
         return
     if wanted in ("gpu", "cuda"):
-        message = "`Trainer` finds no GPU on a TPU host, and raises"
+        message = "`Trainer` finds no GPU on a TPU host, and raises; write the training loop instead"
     elif wanted == "tpu":
-        message = "`Trainer` takes `torch_xla` for TPUs, not torchax"
+        message = "`Trainer` needs `torch_xla` for TPUs, not torchax; write the training loop instead"
     else:
-        message = "`Trainer` knows nothing of torchax: it trains on the host, silently"
+        message = "`Trainer` trains on the host, without an error; write the training loop instead"
     yield ctx.finding(call, message)
 
 

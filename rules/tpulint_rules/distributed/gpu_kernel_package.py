@@ -1,47 +1,55 @@
-"""Package of kernels for NVIDIA GPUs.
+"""Kernel library for NVIDIA GPUs.
 
 ## What it does
 
-Flags the first import, in a file, of a package whose kernels run on NVIDIA GPUs alone: flash_attn, xformers,
-triton, apex, bitsandbytes, transformer_engine and others; calls of `flash_attn_func` and
-`memory_efficient_attention`; calls of `torch.utils.cpp_extension` that build kernels written in CUDA; and
-`flex_attention`.
-An import that may fail, in a `try` or under a condition, is left alone, as is one inside a function, with
-all that is called by it.
+Reports:
+
+- the first import, in a file, of a package whose kernels run only on NVIDIA GPUs: flash_attn, xformers,
+  triton, apex, bitsandbytes, transformer_engine and others;
+- calls of `flash_attn_func` and `memory_efficient_attention`;
+- calls of `torch.utils.cpp_extension` that build CUDA kernels;
+- `flex_attention`.
+
+An import in a `try` or under a condition, or inside a function, is not reported, and neither are calls of
+names from such an import.
 
 ## Why it matters on TPU
 
-The packages are not there on a TPU host: `ModuleNotFoundError: No module named 'flash_attn'`.
-`CUDAExtension` and `load_inline` raise `OSError: CUDA_HOME environment variable is not set`.
-`flex_attention` raises `ValueError: FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices`.
+- The packages are not available on a TPU host: `ModuleNotFoundError: No module named 'flash_attn'`.
+- `CUDAExtension` and `load_inline` raise `OSError: CUDA_HOME environment variable is not set`.
+- `flex_attention` raises `ValueError: FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices`.
 
-On torchax, `F.scaled_dot_product_attention` computes the same.
-It makes the whole matrix of scores; for long sequences register a kernel in its place with
-`torchax.default_env().override_op_definition`, such as JAX's splash attention.
+On torchax, `F.scaled_dot_product_attention` computes the same attention.
+It creates the whole matrix of scores.
+For long sequences, replace it with a kernel such as the splash attention of JAX, which you register with
+`torchax.default_env().override_op_definition`.
 
 ## Fix safety
 
-Unsafe: `flash_attn_func` and `memory_efficient_attention` become `F.scaled_dot_product_attention`, which
-wants the heads before the length.
+The fix is unsafe: `flash_attn_func` and `memory_efficient_attention` become `F.scaled_dot_product_attention`,
+which expects the heads before the length.
 
-- The kernels are not executed here, where there is no GPU; the rewrite was run against their definition,
-  written out in plain torch.
-- `flash_attn_func` with `causal` aligns the mask at the end of the keys, `is_causal` at the beginning:
-  the same only where there are as many queries as keys.
-- `memory_efficient_attention` takes tensors of three dimensions as well; the rewrite is for four.
-- `FusedLayerNorm` of apex becomes `torch.nn.LayerNorm`, and an optimizer of bitsandbytes with 8 bit
-  the one of torch, which keeps its state in 32: more memory, and not the same numbers.
+- The original kernels need a GPU and were not executed; the rewrite was tested against their definition,
+  written in plain torch.
+- `flash_attn_func` with `causal` aligns the mask at the end of the keys, `is_causal` at the beginning.
+  The results are the same only if there are as many queries as keys.
+- `memory_efficient_attention` also accepts tensors with three dimensions; the rewrite is for four.
+- `FusedLayerNorm` of apex becomes `torch.nn.LayerNorm`.
+- An 8-bit optimizer of bitsandbytes becomes the optimizer of torch, which keeps its state in 32 bits.
+  It needs more memory, and its results differ.
 
 ## Without a fix
 
-For `flash_attn_qkvpacked_func(qkv)`, take `q, k, v = qkv.unbind(2)` first.
-For `flash_attn_varlen_func`, whose sequences lie behind one another, pad them to one length, which TPU wants
-anyway, and mask.
-`FusedAdam` of apex is `torch.optim.AdamW(..., weight_decay=0)` unless it is given another decay.
-For what a kernel of one's own computes, write it in operations of torch, which XLA fuses, or as a Pallas
-kernel that `torchax.interop.call_jax` calls.
-For `flex_attention` with a mask, compute the mask as a tensor and give it to
-`F.scaled_dot_product_attention`.
+- For a call with other arguments, such as a tensor as `attn_bias`, call `F.scaled_dot_product_attention`
+  yourself, with the heads before the length.
+- For `flash_attn_qkvpacked_func(qkv)`, first write `q, k, v = qkv.unbind(2)`.
+- For `flash_attn_varlen_func`, whose sequences are concatenated, pad them to one length, which a TPU needs
+  anyway, and use a mask.
+- `FusedAdam` of apex is `torch.optim.AdamW(..., weight_decay=0)`, unless it is given another weight decay.
+- Write a kernel of your own with torch operations, which XLA fuses, or as a Pallas kernel that
+  `torchax.interop.call_jax` calls.
+- For `flex_attention` with a mask, compute the mask as a tensor, and pass it to
+  `F.scaled_dot_product_attention`.
 """
 
 from __future__ import annotations
@@ -60,7 +68,7 @@ from tpulint.knowledge.gpu_kernels import (
 )
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU803", "package of kernels for NVIDIA GPUs", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("TPU803", "kernel library for NVIDIA GPUs", module=__name__, fix=Applicability.UNSAFE)
 
 _FLEX = "torch.nn.attention.flex_attention.flex_attention"
 _SAME = frozenset(name.rpartition(".")[2] for name in SAME_IN_TORCH)
@@ -86,8 +94,8 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
     for alias, instead in same.items():
         if instead is not None and ctx.is_import_time and not ctx.is_optional(node):
             edit = ctx.respelled(node, alias, instead)
-            fix = ctx.fix(f"use `{instead}`", edit, applicability=Applicability.UNSAFE)
-            yield ctx.finding(node, f"`{alias.name}` of `{package}` is for NVIDIA GPUs", fix)
+            fix = ctx.fix(f"replace with `{instead}`", edit, applicability=Applicability.UNSAFE)
+            yield ctx.finding(node, f"`{alias.name}` of `{package}` runs only on NVIDIA GPUs", fix)
     if ctx.first_import(package) is node and not all(same.values()):
         yield ctx.finding(node, _message(package))
 
@@ -102,15 +110,15 @@ def same_in_torch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     fix = None
     if imports is not None:
         edit = ctx.replace(node, instead)
-        fix = ctx.fix(f"use `{instead}`", edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(node, f"`{name}` is for NVIDIA GPUs", fix)
+        fix = ctx.fix(f"replace with `{instead}`", edit, *imports, applicability=Applicability.UNSAFE)
+    yield ctx.finding(node, f"`{name}` runs only on NVIDIA GPUs", fix)
 
 
 @rule.on(ast.Call, named=_last(ATTENTION))
 def attention(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in ATTENTION and _is_needed(name, ctx) and not ctx.only_with_cuda(call):
-        yield ctx.finding(call, f"`{name}` is for NVIDIA GPUs", _attention(call, ATTENTION[name], ctx))
+        yield ctx.finding(call, f"`{name}` runs only on NVIDIA GPUs", _attention(call, ATTENTION[name], ctx))
 
 
 @rule.on(ast.Call, named=_last(BUILDERS))
@@ -122,17 +130,19 @@ def built(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     sources = [*call.args[1:2], *(given[word] for word in ("sources",) if word in given)]
     written_in_cuda = name.endswith(".load") and any(_names_cuda_source(node) for node in sources)
     if name.endswith("Extension") or "cuda_sources" in given or written_in_cuda:
-        yield ctx.finding(call, f"`{name}` builds kernels for NVIDIA GPUs")
+        yield ctx.finding(call, f"`{name}` builds CUDA kernels, which do not run on TPU")
 
 
 @rule.on(ast.Call, named={"flex_attention"})
 def flex(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) == _FLEX and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
-        yield ctx.finding(call, "`flex_attention` raises for torchax tensors")
+        yield ctx.finding(
+            call, "`flex_attention` raises for torchax tensors; use `F.scaled_dot_product_attention` instead"
+        )
 
 
 def _message(package: str) -> str:
-    return f"`{package}` is for NVIDIA GPUs, and not there on a TPU host; {PACKAGES[package]}"
+    return f"`{package}` needs an NVIDIA GPU and is not available on a TPU host; {PACKAGES[package]}"
 
 
 def _is_needed(name: str, ctx: Context) -> bool:
@@ -175,5 +185,5 @@ def _attention(call: ast.Call, known: Attention, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     text = f"torch.nn.functional.scaled_dot_product_attention({', '.join(arguments)}).transpose(1, 2)"
-    title = "use `F.scaled_dot_product_attention`"
+    title = "replace with `F.scaled_dot_product_attention`"
     return ctx.fix(title, ctx.replace(call, text), *imports, applicability=Applicability.UNSAFE)

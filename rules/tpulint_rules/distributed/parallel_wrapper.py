@@ -1,21 +1,22 @@
-"""Wrapper that spreads a module over GPUs.
+"""Wrapper that distributes a module over GPUs.
 
 ## What it does
 
-Flags `DataParallel`, `DistributedDataParallel`, `FullyShardedDataParallel` and `fully_shard`.
-What is wrapped only where there is CUDA is left alone.
+Reports `DataParallel`, `DistributedDataParallel`, `FullyShardedDataParallel` and `fully_shard`.
+Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-`DataParallel` raises `RuntimeError: PyTorch is not linked with support for jax devices`, or
-`NotImplementedError: Could not run 'aten::empty_strided' with arguments from the 'jax' backend`.
-`DistributedDataParallel` raises `ValueError: Default process group has not been initialized`, or, with a
-group, `RuntimeError: The tensor has a non-zero number of elements, but its data is not allocated yet`.
-`FullyShardedDataParallel` raises `AttributeError: Custom backend 'jax' not implement
-'torch.jax.current_stream'`, and `fully_shard` `RuntimeError: Please register PrivateUse1HooksInterface`, or,
-where no launcher has set the ranks, `ValueError: Error initializing torch.distributed`.
+- `DataParallel` raises `RuntimeError: PyTorch is not linked with support for jax devices`, or
+  `NotImplementedError: Could not run 'aten::empty_strided' with arguments from the 'jax' backend`.
+- `DistributedDataParallel` raises `ValueError: Default process group has not been initialized`, or, with a
+  group, `RuntimeError: The tensor has a non-zero number of elements, but its data is not allocated yet`.
+- `FullyShardedDataParallel` raises `AttributeError: Custom backend 'jax' not implement
+  'torch.jax.current_stream'`.
+- `fully_shard` raises `RuntimeError: Please register PrivateUse1HooksInterface`, or, if no launcher has set
+  the ranks, `ValueError: Error initializing torch.distributed`.
 
-Under torchax one process drives all chips of a host, and the layout of the tensors spreads the work.
+Under torchax, one process drives all chips of a host, and the sharding of the tensors distributes the work:
 
 ```python
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
@@ -24,24 +25,27 @@ for t in (*model.parameters(), *model.buffers()):
 batch.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec("data")))
 ```
 
-For weights that one chip cannot hold, spread them as well: `PartitionSpec("data")` for what has a first
-dimension that the number of devices divides.
-Both were run on eight devices of the CPU, and give what one device gives.
+If the weights do not fit on one chip, shard them as well: use `PartitionSpec("data")` for weights whose first
+dimension is divisible by the number of devices.
+Both were run on eight CPU devices, with the results of one device.
 
 ## Fix safety
 
-Unsafe: the wrapper is taken away, and `.module` behind the name that it was given, so that the program runs
-on one device until its tensors are laid out as above.
-`no_sync()` of it becomes `contextlib.nullcontext()`: there is nothing to put off, since XLA adds up the
-gradients within the step.
-Checkpoints lose the prefix `module.`.
-Where other code asks models for `.module`, or some code puts that prefix in front of names or takes it away,
-the module is `undivided` instead: that function of `torchax_training`, a folder that is written beside the
-file, gives a wrapper that calls the module.
+The fix is unsafe:
+
+- It removes the wrapper, and `.module` after the name of the wrapped module.
+  The program then runs on one device until you shard its tensors as above.
+- `no_sync()` of the wrapper becomes `contextlib.nullcontext()`.
+  There is nothing to postpone, because XLA adds up the gradients within the step.
+- Checkpoints lose the prefix `module.`.
+- If other code reads `.module` of a model, or adds or removes that prefix, the module is wrapped in
+  `undivided(...)` instead, a wrapper that only calls the module.
+  `undivided` is part of the runtime (`torchax_training`), which the fix writes beside the file.
 
 ## Without a fix
 
-Where the file uses what else only a wrapper has, such as `join()`, the wrapper is to be taken out by hand.
+Remove the wrapper by hand if the file uses other methods of the wrapper, such as `join()`, or if the wrapper
+is not assigned to a variable or attribute.
 """
 
 from __future__ import annotations
@@ -54,7 +58,9 @@ from tpulint.knowledge.distributed import SHARDED_IN_PLACE, WRAPPER_ONLY, WRAPPE
 from tpulint.knowledge.training import TRAINING
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU802", "wrapper that spreads a module over GPUs", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU802", "wrapper that distributes a module over GPUs", module=__name__, fix=Applicability.UNSAFE
+)
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in WRAPPERS))
@@ -96,7 +102,10 @@ def _undivided(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return None
     edits = (*imports, ctx.replace(call, f"undivided({ctx.text(model)})"))
     return ctx.fix(
-        "take a wrapper that calls the module", *edits, applicability=Applicability.UNSAFE, companion=TRAINING
+        "replace with `undivided`, a wrapper that only calls the module",
+        *edits,
+        applicability=Applicability.UNSAFE,
+        companion=TRAINING,
     )
 
 
@@ -127,4 +136,4 @@ def _unwrapped(call: ast.Call, ctx: Context) -> Fix | None:
         ]
     same = statement.value is call and ctx.text(model) == text
     edits.append(ctx.delete(statement) if same else ctx.replace(call, ctx.text(model)))
-    return ctx.fix("take the module itself", *edits, applicability=Applicability.UNSAFE)
+    return ctx.fix("replace the wrapper with the module itself", *edits, applicability=Applicability.UNSAFE)

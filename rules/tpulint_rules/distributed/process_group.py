@@ -1,30 +1,39 @@
-"""Process group, or communication within one.
+"""Process group, or communication inside one.
 
 ## What it does
 
-Flags `torch.distributed.init_process_group` (but not with the backend `"gloo"`, which serves the host's
-tensors), `init_device_mesh`, `DistributedSampler` without a rank, and collectives and queries such as
-`all_reduce`, `barrier` and `get_rank`.
-Flagged, too, are `get_default_backend_for_device`, and `torch.multiprocessing.spawn` of a process for each
-device, or in a file that starts a group.
-What is done only where there are several processes, going by the condition around it, is left alone: a
-program on TPU is one process.
-So is what is done within a group that is handed on, and a query in a program that neither starts a group nor
-enters torchax.
+Reports:
+
+- `torch.distributed.init_process_group`, except with the backend `"gloo"`, which serves CPU tensors;
+- `init_device_mesh`;
+- `DistributedSampler` without a rank;
+- collectives and queries, such as `all_reduce`, `barrier` and `get_rank`;
+- `get_default_backend_for_device`;
+- `torch.multiprocessing.spawn` with one process per device, or in a file that starts a process group.
+
+Not reported:
+
+- Code behind a condition that asks for several processes, because a program on TPU is one process.
+- Calls to which a `group` is passed.
+- Queries in a program that neither starts a process group nor enters torchax.
 
 ## Why it matters on TPU
 
-There is no NCCL: `RuntimeError: Distributed package doesn't have NCCL built in`.
-Without a backend, `init_process_group()` raises `RuntimeError: Please register PrivateUse1HooksInterface by
-RegisterPrivateUse1HooksInterface first`, as do `barrier()` and `init_device_mesh` after `import torchax`.
-Collectives raise `AssertionError: torchax Tensors can only do math within the torchax environment`, although
-they are within it, and those of objects `OperatorNotFound: Operator with name aten::set_.source_Storage has
-no lowering`.
-`get_default_backend_for_device` raises `ValueError: Default backend not registered for device : jax`.
-Without a process group the rest raises `ValueError: Default process group has not been initialized`.
+- NCCL does not exist on a TPU host: `RuntimeError: Distributed package doesn't have NCCL built in`.
+- Without a backend, `init_process_group()` raises `RuntimeError: Please register PrivateUse1HooksInterface by
+  RegisterPrivateUse1HooksInterface first`.
+  `barrier()` and `init_device_mesh` raise the same after `import torchax`.
+- Collectives raise `AssertionError: torchax Tensors can only do math within the torchax environment`, even
+  inside the environment.
+- Collectives of objects raise `OperatorNotFound: Operator with name aten::set_.source_Storage has no
+  lowering`.
+- `get_default_backend_for_device` raises `ValueError: Default backend not registered for device : jax`.
+- Without a process group, the other functions raise `ValueError: Default process group has not been
+  initialized`.
 
-JAX needs none of it on one host: one process drives all its chips, and a tensor may lie on many of them.
-XLA puts the communication in where the layout of the operands asks for it:
+On one host, JAX needs no process group: one process drives all chips, and a tensor may be distributed over
+them.
+XLA adds the communication that the sharding of the operands requires:
 
 ```python
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
@@ -34,25 +43,29 @@ batch.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec("data")))
 loss = loss_function(model(batch), target)  # the mean over the whole batch, on all devices
 ```
 
-This was run on eight devices of the CPU, eagerly and under `torchax.compile`, and gives what one device
-gives.
+This code was run on eight CPU devices, eagerly and under `torchax.compile`, with the results of one device.
 
 ## Fix safety
 
-Unsafe: it holds for one process that drives all devices, in which a sum over processes is the value
-itself.
-`get_rank()` becomes `jax.process_index()` and `get_world_size()` `jax.process_count()`, which count hosts.
-What only starts, ends or communicates is removed; what `spawn` starts is called once, as rank 0.
-The default backend becomes `"gloo"`, that of the host.
-`all_gather(parts, x)` becomes `parts[:] = [x.clone()]`.
-On several hosts call `jax.distributed.initialize()` first, before anything else of JAX.
+The fix is unsafe: it is correct for one process that drives all devices, where a sum over processes is the
+value itself.
+
+- `get_rank()` becomes `jax.process_index()`, and `get_world_size()` becomes `jax.process_count()`; both count
+  hosts.
+- Calls that only start, end or communicate are removed.
+- The function that `spawn` starts is called once, as rank 0.
+- The default backend becomes `"gloo"`, the backend of the host.
+- `all_gather(parts, x)` becomes `parts[:] = [x.clone()]`.
+
+On several hosts, call `jax.distributed.initialize()` before any other function of JAX.
 
 ## Without a fix
 
-What gathers the parts of a result is not needed: the tensor is whole.
-A mesh of torch becomes `jax.sharding.Mesh(np.array(jax.devices()).reshape(2, -1), ("data", "model"))`.
-A batch size for each process becomes that of all together, and `torchrun` goes: a second process
-finds the chips taken.
+- Collectives that gather the parts of a result are not needed: the tensor is already whole.
+  Remove them.
+- A mesh of torch becomes `jax.sharding.Mesh(np.array(jax.devices()).reshape(2, -1), ("data", "model"))`.
+- A batch size per process becomes the batch size of all processes together.
+- Start the program without `torchrun`: a second process finds the chips in use.
 """
 
 from __future__ import annotations
@@ -75,7 +88,7 @@ from tpulint.model.processes.groups import backend, is_start, serves_host
 from tpulint.model.processes.spawned import spawned
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU801", "process group, or communication within one", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("TPU801", "process group, or communication inside one", module=__name__, fix=Applicability.UNSAFE)
 
 
 @rule.on(ast.Call, named={START.rpartition(".")[2]})
@@ -88,7 +101,7 @@ def started(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(asked, ast.Constant) and asked.value == "nccl":
         message = "there is no NCCL on a TPU host, where one process drives all chips"
     else:
-        message = "a process group knows nothing of torchax, where one process drives all chips"
+        message = "a process group does not support torchax, where one process drives all chips"
     yield ctx.finding(call, message, _removed(call, ctx))
 
 
@@ -115,7 +128,9 @@ def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) in MESHES and not ctx.only_with_cuda(call):
         first = call.args[0] if call.args else None
         if not (isinstance(first, ast.Constant) and first.value == "cpu"):
-            yield ctx.finding(call, "`init_device_mesh` raises after `import torchax`")
+            yield ctx.finding(
+                call, "`init_device_mesh` raises after `import torchax`; use `jax.sharding.Mesh` instead"
+            )
 
 
 @rule.on(ast.Call, named={"DistributedSampler"})
@@ -135,9 +150,9 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if imports is not None:
         end = ctx.span(call.args[0]).end
         edit = ctx.insert(end, ", num_replicas=jax.process_count(), rank=jax.process_index()")
-        title = "take the share of this process from JAX"
+        title = "pass the number of processes and the rank from JAX"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, "`DistributedSampler` raises where there is no process group", fix)
+    yield ctx.finding(call, f"`DistributedSampler` {NO_GROUP}", fix)
 
 
 @rule.on(ast.Call, named={"get_default_backend_for_device"})
@@ -148,8 +163,10 @@ def default_backend(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not ctx.serves_device or (isinstance(given, ast.Constant) and given.value == "cpu"):
         return
     edit = ctx.replace(call, '"gloo"')
-    fix = ctx.fix("use that of the host", edit, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, "torchax's device has no default backend, and this raises `ValueError`", fix)
+    fix = ctx.fix('replace with `"gloo"`, the backend of the host', edit, applicability=Applicability.UNSAFE)
+    yield ctx.finding(
+        call, "`get_default_backend_for_device` raises `ValueError` for the torchax device", fix
+    )
 
 
 @rule.on(ast.Call, named={"spawn"})
@@ -161,7 +178,7 @@ def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         given.get("nprocs"), ctx
     ):
         return
-    message = "`spawn` starts a process for each GPU; the first one takes all chips of a TPU host"
+    message = "`spawn` starts one process per GPU, but the first process takes all chips of a TPU host"
     fix = None
     if "fn" in given and ctx.statement(call) is ctx.parent(call):
         match given.get("args"):
@@ -172,7 +189,11 @@ def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             case several:
                 arguments = ["0", f"*{ctx.text(several)}"]
         text = f"{ctx.text(given['fn'])}({', '.join(arguments)})"
-        fix = ctx.fix("write a call, as rank 0", ctx.replace(call, text), applicability=Applicability.UNSAFE)
+        fix = ctx.fix(
+            "replace with a direct call, as rank 0",
+            ctx.replace(call, text),
+            applicability=Applicability.UNSAFE,
+        )
     yield ctx.finding(call, message, fix)
 
 
@@ -195,7 +216,7 @@ def _fix(call: ast.Call, what: Collective, ctx: Context) -> Fix | None:
     imports = ctx.imports("import jax")
     if not what.instead or imports is None or call.args or call.keywords:
         return None
-    title = f"use `{what.instead}`"
+    title = f"replace with `{what.instead}`"
     return ctx.fix(title, ctx.replace(call, what.instead), *imports, applicability=Applicability.UNSAFE)
 
 
@@ -210,7 +231,7 @@ def _own(call: ast.Call, form: str, ctx: Context) -> Fix | None:
         return None
     plain = "[:] = [{}]" in form
     text = form.format(ctx.text(target), ctx.text(part) if plain else ctx.operand(part))
-    title = "take the part of this process for all of them"
+    title = "replace the gathered parts with the one of this process"
     return ctx.fix(title, ctx.replace(statement, text), applicability=Applicability.UNSAFE)
 
 

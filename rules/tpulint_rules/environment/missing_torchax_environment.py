@@ -2,46 +2,59 @@
 
 ## What it does
 
-Flags the entry point of a program that puts tensors on a device, itself or in a module of the project that
-it imports, where no module of the program calls `torchax.enable_globally()` or enters
-`torchax.default_env()`.
-An option `--device` may name any device, and is taken for one, where no choices are told.
-The entry point is `if __name__ == "__main__":`, in a module that others import only where that block itself
-puts something on a device; or, in a script that no other module imports, the first
-statement at the top level that puts something on a device or calls a function that does, or, where functions
-are chosen when it runs, such as by `COMMANDS[name]()`, the first that calls one of them, or the import of a
-file that puts something there.
-Where there is neither, as in a program that its package's `entry_points` start, it is the function that
-parses the command line and leads there.
+Reports a program that puts tensors on a device but never enters the torchax environment: no module of the
+program calls `torchax.enable_globally()` or uses `with torchax.default_env():`.
+The code that uses the device may be in the file itself or in a module of the project that it imports.
+A command-line option `--device` without `choices` counts as a device, because it may name any device.
+
+tpulint reports the entry point of the program:
+
+- `if __name__ == "__main__":`.
+  In a module that other modules import, it counts only if the block itself puts something on a device.
+- In a file without this block that no other module imports, the first of these:
+  - the first statement at the top level that puts something on a device, or that calls a function that does;
+  - if the script selects functions at run time, as in `COMMANDS[name]()`, the first such call;
+  - the call that parses the command line, in a function that then uses the device, as in programs that are
+    started through the `entry_points` of their package;
+  - the first import of a project file that puts something on a device while it is imported.
 
 ## Why it matters on TPU
 
-Without the environment, `.to("jax")` raises `RuntimeError: PyTorch is not linked with support for jax
-devices`, and tensors made inside an environment raise `torchax Tensors can only do math within the torchax
-environment` outside of it.
+Outside the environment:
+
+- `.to("jax")` raises `RuntimeError: PyTorch is not linked with support for jax devices`.
+- Operations on torchax tensors that were created inside the environment raise `torchax Tensors can only do
+  math within the torchax environment`.
 
 ## Fix safety
 
-Unsafe: `import torchax` and `torchax.enable_globally()` are put behind the imports that precede what the
-script puts on a device, or, in a module that others import, the latter into its
-`if __name__ == "__main__":`.
-They must come after `import torchvision`, whose import fails inside the environment.
-Where a file of the project puts tensors on a device while it is imported, they come before that import.
-Importing torchax changes some of torch at once: `torch.compile`, `DataParallel` and
-`DataLoader(pin_memory=True)` stop working.
-With `--keep-gpu` both stand where there is no CUDA.
+The fix is unsafe.
+It adds `import torchax` and `torchax.enable_globally()`:
 
-A program that uses torchax ends by itself, without `os._exit`.
-The setting `environment` adds lines to these two:
-`"compilation-cache"` keeps compiled programs from run to run, in `~/.cache/jax`, as the environment variable
-`JAX_COMPILATION_CACHE_DIR` does in a place of your own;
-`"mesh"` lays what enters torchax over all devices with `torchax_mesh.py`, a file that is written beside the
-program: each holds a module's parameters and buffers, and its share of the rows of any other tensor, such as
-a batch.
-On four devices of the CPU a model with batch normalisation, trained by TPU611's fix, had the losses that it
-has on one, to six digits; `"quiet"` silences two warnings that do no harm and come once each, `The given
-NumPy array is not writable`, where a tensor comes back to the host, and `Explicitly requested dtype int64 ...
-will be truncated to dtype int32`.
+- In a script, both follow the imports, before the first statement that uses the device.
+- In a module that other modules import, `enable_globally()` goes into the `if __name__ == "__main__":` block.
+- If a file of the project puts tensors on a device while it is imported, both go before that import.
+- `enable_globally()` always comes after `import torchvision`, whose import fails inside the environment.
+
+Importing torchax immediately changes parts of torch: `torch.compile`, `DataParallel` and
+`DataLoader(pin_memory=True)` stop working.
+With `--keep-gpu`, both lines run only where CUDA is not available.
+
+A program that uses torchax exits normally; it does not need `os._exit`.
+
+The setting `environment` adds more lines after these two:
+
+- `"compilation-cache"` keeps compiled programs between runs in `~/.cache/jax`.
+  The environment variable `JAX_COMPILATION_CACHE_DIR` does the same with a directory of your choice.
+- `"mesh"` distributes tensors over all devices with `torchax_mesh.py`, a file that the fix writes beside the
+  program.
+  Each device holds all parameters and buffers of a module, and its share of the rows of any other tensor,
+  such as a batch.
+  On four CPU devices, a model with batch normalization, trained with the fix of TPU611, had the same losses
+  as on one device, to six digits.
+- `"quiet"` silences two harmless warnings, each of which is shown once: `The given NumPy array is not
+  writable`, when a tensor is copied to the host, and `Explicitly requested dtype int64 ... will be truncated
+  to dtype int32`.
 """
 
 from __future__ import annotations
@@ -90,7 +103,7 @@ def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     if own.enters or any(facts.enters_when_imported for facts in project.program(ctx.module.name)):
         return
     block = next((node for node in tree.body if isinstance(node, ast.If) and node.test is entry), None)
-    message = 'the program never enters the torchax environment, without which `.to("jax")` raises'
+    message = 'the program never enters the torchax environment, so `.to("jax")` raises'
     yield ctx.finding(entry, message, _enable(block if ctx.is_imported else None, ctx))
 
 
@@ -193,7 +206,7 @@ def _moves(call: ast.Call, ctx: Context) -> bool:
 
 def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
     """Enter torchax behind the imports, or in a block alone."""
-    title = "enter it with `torchax.enable_globally()`"
+    title = "enter the environment with `torchax.enable_globally()`"
     if ctx.module.project.keeps_gpu:
         edits = _where_no_cuda(ctx)
         if edits is None:

@@ -1,29 +1,50 @@
-"""Code that asks for CUDA and falls back to the CPU.
+"""CUDA check that falls back to the CPU on a TPU host.
 
 ## What it does
 
-Flags `torch.cuda.is_available()`, `device.type == "cuda"`, `"cuda" in str(device)` and `tensor.is_cuda`, and
-such questions to a name that is given to torch as a device somewhere: `args.device == "cuda"`,
-`config["device"].startswith("cuda")`.
-A condition in front of functions of `torch.cuda` and the like, such as kernels in Triton, `forward_cuda` of
-an extension or `DistributedDataParallel`, is left alone, as are those of a file that builds an extension, one
-that chooses between the `nccl` and `gloo` backends, one in front of text for people, such as the memory of a
-progress report, unless it tells that CUDA is missing, and an answer to `pin_memory`, for the `map_location`
-of `torch.load` or in an f-string: without CUDA, false is the right answer.
-So is what a program reads from a file, as in `config["device"] == "cuda"`: the file goes on saying so.
+Reports conditions that check for CUDA:
+
+- `torch.cuda.is_available()`;
+- `device.type == "cuda"` and `"cuda" in str(device)`;
+- `tensor.is_cuda`;
+- the same comparisons with a name that is passed to torch as a device somewhere: `args.device == "cuda"`,
+  `config["device"].startswith("cuda")`.
+
+The following are not reported, because false is the right answer on a TPU host:
+
+- a condition in front of code for CUDA only, such as functions of `torch.cuda`, Triton kernels,
+  `forward_cuda` of an extension, or `DistributedDataParallel`;
+- a condition in a file that builds an extension;
+- a choice between the `nccl` and `gloo` backends;
+- a condition in front of output for people, such as the memory in a progress report, unless the output says
+  that CUDA is missing;
+- a value for `pin_memory`, for the `map_location` of `torch.load`, or in an f-string.
+
+A comparison with a value that the program reads from a file, as in `config["device"] == "cuda"`, is not
+reported either, because the file will still say `cuda`.
 
 ## Why it matters on TPU
 
-On a TPU host they are all false, silently: `"cuda" if torch.cuda.is_available() else "cpu"` puts the whole
-program on the host CPU, where it runs slowly and prints the right numbers, so nobody notices.
-A check in front, such as `assert torch.cuda.is_available()`, ends it instead.
+On a TPU host these conditions are false, without an error.
+`"cuda" if torch.cuda.is_available() else "cpu"` puts the whole program on the CPU of the host, where it runs
+slowly and prints correct results, so nobody notices.
+A check such as `assert torch.cuda.is_available()` stops the program instead.
 
 ## Fix safety
 
-Safe for a choice between device names, which becomes `"jax"`; unsafe where a rank is put into the name.
-A file that makes a `torch.device("jax")` when it is imported imports torchax, without which that raises.
-Unsafe for the others: what the condition guards may call `torch.cuda` functions that raise on TPU.
-`torch.accelerator.is_available()` is true under torchax as well as on a GPU.
+- Safe for an expression or assignment that selects a device name: it becomes `"jax"`.
+  Unsafe if a rank is inserted into the name.
+- Unsafe for all other conditions: the code behind the condition may call functions of `torch.cuda` that raise
+  on TPU.
+  `torch.accelerator.is_available()`, which the fix uses, is true under torchax and on a GPU.
+
+If the file creates a `torch.device("jax")` while it is imported, the fix also adds `import torchax`, because
+`torch.device("jax")` raises without it.
+
+## Without a fix
+
+`is_available()` after `from torch.cuda import is_available` has no fix.
+Call `torch.accelerator.is_available()` instead.
 """
 
 from __future__ import annotations
@@ -51,7 +72,7 @@ from tpulint.model.values.kinds import Tensor, Unknown
 from tpulint.rule import Context, Rule
 
 rule = Rule(
-    "TPU103", "code that asks for CUDA and falls back to the CPU", module=__name__, fix=Applicability.SAFE
+    "TPU103", "CUDA check that falls back to the CPU on a TPU host", module=__name__, fix=Applicability.SAFE
 )
 
 _CUDA_ONLY = ("torch.cuda.", "triton.", "torch.backends.cuda.", "torch.backends.cudnn.")
@@ -108,7 +129,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = None
     if module != ctx.text(call.func):
         edit = ctx.replace(call, f"{module}.accelerator.is_available()")
-        title = "ask for any accelerator with `torch.accelerator.is_available()`"
+        title = "replace with `torch.accelerator.is_available()`, which is true under torchax"
         fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, message, fix)
 
@@ -227,7 +248,11 @@ def _asked_for_cuda(node: ast.expr, literal: ast.expr, ctx: Context) -> Finding:
         ctx.replace(literal, ctx.quoted("jax", literal)),
         applicability=Applicability.UNSAFE,
     )
-    return ctx.finding(node, f"`{ctx.text(node)}` asks for a CUDA device; a torchax tensor's is `jax`", fix)
+    return ctx.finding(
+        node,
+        f"`{ctx.text(node)}` checks for a CUDA device; the device type of a torchax tensor is `jax`",
+        fix,
+    )
 
 
 def _is_name_of_device(node: ast.expr, ctx: Context) -> bool:
@@ -255,8 +280,8 @@ def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if isinstance(receiver, Tensor | Unknown) and ctx.qualified_name(node) is None:
         comparison = f'{ctx.text(node.value)}.device.type == "jax"'
         edit = ctx.replace(node, f"({comparison})" if _binds_tighter(node, ctx) else comparison)
-        fix = ctx.fix('compare the device with `"jax"`', edit, applicability=Applicability.UNSAFE)
-        yield ctx.finding(node, "`.is_cuda` is false for torchax tensors, silently", fix)
+        fix = ctx.fix('compare the device type with `"jax"`', edit, applicability=Applicability.UNSAFE)
+        yield ctx.finding(node, "`.is_cuda` is false for torchax tensors, without an error", fix)
 
 
 def _stops_program(outer: ast.AST | None, *, negated: bool) -> bool:

@@ -2,28 +2,49 @@
 
 ## What it does
 
-Flags `"cuda"`, `"cuda:0"` and strings with an index put in, such as `f"cuda:{rank}"`, where torch takes a
-device: `.to("cuda")`, `device="cuda"`, `torch.device("cuda")`, and what is handed on to such a place in any
-file of the project: variables, constants and attributes, defaults of functions, fields and keys of a
-configuration, and the defaults and choices of options of a command line.
-Strings elsewhere (keys, texts, names of backends) are left alone.
+Reports a string that names a CUDA device where torch expects a device.
+The string is:
+
+- `"cuda"` or `"cuda:0"`;
+- a string into which an index is inserted, such as `f"cuda:{rank}"`.
+
+It is used as:
+
+- an argument of torch: `.to("cuda")`, `device="cuda"`, `torch.device("cuda")`;
+- a value that is passed to such an argument in any file of the project: variables, constants and attributes,
+  default values of function parameters, fields and keys of a configuration, and the defaults and choices of
+  command-line options.
+
+Other strings (dictionary keys, messages, backend names) are not reported.
 
 ## Why it matters on TPU
 
-Some calls are taken over by torchax inside its environment (`.to("cuda")` on a host tensor, most
-factories), others raise `AssertionError: Torch not compiled with CUDA enabled`: `.to("cuda")` on a tensor
-that already is on the `jax` device, `linspace`, `*_like`, `new_*`.
+Inside its environment, torchax accepts a CUDA device in some calls: `.to("cuda")` on a CPU tensor, and most
+factory functions.
+Other calls raise `AssertionError: Torch not compiled with CUDA enabled`:
+
+- `.to("cuda")` on a tensor that is already on the `jax` device;
+- `linspace`, `*_like` and `new_*`.
+
 Under `jax_jit`, `.to("cuda")` raises `TracerArrayConversionError`.
-`"jax"` works in all of them.
+`"jax"` works in all of these calls.
 
 ## Fix safety
 
-Safe where torch takes the literal itself.
-Unsafe where an index is put in, since `"jax"` is all devices of the host at once and a rank chooses none;
-for what is handed on, which may be used in other ways too, and for an object of unknown kind with a `to`
-method.
-A file that makes a `torch.device("jax")` when it is imported imports torchax, without which that raises.
-There is no fix for a device that is handed to functions of `torch.cuda` that nothing takes the place of.
+- Safe if the literal is an argument of torch.
+- Unsafe if an index is inserted into the string: `"jax"` stands for all devices of the host at once, so a
+  rank selects nothing.
+- Unsafe if the string is passed on before it is used as a device, because it may have other uses.
+- Unsafe for an object of unknown type with a `to` method.
+
+If the file creates a `torch.device("jax")` while it is imported, the fix also adds `import torchax`, because
+`torch.device("jax")` raises without it.
+
+## Without a fix
+
+A device that is also passed to a function of `torch.cuda` has no fix if tpulint knows no replacement for that
+function.
+Remove the call, or put it behind `if torch.cuda.is_available():`; then the fix is offered.
 """
 
 from __future__ import annotations
@@ -47,7 +68,7 @@ rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Appl
 
 #: Calls that have rules of their own.
 _REPORTED = ("torch.set_default_device", "torch.Generator")
-MESSAGE = "`{}` names a CUDA device; torchax tensors live on the `jax` device"
+MESSAGE = "`{}` names a CUDA device; torchax tensors are on the `jax` device"
 
 
 @rule.on(ast.Constant, named=starts_cuda)
@@ -99,7 +120,7 @@ def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     if for_cuda or imports is None:
         yield ctx.finding(node, message)
         return
-    title = 'name the torchax device, `"jax"`'
+    title = 'use the torchax device, `"jax"`'
     fix = ctx.fix(title, _jax(node, outer, ctx), *imports, applicability=applicability)
     yield ctx.finding(node, message, fix)
 

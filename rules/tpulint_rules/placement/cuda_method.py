@@ -2,22 +2,28 @@
 
 ## What it does
 
-Flags `.cuda(...)`, with any arguments, on what is a tensor or a `torch.nn.Module`, or may be one.
+Reports `.cuda(...)`, with any arguments, on a value that is, or may be, a tensor or a `torch.nn.Module`.
 
 ## Why it matters on TPU
 
-torchax does not take over `.cuda()`.
+torchax does not change `.cuda()`.
 On a host without an NVIDIA GPU it raises `AssertionError: Torch not compiled with CUDA enabled`, or
 `RuntimeError: Found no NVIDIA driver on your system`, even inside the torchax environment.
-Tensors go to the TPU by `.to("jax")`.
+Use `.to("jax")` to move a tensor or a module to the TPU.
 
 ## Fix safety
 
-Safe where the receiver is known to be a tensor or a module.
-Where nothing is known of the receiver, the fix is unsafe: an object of another kind with a `cuda`
-method of its own would be broken.
-The device index is dropped, since torchax has one logical device (unsafe where it is a variable);
-`non_blocking` and `memory_format` are kept.
+- Safe if the receiver is known to be a tensor or a module.
+- Unsafe if the type of the receiver is unknown: the fix breaks an object of another class that has a `cuda`
+  method of its own.
+- The device index is removed, because torchax has one logical device.
+  This makes the fix unsafe if the index is a variable.
+- `non_blocking` and `memory_format` are kept.
+
+## Without a fix
+
+`.cuda(*args)` and `.cuda(**options)` have no fix.
+Write `.to("jax")` instead, and pass on the arguments that you need.
 """
 
 from __future__ import annotations
@@ -59,7 +65,8 @@ def cuda_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if isinstance(receiver, Instance) and not known:
         return
-    message = "`.cuda()` raises where there is no NVIDIA GPU; torchax tensors live on the `jax` device"
+    what = "module" if ctx.is_module(receiver) else "tensor"
+    message = f"`.cuda()` raises without an NVIDIA GPU; move the {what} to the torchax device instead"
     yield ctx.finding(call, message, _to_jax(call, ctx, known=known))
 
 

@@ -1,28 +1,40 @@
-"""CUDA tensor type.
+"""Legacy CUDA tensor type, such as `torch.cuda.FloatTensor`.
 
 ## What it does
 
-Flags the old types of tensors, such as `torch.cuda.FloatTensor`: called, given to `tensor.type(...)` by name
-or as a string, and everything else that is done with them but for asking `isinstance`.
+Reports the legacy CUDA tensor types, such as `torch.cuda.FloatTensor`:
+
+- the type called as a constructor;
+- the type passed to `tensor.type(...)`, as an object or as a string;
+- any other use, except as the type in `isinstance`.
 
 ## Why it matters on TPU
 
-There is no such type without CUDA:
-`TypeError: type torch.cuda.FloatTensor not available. Torch not compiled with CUDA enabled`, or
-`RuntimeError: Cannot initialize CUDA without ATen_cuda library` from `tensor.type(...)`.
+These types do not exist without CUDA.
+They raise `TypeError: type torch.cuda.FloatTensor not available. Torch not compiled with CUDA enabled`, or,
+in `tensor.type(...)`, `RuntimeError: Cannot initialize CUDA without ATen_cuda library`.
 
 ## Fix safety
 
-Safe where it stands: `tensor.type(torch.cuda.FloatTensor)` becomes `tensor.to("jax", torch.float32)`, and the
-call of a type with a list `torch.tensor(..., dtype=torch.float32, device="jax")`; in `torch.arange(n,
-out=torch.cuda.LongTensor(n))` the dtype and the device are named in place of `out`.
+Safe where the type is used directly:
 
-Unsafe for a type that is kept in a variable, by itself or where there is CUDA: the variable becomes the
-dtype, or where it is called a function that makes the tensor on the host and moves it, and
-`tensor.type(variable)` becomes `tensor.to("jax", torch.float32)`.
-Where a variable is used in another way, or is chosen between elsewhere, `import torchax_training`, a folder
-that is written beside the program, brings in such types: they make tensors of the device, and `type` moves
-there.
+- `tensor.type(torch.cuda.FloatTensor)` becomes `tensor.to("jax", torch.float32)`.
+- A call of the type with a list becomes `torch.tensor(..., dtype=torch.float32, device="jax")`.
+- `torch.arange(n, out=torch.cuda.LongTensor(n))` gets the dtype and the device instead of `out`.
+
+Unsafe where a variable holds the type, in all cases or only where CUDA is available:
+
+- The variable becomes the dtype, and `tensor.type(variable)` becomes `tensor.to("jax", torch.float32)`.
+- If the variable is called, it becomes a function that creates the tensor on the host and moves it.
+- If the variable is used in another way, or is assigned in several branches, the fix adds
+  `import torchax_training`, the runtime that it writes beside the program.
+  The runtime provides these types: they create tensors on the device, and `tensor.type(...)` moves a tensor
+  there.
+
+## Without a fix
+
+Create the tensor with `torch.tensor(..., dtype=..., device="jax")` or
+`torch.empty(..., dtype=..., device="jax")`, and replace `tensor.type(...)` with `tensor.to("jax", dtype)`.
 """
 
 from __future__ import annotations
@@ -35,11 +47,16 @@ from tpulint.knowledge.cuda_api import TENSOR_DTYPES
 from tpulint.knowledge.training import TRAINING
 from tpulint.rule import Context, Rule, is_name
 
-rule = Rule("TPU104", "CUDA tensor type", module=__name__, fix=Applicability.SAFE)
+rule = Rule(
+    "TPU104",
+    "legacy CUDA tensor type, such as `torch.cuda.FloatTensor`",
+    module=__name__,
+    fix=Applicability.SAFE,
+)
 
 _STRINGS = frozenset(f"torch.cuda.{name}" for name in TENSOR_DTYPES)
-_MESSAGE = "`{}` raises where there is no NVIDIA GPU"
-_COMPARED = "`{}` is the type of no tensor on TPU"
+_MESSAGE = "`{}` raises on a host without an NVIDIA GPU"
+_COMPARED = "no tensor on TPU has the type `{}`"
 
 
 @rule.on(ast.Attribute, named=TENSOR_DTYPES)
@@ -79,7 +96,7 @@ def _brought(ctx: Context) -> Fix | None:
     """The folder beside the program, which has such types; for programs on the device alone."""
     if not ctx.serves_device:
         return None
-    return ctx.companion_fix(TRAINING)
+    return ctx.companion_fix(TRAINING, f"add the runtime `{TRAINING.name}`, which provides this type")
 
 
 def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
@@ -90,17 +107,19 @@ def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
     match call:
         case ast.Call(func=ast.Attribute(value=receiver, attr="type"), args=[only]) if only is node:
             code = f'{ctx.text(receiver)}.to("jax", {dtype})'
-            return ctx.fix("move it with `.to`", ctx.replace(call, code), *imports)
+            return ctx.fix('replace `.type(...)` with `.to("jax", ...)`', ctx.replace(call, code), *imports)
         case ast.Call(func=func, args=[ast.List() as values]) if func is node:
             code = f'torch.tensor({ctx.text(values)}, dtype={dtype}, device="jax")'
-            return ctx.fix("make it with `torch.tensor`", ctx.replace(call, code), *imports)
+            return ctx.fix(
+                'create the tensor with `torch.tensor` on `"jax"`', ctx.replace(call, code), *imports
+            )
     word = ctx.parent(call)
     maker = ctx.parent(word) if isinstance(word, ast.keyword) and word.arg == "out" else None
     if isinstance(maker, ast.Call) and ctx.qualified_name(maker.func) == "torch.arange":
         span = ctx.span(call)
         edit = ctx.edit(Span(span.start - len("out="), span.end), f'dtype={dtype}, device="jax"')
         if ctx.module.source.text[edit.span.start : span.start] == "out=":
-            return ctx.fix("make it on the device", edit, *imports)
+            return ctx.fix("create the tensor on the device instead of passing `out`", edit, *imports)
     return None
 
 
@@ -136,7 +155,9 @@ def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
         return None
     made = f"lambda *data: torch.{node.attr}(*data).to({ctx.device})" if called else dtype
     edits.append(ctx.replace(value, made))
-    title = "keep the dtype" if not called else "keep a function that makes the tensor"
+    title = f"replace the type with `{dtype}`"
+    if called:
+        title = "replace the type with a function that creates the tensor on the device"
     return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 
 

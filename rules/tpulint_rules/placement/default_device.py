@@ -1,27 +1,40 @@
-"""Default device, or default tensor type, of CUDA or torchax.
+"""CUDA or torchax as default device or default tensor type.
 
 ## What it does
 
-Flags `torch.set_default_device` with a CUDA device, with `"jax"`, or with the program's device by name, and
-`torch.set_default_tensor_type` with a CUDA type.
-In programs that do the latter it flags `torch.Tensor(...)` as well, where what it makes is not moved at once.
+Reports:
+
+- `torch.set_default_device` with a CUDA device, with `"jax"`, or with a name that holds the program's device;
+- `torch.set_default_tensor_type` with a CUDA type;
+- `torch.Tensor(...)` in a program that calls `torch.set_default_tensor_type` with a CUDA type, unless the
+  result is moved immediately.
 
 ## Why it matters on TPU
 
-After `torch.set_default_device("cuda")` each new tensor raises `AssertionError: Torch not compiled with CUDA
-enabled`, after `torch.set_default_device("jax")` `RuntimeError: PyTorch is not linked with support for jax
-devices`, in the torchax environment too.
-`torch.set_default_tensor_type("torch.cuda.FloatTensor")` raises `TypeError: type torch.cuda.FloatTensor not
-available. Torch not compiled with CUDA enabled.`
-A device that is entered as a context reaches torchax: `torch.device("jax").__enter__()` does it for good.
-`torch.Tensor([1.0])`, which follows the default type alone, makes its tensor on the host all the same, and
-raises where that meets one of the device.
+- After `torch.set_default_device("cuda")`, each new tensor raises `AssertionError: Torch not compiled with
+  CUDA enabled`.
+- After `torch.set_default_device("jax")`, each new tensor raises `RuntimeError: PyTorch is not linked with
+  support for jax devices`, inside the torchax environment too.
+- `torch.set_default_tensor_type("torch.cuda.FloatTensor")` raises `TypeError: type torch.cuda.FloatTensor not
+  available. Torch not compiled with CUDA enabled.`
+
+torchax does respect a device that is entered as a context manager.
+`torch.device("jax").__enter__()` enters it for the rest of the program.
+
+`torch.Tensor([1.0])` follows only the default tensor type, so it still creates a CPU tensor.
+An operation that combines it with a device tensor raises.
 
 ## Fix safety
 
-Unsafe: it takes effect only where it runs inside the torchax environment.
-`torch.FloatTensor(...)` means the host, with any default.
-torchax makes `float32` of a default of `float64`.
+The fix is unsafe:
+
+- It takes effect only where it runs inside the torchax environment.
+- `torch.FloatTensor(...)` creates a CPU tensor, whatever the default is.
+- If the default dtype is `float64`, torchax creates `float32` tensors.
+
+## Without a fix
+
+Remove the call, and enter the device with `torch.device("jax").__enter__()` inside the torchax environment.
 """
 
 from __future__ import annotations
@@ -38,7 +51,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU105",
-    "default device, or default tensor type, of CUDA or torchax",
+    "CUDA or torchax as default device or default tensor type",
     module=__name__,
     fix=Applicability.UNSAFE,
 )
@@ -55,7 +68,7 @@ def default_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not (constant or named or holds_literal_device(ctx.module, device, ctx.scope)):
         return
     text = jax_form(ctx.module, device, ctx.scope) or ctx.text(device)
-    message = "`torch.set_default_device` fails with the first tensor that is made, with `jax` as well"
+    message = "after `torch.set_default_device`, each new tensor raises on a TPU host, with `jax` too"
     yield ctx.finding(call, message, _entered(call, text, None, ctx))
 
 
@@ -68,7 +81,7 @@ def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name is not None:
         dtype = TENSOR_DTYPES.get(name.rpartition(".")[2])
         fix = _entered(call, '"jax"', dtype, ctx) if dtype is not None else None
-        yield ctx.finding(call, f"`{name}` raises where there is no NVIDIA GPU", fix)
+        yield ctx.finding(call, f"`{name}` as default type raises on a host without an NVIDIA GPU", fix)
 
 
 @rule.on(ast.Call, named={"Tensor"})
@@ -84,8 +97,14 @@ def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     is_size = isinstance(kind, Static) and type(kind.value) is int
     if is_size:
         return  # that is another rule's
-    fix = ctx.fix("move it", ctx.insert(ctx.span(call).end, '.to("jax")'), applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, "`torch.Tensor` follows the default type of CUDA no more: it is on the host", fix)
+    fix = ctx.fix(
+        'move the tensor with `.to("jax")`',
+        ctx.insert(ctx.span(call).end, '.to("jax")'),
+        applicability=Applicability.UNSAFE,
+    )
+    yield ctx.finding(
+        call, "`torch.Tensor(...)` creates a CPU tensor: on TPU there is no CUDA default type", fix
+    )
 
 
 def _asks_for_cuda(test: ast.expr, ctx: Context) -> bool:
@@ -110,4 +129,9 @@ def _entered(call: ast.Call, device: str, dtype: str | None, ctx: Context) -> Fi
         gap = f"{ctx.module.source.newline}{ctx.module.source.margin(statement)}    "
         text = f"if {ctx.text(choice.test)}:{gap}{text}"
     edit = ctx.replace(statement, text)
-    return ctx.fix("enter the torchax device", edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix(
+        "enter the torchax device with `torch.device(...).__enter__()`",
+        edit,
+        *imports,
+        applicability=Applicability.UNSAFE,
+    )

@@ -1,22 +1,26 @@
-"""Device that is read at run time.
+"""Device name read from a configuration or from the environment.
 
 ## What it does
 
-Flags a device that comes from the environment (`os.environ["DEVICE"]`) or, in a program that reads JSON,
-YAML or TOML, from a mapping (`config["device"]`) or an attribute that no code of the project sets, where it
-is handed on to torch.
-Tensors and modules have a `device`, too, so it must be an attribute of what is called a configuration or made
-as a namespace, or go into `torch.device` at once.
+Reports a device name that is read at run time and passed to torch:
+
+- an environment variable: `os.environ["DEVICE"]`;
+- in a program that reads JSON, YAML or TOML, an item of a mapping: `config["device"]`;
+- in such a program, an attribute that no code of the project sets: `config.device`.
+
+Tensors and modules also have an attribute `device`.
+An attribute is therefore reported only if its object has the name of a configuration (such as `cfg` or
+`args`), was created as a namespace, or if the attribute is passed directly to `torch.device`.
 
 ## Why it matters on TPU
 
-The file says `cuda`, and no change of the code changes it: `.to(device)` raises `AssertionError: Torch not
-compiled with CUDA enabled`.
+The file or the variable says `cuda`, whatever you change in the code.
+`.to(device)` then raises `AssertionError: Torch not compiled with CUDA enabled`.
 
 ## Fix safety
 
-Unsafe: what names a CUDA device is taken for the torchax device at the place where it is read.
-Everything else, such as `cpu`, stays.
+The fix is unsafe: where the name is read, any name of a CUDA device becomes `"jax"`.
+Every other name, such as `cpu`, stays.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ _CONFIGURATION = re.compile(
 
 rule = Rule(
     "TPU107",
-    "device that is read at run time",
+    "device name read from a configuration or from the environment",
     module=__name__,
     former=("device-from-text",),
     fix=Applicability.UNSAFE,
@@ -100,8 +104,12 @@ def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
     outer = ctx.parent(node)
     alone = isinstance(outer, ast.Call | ast.keyword | ast.Assign | ast.AnnAssign | ast.Return | ast.Dict)
     edit = ctx.replace(node, code if alone else f"({code})")
-    fix = ctx.fix('take CUDA\'s for `"jax"`', edit, applicability=Applicability.UNSAFE)
-    yield ctx.finding(node, f"`{text}` is read at run time and may name a CUDA device", fix)
+    fix = ctx.fix(
+        'replace a CUDA device with `"jax"` where it is read', edit, applicability=Applicability.UNSAFE
+    )
+    yield ctx.finding(
+        node, f"`{text}` is read at run time and may name a CUDA device, which raises on TPU", fix
+    )
 
 
 def _is_unpacked(node: ast.expr, ctx: Context) -> bool:

@@ -1,21 +1,24 @@
-"""Random generator of a device.
+"""`torch.Generator` on a CUDA or torchax device.
 
 ## What it does
 
-Flags `torch.Generator(device=...)` for a CUDA device, for `"jax"` and for the program's device by name.
+Reports `torch.Generator(device=...)` with a CUDA device, with `"jax"`, or with a name that holds the
+program's device.
 
 ## Why it matters on TPU
 
-`torch.Generator(device="cuda")` raises `RuntimeError: Cannot get CUDA generator without ATen_cuda library`,
-and with `"jax"` `RuntimeError: Please register PrivateUse1HooksInterface by RegisterPrivateUse1HooksInterface
-first`.
-torchax has no generators; one of the host serves, for tensors that are drawn there and moved.
+- `torch.Generator(device="cuda")` raises `RuntimeError: Cannot get CUDA generator without ATen_cuda library`.
+- `torch.Generator(device="jax")` raises `RuntimeError: Please register PrivateUse1HooksInterface by
+  RegisterPrivateUse1HooksInterface first`.
+
+torchax has no generators.
+A CPU generator works for tensors that are drawn on the host and then moved to the device.
 
 ## Fix safety
 
-Unsafe: the generator becomes one of the host, whose numbers are not those of CUDA.
-TPU614 then moves what is drawn with it.
-With `--keep-gpu` it is one of the host on CUDA, too, since what is drawn with it is the same code.
+The fix is unsafe: it creates a CPU generator, which draws different numbers than a CUDA generator.
+The fix of TPU614 then draws the tensors that use it on the host and moves them to the device.
+With `--keep-gpu`, the generator is a CPU generator on CUDA too, because the same code draws with it.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ from tpulint.model.devices.literals import is_formatted_cuda
 from tpulint.model.values.kinds import Device
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU106", "random generator of a device", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU106", "`torch.Generator` on a CUDA or torchax device", module=__name__, fix=Applicability.UNSAFE
+)
 
 
 @rule.on(ast.Call, named={"Generator"})
@@ -42,8 +47,10 @@ def generator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if device is None or not _is_accelerator(device, ctx):
         return
     edit = ctx.replace(call, f"{ctx.text(call.func)}()")
-    fix = ctx.fix("make it on the host", edit, applicability=Applicability.UNSAFE, serves_cuda=True)
-    yield ctx.finding(call, "a generator of CUDA or torchax cannot be made on a TPU host", fix)
+    fix = ctx.fix(
+        "create the generator on the host", edit, applicability=Applicability.UNSAFE, serves_cuda=True
+    )
+    yield ctx.finding(call, "`torch.Generator` with a CUDA or torchax device raises on a TPU host", fix)
 
 
 def _is_accelerator(device: ast.expr, ctx: Context) -> bool:

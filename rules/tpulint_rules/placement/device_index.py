@@ -1,26 +1,35 @@
-"""Device given by its number.
+"""Device given as a GPU index or a rank.
 
 ## What it does
 
-Flags a number where torch takes a device: `device=0` in factories and layers, and `x.to(0)` on tensors that
-are not plainly the host's.
-A number is a literal, `int(...)`, or the rank of the process; a parameter called `rank` is one.
-`.to(rank)` of anything is flagged where the rank is `int(os.environ["LOCAL_RANK"])`, which torchrun sets.
-`torch.device(0)` and `module.to(0)`, which work, are left alone.
+Reports an integer where torch expects a device:
+
+- `device=0` in factory functions and layers;
+- `x.to(0)` on a tensor, unless the tensor is known to be on the host;
+- `.to(rank)` on any object, if the rank is `int(os.environ["LOCAL_RANK"])`, which torchrun sets, or
+  `rank % torch.cuda.device_count()`.
+
+The integer is a literal, a call of `int(...)`, or the rank of the process.
+A parameter with the name `rank` counts as the rank.
+`torch.device(0)` and `module.to(0)` work and are not reported.
 
 ## Why it matters on TPU
 
-torch takes a number for the index of a GPU.
-With torchax, factories raise `TypeError: argument of type 'int' is not iterable`.
-`zeros_like`, and `.to(0)` of a tensor on the device, raise `NotImplementedError: Could not run
-'aten::empty_strided' with arguments from the 'jax' backend`, and under `jax_jit` `.to(0)` raises
-`TracerArrayConversionError`.
-`"jax"` is all chips of the host at once.
+torch reads the integer as the index of a GPU.
+With torchax:
+
+- Factory functions raise `TypeError: argument of type 'int' is not iterable`.
+- `zeros_like`, and `.to(0)` on a device tensor, raise `NotImplementedError: Could not run
+  'aten::empty_strided' with arguments from the 'jax' backend`.
+- Under `jax_jit`, `.to(0)` raises `TracerArrayConversionError`.
+
+`"jax"` stands for all chips of the host at once.
 
 ## Fix safety
 
-Safe for a literal where torch itself takes it.
-Unsafe for a rank, since `"jax"` is the same for all, and for an object of unknown kind with a `to` method.
+- Safe for a literal that is an argument of torch.
+- Unsafe for a rank, because `"jax"` is the same for all ranks.
+- Unsafe for an object of unknown type with a `to` method.
 """
 
 from __future__ import annotations
@@ -33,7 +42,7 @@ from tpulint.model.devices.doors import takes_device
 from tpulint.model.values.kinds import Instance, Tensor, Unknown
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU108", "device given by its number", module=__name__, fix=Applicability.SAFE)
+rule = Rule("TPU108", "device given as a GPU index or a rank", module=__name__, fix=Applicability.SAFE)
 
 #: What a function calls the number of a process that it is given.
 _RANKS = frozenset({"rank", "local_rank"})
@@ -75,10 +84,10 @@ def _numbered(call: ast.Call, places: list[ast.expr], ctx: Context, known: bool)
 
 
 def _named(place: ast.expr, ctx: Context, applicability: Applicability) -> Finding:
-    fix = ctx.fix(
-        'name the torchax device, `"jax"`', ctx.replace(place, '"jax"'), applicability=applicability
+    fix = ctx.fix('use the torchax device, `"jax"`', ctx.replace(place, '"jax"'), applicability=applicability)
+    return ctx.finding(
+        place, f"`{ctx.text(place)}` is a GPU index, which torchax does not accept as a device", fix
     )
-    return ctx.finding(place, f"`{ctx.text(place)}` is the number of a GPU, which torchax does not know", fix)
 
 
 def _is_literal(place: ast.expr) -> bool:

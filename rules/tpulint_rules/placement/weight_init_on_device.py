@@ -1,23 +1,29 @@
-"""Module initialised on the device.
+"""Weights initialized with `Module.apply` on the device.
 
 ## What it does
 
-Flags `net.apply(init_weights)` behind `net.cuda()`, `net.to(device)` or `net = Net().to(device)`, where
-`init_weights` is a function of the file that draws normal numbers or calls another one to initialise, or one
-of another file with `init` in its name.
+Reports `net.apply(init_weights)` after `net.cuda()`, `net.to(device)` or `net = Net().to(device)`.
+`init_weights` is one of:
+
+- a function of the same file that draws from a normal distribution, or that calls another function to
+  initialize weights;
+- a function of another file with `init` in its name.
 
 ## Why it matters on TPU
 
-What draws from a normal distribution in place raises for parameters on torchax: `nn.init.normal_`,
-`xavier_normal_` and `kaiming_normal_` with `RuntimeError: Overloaded torch operator invoked from Python
-failed to match any schema: aten::normal()`, and `m.weight.data.normal_()` with `RuntimeError: a leaf Variable
-that requires grad is being used in an in-place operation`.
+Functions that draw from a normal distribution in place raise for parameters on torchax:
+
+- `nn.init.normal_`, `xavier_normal_` and `kaiming_normal_` raise `RuntimeError: Overloaded torch operator
+  invoked from Python failed to match any schema: aten::normal()`.
+- `m.weight.data.normal_()` raises `RuntimeError: a leaf Variable that requires grad is being used in an
+  in-place operation`.
 
 ## Fix safety
 
-Unsafe: the module goes to the host and back around the call, and gets new parameters by that: an optimizer
-that was made before would keep the old ones.
-The numbers are those that the host draws.
+The fix is unsafe: it moves the module to the host before the call and back to the device after it.
+
+- The module gets new parameters, so an optimizer that was created earlier still refers to the old ones.
+- The random numbers are those that the host draws.
 """
 
 from __future__ import annotations
@@ -33,7 +39,7 @@ from tpulint.rule import Context, Rule, is_name
 
 rule = Rule(
     "TPU109",
-    "module initialised on the device",
+    "weights initialized with `Module.apply` on the device",
     module=__name__,
     former=("initialised-on-device",),
     fix=Applicability.UNSAFE,
@@ -53,14 +59,12 @@ def applied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     device = _device(name, ctx.statement(call), ctx)
     if device is None:
         return
-    message = (
-        f"`{function.id}` is applied to parameters on the device, which raises where it draws normal numbers"
-    )
+    message = f"`{function.id}` initializes parameters on the device, where in-place `normal_` raises"
     edits = (
         ctx.insert(ctx.span(base).end, '.to("cpu")'),
         ctx.insert(ctx.span(call).end, f".to({device})"),
     )
-    title = "go to the host and back around it"
+    title = "move the module to the host for this call, and back to the device"
     yield ctx.finding(call, message, ctx.fix(title, *edits, applicability=Applicability.UNSAFE))
 
 

@@ -1,36 +1,49 @@
-"""Program of torch in torchax alone.
+"""Program that relies on PyTorch semantics that torchax does not implement.
 
 ## What it does
 
-Flags `torchax.enable_globally()` in programs that compute no gradients and use nothing else of torchax's API
-but `torchax.compile`, if they consist of several files, read or copy tensors, number or sort elements, load
-data or states, draw on the device, transform functions by `torch.func`, or call many functions of torch.
+Reports `torchax.enable_globally()` in programs that compute no gradients and use no other API of torchax than
+`torchax.compile`, if one of these holds:
+
+- The program consists of several files.
+- It reads or copies tensors, counts, indexes or sorts elements, or loads data or states.
+- It draws random numbers on the device.
+- It transforms functions with `torch.func`.
+- It calls many functions of torch.
 
 ## Why it matters on TPU
 
-Torchax takes over all that torch computes, and not all of it is as it was (measured on torch 2.13.0, torchax
-0.0.14.dev20261026, jax 0.10.2):
+torchax replaces all computations of torch, and some of them behave differently.
+Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
 
-- `torch.randperm` and `torch.triu_indices` are made on the device where the host's were asked for, and
-  `torch.randperm` with a generator draws other numbers, silently.
-- `torch.multinomial(chances, 1)` draws the same place for all rows that are alike, silently; what else is
-  drawn on the device is never what torch draws with the same seed.
-- `counts[labels] += 1` of a host tensor with labels of the device raises `AttributeError: 'Tensor' object has
-  no attribute '_env'`, and so do others where both meet, such as `load_state_dict` of a module on the host
-  with a state of the device.
-- `x.cpu()` shares its memory with `x` where JAX computes on the host, and else with what the next `x.cpu()`
-  gives: `shown = x.cpu().mul_(255)` changes `x`, or what is read of it, silently.
-- `x.to("jax")` of 100 KB or more reads `x` later than it returns: where a program writes the next picture to
-  the same memory, the device may get that one.
-- A slice that a function returns has no `tolist()` (`RuntimeError: .tolist() is not supported for tensor
-  subclasses, got View`).
+Different results, without an error:
+
+- `torch.randperm` and `torch.triu_indices` create device tensors where CPU tensors were requested, and
+  `torch.randperm` with a generator draws different numbers.
+- `torch.multinomial(chances, 1)` draws the same index for all rows that are equal.
+- Other random numbers that are drawn on the device never equal those of torch with the same seed.
+- `x.cpu()` shares memory: with `x`, if JAX computes on the host, and with the result of the next `x.cpu()`
+  otherwise.
+  `shown = x.cpu().mul_(255)` then changes `x`, or the result of a later `x.cpu()`.
+- `x.to("jax")` of 100 KB or more reads `x` after it has returned.
+  If the program writes the next image to the same memory, the device may receive that image.
 - `print(x)` prints `Tensor(<class 'jaxlib._jax.ArrayImpl'> [1. 2.])`, not `tensor([1., 2.])`.
+
+Errors:
+
+- `counts[labels] += 1` with `counts` on the host and `labels` on the device raises `AttributeError: 'Tensor'
+  object has no attribute '_env'`.
+  So do other operations that combine both, such as `load_state_dict` of a module on the host with a state on
+  the device.
+- A slice that a function returns has no `tolist()`: `RuntimeError: .tolist() is not supported for tensor
+  subclasses, got View`.
 
 ## Fix safety
 
-Unsafe: `import torchax_training`, a folder that is written beside the program, changes torch and torchax so
-that these, and others, are as they are in torch.
-Programs that compute gradients get it by TPU611, those that call a model in a loop by TPU645.
+The fix is unsafe: it adds `import torchax_training`, the runtime that it writes beside the program.
+The runtime changes torch and torchax so that these operations, and others, behave as in torch.
+Programs that compute gradients get the runtime from TPU611, and programs that call a model in a loop from
+TPU645.
 """
 
 from __future__ import annotations
@@ -44,7 +57,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU905",
-    "program of torch in torchax alone",
+    "program that relies on PyTorch semantics that torchax lacks",
     module=__name__,
     former=("otherwise-under-torchax",),
     fix=Applicability.UNSAFE,
@@ -90,8 +103,12 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if not _may_meet_it(ctx):
         return
-    fix = ctx.companion_fix(TRAINING)
-    message = "torchax alone draws, copies, slices and prints otherwise than torch in places"
+    fix = ctx.companion_fix(
+        TRAINING, f"add the runtime `{TRAINING.name}`, which restores the behavior of torch"
+    )
+    message = (
+        "without its runtime, torchax draws, copies, slices or prints differently from torch in some cases"
+    )
     yield ctx.finding(call, message, fix)
 
 

@@ -1,74 +1,87 @@
-"""Name or argument of torchax or JAX that is out of date.
+"""Outdated name or argument of torchax or JAX.
 
 ## What it does
 
-Flags what older code says and the current versions do not take, or do not read:
+Reports code for older versions that the current versions do not accept, or ignore:
 
-- names that are gone or deprecated, such as `jax.tree_map`, `jax.experimental.maps`,
+- names that no longer exist or are deprecated, such as `jax.tree_map`, `jax.experimental.maps`,
   `jax.experimental.shard_map` and `jax.core.Jaxpr`, and imports of `torch_xla2`, the old name of torchax;
-- `check_rep` of `jax.shard_map`; `make_splash_mha` without `head_shards` and `q_seq_shards`, `LocalMask`
-  without `offset`; `jax.make_mesh` without `axis_types`;
-- `env._mesh = mesh`, options of `env.config` that do not exist, such as `use_tpu_splash_attention`, and
-  the environment variables `JAX_PLATFORM` and `JAX_USE_GPU`;
-- `torchax.compile(function, options)`, whose options only a module heeds, `static_argnums` of a module that
-  do not count its parameters and buffers, and the modes `"dynamo"` and `"export"`;
-- `hasattr(t, "_elem")`, by which older code tells tensors of torchax;
-- the first import of `torch_xla` at a file's top level.
+- `check_rep` of `jax.shard_map`;
+- `make_splash_mha` without `head_shards` and `q_seq_shards`, `LocalMask` without `offset`, and
+  `jax.make_mesh` without `axis_types`;
+- `env._mesh = mesh`, options of `env.config` that do not exist, such as `use_tpu_splash_attention`, and the
+  environment variables `JAX_PLATFORM` and `JAX_USE_GPU`;
+- `torchax.compile(function, options)`, because only modules use the options;
+- `static_argnums` of a module that do not count its parameters and buffers, and the modes `"dynamo"` and
+  `"export"` of `torchax.compile`;
+- `hasattr(t, "_elem")`, with which older code recognizes torchax tensors;
+- the first import of `torch_xla` at the top level of a file.
 
-An import that may fail, in a `try` or under a condition, is left alone.
+An import in a `try` or under a condition is not reported.
 
 ## Why it matters on TPU
 
-Some of it raises: `AttributeError: module 'jax' has no attribute 'tree_map'`,
-`ModuleNotFoundError: No module named 'jax.experimental.maps'`,
-`TypeError: shard_map() got an unexpected keyword argument 'check_rep'`,
-`TypeError: _make_splash_attention() missing 2 required keyword-only arguments: 'head_shards' and
-'q_seq_shards'`, `RuntimeError: dynamo mode is not supported yet`.
+Some of this code raises:
 
-`static_argnums` of a compiled module count its parameters and its buffers as the arguments 0 and 1:
-`ValueError: Non-hashable static arguments are not supported. An error occurred while trying to hash an object
-of type <class 'dict'>`.
+- `AttributeError: module 'jax' has no attribute 'tree_map'`
+- `ModuleNotFoundError: No module named 'jax.experimental.maps'`
+- `TypeError: shard_map() got an unexpected keyword argument 'check_rep'`
+- `TypeError: _make_splash_attention() missing 2 required keyword-only arguments: 'head_shards' and
+  'q_seq_shards'`
+- `RuntimeError: dynamo mode is not supported yet`
+- `ValueError: Non-hashable static arguments are not supported. An error occurred while trying to hash an
+  object of type <class 'dict'>`: arguments 0 and 1 of a compiled module are its parameters and its buffers,
+  and `static_argnums` counts them.
 
-The rest is silent.
-`_elem` is an attribute of whole tensors of torchax, and a slice such as `x[0]` has none.
-Nothing reads `env._mesh` or an option that torchax does not know: attention stays the plain one.
-JAX ignores `JAX_PLATFORM`.
-The mesh of `jax.make_mesh` has explicit axes now, which the operations of torch were not written for:
-`F.cross_entropy` of a sharded batch, or `x @ x.T`, raises `ShardingTypeError`, and `shard_map` of what is not
-sharded yet `ValueError: in_specs passed to shard_map ... does not match the specs of the input`.
-torch_xla is another backend: its tensors and torchax's know nothing of each other, and no release of it is
-known to import next to torch 2.13.
+The rest has no effect or fails elsewhere:
+
+- Only whole torchax tensors have the attribute `_elem`; a slice such as `x[0]` does not.
+- torchax does not read `env._mesh`, or an option that it does not know: attention keeps its default
+  implementation.
+- JAX ignores `JAX_PLATFORM`.
+- `jax.make_mesh` now creates explicit axes, which the operations of torch do not support: `F.cross_entropy`
+  of a sharded batch, or `x @ x.T`, raises `ShardingTypeError`, and `shard_map` of a tensor that is not
+  sharded yet raises `ValueError: in_specs passed to shard_map ... does not match the specs of the input`.
+- torch_xla is a different backend: it and torchax cannot use each other's tensors.
+  No release of torch_xla is known to import together with torch 2.13.
 
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
 
 ## Fix safety
 
 Safe where a name has only moved.
-`jax.shard_map` takes all but the function by keyword; the fix names what stood by position, and renames
-`check_rep` to `check_vma`.
-Unsafe where something else follows from it:
+For `jax.shard_map`, which accepts only the function by position, the fix adds keywords to the other
+arguments, and renames `check_rep` to `check_vma`.
 
-- `torch_xla2` becomes `torchax`: single functions may have moved since;
-- `JAX_PLATFORM` becomes `JAX_PLATFORMS`, which is heeded, and a GPU in it the TPU; `JAX_USE_GPU` is removed;
-- an option that torchax does not know is removed;
-- `jax.make_mesh` is given automatic axes, which is what it made before; leave it where explicit ones are
-  meant;
-- `jax.experimental.pjit.pjit` becomes `jax.jit`, which takes a `PartitionSpec` only under `jax.set_mesh`;
-- `static_argnums` of a module become those of `forward` behind parameters and buffers, two more each;
-- `hasattr(t, "_elem")` asks for the device, so that it holds for slices, too: what reads `t._elem` then has
-  to read `torchax.interop.jax_view(t)`;
-- `torchax.compile(function, options)` becomes `torchax.interop.jax_jit`, which heeds the options.
+Unsafe where the change has other effects:
+
+- `torch_xla2` becomes `torchax`; some functions may have moved since.
+- `JAX_PLATFORM` becomes `JAX_PLATFORMS`, which JAX reads, and a GPU in its value becomes the TPU.
+  `JAX_USE_GPU` is removed.
+- An option that torchax does not know is removed.
+- `jax.make_mesh` gets automatic axes, its earlier behavior.
+  Do not apply this fix if you want explicit axes.
+- `jax.experimental.pjit.pjit` becomes `jax.jit`, which accepts a `PartitionSpec` only under `jax.set_mesh`.
+- 2 is added to each of the `static_argnums` of a module, because they follow parameters and buffers.
+- `hasattr(t, "_elem")` becomes a check of the device, which is true for slices too.
+  Code that then reads `t._elem` must read `torchax.interop.jax_view(t)` instead.
+- `torchax.compile(function, options)` becomes `torchax.interop.jax_jit`, which uses the options.
 
 ## Without a fix
 
-For `env._mesh = mesh`: shard the tensors, `t.apply_jax_(jax.device_put, NamedSharding(mesh, spec))`; what
-asks the environment for a mesh finds it within `with env.override_property(mesh=mesh):`.
-For `use_tpu_splash_attention`: register a kernel, `env.override_op_definition(
-torch.nn.functional.scaled_dot_product_attention, function)`.
-For torch_xla: `xm.xla_device()` is `"jax"`; `xm.mark_step()`, `xm.optimizer_step(opt)` and
-`pl.ParallelLoader` have nothing to do, since torchax runs each operation at once or a whole function under
-`torchax.interop.jax_jit`; `xmp.spawn` goes, since one process drives all chips of a host;
-`xm.xrt_world_size()` is `jax.device_count()`; `xm.save` is `torch.save` of tensors on the host.
+- `env._mesh = mesh`: shard the tensors with `t.apply_jax_(jax.device_put, NamedSharding(mesh, spec))`.
+  Code that asks the environment for a mesh finds it inside `with env.override_property(mesh=mesh):`.
+- `use_tpu_splash_attention`: register a kernel with
+  `env.override_op_definition(torch.nn.functional.scaled_dot_product_attention, function)`.
+- The modes `"dynamo"` and `"export"`: remove `mode`; the default is `"jax"`.
+- A name without a replacement in its message: look it up in the change log of JAX.
+- torch_xla:
+  - `xm.xla_device()` is `"jax"`.
+  - `xm.mark_step()` and `pl.ParallelLoader` are not needed, and `xm.optimizer_step(opt)` is `opt.step()`:
+    torchax runs each operation immediately, or a whole function under `torchax.interop.jax_jit`.
+  - Remove `xmp.spawn`: one process drives all chips of a host.
+  - `xm.xrt_world_size()` is `jax.device_count()`.
+  - `xm.save` is `torch.save` of CPU tensors.
 """
 
 from __future__ import annotations
@@ -93,7 +106,7 @@ from tpulint.rule import Context, Rule, is_name
 
 rule = Rule(
     "TPU901",
-    "name or argument of torchax or JAX that is out of date",
+    "outdated name or argument of torchax or JAX",
     module=__name__,
     fix=Applicability.SAFE,
 )
@@ -120,7 +133,8 @@ def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
         found = outdated(alias.name)
         if found is not None:
             name, what = found
-            yield ctx.finding(node, f"`{name}` {what.what}", _renamed(node, alias, ctx))
+            fix = _renamed(node, alias, ctx)
+            yield ctx.finding(node, _message(name, what, fix), fix)
     if ctx.first_import(OTHER_BACKEND) is node:
         yield _other_backend(node, ctx)
 
@@ -133,7 +147,8 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
         found = outdated(f"{node.module}.{alias.name}")
         if found is not None:
             name, what = found
-            yield ctx.finding(node, f"`{name}` {what.what}", _moved(node, alias, what, ctx))
+            fix = _moved(node, alias, what, ctx)
+            yield ctx.finding(node, _message(name, what, fix), fix)
     if ctx.first_import(OTHER_BACKEND) is node:
         yield _other_backend(node, ctx)
 
@@ -159,11 +174,16 @@ def name(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if what.instead and reachable:
         edits = _use(node, what, ctx)
         fix = _replaced(node, root, origin, what, edits, ctx) if edits is not None else None
-    yield ctx.finding(node, f"`{found[0]}` {what.what}", fix)
+    yield ctx.finding(node, _message(found[0], what, fix), fix)
+
+
+def _message(name: str, what: Outdated, fix: Fix | None) -> str:
+    message = f"`{name}` {what.what}"
+    return f"{message}; use `{what.instead}` instead" if fix is None and what.instead else message
 
 
 def _other_backend(node: ast.stmt, ctx: Context) -> Finding:
-    return ctx.finding(node, f"`{OTHER_BACKEND}` is another backend, whose tensors torchax does not know")
+    return ctx.finding(node, f"`{OTHER_BACKEND}` is a different backend, whose tensors torchax cannot use")
 
 
 def _renamed(node: ast.Import, alias: ast.alias, ctx: Context) -> Fix | None:
@@ -177,7 +197,7 @@ def _renamed(node: ast.Import, alias: ast.alias, ctx: Context) -> Fix | None:
         if ctx.is_bound("torchax"):
             return None
         edits += [ctx.replace(use, "torchax") for use in ctx.loads(_OLD_NAME)]
-    return ctx.fix("use `torchax`", *edits, applicability=Applicability.UNSAFE)
+    return ctx.fix("replace with `torchax`", *edits, applicability=Applicability.UNSAFE)
 
 
 def _moved(node: ast.ImportFrom, alias: ast.alias, what: Outdated, ctx: Context) -> Fix | None:
@@ -192,7 +212,7 @@ def _moved(node: ast.ImportFrom, alias: ast.alias, what: Outdated, ctx: Context)
                 return None
             edits += found
     applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
-    return ctx.fix(f"use `{what.instead}`", *edits, applicability=applicability)
+    return ctx.fix(f"replace with `{what.instead}`", *edits, applicability=applicability)
 
 
 def _replaced(
@@ -207,7 +227,9 @@ def _replaced(
     if imports is None:
         return None
     applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
-    return ctx.fix(f"use `{new}`", ctx.replace(node, new), *edits, *imports, applicability=applicability)
+    return ctx.fix(
+        f"replace with `{new}`", ctx.replace(node, new), *edits, *imports, applicability=applicability
+    )
 
 
 def _use(node: ast.expr, what: Outdated, ctx: Context) -> list[Edit] | None:
@@ -249,8 +271,8 @@ def keyword(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     for word in call.keywords:
         if word.arg in renamed:
             new = renamed[word.arg]
-            fix = ctx.fix(f"use `{new}`", _renamed_keyword(word, new, ctx))
-            message = f"`{word.arg}` is no argument of `{ctx.text(callee)}` any more"
+            fix = ctx.fix(f"rename to `{new}`", _renamed_keyword(word, new, ctx))
+            message = f"`{ctx.text(callee)}` no longer accepts the argument `{word.arg}`"
             yield ctx.finding(word.value, message, fix)
 
 
@@ -268,7 +290,7 @@ def needed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         words = " and ".join(f"`{argument}`" for argument in missing)
         text = ", ".join(f"{argument}={value}" for argument, value in missing.items())
         fix = ctx.fix(f"add `{text}`", _appended(call, text, ctx))
-        yield ctx.finding(call, f"`{name.rpartition('.')[2]}` needs {words}", fix)
+        yield ctx.finding(call, f"`{name.rpartition('.')[2]}` now requires {words}", fix)
 
 
 @rule.on(ast.Call, named={"make_mesh"})
@@ -286,8 +308,10 @@ def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         times = f" * {len(names.elts)}" if len(names.elts) > 1 else ""
         text = f"axis_types=(jax.sharding.AxisType.Auto,){times}"
         edit = _appended(call, text, ctx)
-        fix = ctx.fix("make automatic axes", edit, *imports, applicability=Applicability.UNSAFE)
-    message = "`jax.make_mesh` makes explicit axes in jax 0.10.2, which operations of torch do not serve"
+        fix = ctx.fix(
+            "create the mesh with automatic axes", edit, *imports, applicability=Applicability.UNSAFE
+        )
+    message = "`jax.make_mesh` creates explicit axes in jax 0.10.2, which torch operations do not support"
     yield ctx.finding(call, message, fix)
 
 
@@ -301,7 +325,7 @@ def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = {word.arg: word.value for word in options.keywords}
     mode = given.get("mode")
     if isinstance(mode, ast.Constant) and mode.value in ("dynamo", "export"):
-        yield ctx.finding(mode, f"`torchax.compile` raises for the mode `{ctx.text(mode)}`")
+        yield ctx.finding(mode, f"`torchax.compile` raises for the mode `{ctx.text(mode)}`; remove `mode`")
     elif "jax_jit_kwargs" in given and not ctx.is_function(call.args[0]):
         yield from _static_arguments(given["jax_jit_kwargs"], ctx)
     elif "jax_jit_kwargs" in given:
@@ -311,9 +335,9 @@ def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         fix = None
         if base.endswith("."):
             edits = (ctx.replace(call.func, f"{base}interop.jax_jit"), ctx.edit(span, text))
-            title = "use `torchax.interop.jax_jit`"
+            title = "replace with `torchax.interop.jax_jit`"
             fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
-        yield ctx.finding(options, "`torchax.compile` heeds options for modules only, silently", fix)
+        yield ctx.finding(options, "`torchax.compile` ignores options for a function, without an error", fix)
 
 
 def _static_arguments(given: ast.expr, ctx: Context) -> Iterator[Finding]:
@@ -326,8 +350,12 @@ def _static_arguments(given: ast.expr, ctx: Context) -> Iterator[Finding]:
         counted = [n.value for n in numbers if isinstance(n, ast.Constant) and isinstance(n.value, int)]
         if len(counted) == len(numbers) and any(number in (0, 1) for number in counted):
             edits = (ctx.replace(n, str(i + 2)) for n, i in zip(numbers, counted, strict=True))
-            fix = ctx.fix("count parameters and buffers", *edits, applicability=Applicability.UNSAFE)
-            message = "the arguments 0 and 1 of a compiled module are its parameters and its buffers"
+            fix = ctx.fix(
+                "add 2 to each index, for the parameters and the buffers",
+                *edits,
+                applicability=Applicability.UNSAFE,
+            )
+            message = "a compiled module has its parameters and buffers as arguments 0 and 1"
             yield ctx.finding(value, message, fix)
 
 
@@ -345,8 +373,8 @@ def whole_tensors_only(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     if isinstance(outer, ast.UnaryOp | ast.BoolOp | ast.Compare):
         code = f"({code})"
     edit = ctx.replace(call, code)
-    fix = ctx.fix("ask for the device", edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, "`_elem` is an attribute of whole torchax tensors: a slice has none", fix)
+    fix = ctx.fix('compare the device type with `"jax"`', edit, *imports, applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, "only whole torchax tensors have the attribute `_elem`; a slice does not", fix)
 
 
 def _renamed_keyword(word: ast.keyword, new: str, ctx: Context) -> Edit:
@@ -379,7 +407,9 @@ def _sets(node: ast.Attribute) -> bool:
 def setting(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if node.attr == "_mesh":
         if ctx.kind(node.value) == _ENVIRONMENT:
-            yield ctx.finding(node, "nothing reads `_mesh` of a torchax environment")
+            yield ctx.finding(
+                node, "torchax does not read `_mesh`; shard the tensors with `apply_jax_` instead"
+            )
         return
     assert isinstance(node.value, ast.Attribute)
     statement = ctx.statement(node)
@@ -389,7 +419,7 @@ def setting(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if len(statement.targets) == 1 and isinstance(statement.value, ast.Constant):
         delete = ctx.delete(statement)
         fix = ctx.fix(f"remove `{node.attr}`", delete, applicability=Applicability.UNSAFE)
-    yield ctx.finding(node, f"`{node.attr}` is no option of torchax 0.0.14, and nothing reads it", fix)
+    yield ctx.finding(node, f"`{node.attr}` is not an option of torchax 0.0.14 and has no effect", fix)
 
 
 @rule.on(ast.Constant, named=VARIABLES)
@@ -411,7 +441,7 @@ def variable(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
         edits = [ctx.replace(node, ctx.quoted(new, node))]
         if isinstance(value, ast.Constant) and value.value in ("gpu", "cuda"):
             edits.append(ctx.replace(value, ctx.quoted("tpu,cpu", value)))
-        fix = ctx.fix(f"use `{new}`", *edits, applicability=Applicability.UNSAFE)
+        fix = ctx.fix(f"replace with `{new}`", *edits, applicability=Applicability.UNSAFE)
     elif isinstance(statement, ast.Assign) and isinstance(value, ast.Constant):
         fix = ctx.fix(f"remove `{name}`", ctx.delete(statement), applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"JAX does not read the environment variable `{name}`", fix)

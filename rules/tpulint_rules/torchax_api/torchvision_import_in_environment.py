@@ -1,25 +1,29 @@
-"""Import of torchvision within the torchax environment.
+"""Import of torchvision inside the torchax environment.
 
 ## What it does
 
-Flags an import of torchvision inside `with torchax.default_env():`, or below `torchax.enable_globally()` at a
-file's top level.
+Reports an import of torchvision inside `with torchax.default_env():`, or after `torchax.enable_globally()` at
+the top level of a file.
+
+It is not reported beside the runtime (`torchax_training`), which fixes write beside programs that train: the
+runtime makes the import bypass torchax.
 
 ## Why it matters on TPU
 
-torchvision calls operators of its own when it is imported, and within the environment these go to torchax,
-which has none of them: `OperatorNotFound: Operator with name torchvision::_cuda_version has no lowering`.
-Imported beforehand, it works.
-Measured with torchvision 0.27.1 on torch 2.12.1; where its compiled operators do not load, as in its wheels
-on a torch without CUDA, the import fails with `RuntimeError: operator torchvision::nms does not exist`
-wherever it stands.
-The folder `torchax_training`, which fixes write beside programs that train, has it imported past torchax:
-beside it nothing is flagged.
+torchvision calls its own operators while it is imported.
+Inside the environment these calls go to torchax, which has none of these operators: `OperatorNotFound:
+Operator with name torchvision::_cuda_version has no lowering`.
+An import before the environment is entered works.
+
+Measured with torchvision 0.27.1 on torch 2.12.1.
+If the compiled operators of torchvision do not load, as in its wheels on a torch without CUDA, every import
+fails with `RuntimeError: operator torchvision::nms does not exist`.
 
 ## Without a fix
 
-Move the import to the top of the file, before the environment is entered.
-An import in a function that is called within the environment fails in the same way, and is not seen here.
+Move the import to the top of the file, before the program enters the environment.
+tpulint does not see an import in a function that is called inside the environment, which fails in the same
+way.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU903",
-    "import of torchvision within the torchax environment",
+    "import of torchvision inside the torchax environment",
     module=__name__,
     former=("import-in-environment",),
     fix=None,
@@ -59,7 +63,9 @@ def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
     if not _is_first(node, ctx) or _has_companion(ctx):
         return
     if _is_entered_around(node, ctx) or _is_entered_before(node, ctx):
-        yield ctx.finding(node, "`torchvision` cannot be imported within the torchax environment")
+        yield ctx.finding(
+            node, "`torchvision` cannot be imported inside the torchax environment; import it before"
+        )
 
 
 def _has_companion(ctx: Context) -> bool:

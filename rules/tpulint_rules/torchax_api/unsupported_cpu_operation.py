@@ -1,41 +1,53 @@
-"""Operation that torchax breaks on the host.
+"""Operation on CPU tensors that fails in the torchax environment.
 
 ## What it does
 
-Flags what fails, or gives something else, on tensors of the host once the program is in the torchax
-environment: `torch.where` with a number, `torch.quantile` and `nanquantile` at a number, `torch.cov` and
-`corrcoef`, `torch.combinations`, `one_hot` and `cosine_similarity`, of tensors that are known to be on the
-host, in programs that use a device or enter torchax and in code that tracing reaches; and `pad_sequence` of
-host tensors, as batches are made for a data loader.
+Reports operations that raise, or give different results, on CPU tensors inside the torchax environment:
+
+- `torch.where` with a Python scalar;
+- `torch.quantile` and `nanquantile` with a Python scalar as the quantile;
+- `torch.cov`, `corrcoef`, `combinations`, `one_hot` and `cosine_similarity`;
+- `pad_sequence` of CPU tensors, as in functions that create batches for a `DataLoader`.
+
+Except in functions that create batches, the tensors must be known to be on the host.
+The rule applies to programs that use a device or enter torchax, and to traced code.
+Programs that train, or that import the runtime (`torchax_training`), are not reported.
 
 ## Why it matters on TPU
 
-The environment takes over every tensor that is made while it is entered, the ones that torch makes on its way
-among them: the number in `torch.where(mask, x, 0.0)` becomes a tensor of the device, and meets `x`.
+Inside the environment, torchax takes over every tensor that is created, including the tensors that torch
+creates internally.
+The scalar in `torch.where(mask, x, 0.0)` becomes a device tensor, which is then combined with the CPU tensor
+`x`.
 
-`torch.where`, `cov`, `corrcoef`, `combinations` and `one_hot` raise `AssertionError: Expect a Tensor or a
-View but got <class 'torch.Tensor'>; usually this means there is a mixed math between XLATensor and
-torch.Tensor`, `quantile` raises `RuntimeError: quantile() q tensor must be on the same device as the input
-tensor`, and `cosine_similarity` `AttributeError: 'Tensor' object has no attribute '_env'`.
-Data sets and their batches are made on the host, so that this is met before the first step.
+- `torch.where`, `cov`, `corrcoef`, `combinations` and `one_hot` raise `AssertionError: Expect a Tensor or a
+  View but got <class 'torch.Tensor'>; usually this means there is a mixed math between XLATensor and
+  torch.Tensor`.
+- `quantile` raises `RuntimeError: quantile() q tensor must be on the same device as the input tensor`.
+- `cosine_similarity` raises `AttributeError: 'Tensor' object has no attribute '_env'`.
+- `pad_sequence` creates its result on the device and copies nothing into it: the result is all zeros, without
+  an error.
 
-`pad_sequence` of host tensors makes its result on the device, and copies nothing into it: all zeros,
-silently.
+Data sets and batches are created on the host, so a program fails before its first step.
 
-Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; of 93 calls on the host that were tried 82
-were right.
+Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
+Of 93 calls on CPU tensors that were tried, 82 were correct.
 
 ## Fix safety
 
-Safe: a number given to `torch.where` becomes a tensor without dimensions, which takes part in finding the
-dtype as a number does, and one given to `quantile` a tensor of the dtype that it has to be of.
+Safe: the scalar becomes a tensor.
+
+- In `torch.where`, it becomes a zero-dimensional tensor, which takes part in type promotion as a Python
+  scalar does.
+- In `quantile`, it becomes a tensor of the required dtype.
 
 ## Without a fix
 
-All of them are right once `torchax_training` is imported, which TPU611 writes beside programs that train.
-Elsewhere, move the tensor to the device first, `torch.cov(x.to("jax")).cpu()`, or leave the environment for
-the preparation of data: `with torchax.disable_temporarily():`.
-Pad by hand: `torch.stack([F.pad(s, (0, longest - len(s))) for s in sequences])`.
+- All of these operations work after `import torchax_training`; the fix of TPU611 writes this runtime beside
+  programs that train.
+- Move the tensor to the device first: `torch.cov(x.to("jax")).cpu()`.
+- Leave the environment while you prepare data: `with torchax.disable_temporarily():`.
+- Pad by hand: `torch.stack([F.pad(s, (0, longest - len(s))) for s in sequences])`.
 """
 
 from __future__ import annotations
@@ -50,7 +62,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU904",
-    "operation that torchax breaks on the host",
+    "operation on CPU tensors that fails in the torchax environment",
     module=__name__,
     former=("broken-on-host",),
     fix=Applicability.SAFE,
@@ -88,8 +100,10 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if bool(numbers) != (name in _OF_NUMBERS):
         return
     if all(_is_on_host(operand, ctx) for operand in operands if operand not in numbers):
-        beside = " with a number" if numbers else ""
-        message = f"`{name.rpartition('.')[2]}` of host tensors{beside} raises in the torchax environment"
+        short = name.rpartition(".")[2]
+        message = f"`{short}` of CPU tensors raises in the torchax environment; move them to the device first"
+        if numbers:
+            message = f"`{short}` of CPU tensors with a Python scalar raises in the torchax environment"
         yield ctx.finding(call, message, _as_tensors(numbers, operands[0], name, ctx) if numbers else None)
 
 
@@ -102,7 +116,10 @@ def padded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(call.args[0])
     is_host = isinstance(kind, Several) and isinstance(kind.element, Tensor) and kind.element.is_host
     if is_host or _collates(ctx):
-        yield ctx.finding(call, "`pad_sequence` of host tensors gives zeros under torchax, silently")
+        yield ctx.finding(
+            call,
+            "`pad_sequence` of CPU tensors returns zeros under torchax; pad with `F.pad` instead",
+        )
 
 
 def _collates(ctx: Context) -> bool:
@@ -137,4 +154,4 @@ def _as_tensors(numbers: list[ast.expr], first: ast.expr, name: str, ctx: Contex
     if imports is None:
         return None
     edits = [ctx.replace(number, f"torch.tensor({ctx.text(number)}{dtype})") for number in numbers]
-    return ctx.fix("make a tensor of the number", *edits, *imports)
+    return ctx.fix("create a tensor from the scalar", *edits, *imports)

@@ -1,103 +1,134 @@
-"""Function that does not do its work under torchax.
+"""Function that raises, is a no-op, or is wrong under torchax.
 
 ## What it does
 
-Flags `torch.func.jacrev`, `jacfwd` and `hessian`, all of `torch.autograd.functional`, `torch.cond`,
-`torch.random.fork_rng()` without devices, `torchax.amp.autocast`, `torchax.interop.jax_jit` of a module, and
-`Function.apply` of a `torch.autograd.Function` with a `backward` of its own where `jax_value_and_grad`
-differentiates.
-In programs that use a device, also `torch.inference_mode`, and there and in code that tracing reaches
-`torch.Tensor(2, 3)` of sizes, `x.new_tensor(...)`, `x.new([...])`, `torch.tensor(t)` of a tensor on the
-device, `torch.tensor(array, device=...)` of a NumPy array that is known not to be of floats, without
-`dtype=`, and, where nothing is traced, `torch.tensor([a, b])` of tensors on the device without `device=`.
+Reports:
+
+- `torch.func.jacrev`, `jacfwd` and `hessian`, and all functions of `torch.autograd.functional`;
+- `torch.cond`;
+- `torch.random.fork_rng()` without devices;
+- `torchax.amp.autocast`;
+- `torchax.interop.jax_jit` of a module;
+- `Function.apply` of a `torch.autograd.Function` with its own `backward`, in code that `jax_value_and_grad`
+  differentiates.
+
+In programs that use a device, it also reports `torch.inference_mode`.
+
+In programs that use a device, and in traced code, it also reports:
+
+- `torch.Tensor(2, 3)` with sizes;
+- `x.new_tensor(...)` and `x.new([...])`;
+- `torch.tensor(t)` of a device tensor;
+- `torch.as_tensor(t, dtype=..., device=...)` of a tensor;
+- `torch.tensor(array, device=...)` without `dtype=`, of a NumPy array that is known not to be floating-point;
+- outside traced code, `torch.tensor([a, b])` of device tensors without `device=`.
 
 ## Why it matters on TPU
 
-`torch.func.jacrev` and `jacfwd` of torchax tensors raise nothing and warn of nothing, but their result is
-all zeros, eagerly and under `jax_jit`.
-So is that of `torch.autograd.functional.jacobian` and `hessian`; `vjp`, `jvp`, `vhp` and `hvp` there are zero
-where `F.linear`, and so `nn.Linear`, leads from the inputs to the outputs.
-`torch.func.hessian` raises `OperatorNotFound: Operator with name aten::_efficientzerotensor has no lowering`
-or `RuntimeError: Cannot access data pointer of Tensor that doesn't have storage`.
+Derivatives:
 
-`torch.cond` raises `NotImplementedError: There was no rule registered for HigherOrderOperator cond and mode
-XLADispatchMode`, and outside of the environment, but after `import torchax`, `InternalTorchDynamoError:
-RuntimeError: PyTorch is not linked with support for jax devices`.
+- `torch.func.jacrev` and `jacfwd` of torchax tensors return all zeros, without an error or a warning, eagerly
+  and under `jax_jit`.
+- `torch.autograd.functional.jacobian` and `hessian` return all zeros too.
+  `vjp`, `jvp`, `vhp` and `hvp` of that module return zeros if `F.linear`, and so `nn.Linear`, is between the
+  inputs and the outputs.
+- `torch.func.hessian` raises `OperatorNotFound: Operator with name aten::_efficientzerotensor has no
+  lowering` or `RuntimeError: Cannot access data pointer of Tensor that doesn't have storage`.
+- `jax_value_and_grad` ignores the `backward` of a `torch.autograd.Function`, without an error, and
+  differentiates the computation in `forward`.
+  For straight-through rounding and similar functions, the gradients are zero.
 
-`torch.random.fork_rng()` raises `TypeError: get_rng_state() takes 0 positional arguments but 1 was given`
-with torch 2.13, from `import torchax` on.
+Control flow, random state and modes:
 
-Under `torch.inference_mode()` torch hands operations on before it takes them apart, and torchax knows their
-parts alone: convolutions, normalisations, recurrent layers, `cross_entropy`, `F.normalize`, `chunk`, `square`
-and many more raise `OperatorNotFound: Operator with name aten::batch_norm has no lowering`, `TypeError:
-_aten_conv2d() missing 4 required positional arguments` or `RuntimeError: Cannot set version_counter for
-inference tensor`; 43 of 108 layers and functions that we tried did, and one of them under `torch.no_grad()`.
+- `torch.cond` raises `NotImplementedError: There was no rule registered for HigherOrderOperator cond and mode
+  XLADispatchMode`.
+  Outside the environment, but after `import torchax`, it raises `InternalTorchDynamoError: RuntimeError:
+  PyTorch is not linked with support for jax devices`.
+- `torch.random.fork_rng()` raises `TypeError: get_rng_state() takes 0 positional arguments but 1 was given`
+  with torch 2.13, after `import torchax`.
+- Under `torch.inference_mode()`, torch dispatches operations before it decomposes them, and torchax supports
+  only the operations after decomposition.
+  Convolutions, normalization, recurrent layers, `cross_entropy`, `F.normalize`, `chunk`, `square` and many
+  more raise `OperatorNotFound: Operator with name aten::batch_norm has no lowering`, `TypeError:
+  _aten_conv2d() missing 4 required positional arguments` or `RuntimeError: Cannot set version_counter for
+  inference tensor`.
+  Of 108 layers and functions that were tried, 43 raised, and one of these also under `torch.no_grad()`.
+- `torchax.amp.autocast` converts `mm` and `matmul`, but leaves `nn.Linear`, `F.linear` and convolutions in
+  float32, without an error.
 
-`torchax.amp.autocast` casts `mm` and `matmul`, but leaves `nn.Linear`, `F.linear` and convolutions in
-float32, silently.
+New tensors:
 
-`x.new_tensor([1.0, 2.0])` of a tensor on the device makes a tensor without data, and what computes with it
-raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>` or `NotImplementedError:
-Cannot copy out of meta tensor; no data!`, and so does `x.new([1.0, 2.0])`; `new_zeros`, `new_ones`,
-`new_full` and `x.new(2, 3)` are right.
-So it is with `torch.tensor(t)`, often with `RuntimeError: Tensor.item() cannot be called on meta tensors`;
-`torch.as_tensor(t)`, `torch.tensor(t, device=...)` and `x.new_tensor(t)` are right.
-`torch.as_tensor(t, dtype=torch.int32, device="jax")` raises `RuntimeError: Attempting to convert unknown
-type: int32 to jax type`; with one of the two it is right, and so it is for lists and arrays.
+- `x.new_tensor([1.0, 2.0])` and `x.new([1.0, 2.0])` of a device tensor create a tensor without data.
+  Operations on it raise `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>` or
+  `NotImplementedError: Cannot copy out of meta tensor; no data!`.
+  `new_zeros`, `new_ones`, `new_full` and `x.new(2, 3)` are correct.
+- `torch.tensor(t)` of a device tensor creates a tensor without data too, often with `RuntimeError:
+  Tensor.item() cannot be called on meta tensors`.
+  `torch.as_tensor(t)`, `torch.tensor(t, device=...)` and `x.new_tensor(t)` are correct.
+- `torch.as_tensor(t, dtype=torch.int32, device="jax")` raises `RuntimeError: Attempting to convert unknown
+  type: int32 to jax type`.
+  It is correct with only one of the two arguments, and for lists and arrays.
+- `torch.Tensor(2, 3)`, with which older layers create parameters, raises `AttributeError: 'int' object has no
+  attribute 'shape'` or `TypeError: Tensor.__init__() missing 1 required positional argument: 'env'` in the
+  environment, on any device.
+  `torch.Tensor([2, 3])` is correct.
+- `torch.tensor(array, device="jax")` is float32, without an error, whatever the dtype of the array is.
+  Used as an index, it raises `ValueError: indices must have an integer type` or `TypeError: Indexer must have
+  integer or boolean type`.
+  `torch.as_tensor` and `torch.tensor(array).to("jax")` keep the dtype.
 
-`torch.Tensor(2, 3)`, as older layers make their parameters, raises `AttributeError: 'int' object has no
-attribute 'shape'` or `TypeError: Tensor.__init__() missing 1 required positional argument: 'env'` in the
-environment, wherever the tensor is; `torch.Tensor([2, 3])` is right.
+Modules under `jax_jit`:
 
-`torch.tensor(array, device="jax")` is in float32, silently, whatever the array is of.
-As indices they raise `ValueError: indices must have an integer type` or `TypeError: Indexer must have integer
-or boolean type`; `torch.as_tensor` and `torch.tensor(array).to("jax")` keep the type.
+- `jax_jit(module)` calls the module with JAX arrays, so `nn.Linear` raises `TypeError: linear(): argument
+  'input' (position 1) must be Tensor, not DynamicJaxprTracer`.
+- A transform of `torchvision.transforms.v2` does not recognize JAX arrays as images and returns them
+  unchanged, without an error.
 
-`jax_jit(module)` calls the module with arrays of JAX, so that `nn.Linear` raises `TypeError: linear():
-argument 'input' (position 1) must be Tensor, not DynamicJaxprTracer`.
-A transform of `torchvision.transforms.v2` takes them for something that it has nothing to do with, and gives
-the picture back as it is, without a word.
-
-`jax_value_and_grad` knows nothing of the `backward` of a `torch.autograd.Function`: it differentiates what
-`forward` computes, silently.
-For rounding that is straight through, and the like, the gradients are zero.
-
-Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2; `torch.func.grad`, `vjp` and
-`functional_call` give what they should.
+Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
+`torch.func.grad`, `vjp` and `functional_call` are correct.
 
 ## Fix safety
 
-Safe for `torch.inference_mode`: it becomes `torch.no_grad`, which computes the same, and whose tensors may be
-used for more.
+Safe:
 
-Unsafe otherwise: `torch.func.jacrev(f)` becomes `jax.jacrev` of `f` as a function of JAX, and `torch.cond`
-becomes `jax.lax.cond`; in a program that uses a device, what `torch.func` and `torch.autograd.functional`
-have is left to the folder `torchax_training`, by which JAX does it.
-What the latter give with `create_graph=True` has a graph within a `@differentiable` function alone.
-JAX traces the functions: what branches on a value, or makes tensors on the host, raises there; and their
-tensors must be torchax's.
-`fork_rng(devices=[])` puts back the random state of the host alone.
-For the device's, keep `key = torchax.default_env().prng_key` and set it again.
-A list of tensors is taken to be one of numbers: `torch.stack([a, b]).detach().cpu()` is on the host, as on a
-GPU.
+- `torch.inference_mode` becomes `torch.no_grad`, which computes the same and whose tensors have fewer
+  restrictions.
+- `torch.tensor(array, ...)` gets the dtype of the array.
+- `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)`, which is the same.
+- `x.new_tensor(data)` becomes `torch.tensor(data, dtype=x.dtype, device=x.device)`, if the data is a literal.
+- `torch.as_tensor(t, dtype=d, device=e)` becomes `t.to(device=e, dtype=d)`, which is the same.
+- `torch.tensor(t)` becomes `t.detach().clone()`, as torch itself recommends.
 
-`jax_jit(module)` becomes `torchax.compile(module)`, whose parameters and buffers are inputs: statistics that
-the module writes stay as they are.
+Unsafe:
 
-With the folder `torchax_training`, whose import is all that it takes, JAX calls the `backward` of custom
-functions; it must be one that JAX can trace.
-
-Safe: an array's dtype is named, `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)`, which is the same,
-`x.new_tensor(data)` `torch.tensor(data, dtype=x.dtype, device=x.device)`, where the data is written out,
-`torch.as_tensor(t, dtype=d, device=e)` `t.to(device=e, dtype=d)`, which is the same, and `torch.tensor(t)`
-`t.detach().clone()`, as torch itself recommends.
+- `torch.func.jacrev(f)` becomes `jax.jacrev` of `f` as a JAX function, and `torch.cond` becomes
+  `jax.lax.cond`.
+  JAX traces these functions: code that branches on a value, or that creates tensors on the host, raises
+  there, and their tensors must be torchax tensors.
+- In a program that uses a device, the fix for `torch.func` and `torch.autograd.functional` adds the runtime
+  (`torchax_training`), in which JAX computes these derivatives.
+  With `create_graph=True`, the results of `torch.autograd.functional` have a graph only inside a function
+  that is decorated with `@differentiable`.
+- `fork_rng(devices=[])` restores only the random state of the host.
+  For the random state of the device, keep `key = torchax.default_env().prng_key` and set it again.
+- `torch.tensor([a, b])` becomes `torch.stack([a, b]).detach().cpu()`, if the list holds scalars.
+  The result is on the host, as on a GPU.
+- `jax_jit(module)` becomes `torchax.compile(module)`, in which parameters and buffers are inputs.
+  Statistics that the module updates keep their old values.
+- For a custom `backward`, the fix only adds `import torchax_training`.
+  JAX then calls the `backward` of custom functions, which JAX must be able to trace.
 
 ## Without a fix
 
-In the place of `torchax.amp.autocast`, keep the weights in bfloat16: `model.to(torch.bfloat16)`, before the
-model is moved to the device.
-Where a transform is given `has_aux` or `chunk_size`, call `jax.jacrev` by hand:
-`torchax.interop.torch_view(jax.jacrev(torchax.interop.jax_view(f), has_aux=True))`.
+- `torchax.amp.autocast`: keep the weights in bfloat16 with `model.to(torch.bfloat16)`, before the model is
+  moved to the device.
+- A derivative with `has_aux` or `chunk_size`: call `jax.jacrev` yourself:
+  `torchax.interop.torch_view(jax.jacrev(torchax.interop.jax_view(f), has_aux=True))`.
+- `torch.cond` with operands that are not a literal tuple or list: call
+  `torchax.interop.torch_view(jax.lax.cond)` yourself, with the operands as separate arguments.
+- `torch.inference_mode(mode)` with a computed mode: use `torch.no_grad()`, or `torch.set_grad_enabled(not
+  mode)`.
+- `torch.tensor([a, b])` of device tensors that are not known to be scalars: use `torch.stack([a, b])`.
 """
 
 from __future__ import annotations
@@ -118,13 +149,14 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU902",
-    "function that does not do its work under torchax",
+    "function that raises, is a no-op, or is wrong under torchax",
     module=__name__,
     former=("broken-by-torchax",),
     fix=Applicability.SAFE,
 )
 
 _GRADIENTS = "jax_value_and_grad"
+_BY_JAX = f"add the runtime `{TRAINING.name}`, in which JAX computes the derivative"
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in JACOBIANS))
@@ -134,7 +166,7 @@ def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     fix = None
     if _has_program(ctx):
-        fix = ctx.companion_fix(TRAINING)
+        fix = ctx.companion_fix(TRAINING, _BY_JAX)
     elif len(call.args) == 1 and {word.arg for word in call.keywords} <= {"argnums"}:
         argnums = "".join(f", argnums={ctx.text(word.value)}" for word in call.keywords)
         function = f"torchax.interop.jax_view({ctx.text(call.args[0])})"
@@ -156,7 +188,7 @@ def at_inputs(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = None
     does, new = AT_INPUTS[name]
     if _has_program(ctx):
-        fix = ctx.companion_fix(TRAINING)
+        fix = ctx.companion_fix(TRAINING, _BY_JAX)
     elif new and len(call.args) == 2 and not call.keywords and ctx.kind(call.args[1]).is_tensor:
         function, at = (ctx.text(argument) for argument in call.args)
         text = f"torchax.interop.torch_view({new}(torchax.interop.jax_view({function})))({at})"
@@ -176,7 +208,10 @@ def branch(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         arguments = ", ".join(ctx.text(argument) for argument in (*call.args[:3], *rest))
         new = BRANCHES[name]
         fix = _replaced(call, f"torchax.interop.torch_view({new})({arguments})", new, ctx)
-    yield ctx.finding(call, f"`{name}` raises under torchax", fix)
+    message = f"`{name}` raises under torchax"
+    if fix is None:
+        message = f"{message}; use `{BRANCHES[name]}` instead"
+    yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in FORKS))
@@ -211,15 +246,19 @@ def _inference(node: ast.expr, function: ast.expr, new: str | None, ctx: Context
     fix = None
     if new is not None and imports is not None:
         edit = ctx.replace(node, new)
-        fix = ctx.fix("use `torch.no_grad`", edit, *imports, applicability=Applicability.SAFE)
-    message = "under `torch.inference_mode` convolutions, normalisations and many more raise on torchax"
+        fix = ctx.fix("replace with `torch.no_grad`", edit, *imports, applicability=Applicability.SAFE)
+    message = (
+        "under `torch.inference_mode`, convolutions, normalization and many other operations raise on torchax"
+    )
     yield ctx.finding(node, message, fix)
 
 
 @rule.on(ast.Call, named={"autocast"})
 def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) == "torchax.amp.autocast":
-        message = "`torchax.amp.autocast` leaves `nn.Linear` and convolutions in float32, silently"
+        message = (
+            "`torchax.amp.autocast` leaves `nn.Linear` and convolutions in float32; convert the model instead"
+        )
         yield ctx.finding(call, message)
 
 
@@ -235,7 +274,7 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = _made_alike(call, tensor, ctx)
     if fix is None and ctx.module.project.imports_any(TRAINING.name):
         return  # the folder mends it
-    yield ctx.finding(call, "`new_tensor` makes a tensor without data under torchax", fix)
+    yield ctx.finding(call, "`new_tensor` creates a tensor without data under torchax", fix)
 
 
 @rule.on(
@@ -246,7 +285,7 @@ def of_list(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_tensor:
         return
     if not _is_other(call.func.value, ctx) and _may_be_in_environment(call, ctx):
-        message = "`new` of a list makes a tensor without data under torchax"
+        message = "`new` with a list creates a tensor without data under torchax"
         yield ctx.finding(call, message, _made_alike(call, call.func.value, ctx))
 
 
@@ -258,14 +297,19 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.tensor" or ctx.only_with_cuda(call):
         return
     data = call.args[0]
-    message = "`torch.tensor` of `{}` makes a tensor without data under torchax"
+    message = "`torch.tensor` of the device tensor `{}` creates a tensor without data under torchax"
     if _is_on_device(data, ctx) and not _is_maybe_list(data, ctx):
         code = f"{ctx.operand(data)}.detach().clone()"
         code += f".to({given['dtype']})" if "dtype" in given else ""
         code += f".requires_grad_({given['requires_grad']})" if "requires_grad" in given else ""
-        fix = ctx.fix("copy it", ctx.replace(call, code)) if "pin_memory" not in given else None
+        fix = (
+            ctx.fix("copy the tensor with `detach().clone()`", ctx.replace(call, code))
+            if "pin_memory" not in given
+            else None
+        )
         yield ctx.finding(call, message.format(ctx.text(data)), fix)
     elif isinstance(data, ast.List | ast.Tuple) and ctx.trace_path is None and _all_on_device(data, ctx):
+        message = message.replace("device tensor", "device tensors")
         yield ctx.finding(call, message.format(ctx.text(data)), _stacked(call, data, ctx))
 
 
@@ -279,8 +323,10 @@ def as_another(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if may_be_made_on_device(ctx.module, call, ctx.scope) and _may_be_in_environment(call, ctx):
         code = ", ".join(f"{name}={ctx.text(given[name])}" for name in ("device", "dtype"))
-        fix = ctx.fix("move it with `to`", ctx.replace(call, f"{ctx.operand(data)}.to({code})"))
-        message = "`torch.as_tensor` of a tensor with a dtype and a device raises under torchax"
+        fix = ctx.fix(
+            "replace with `.to(device=..., dtype=...)`", ctx.replace(call, f"{ctx.operand(data)}.to({code})")
+        )
+        message = "`torch.as_tensor` of a tensor with both `dtype` and `device` raises under torchax"
         yield ctx.finding(call, message, fix)
 
 
@@ -296,8 +342,8 @@ def of_array(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     imports = ctx.imports("import torch")
     if imports is not None and _may_be_in_environment(call, ctx):
         edit = ctx.insert(ctx.span(call.args[0]).end, f", dtype={dtype}")
-        message = f"`torch.tensor` makes floats of an array under torchax, here in the place of `{dtype}`"
-        yield ctx.finding(call, message, ctx.fix("name the dtype", edit, *imports))
+        message = f"`torch.tensor` converts this `{dtype}` array to float32 under torchax, without an error"
+        yield ctx.finding(call, message, ctx.fix("pass the dtype of the array", edit, *imports))
 
 
 @rule.on(ast.Call, named={"jax_jit"})
@@ -309,9 +355,9 @@ def jitted_module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix, imports = None, ctx.imports("import torchax")
     if len(call.args) == 1 and not call.keywords and imports is not None:
         edit = ctx.replace(call.func, "torchax.compile")
-        title = "use `torchax.compile`"
+        title = "replace with `torchax.compile`"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, "`jax_jit` hands arrays of JAX to a module, which takes tensors", fix)
+    yield ctx.finding(call, "`jax_jit` passes JAX arrays to the module, which expects tensors", fix)
 
 
 @rule.on(ast.Attribute, named={"apply"})
@@ -326,10 +372,8 @@ def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     if project.imports_any(TRAINING.name):
         return
-    message = (
-        f"JAX differentiates the `forward` of `{ctx.text(node.value)}`, and does not call its `backward`"
-    )
-    fix = ctx.companion_fix(TRAINING, f"go by `backward`, with `{TRAINING.name}`")
+    message = f"JAX differentiates `forward` of `{ctx.text(node.value)}` and does not call its `backward`"
+    fix = ctx.companion_fix(TRAINING, f"add the runtime `{TRAINING.name}`, with which JAX calls `backward`")
     yield ctx.finding(node, message, fix)
 
 
@@ -368,7 +412,7 @@ def _stacked(call: ast.Call, data: ast.List | ast.Tuple, ctx: Context) -> Fix | 
     if call.keywords or len(kinds) < len(data.elts) or len({kind.dtype for kind in kinds}) > 1 or not dot:
         return None
     edit = ctx.replace(call, f"{torch}.stack({ctx.text(data)}).detach().cpu()")
-    return ctx.fix("copy a stack of them", edit, applicability=Applicability.UNSAFE)
+    return ctx.fix("copy a stack of the tensors to the host", edit, applicability=Applicability.UNSAFE)
 
 
 @rule.on(ast.Call, named={"Tensor"})
@@ -383,8 +427,8 @@ def of_sizes(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     imports = ctx.imports("import torch")
     fix = None
     if imports is not None:
-        fix = ctx.fix("use `torch.empty`", ctx.replace(call.func, "torch.empty"), *imports)
-    yield ctx.finding(call, "`torch.Tensor` of sizes raises in the torchax environment", fix)
+        fix = ctx.fix("replace with `torch.empty`", ctx.replace(call.func, "torch.empty"), *imports)
+    yield ctx.finding(call, "`torch.Tensor` with sizes raises in the torchax environment", fix)
 
 
 def _is_integer(node: ast.expr, ctx: Context) -> bool:
@@ -415,7 +459,7 @@ def _made_alike(call: ast.Call, tensor: ast.expr, ctx: Context) -> Fix | None:
     is_written = isinstance(call.args[0], ast.List | ast.Tuple | ast.Constant)
     applicability = Applicability.SAFE if is_written else Applicability.UNSAFE
     edit = ctx.replace(call, f"torch.tensor({', '.join(given)})")
-    title = "make it with `torch.tensor`, of the same dtype and on the same device"
+    title = "create it with `torch.tensor`, with the same dtype and device"
     return ctx.fix(title, edit, *imports, applicability=applicability)
 
 

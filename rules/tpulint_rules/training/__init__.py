@@ -1,1 +1,1 @@
-"""Training steps that run operation by operation."""
+"""Training steps and models that are not compiled."""

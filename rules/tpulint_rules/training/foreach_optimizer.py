@@ -1,18 +1,18 @@
-"""Optimizer that asks for operations over lists of tensors.
+"""Optimizer with `foreach=True` or `fused=True`.
 
 ## What it does
 
-Flags `foreach=True` and `fused=True` of the optimizers in `torch.optim`, in programs that put something on a
-device.
+Reports `foreach=True` and `fused=True` of the optimizers in `torch.optim`, in programs that put something on
+a device.
 
 ## Why it matters on TPU
 
-Torchax has no operation over a list of tensors: the first step raises `OperatorNotFound: Operator with name
-aten::_foreach_add.List has no lowering`.
+torchax has no operations on lists of tensors.
+The first step raises `OperatorNotFound: Operator with name aten::_foreach_add.List has no lowering`.
 
 ## Fix safety
 
-Safe: without the argument torch takes the way over single tensors, which computes the same.
+Safe: without the argument, torch updates one tensor at a time, which computes the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU643",
-    "optimizer that asks for operations over lists of tensors",
+    "optimizer with `foreach=True` or `fused=True`",
     module=__name__,
     former=("optimizer-over-lists",),
     fix=Applicability.SAFE,
@@ -44,6 +44,8 @@ def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         if word.arg in _WAYS and isinstance(word.value, ast.Constant) and word.value.value is True
     ]
     if asked:
-        message = f"`{asked[0].arg}=True` asks for operations over lists, which torchax does not have"
-        fix = ctx.fix("leave it out", ctx.without_keywords(call, _WAYS))
+        message = (
+            f"`{asked[0].arg}=True` needs operations on lists of tensors, which torchax does not support"
+        )
+        fix = ctx.fix("remove the argument", ctx.without_keywords(call, _WAYS))
         yield ctx.finding(asked[0].value, message, fix)

@@ -1,25 +1,35 @@
-"""Model that a loop evaluates operation by operation.
+"""Model evaluated in a loop without compilation.
 
 ## What it does
 
-Flags loops that call a module, in programs that put something on a device and compute no gradients.
-Loops over layers, and those in a module's `forward`, are part of what such a call computes.
-Those of libraries, which no script at hand imports, are left alone.
+Reports loops that call a module, in programs that put something on a device and compute no gradients.
+
+Not reported:
+
+- loops over layers, and loops in the `forward` of a module: they belong to the computation of one call;
+- loops in a library that no script of the project imports.
 
 ## Why it matters on TPU
 
-Torchax sends each operation to the device by itself, and JAX compiles each one for each shape.
-Where sequences grow, that is done anew for each length: a transformer of three layers took 3.5 s of the
-processor for each word that it wrote, and took 0.7 s compiled as a whole; one of six layers took 0.16 s for a
-batch that was as long as the last one, and 0.03 s (torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2, on
-a CPU host).
+torchax runs one operation at a time (eagerly), and JAX compiles each operation for each shape.
+If sequences grow, this is repeated for each length.
+Measured with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2 on a CPU host, in processor time:
+
+- A transformer with three layers took 3.5 s for each word that it generated, and 0.7 s when compiled as a
+  whole.
+- A transformer with six layers took 0.16 s for a batch with the length of the previous one, and 0.03 s when
+  compiled.
 
 ## Fix safety
 
-Unsafe: `import torchax_training`, a folder that is written beside the program, changes torch and torchax.
-Modules in `eval()` mode, and those called within `torch.no_grad()`, are compiled once their calls took a
-second, where JAX can trace them; where it needs a value, those within them are.
-What they keep in attributes and buffers is kept, and what has hooks or prints runs as it is.
+The fix is unsafe: it adds `import torchax_training`, the runtime that it writes beside the program, which
+changes torch and torchax.
+
+- The runtime compiles modules in `eval()` mode, and modules that are called inside `torch.no_grad()`, after
+  their calls have taken one second.
+  If JAX cannot trace a module, because it needs the value of a tensor, the runtime compiles its submodules.
+- Values that a module keeps in attributes and buffers are kept.
+- A module that has hooks or prints is not compiled.
 """
 
 from __future__ import annotations
@@ -32,7 +42,7 @@ from tpulint.knowledge.training import TRAINING
 from tpulint.rule import Context, Rule
 
 rule = Rule(
-    "TPU645", "model that a loop evaluates operation by operation", module=__name__, fix=Applicability.UNSAFE
+    "TPU645", "model evaluated in a loop without compilation", module=__name__, fix=Applicability.UNSAFE
 )
 
 _OTHER_CODE = (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -60,8 +70,10 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
         if _is_whole(call.func, layers) and _is_module(call.func, ctx):
             if ctx.module.name not in ctx.module.project.programs.of_scripts:
                 return  # who uses a library has the program
-            fix = ctx.companion_fix(TRAINING, f"compile it by `{TRAINING.name}`")
-            message = f"`{ctx.text(call.func)}` is evaluated operation by operation"
+            fix = ctx.companion_fix(TRAINING, f"add the runtime `{TRAINING.name}`, which compiles the model")
+            message = (
+                f"`{ctx.text(call.func)}` runs one operation at a time in this loop, which is slow on TPU"
+            )
             yield ctx.finding(call.func, message, fix)
             return
 

@@ -1,31 +1,37 @@
-"""Optimizer whose step runs operation by operation.
+"""Optimizer whose step is not compiled.
 
 ## What it does
 
-Flags `torch.optim.SGD`, `Adam`, `AdamW`, `Adamax`, `NAdam`, `ASGD`, `RMSprop`, `Rprop`, `Adadelta` and
-`Adagrad` in programs that compute gradients and put something on a device, and what may be one of torch's
-optimizers: `getattr(torch.optim, name)(...)`, one of a table of theirs, and one that branches choose.
+Reports `torch.optim.SGD`, `Adam`, `AdamW`, `Adamax`, `NAdam`, `ASGD`, `RMSprop`, `Rprop`, `Adadelta` and
+`Adagrad`, in programs that compute gradients and put something on a device.
+
+It also reports calls that may create one of them: `getattr(torch.optim, name)(...)`, a class from a table of
+optimizers, and a class that branches select.
 
 ## Why it matters on TPU
 
-`Adamax`, and `Adam` with `amsgrad=True`, raise `TypeError: _aten_maximum() got an unexpected keyword argument
-'out'`.
-With the others nothing fails.
-Torch's optimizers change each parameter by a dozen operations, and torchax sends each one to the device by
-itself: for `Adam` with four parameters a step took 17 ms so, and 1.4 ms compiled (torch 2.13.0, torchax
-0.0.14.dev20261026, jax 0.10.2, on a CPU host).
+- `Adamax`, and `Adam` with `amsgrad=True`, raise `TypeError: _aten_maximum() got an unexpected keyword
+  argument 'out'`.
+- The other optimizers do not fail, but they are slow.
+  An optimizer of torch updates each parameter with about a dozen operations, and torchax runs one operation
+  at a time (eagerly).
+  A step of `Adam` with four parameters took 17 ms, and 1.4 ms when compiled (torch 2.13.0, torchax
+  0.0.14.dev20261026, jax 0.10.2, on a CPU host).
 
 ## Fix safety
 
-Unsafe: `compiled(...)`, of the folder `torchax_training` that is written beside the program, lets JAX
-compile the optimizer's own `step`.
-Steps with a closure, or of an optimizer with hooks, run as ever; the learning rate may change at each step,
-and so may the weight decay, the `betas` and the momentum, as `OneCycleLR` has it.
-Optimizers that want them as numbers of Python are compiled anew for each, 16 times at most, or four for
-learning rates, and run as ever after that.
-Optimizers that are none of those above, as one that is found by a name may be, are left as they are.
-Numbers agree to about 1e-6: the count of steps is a float on the device, where torch computes with Python's
-numbers; `1 - beta ** step` keeps its digits.
+The fix is unsafe: it wraps the optimizer in `compiled(...)` of the runtime (`torchax_training`), which it
+writes beside the program.
+JAX then compiles the `step` of the optimizer itself.
+
+- A step with a closure, and the step of an optimizer with hooks, are not compiled.
+- The learning rate may change at each step, and so may the weight decay, the `betas` and the momentum, as
+  with `OneCycleLR`.
+  An optimizer that needs these values as Python scalars is compiled again for each value, at most 16 times,
+  or four times for learning rates; after that, its step is not compiled.
+- An optimizer that is none of those above, for example one that is selected by name, is not changed.
+- Results agree to about 1e-6: the step count is a float on the device, where torch uses a Python scalar;
+  `1 - beta ** step` keeps its digits.
 """
 
 from __future__ import annotations
@@ -37,9 +43,7 @@ from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.training import COMPILED, TRAINING, is_mark
 from tpulint.rule import Context, Rule
 
-rule = Rule(
-    "TPU641", "optimizer whose step runs operation by operation", module=__name__, fix=Applicability.UNSAFE
-)
+rule = Rule("TPU641", "optimizer whose step is not compiled", module=__name__, fix=Applicability.UNSAFE)
 
 #: Those that give the same numbers compiled: `RAdam` subtracts large ones, others compare the count of steps.
 _OPTIMIZERS = frozenset(
@@ -104,10 +108,15 @@ def _uncompiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     imports = ctx.companion_import(TRAINING, "compiled")
     name = ctx.qualified_name(call.func)
     step = f"`{name.rpartition('.')[2]}.step`" if name else "the `step` of this optimizer"
-    message = f"{step} sends each operation to the device by itself"
+    message = f"{step} runs one operation at a time, which is slow on TPU"
     start = ctx.span(call)
     fix = None
     if imports is not None:
         edits = (*imports, ctx.insert(start.start, "compiled("), ctx.insert(start.end, ")"))
-        fix = ctx.fix("compile the step", *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
+        fix = ctx.fix(
+            "compile the step with `compiled(...)`",
+            *edits,
+            applicability=Applicability.UNSAFE,
+            companion=TRAINING,
+        )
     yield ctx.finding(call.func, message, fix)

@@ -1,25 +1,33 @@
-"""Update of weights operation by operation.
+"""Loop that updates weights without compilation.
 
 ## What it does
 
-Flags loops that change the weights of modules without gradients, in programs that compute gradients and put
-something on a device: averages of weights, target networks that follow others, weights that are clamped.
-Loops that do more than that, those that read `p.grad`, what sets a module up, and what a function does once
-are left alone.
+Reports loops that change the weights of modules without gradients, in programs that compute gradients and put
+something on a device: averages of weights, target networks that follow another network, weights that are
+clamped.
+
+Not reported:
+
+- loops that do anything else as well;
+- loops that read `p.grad`;
+- code that sets up a module;
+- code that a function runs only once.
 
 ## Why it matters on TPU
 
-Each parameter is changed by a few operations, and torchax sends each one to the device by itself.
-Of a program whose step takes 0.5 ms of the processor compiled, such an average took another 2 (torch 2.13.0,
-torchax 0.0.14.dev20261026, jax 0.10.2, on a CPU host).
+Each parameter is updated with a few operations, and torchax runs one operation at a time (eagerly).
+In a program whose compiled step takes 0.5 ms of processor time, an average of the weights took another 2 ms
+(torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2, on a CPU host).
 
 ## Fix safety
 
-Unsafe: the function that does nothing else, or one that the loop moves into, is marked `@compiled`, of the
-folder `torchax_training` that is written beside the program.
-JAX compiles it as a whole, for what the weights and numbers are that it is called with; a number that keeps
-changing, such as a decay, becomes an input.
-It runs within `torch.no_grad()`.
+The fix is unsafe: it adds the decorator `@compiled` to the function, if the function only updates weights;
+otherwise it moves the loop into a new function with that decorator.
+`compiled` is part of the runtime (`torchax_training`), which the fix writes beside the program.
+
+- JAX compiles the function as a whole, for the weights and scalars that it is called with.
+  A scalar that keeps changing, such as a decay, becomes an input.
+- The function runs inside `torch.no_grad()`.
 """
 
 from __future__ import annotations
@@ -38,7 +46,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU646",
-    "update of weights operation by operation",
+    "loop that updates weights without compilation",
     module=__name__,
     former=("uncompiled-update",),
     fix=Applicability.UNSAFE,
@@ -63,7 +71,9 @@ def loop(node: ast.For, ctx: Context) -> Iterator[Finding]:
     if node is not next(filter(computes, whole), node) or not computes(node):
         return  # of a function that does nothing else the first one is told
     fix = _marked(ctx) if whole else _moved(found, ctx)
-    yield ctx.finding_at(ctx.span(node.iter), "weights are updated operation by operation", fix)
+    yield ctx.finding_at(
+        ctx.span(node.iter), "this loop updates weights one operation at a time, which is slow on TPU", fix
+    )
 
 
 def _is_repeated(node: ast.For, ctx: Context) -> bool:
@@ -107,7 +117,12 @@ def _marked(ctx: Context) -> Fix | None:
     if imports is None or not isinstance(definition, ast.FunctionDef):
         return None
     edits = (*imports, ctx.add_decorator(definition, "compiled"))
-    return ctx.fix("compile the update", *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
+    return ctx.fix(
+        "add the decorator `@compiled` to the function",
+        *edits,
+        applicability=Applicability.UNSAFE,
+        companion=TRAINING,
+    )
 
 
 def _moved(found: Region, ctx: Context) -> Fix | None:
@@ -120,5 +135,5 @@ def _moved(found: Region, ctx: Context) -> Fix | None:
     made = placed(ctx.module, steps.changing, found, ctx.scope, name, "compiled")
     if made is None:
         return None
-    title = "move the update into a function that JAX compiles"
+    title = "move the loop into a function with the decorator `@compiled`"
     return ctx.fix(title, *imports, *ctx.move(made), applicability=Applicability.UNSAFE, companion=TRAINING)

@@ -35,7 +35,7 @@ class Reporter(Protocol):
 
 
 class Context(Editing):
-    """One file as a rule sees it, at one place."""
+    """One file as a rule sees it, at one location."""
 
     __slots__ = ("__dict__", "module", "rule", "scope")
 
@@ -47,12 +47,12 @@ class Context(Editing):
     # meaning
 
     def qualified_name(self, node: ast.AST) -> str | None:
-        """What a plain or dotted name refers to, such as `torch.cuda.synchronize`."""
+        """The qualified name of a plain or dotted name, such as `torch.cuda.synchronize`."""
         name = self.module.names.qualified(node, self.scope)
         return self.module.project.resolve(name) if name is not None else None
 
     def kind(self, node: ast.expr) -> Kind:
-        """The kind of value that an expression has."""
+        """The inferred type of an expression."""
         return self.module.kind(node, self.scope)
 
     def is_module(self, kind: Kind) -> bool:
@@ -60,21 +60,21 @@ class Context(Editing):
         return isinstance(kind, Instance) and self.module.project.is_module_class(kind.cls)
 
     def defines_method(self, kind: Instance, name: str) -> bool:
-        """Whether the project's own code defines the method."""
+        """Whether this project defines the method in the class."""
         return self.module.project.method(self.module.project.resolve(kind.cls), name) is not None
 
     def assigned_often(self, kind: Instance, attribute: str) -> bool:
-        """Whether the class assigns to the attribute more than once."""
+        """Whether the class does not assign the attribute exactly once."""
         return len(self.module.assignments.get((kind.cls, attribute), ())) != 1
 
     @property
     def trace_path(self) -> TracePath | None:
-        """The call chain by which this code is traced; None if it is not traced."""
+        """Whether this code is traced; the call chain by which it is, or None."""
         return self.module.trace_path(self.scope)
 
     @property
     def is_imported(self) -> bool:
-        """Whether the file is imported by another one of the project, or is part of a package."""
+        """Whether another file of the project imports this file, or this file is part of a package."""
         name = self.module.name
         return "." in name or bool(self.module.project.importing[name])
 
@@ -137,37 +137,40 @@ class Context(Editing):
 
     @property
     def is_import_time(self) -> bool:
-        """Whether the code runs when its module is imported."""
+        """Whether the code runs when its file is imported."""
         return self.scope.function is None
 
     @property
     def places_tensors(self) -> bool:
-        """Whether the file moves a tensor or module to a device."""
+        """Whether this file moves a tensor or module to a device."""
         return self.module.project.modules[self.module.name].placed_anywhere
 
     @property
     def serves_device(self) -> bool:
-        """Whether the program that the file belongs to uses a device or the torchax environment."""
+        """Whether the program uses a device or the torchax environment."""
         return self.module.project.serves_device(self.module.name)
 
     @property
     def is_trained(self) -> bool:
-        """Whether the program that the file belongs to computes gradients."""
+        """Whether the program computes gradients."""
         return self.module.name in self.module.project.programs.training
 
     @property
     def is_differentiated(self) -> bool:
-        """Whether the program that the file belongs to computes its gradients with JAX."""
+        """Whether the program computes its gradients with JAX."""
         return self.module.name in self.module.project.programs.differentiated
 
     @property
     def asks_gradients(self) -> bool:
-        """Whether the program that the file belongs to computes gradients, with torch or with JAX."""
+        """Whether the program computes gradients, with torch or with JAX."""
         return self.module.project.programs.asks_gradients(self.module.name)
 
     @property
     def is_amended(self) -> bool:
-        """Whether the runtime handles this in the program, or will once the program is fixed."""
+        """Whether the runtime `torchax_training` handles this (the program imports it or computes gradients).
+
+        A program that computes gradients counts, since the fixes add the runtime to it.
+        """
         return self.asks_gradients or self.module.project.imports_any(TRAINING.name)
 
     @cached_property
@@ -176,7 +179,7 @@ class Context(Editing):
         return self.module.source.tree
 
     def is_parameter(self, node: ast.expr) -> bool:
-        """Whether the expression is a parameter of the enclosing function."""
+        """Whether the expression is a parameter of the enclosing function, and so may be a tensor."""
         function = self.scope.function
         if not isinstance(node, ast.Name) or function is None or not isinstance(function.node, FunctionNode):
             return False
@@ -184,7 +187,7 @@ class Context(Editing):
         return node.id in names
 
     def data_dependent_size(self, call: ast.Call) -> ast.expr | None:
-        """The argument that gives a factory of torch a size from a tensor's value, if one does."""
+        """Whether a size in the call depends on a tensor's value; that size, or None."""
         return data_dependent_size(self.module, call, self.scope)
 
     def sizes_a_factory(self, node: ast.expr) -> bool:
@@ -197,28 +200,28 @@ class Context(Editing):
         return False
 
     def names_at_hand(self, node: ast.expr) -> Iterator[tuple[str, Kind]]:
-        """Names that are bound for certain where a node is evaluated, nearest first, with their kinds."""
+        """Names that are certainly bound where a node is evaluated, nearest first, with their types."""
         return names_at_hand(self.module, node, self.scope)
 
     def only_with_cuda(self, node: ast.AST) -> bool:
-        """Whether the code runs only if CUDA is available, so never on a TPU host."""
+        """Whether the code runs only if CUDA is available, and so never on a TPU host."""
         return only_with(CUDA, self.module, node, self.scope)
 
     def only_with_processes(self, node: ast.AST) -> bool:
-        """Whether the code runs only if there are several processes, which takes a process group.
+        """Whether the code runs only with several processes, and so in a process group.
 
-        In a program that starts one, no flag alone says so: a launcher may have set it for one process.
+        In a program that starts a group, a flag is not enough: a launcher may have set it for one process.
         """
         is_grouped = self.module.name in self.module.project.programs.grouped
         wanted = SEVERAL if is_grouped else PROCESSES
         return only_with(wanted, self.module, node, self.scope)
 
     def is_optional(self, statement: ast.stmt) -> bool:
-        """Whether the import is optional: the program continues if it fails or is skipped."""
+        """Whether the import is optional; the program continues if it fails or is skipped."""
         return optional(self.module, statement, self.scope)
 
     def first_import(self, package: str) -> ast.stmt | None:
-        """The file's first import of a package that it cannot be imported without."""
+        """The first import of the package in this file that is not optional, if there is one."""
         return first_import(self.module, package)
 
     def respelled(self, statement: ast.ImportFrom, alias: ast.alias, target: str) -> Edit:
@@ -248,14 +251,14 @@ class Context(Editing):
         return [binding.value for binding in found[1] if binding.value is not None] if found else []
 
     def is_function(self, node: ast.expr) -> bool:
-        """Whether the expression is a lambda, or a name that only `def` binds."""
+        """Whether the expression is a lambda, or the name of a function that `def` defines."""
         if isinstance(node, ast.Lambda):
             return True
         found = self.module.names.lookup(node.id, self.scope) if isinstance(node, ast.Name) else None
         return found is not None and all(isinstance(binding.node, FunctionNode) for binding in found[1])
 
     def is_caught(self, node: ast.AST) -> bool:
-        """Whether the error that is raised without CUDA is caught right there."""
+        """Whether an `except` around the code catches the error that is raised without CUDA."""
         return caught(self.module, node, self.scope)
 
     def options(self, node: ast.expr, callee: str) -> dict[str, ast.expr]:
@@ -310,7 +313,7 @@ class Context(Editing):
         return '"cuda" if torch.cuda.is_available() else "jax"' if kept else '"jax"'
 
     def is_bound(self, name: str) -> bool:
-        """Whether a name means anything at this place."""
+        """Whether the name is defined here."""
         return self.module.names.lookup(name, self.scope) is not None
 
     # findings and fixes
@@ -337,7 +340,7 @@ class Context(Editing):
         return self.finding_at(span, message, fix, related or self._chain())
 
     def stands(self, node: ast.expr | ast.stmt) -> bool:
-        """Whether a node stands where the parser says, which is not so in some f-strings."""
+        """Whether the parser locates the node correctly, which it does not in some f-strings."""
         try:
             return ast.dump(ast.parse(f"({self.text(node)}\n)", mode="eval").body) == ast.dump(node)
         except (SyntaxError, ValueError):
@@ -426,7 +429,7 @@ def _imports_ahead(edits: Iterable[Edit]) -> Iterator[Edit]:
 
 
 def is_name(node: ast.AST, name: str) -> bool:
-    """Whether a node is this plain name."""
+    """True if the node is this plain name."""
     return isinstance(node, ast.Name) and node.id == name
 
 

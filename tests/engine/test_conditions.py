@@ -93,6 +93,13 @@ def by_any(call: ast.Call, ctx: Context) -> Found:
 
 
 @RULE.on(ast.Call)
+def by_negated_any(call: ast.Call, ctx: Context) -> Found:
+    if not any(is_long(part) for part in (call, call)):
+        return
+    yield ctx.finding(call, "found")
+
+
+@RULE.on(ast.Call)
 def by_form(call: ast.Call, ctx: Context) -> Found:
     if is_call(call) and len(call.args) == 9:
         yield ctx.finding(call, "found")
@@ -115,6 +122,7 @@ def condition(name: str) -> Condition:
         ("by_exception", "it is a call"),
         ("by_missing_part", "not found here: the first tensor among the arguments"),
         ("by_any", "this does not hold: the name is long"),
+        ("by_negated_any", "this does not hold: the name is long"),
         ("by_form", ""),
         ("without_a_guard", ""),
     ],

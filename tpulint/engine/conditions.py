@@ -93,27 +93,28 @@ class _Guard:
     def condition(self) -> Condition:
         """The part of the guard that decided, in words."""
         try:
-            part, holds = self._deciding(self._test)
-            return next(self._described(part, holds), Condition())
+            part, is_true, _ = self._deciding(self._test)
+            return next(self._described(part, is_true), Condition())
         except Exception:  # the names may have other values by now than where the guard was evaluated
             return Condition()
 
     def _value(self, node: ast.expr) -> Any:
         return eval(compile(ast.Expression(node), "<guard>", "eval"), self._names)
 
-    def _deciding(self, test: ast.expr) -> tuple[ast.expr, bool]:
-        """The part of a condition at which its evaluation ends, and whether the condition is true."""
+    def _deciding(self, test: ast.expr) -> tuple[ast.expr, bool, bool]:
+        """The part by which a condition is decided, whether the part is true, and whether the condition is."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            part, holds = self._deciding(test.operand)
-            return part, not holds
+            part, is_true, holds = self._deciding(test.operand)
+            return part, is_true, not holds
         if not isinstance(test, ast.BoolOp):
-            return test, bool(self._value(test))
+            holds = bool(self._value(test))
+            return test, holds, holds
         ends_with = isinstance(test.op, ast.Or)
         for value in test.values:
-            part, holds = self._deciding(value)
+            part, is_true, holds = self._deciding(value)
             if holds is ends_with:
                 break
-        return part, holds
+        return part, is_true, holds
 
     def _described(self, part: ast.expr, holds: bool) -> Iterator[Condition]:
         """What the calls and properties in a part check, outermost first, and those that gave its names."""
@@ -154,7 +155,7 @@ def _said(doc: str | None, result: object, node: ast.expr | None, scope: Scope |
         statement = first.removeprefix(_WHETHER)
         yield Condition(statement if result else f"this does not hold: {statement}", node, scope)
     elif first.startswith("The ") and "None" in (doc or ""):
-        found = "not found here" if result is None else "found here"
+        found = "not found here" if result is None or result is False else "found here"
         yield Condition(f"{found}: t{first[1:]}", node, scope)
 
 

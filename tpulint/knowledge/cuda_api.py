@@ -169,7 +169,7 @@ CALLED = frozenset(name.rpartition(".")[2] for name in CALLS.keys() | ACCELERATO
 
 
 def cuda_call(qualified: str | None) -> tuple[str, CudaCall] | None:
-    """The name under which a function of `torch.cuda` is known, and what is known of it."""
+    """Whether this is a `torch.cuda` function that tpulint knows; its name and entry, or None."""
     for prefix, name in _SAME.items():
         if qualified is not None and qualified.startswith(prefix):
             qualified = f"{name}{qualified.removeprefix(prefix)}"

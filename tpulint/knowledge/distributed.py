@@ -55,7 +55,7 @@ _SAME = ("torch.distributed.distributed_c10d.", "torch.distributed.")
 
 
 def collective(qualified: str | None) -> tuple[str, Collective] | None:
-    """The name of a function of `torch.distributed`, with what is known of it."""
+    """Whether this is a `torch.distributed` function that tpulint knows; its name and entry, or None."""
     for prefix in _SAME:
         if qualified is not None and qualified.startswith(prefix):
             name = qualified.removeprefix(prefix)

@@ -160,7 +160,10 @@ VARIABLES = {"JAX_PLATFORM": "JAX_PLATFORMS", "JAX_USE_GPU": ""}
 
 
 def outdated(qualified: str | None) -> tuple[str, Outdated] | None:
-    """The longest name in the table that a qualified name is, or stands below, with what is known of it."""
+    """Whether tpulint knows the name as outdated; its entry, or None.
+
+    The entry is that of the longest name in the table that the qualified name is, or lies below.
+    """
     if qualified is None or not qualified.startswith(("jax.", "torchax.", "torch_xla2")):
         return None
     name = qualified

@@ -80,7 +80,10 @@ TRAINING = Companion("tpulint_rules:companions/torchax_training")
 
 
 def is_mark(name: str | None, mark: str) -> bool:
-    """Whether a qualified name is one of these, wherever in whichever package it is defined."""
+    """Whether the function is one of the runtime, such as `compiled` or `differentiable`.
+
+    `mark` is that function. The runtime may lie in any package.
+    """
     folder, _, last = mark.partition(".")
     *path, end = (name or "").split(".")
     return end == last and folder in path

@@ -137,7 +137,7 @@ class Module:
     # trace reach
 
     def trace_path(self, scope: Scope) -> TracePath | None:
-        """The chain by which tracing reaches the code of a scope; None for host code."""
+        """The call chain by which the code of a scope is traced; None for code that is not traced."""
         key = id(scope)
         if key not in self._traced:
             self._traced[key] = self._trace_path(scope)
@@ -149,18 +149,19 @@ class Module:
         return self.project.trace_path(f"{self.name}.{function.qualname}") if function is not None else None
 
     def may_need_values(self, scope: Scope) -> bool:
-        """Whether what traces the code of a scope does without a trace where that needs values.
+        """Whether the code runs without a trace, where it needs values, as the runtime makes it.
 
-        So does the folder that training programs have, which is what calls modules there that nobody jits.
+        That is code that the project does not jit by name, in a program with the runtime.
         """
         path = self.trace_path(scope)
         is_jitted = path is not None and path.certainty is Certainty.JIT
         return not is_jitted and self.project.imports_any(TRAINING.name)
 
     def outlasts_trace(self, scope: Scope) -> bool:
-        """Whether what code writes is known to outlast a trace, as nothing brings it up to date after it.
+        """Whether values that this code stores outlive a trace, as in a function that the project jits.
 
-        A training step alone does so: what modules keep are results of the compiled function.
+        In a program that computes gradients, only code that the project jits counts: the runtime returns the
+        attributes that modules assign from the compiled function.
         """
         path = self.trace_path(scope)
         trained = self.project.programs.asks_gradients(self.name)
@@ -169,12 +170,12 @@ class Module:
     # kinds
 
     def kind(self, node: ast.expr, scope: Scope) -> Kind:
-        """The kind of an expression of this scope."""
+        """The inferred type of an expression of this scope."""
         flow = self.flow(scope.function or scope)
         return flow.kinds.get(id(node), UNKNOWN) if flow is not None else UNKNOWN
 
     def is_reached(self, node: ast.expr, scope: Scope) -> bool:
-        """Whether inference comes to an expression of this scope."""
+        """Whether the code can be reached with torchax tensors, as far as type inference shows."""
         flow = self.flow(scope.function or scope)
         return flow is None or id(node) in flow.kinds
 
@@ -310,9 +311,10 @@ class Module:
         return path is not None and len(path.steps) == 1 and path.certainty is Certainty.INTERFACE
 
     def starts_on_host(self, node: ast.expr, scope: Scope) -> bool:
-        """Whether `self.<attribute>` is a host tensor unless the caller of a method names a device.
+        """Whether the device is that of an attribute that holds a CPU tensor by default.
 
-        All that this file assigns to it is, with the devices that the methods take by default.
+        That is an attribute of `self` to which this file assigns only CPU tensors, with the default devices
+        of the methods.
         """
         owner = self.kind(node.value, scope) if isinstance(node, ast.Attribute) else UNKNOWN
         if not isinstance(owner, Instance) or not isinstance(node, ast.Attribute):
@@ -369,7 +371,7 @@ class Module:
 
     @cached_property
     def mixed(self) -> set[int]:
-        """Offsets of calls, in any code, whose host tensor meets one on the device in traced code."""
+        """Offsets of calls, in any code, whose CPU tensor is combined with a device tensor in traced code."""
         found: set[int] = set()
         for scope in self.index.functions:
             path = self.trace_path(scope)
@@ -384,7 +386,7 @@ class Module:
         return found
 
     def written_from_device(self, node: ast.Subscript, scope: Scope) -> list[ast.Call]:
-        """The calls that made the host tensor into which a subscript writes one of the device; else none."""
+        """Whether a device tensor is written into a CPU tensor; the calls that created the CPU tensor."""
         flow = self.flow(scope.function or scope)
         if flow is None or id(node) not in flow.written:
             return []

@@ -51,7 +51,7 @@ def event(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _stand_in(call: ast.Call, ctx: Context) -> Fix | None:
-    """An object in the place of the event, which may be kept and handed on."""
+    """The fix that replaces the event with an object that may be stored and passed on."""
     imports = ctx.companion_import(_COMPANION)
     if imports is None:
         return None
@@ -61,7 +61,7 @@ def _stand_in(call: ast.Call, ctx: Context) -> Fix | None:
 
 
 def _on_the_clock(ctx: Context) -> Fix | None:
-    """All events of the function replaced by readings of the host's clock."""
+    """The fix that replaces all events of the function with readings of the clock; else None."""
     made, names = _made(ctx)
     imports = ctx.imports("import time", "import jax")
     owner = ctx.scope.function.node if ctx.scope.function is not None else ctx.tree
@@ -104,7 +104,7 @@ def _on_the_clock(ctx: Context) -> Fix | None:
 
 
 def _made(ctx: Context) -> tuple[list[ast.stmt], set[str]]:
-    """The statements of the function that make its events, and the events' names."""
+    """The statements of the function that create events, and the names of these."""
     made: list[ast.stmt] = []
     names: set[str] = set()
     for call, scope in ctx.module.index.calls.get("Event", ()):
@@ -146,6 +146,7 @@ def _passed_elsewhere(owner: ast.AST, names: set[str], ctx: Context) -> bool:
 
 
 def _synchronizes(statement: ast.stmt, ctx: Context) -> bool:
+    """Whether the statement waits for the device."""
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Call)
@@ -154,7 +155,7 @@ def _synchronizes(statement: ast.stmt, ctx: Context) -> bool:
 
 
 def _reading(statement: ast.stmt, pending: list[str], ctx: Context) -> Iterator[Edit]:
-    """The clock is read in the place of `record()`; the synchronisation behind it is not needed any more."""
+    """The edits that read the clock in place of `record()`, and remove the synchronization after it."""
     assert isinstance(statement, ast.Expr)
     record = statement.value
     assert isinstance(record, ast.Call)

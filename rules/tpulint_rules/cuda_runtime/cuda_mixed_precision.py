@@ -118,13 +118,14 @@ def _argument(call: ast.Call, keyword: str, position: int | None) -> ast.expr | 
 
 
 def _is_enabled(call: ast.Call, name: str) -> bool:
+    """Whether `enabled` is true, or not passed."""
     first = name in _OF_CUDA
     enabled = _argument(call, "enabled", 0 if first else None)
     return not (isinstance(enabled, ast.Constant) and enabled.value is False)
 
 
 def _is_for_accelerator(device: ast.expr | None, ctx: Context) -> bool:
-    """Whether the device is CUDA or torchax, or a device that is not known in code that uses one."""
+    """Whether the device is CUDA or torchax, or unknown in a file that moves tensors to a device."""
     if isinstance(device, ast.Constant):
         return device.value in ("cuda", "jax")
     if isinstance(device, ast.Attribute) and device.attr == "type":
@@ -149,7 +150,7 @@ def _without_autocast(call: ast.Call, ctx: Context) -> Fix | None:
 
 
 def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
-    """All uses of a scaler replaced by what they do when it is disabled, if nothing else is done with it."""
+    """The fix that replaces all uses of a scaler as if it were disabled; None if there are other uses."""
     statement = ctx.statement(call)
     if not isinstance(statement, ast.Assign) or statement.value is not call or len(statement.targets) != 1:
         return None
@@ -173,7 +174,7 @@ def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
 
 
 def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
-    """A scaler that is used in ways of all kinds, disabled."""
+    """The fix that disables a scaler, whatever its uses."""
     if ctx.module.project.keeps_gpu or any(keyword.arg is None for keyword in call.keywords):
         return None
     first = 1 if ".cuda." not in name else 0
@@ -191,13 +192,13 @@ def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
 
 
 def _is_bound_elsewhere(target: ast.Name, ctx: Context) -> bool:
-    """Whether anything else in the file bears the name."""
+    """Whether the file binds the name more than once."""
     scopes = (ctx.module.index.module, *ctx.module.index.functions, *ctx.module.index.classes)
     return sum(len(scope.bindings.get(target.id, ())) for scope in scopes) != 1
 
 
 def _disabled(use: ast.Call, method: str, ctx: Context) -> Edit | None:
-    """What one use of a disabled scaler does."""
+    """The edit that replaces one use of a scaler as if it were disabled."""
     statement = ctx.statement(use)
     alone = isinstance(statement, ast.Expr) and statement.value is use
     if use.keywords or any(isinstance(argument, ast.Starred) for argument in use.args):

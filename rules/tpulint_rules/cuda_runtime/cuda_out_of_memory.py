@@ -69,7 +69,7 @@ def handler(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_caught_too(handler: ast.ExceptHandler, others: list[ast.expr], ctx: Context) -> bool:
-    """Whether the handler, or another one of the same `try`, takes JAX's exception."""
+    """Whether a handler of the same `try` also catches JAX's exception."""
     outer = ctx.parent(handler)
     types = list(others)
     for other in outer.handlers if isinstance(outer, ast.Try) else ():
@@ -103,7 +103,7 @@ def message(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
 
 
 def _exception(node: ast.expr, ctx: Context) -> str | None:
-    """The name under which the handler around a node has an exception that may be JAX's."""
+    """The variable of an `except` around the code that may hold JAX's exception; None if there is none."""
     for outer in ctx.ancestors(node):
         if isinstance(outer, ast.ExceptHandler):
             types = outer.type.elts if isinstance(outer.type, ast.Tuple) else [outer.type]

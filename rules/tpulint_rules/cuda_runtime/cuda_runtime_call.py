@@ -176,7 +176,7 @@ def _replaced(node: ast.expr | ast.stmt, text: str, what: CudaCall, ctx: Context
 
 
 def _random(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -> Fix | None:
-    """Seed or restore torchax's random numbers, in the place of a guard that does nothing else."""
+    """The fix that seeds or restores torchax's random numbers, in place of a condition around the call."""
     if not what.instead or not call.args or isinstance(call.args[0], ast.Starred):
         return None
     outer = ctx.parent(statement)
@@ -200,13 +200,13 @@ def _random(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -
 
 
 def _given(call: ast.Call, what: CudaCall, ctx: Context) -> str:
-    """What a call is given, as it stands in what is done instead."""
+    """The source of the arguments of a call, for its replacement."""
     is_whole = "({})" in what.instead or isinstance(call.args[0], ast.List | ast.ListComp)
     return ctx.text(call.args[0]) if is_whole else ctx.operand(call.args[0])
 
 
 def _kept_state(call: ast.Call, what: CudaCall, ctx: Context) -> Fix | None:
-    """Keep the state of torchax's random numbers, which is restored, where a condition keeps CUDA's alone."""
+    """The fix that saves the state of torchax's random numbers where a condition saves that of CUDA."""
     choice, statement = ctx.parent(call), ctx.statement(call)
     if isinstance(choice, ast.IfExp) and choice.body is call:
         return _unguarded(choice, call, what.instead.format(), what, ctx)
@@ -222,7 +222,7 @@ def _kept_state(call: ast.Call, what: CudaCall, ctx: Context) -> Fix | None:
 def _unguarded(
     guard: ast.If | ast.IfExp, inner: ast.expr | ast.stmt, text: str, what: CudaCall, ctx: Context
 ) -> Fix | None:
-    """A text in the place of what a condition guards, of which only the part goes that asks for CUDA."""
+    """The fix that replaces guarded code, and removes the check for CUDA from its condition."""
     others, imports = _besides_cuda(guard.test, ctx), ctx.imports(*what.needs.splitlines())
     if imports is None or len(others) == len(_parts(guard.test)):
         return None
@@ -238,7 +238,7 @@ def _unguarded(
 
 
 def _besides_cuda(test: ast.expr, ctx: Context) -> list[ast.expr]:
-    """What else a condition asks for that asks for CUDA."""
+    """The parts of a condition that do not check for CUDA."""
     return [
         one
         for one in _parts(test)
@@ -251,7 +251,7 @@ def _parts(test: ast.expr) -> list[ast.expr]:
 
 
 def _asks_for_kept(test: ast.expr) -> bool:
-    """Whether a condition is `state["cuda"] is not None`, or `"cuda_state" in state`, of what was kept."""
+    """Whether the condition checks for a saved state, as `"cuda_state" in state` does."""
     match test:
         case ast.Compare(ops=[ast.Is() | ast.IsNot()]):
             return True
@@ -261,7 +261,7 @@ def _asks_for_kept(test: ast.expr) -> bool:
 
 
 def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -> Fix | None:
-    """Seed or restore them ahead of a guard that does more, and that is not come into without CUDA."""
+    """The fix that seeds or restores before a condition that does more and is false without CUDA."""
     outer, seed = ctx.parent(statement), call.args[0]
     if not isinstance(outer, ast.If) or statement not in outer.body or ctx.only_with_cuda(outer):
         return None
@@ -297,7 +297,7 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
 
 
 def _seeds(before: ast.stmt, seed: ast.expr, ctx: Context) -> bool:
-    """Whether a statement seeds the device's random numbers with the same expression."""
+    """Whether the statement seeds the device's random numbers with the same expression."""
     if not isinstance(before, ast.Expr) or not isinstance(before.value, ast.Call):
         return False
     known = cuda_call(ctx.qualified_name(before.value.func))
@@ -307,7 +307,7 @@ def _seeds(before: ast.stmt, seed: ast.expr, ctx: Context) -> bool:
 
 
 def _as_device(call: ast.Call, ctx: Context) -> Fix | None:
-    """The torchax device where the current CUDA device is taken for one."""
+    """The fix that uses the torchax device where the current CUDA device is passed as a device."""
     outer = ctx.parent(call)
     if isinstance(outer, ast.keyword):
         outer = ctx.parent(outer)
@@ -321,7 +321,10 @@ def _as_device(call: ast.Call, ctx: Context) -> Fix | None:
 
 
 def _asked_with_availability(call: ast.Call, name: str, ctx: Context) -> ast.BoolOp | None:
-    """`torch.cuda.is_available() and torch.cuda.is_bf16_supported()`, if a call is the end of that."""
+    """Whether the check for CUDA is part of the same expression, `is_available() and ...`; it, or None.
+
+    Only for `torch.cuda.is_bf16_supported()`.
+    """
     outer = ctx.parent(call)
     if name != "is_bf16_supported" or not isinstance(outer, ast.BoolOp) or not isinstance(outer.op, ast.And):
         return None
@@ -334,7 +337,7 @@ def _asked_with_availability(call: ast.Call, name: str, ctx: Context) -> ast.Boo
 
 
 def _serves_another(call: ast.Call, name: str, ctx: Context) -> bool:
-    """Whether a call is the argument of another one that is reported itself."""
+    """Whether the call is an argument of another `torch.cuda` call, which is reported itself."""
     outer = ctx.parent(call)
     if isinstance(outer, ast.keyword):
         outer = ctx.parent(outer)
@@ -346,9 +349,9 @@ def _serves_another(call: ast.Call, name: str, ctx: Context) -> bool:
 
 
 def _chooses_many_devices(call: ast.Call, ctx: Context) -> bool:
-    """Whether the count is only compared, to see if there are many GPUs: 0 is the right answer then.
+    """Whether the count only decides if there are several GPUs, for which 0 is right on TPU.
 
-    So it is where NCCL is chosen if there are any, but not where a device is chosen by its number.
+    That includes a choice of NCCL, but not the choice of a device by its index.
     """
     compared = False
     comparison = ctx.parent(call)
@@ -368,7 +371,7 @@ def _chooses_many_devices(call: ast.Call, ctx: Context) -> bool:
 
 
 def _asks_for_any(comparison: ast.Compare, count: ast.expr) -> bool:
-    """Whether a count is compared to see if there are any GPUs at all: `> 0`, `>= 1`, `== 0`."""
+    """Whether the comparison checks for at least one GPU, as `> 0`, `>= 1` and `== 0` do."""
     match comparison:
         case ast.Compare(left, [operator], [ast.Constant(value=int(number))]) if left is count:
             return isinstance(operator, _OF_NONE if number == 0 else _OF_ONE) and number in (0, 1)
@@ -378,7 +381,7 @@ def _asks_for_any(comparison: ast.Compare, count: ast.expr) -> bool:
 
 
 def _takes_one(choice: ast.If | ast.IfExp) -> bool:
-    """Whether a choice is that of a device by its number, as where `device_count() >= i + 1`."""
+    """Whether the condition selects a device by its index, as `device_count() >= i + 1` does."""
     body = choice.body if isinstance(choice.body, list) else [choice.body]
     inside = [node for part in body for node in ast.walk(part)]
     named = any(
@@ -391,7 +394,7 @@ def _takes_one(choice: ast.If | ast.IfExp) -> bool:
 
 
 def _numbers(test: ast.expr) -> Iterator[ast.AST]:
-    """All that a count is compared with."""
+    """The nodes of the expressions that a count is compared with."""
     sides = (test.left, *test.comparators) if isinstance(test, ast.Compare) else ()
     for side in sides:
         if not isinstance(side, ast.Call):

@@ -104,17 +104,18 @@ def capturing(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_stream(node: ast.expr, ctx: Context) -> bool:
+    """Whether the expression is known to be a CUDA stream."""
     return ctx.kind(node) == Instance("torch.cuda.Stream")
 
 
 def _is_synchronized(call: ast.Call, ctx: Context) -> bool:
-    """Whether a stream is asked for to wait for its work, which is reported as such."""
+    """Whether the stream is waited for with `synchronize`, which is reported instead."""
     outer = ctx.parent(call)
     return isinstance(outer, ast.Attribute) and outer.attr == "synchronize"
 
 
 def _stand_in(call: ast.Call, name: str, ctx: Context) -> Fix | None:
-    """An object in the place of the stream, which may be kept and handed on."""
+    """The fix that replaces the stream with an object that may be stored and passed on."""
     imports = ctx.companion_import(_COMPANION)
     if imports is None or _goes_later(call, ctx):
         return None
@@ -125,7 +126,7 @@ def _stand_in(call: ast.Call, name: str, ctx: Context) -> Fix | None:
 
 
 def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
-    """Remove what orders work, together with the streams that it names."""
+    """The fix that removes the code that orders work, together with the streams that it names."""
     statement = ctx.statement(call)
     names: set[str] = set()
     edits: dict[Edit, None] = {}
@@ -154,7 +155,7 @@ def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
 
 
 def _without_order(call: ast.expr, ctx: Context) -> tuple[Edit, ...] | None:
-    """Remove the context or the statement for which a stream is named."""
+    """The edits that remove the context or statement for which a stream is named; else None."""
     statement = ctx.statement(call)
     if isinstance(statement, ast.With):
         items = (item for item in statement.items if any(node is call for node in ast.walk(item)))
@@ -178,7 +179,7 @@ def _without_order(call: ast.expr, ctx: Context) -> tuple[Edit, ...] | None:
 
 
 def _without_attribute(statement: ast.Assign, target: ast.expr, ctx: Context) -> Edit | None:
-    """Remove a stream that is kept in an attribute which nothing in the file reads any more."""
+    """The edit that removes a stream in an attribute that nothing reads; else None."""
     if not isinstance(target, ast.Attribute) or not is_name(target.value, "self"):
         return None
     read = (
@@ -189,7 +190,7 @@ def _without_attribute(statement: ast.Assign, target: ast.expr, ctx: Context) ->
 
 
 def _goes_later(call: ast.Call, ctx: Context) -> bool:
-    """Whether a stream is kept in an attribute whose uses are all removed first."""
+    """Whether the stream is stored in an attribute whose uses are all removed first."""
     match ctx.statement(call):
         case ast.Assign(targets=[ast.Attribute(value=kept, attr=attr)], value=value):
             if value is not call or not is_name(kept, "self"):
@@ -205,14 +206,14 @@ def _goes_later(call: ast.Call, ctx: Context) -> bool:
 
 
 def _entered_with(node: ast.expr, ctx: Context) -> ast.expr:
-    """The call to which a stream is handed that is entered, or the stream itself."""
+    """The context that receives the stream, or the stream itself."""
     outer = ctx.parent(node)
     entered = isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) in _ENTERED
     return outer if entered and isinstance(outer, ast.Call) else node
 
 
 def _without_stream(name: str, ctx: Context) -> list[Edit] | None:
-    """Remove a stream with all of its uses; None where one of them does something else."""
+    """The edits that remove a stream with all of its uses; None if a use does something else."""
     found = ctx.module.names.lookup(name, ctx.scope)
     if found is None or len(found[1]) != 1 or found[0].function is not ctx.scope.function:
         return None

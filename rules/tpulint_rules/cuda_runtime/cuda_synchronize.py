@@ -69,6 +69,7 @@ def handed_on(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_synchronize(call: ast.Call, ctx: Context) -> bool:
+    """Whether the call waits for all CUDA work, or for the current CUDA stream."""
     name = ctx.qualified_name(call.func)
     if name is not None:
         return name in _EVERYTHING

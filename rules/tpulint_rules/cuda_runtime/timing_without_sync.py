@@ -96,7 +96,7 @@ def reading(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _start(call: ast.Call, statement: ast.stmt, ctx: Context) -> str | None:
-    """The name of the earlier reading from which this one is counted."""
+    """The variable with the earlier reading of the clock that is subtracted; None if there is none."""
     outer = ctx.parent(call)
     if isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Sub) and outer.left is call:
         return outer.right.id if isinstance(outer.right, ast.Name) else None
@@ -119,7 +119,7 @@ def _start(call: ast.Call, statement: ast.stmt, ctx: Context) -> str | None:
 
 
 def _begin(block: list[ast.stmt], start: str, end: ast.stmt, ctx: Context) -> ast.stmt | None:
-    """The nearest statement before this one in its block that gives a name its reading."""
+    """The statement before this one that reads the clock into that variable; None if there is none."""
     position = next(number for number, item in enumerate(block) if item is end)
     for number in range(position - 1, -1, -1):
         before = block[number]
@@ -138,7 +138,7 @@ def _begin(block: list[ast.stmt], start: str, end: ast.stmt, ctx: Context) -> as
 
 
 def _own(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement and of those in its blocks, without functions that are only defined."""
+    """The nodes of a statement and of its blocks, without functions that it only defines."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
@@ -149,11 +149,12 @@ def _own(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _works(statement: ast.stmt, ctx: Context) -> bool:
-    """Whether a statement starts work on the device for certain."""
+    """Whether a statement in between certainly starts work on the device."""
     return any(_is_work(node, ctx) for node in _own(statement))
 
 
 def _is_work(node: ast.AST, ctx: Context) -> bool:
+    """Whether the node certainly starts work on the device."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.MatMult) and ctx.kind(node).is_traced
     if not isinstance(node, ast.Call):
@@ -169,11 +170,12 @@ def _is_work(node: ast.AST, ctx: Context) -> bool:
 
 
 def _calls_jitted(statement: ast.stmt, ctx: Context) -> bool:
+    """Whether a statement in between calls a compiled function."""
     return any(isinstance(node, ast.Call) and _is_jitted(node, ctx) for node in _own(statement))
 
 
 def _is_jitted(call: ast.Call, ctx: Context) -> bool:
-    """Whether what is called is what a function that compiles gave."""
+    """Whether the called name is the result of a function that compiles."""
     if not isinstance(call.func, ast.Name):
         return False
     found = ctx.module.names.lookup(call.func.id, ctx.scope)
@@ -184,7 +186,7 @@ def _is_jitted(call: ast.Call, ctx: Context) -> bool:
 
 
 def _may_wait(statement: ast.stmt, ctx: Context) -> bool:
-    """Whether anything in a statement may wait for the device: a read, a print, or code that is not known."""
+    """Whether a statement in between may wait for the device (a read, a print, or unknown code)."""
     for node in _own(statement):
         if isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.Return | ast.Raise):
             return True
@@ -203,12 +205,13 @@ def _may_wait(statement: ast.stmt, ctx: Context) -> bool:
 
 
 def _is_torch(node: ast.expr, ctx: Context) -> bool:
-    """Whether a context is one of torch's, or a plain name, whose making is looked at where it is made."""
+    """Whether the context is one of torch or `contextlib`."""
     called = node.func if isinstance(node, ast.Call) else node
     return (ctx.qualified_name(called) or "").startswith(("torch.", "contextlib."))
 
 
 def _call_may_wait(call: ast.Call, ctx: Context) -> bool:
+    """Whether the call may wait for the device."""
     if _is_jitted(call, ctx) or ctx.is_module(ctx.kind(call.func)):
         return False
     name = ctx.qualified_name(call.func)

@@ -83,18 +83,19 @@ def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_other(picture: ast.expr | None, ctx: Context) -> bool:
-    """Whether a name has attributes that tensors lack, as pictures of PIL do."""
+    """Whether the image is not a tensor, since attributes are read that tensors lack."""
     if not isinstance(picture, ast.Name) or ctx.kind(picture).is_tensor:
         return False
     return not (ctx.scope.function or ctx.scope).evidence.get(picture.id, set()) <= TENSOR_ATTRIBUTES
 
 
 def _is_constant(node: ast.expr | None, *, value: object) -> bool:
+    """True if the argument is the constant `value`."""
     return isinstance(node, ast.Constant) and node.value is value
 
 
 def _method(node: ast.expr | None, default: str | None, ctx: Context) -> str | None:
-    """JAX's name of the interpolation, None for those that have no antialiasing."""
+    """Whether the interpolation has antialiasing in JAX; its name there, or None."""
     if node is None:
         return default
     if isinstance(node, ast.Constant):
@@ -135,7 +136,7 @@ def _image_resize(call: ast.Call, given: dict[str, ast.expr], method: str, ctx: 
 
 
 def _is_pair(size: ast.expr, ctx: Context) -> bool:
-    """Whether a size is a height and a width for certain."""
+    """Whether the size is certainly a height and a width."""
     kind = ctx.kind(size)
     if isinstance(kind, Several):
         return kind.items is not None and len(kind.items) == 2

@@ -81,7 +81,7 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _device(place: ast.expr, ctx: Context) -> str | None:
-    """The name of the device that a location is, if it is one that torchax cannot load to."""
+    """The name of the location, if torchax cannot load tensors to it; None if it can."""
     kind = ctx.kind(place)
     name = kind.type if isinstance(kind, Device) else kind.value if isinstance(kind, Static) else None
     if isinstance(name, str) and name.partition(":")[0] in ("cuda", "jax"):
@@ -100,12 +100,13 @@ def _device(place: ast.expr, ctx: Context) -> str | None:
 
 
 def _is_accelerator(value: ast.expr, ctx: Context) -> bool:
+    """Whether the value contains `torch.accelerator.current_accelerator()`."""
     calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
     return any(ctx.qualified_name(call.func) == "torch.accelerator.current_accelerator" for call in calls)
 
 
 def _moved(call: ast.Call, device: str, ctx: Context) -> Iterator[Edit]:
-    """What moves the whole modules that a call gives, alone or among others."""
+    """The edits that move whole modules that the call returns, by themselves or among other values."""
     outer = ctx.parent(call)
     if not isinstance(outer, ast.Assign) or len(outer.targets) != 1 or not ctx.serves_device:
         return
@@ -124,7 +125,7 @@ def _moved(call: ast.Call, device: str, ctx: Context) -> Iterator[Edit]:
 
 
 def _is_module_at_rest(target: ast.expr, call: ast.Call, ctx: Context) -> bool:
-    """Whether a target of what a call gives is a whole module, which nothing of the function moves."""
+    """Whether `torch.load` returns a whole module here, and the function does not move it."""
     if not isinstance(target, ast.Name | ast.Attribute):
         return False
     asked = {name for name in _OF_MODULES | _MOVES if _is_asked(target, name, call, ctx)}
@@ -136,7 +137,7 @@ def _is_module_at_rest(target: ast.expr, call: ast.Call, ctx: Context) -> bool:
 
 
 def _is_asked(value: ast.expr, method: str, load: ast.Call, ctx: Context) -> bool:
-    """Whether the function, further down, calls a method of what is loaded."""
+    """Whether the function calls a method of the loaded value after the call."""
     return any(
         at.scope.function is ctx.scope.function and call.lineno > load.lineno
         for call, at in ctx.calls_on(value, method)

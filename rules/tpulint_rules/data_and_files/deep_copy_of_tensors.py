@@ -90,7 +90,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_state(value: ast.expr, ctx: Context) -> bool:
-    """Whether a value is the `state_dict()` of a module."""
+    """Whether the value is the `state_dict()` of a module."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
         return False
     kind = ctx.kind(value.func.value)
@@ -98,7 +98,7 @@ def _is_state(value: ast.expr, ctx: Context) -> bool:
 
 
 def _is_placed_module(value: ast.expr, call: ast.Call, ctx: Context) -> bool:
-    """Whether a value is a module on a device, here or where it is handed over as an argument."""
+    """Whether the value is a module that was moved to a device, here or by all callers."""
     if isinstance(value, ast.Name) and ctx.is_parameter(value):
         given = list(ctx.handed(value))
         return bool(given) and all(
@@ -108,7 +108,7 @@ def _is_placed_module(value: ast.expr, call: ast.Call, ctx: Context) -> bool:
 
 
 def _is_placed(value: ast.expr, call: ast.expr, ctx: Context) -> bool:
-    """Whether a module was moved to a device before: where it was assigned, or by a call of its own."""
+    """Whether the module was moved to a device before, in its assignment or by a call of its own."""
     assigned = ctx.assigned_values(value)
     if _moves(value, ctx) or (assigned and all(_moves(given, ctx) for given in assigned)):
         return True
@@ -120,7 +120,7 @@ def _is_placed(value: ast.expr, call: ast.expr, ctx: Context) -> bool:
 
 
 def _moves(value: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is a module that is moved to a device."""
+    """Whether the expression moves a module to a device."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
         return False
     if value.func.attr == "cuda":
@@ -142,7 +142,7 @@ def _is_device(place: ast.expr, ctx: Context) -> bool:
 
 
 def _is_before(move: ast.Call, at: Context, call: ast.expr, ctx: Context) -> bool:
-    """Whether a call comes first: above in the same function, or in a class's `__init__`."""
+    """Whether the move comes first: above in the same function, or in `__init__`."""
     function = at.scope.function
     if function is ctx.scope.function:
         return move.lineno < call.lineno
@@ -150,7 +150,7 @@ def _is_before(move: ast.Call, at: Context, call: ast.expr, ctx: Context) -> boo
 
 
 def _copy(call: ast.Call, ctx: Context) -> Fix | None:
-    """Copies of the parameters and buffers at hand, which `deepcopy` then does not make itself."""
+    """The fix that passes copies of the parameters and buffers, which `deepcopy` then does not copy."""
     value = call.args[0]
     imports = ctx.imports("import torch")
     if imports is None or not isinstance(value, ast.Name | ast.Attribute):

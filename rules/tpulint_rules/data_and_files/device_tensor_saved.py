@@ -97,7 +97,10 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 def _holds(
     wanted: Callable[[ast.expr, Context], bool], value: ast.expr | None, ctx: Context, depth: int
 ) -> bool:
-    """Whether a value is what is wanted, or a dictionary, list, tuple or name that holds it."""
+    """Whether a module, optimizer, state or device tensor is among the saved values.
+
+    The values are followed through dictionaries, lists, tuples and names; `wanted` says which of them count.
+    """
     match value:
         case ast.expr() if wanted(value, ctx):
             return True
@@ -118,7 +121,7 @@ def _holds(
 
 
 def _is_state(value: ast.expr, ctx: Context) -> bool:
-    """Whether a value is the state of a module or an optimizer."""
+    """Whether the value is the state of a module or an optimizer."""
     match value:
         case ast.Call(func=ast.Attribute(attr="state_dict", value=owner)):
             return _has_tensors(owner, ctx)
@@ -126,13 +129,13 @@ def _is_state(value: ast.expr, ctx: Context) -> bool:
 
 
 def _is_tensor(value: ast.expr, ctx: Context) -> bool:
-    """Whether a value is a tensor, and what is moved to a device in this file, or made of that."""
+    """Whether the value is a device tensor: this file moves tensors to a device, and not this one back."""
     kind = ctx.kind(value)
     return ctx.places_tensors and kind.is_traced and not _goes_to_host(value, ctx)
 
 
 def _is_whole(value: ast.expr, ctx: Context) -> bool:
-    """Whether a value is a module or an optimizer, by its kind, or since its parameters are asked for."""
+    """Whether the value is a module or an optimizer, by its inferred type or its use of `parameters`."""
     if isinstance(value, ast.Attribute) and value.attr == "module":  # of a wrapper
         return _is_whole(value.value, ctx)
     if not isinstance(value, ast.Name | ast.Attribute) or _goes_to_host(value, ctx):
@@ -142,6 +145,7 @@ def _is_whole(value: ast.expr, ctx: Context) -> bool:
 
 
 def _is_learned(kind: Kind, ctx: Context) -> bool:
+    """Whether the value is a module or an optimizer."""
     if not isinstance(kind, Instance):
         return False
     is_scheduler = kind.cls.startswith("torch.optim.lr_scheduler.")
@@ -149,11 +153,12 @@ def _is_learned(kind: Kind, ctx: Context) -> bool:
 
 
 def _has_parameters(value: ast.expr, ctx: Context) -> bool:
+    """Whether the function calls `parameters` of the value."""
     return any(True for name in ("parameters", "named_parameters") for _ in _calls_on(value, name, ctx))
 
 
 def _goes_to_host(value: ast.expr, ctx: Context) -> bool:
-    """Whether the function, before or after, moves a value to the host."""
+    """Whether the function moves the value to the CPU, before or after."""
     return any(True for _ in _calls_on(value, "cpu", ctx)) or any(
         ctx.text(argument).strip("'\"") == "cpu"
         for call in _calls_on(value, "to", ctx)
@@ -162,14 +167,14 @@ def _goes_to_host(value: ast.expr, ctx: Context) -> bool:
 
 
 def _calls_on(value: ast.expr, method: str, ctx: Context) -> Iterator[ast.Call]:
-    """Calls of a method on a value, for a name within the same function."""
+    """The calls of a method on a value; for a name, those in the same function."""
     for call, at in ctx.calls_on(value, method):
         if isinstance(value, ast.Attribute) or at.scope.function is ctx.scope.function:
             yield call
 
 
 def _items(name: ast.Name, ctx: Context) -> Iterator[ast.expr]:
-    """What the function puts into a dictionary item by item."""
+    """The values that the function assigns to items of a dictionary."""
     for statement in ctx.function_body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Assign) and any(
@@ -180,7 +185,7 @@ def _items(name: ast.Name, ctx: Context) -> Iterator[ast.expr]:
 
 
 def _goes_item_by_item(name: ast.Name, ctx: Context) -> bool:
-    """Whether the function puts copies in the place of all items: `state[key] = state[key].cpu()`."""
+    """Whether the function replaces all items with copies, as `state[key] = state[key].cpu()` does."""
     for statement in ctx.function_body:
         for node in ast.walk(statement):
             match node:
@@ -196,7 +201,7 @@ def _goes_item_by_item(name: ast.Name, ctx: Context) -> bool:
 
 
 def _has_tensors(owner: ast.expr, ctx: Context) -> bool:
-    """Whether the state of an object has tensors, which may be on the device."""
+    """Whether the state of the object has tensors, which may be on the device."""
     if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) and owner.func.attr == "cpu":
         return False
     kind = ctx.kind(owner)

@@ -65,11 +65,12 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_host(node: ast.expr, kind: object) -> bool:
+    """Whether the images are on the CPU, or are copied there with `.cpu()`."""
     return (isinstance(kind, Tensor) and kind.is_host) or _is_copied(node)
 
 
 def _is_copied_above(pictures: ast.expr, ctx: Context) -> bool:
-    """Whether the last that the block above binds to a name is a copy on the host."""
+    """Whether the last assignment to the name in this block is a copy to the CPU."""
     statement = ctx.statement(pictures)
     block = ctx.block(statement)
     for above in reversed(block[: block.index(statement)]):
@@ -79,14 +80,14 @@ def _is_copied_above(pictures: ast.expr, ctx: Context) -> bool:
 
 
 def _is_made_of_copies(node: ast.expr) -> bool:
-    """Whether an expression is a call that is given copies on the host, alone or in a list."""
+    """Whether the images are computed from a copy on the CPU."""
     given = node.args if isinstance(node, ast.Call) else []
     lists = [one for one in given if isinstance(one, ast.List | ast.Tuple)]
     return any(map(_is_copied, [*given, *(element for one in lists for element in one.elts)]))
 
 
 def _is_copied(node: ast.expr) -> bool:
-    """Whether an expression copies something to the host."""
+    """Whether the expression is a copy to the CPU."""
     while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
         if isinstance(node, ast.Attribute) and node.attr == "cpu":
             return True

@@ -111,11 +111,12 @@ def _left_out(node: ast.expr, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_concerned(ctx: Context) -> bool:
+    """Whether the program uses a device, and not the runtime (`torchax_training`)."""
     return ctx.serves_device and not ctx.is_amended
 
 
 def _is_some(workers: ast.expr, ctx: Context) -> bool:
-    """Whether a number of workers may be more than none: what is not known would hang without a word."""
+    """Whether the number of workers may be greater than 0."""
     match workers:
         case ast.BoolOp(values=values):
             return any(_is_some(value, ctx) for value in values)
@@ -131,7 +132,7 @@ def _is_some(workers: ast.expr, ctx: Context) -> bool:
 
 
 def _default(workers: ast.expr, ctx: Context) -> ast.expr | None:
-    """The default of a parameter, or of an argument of the command line that this file declares."""
+    """The default of a parameter or of a command-line argument of this file; None if it is not known."""
     match workers:
         case ast.Name(id=name):
             found = ctx.module.names.lookup(name, ctx.scope)

@@ -89,7 +89,7 @@ def _turned_off(node: ast.expr, ctx: Context) -> Iterator[Finding]:
 
 
 def _pins(value: ast.expr, ctx: Context) -> bool:
-    """Whether a value is true, or a flag that may be so on a TPU host."""
+    """Whether `pin_memory` is true, or a flag that may be true on a TPU host."""
     if isinstance(value, ast.Constant):
         return value.value is True
     return is_served_flag(ctx.module, value, ctx.scope)

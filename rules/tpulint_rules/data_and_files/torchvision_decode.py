@@ -52,6 +52,7 @@ def decode(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _torchvision_io(qualified: str | None) -> str:
+    """The name of a function of `torchvision.io`; an empty string for other functions."""
     if qualified is None or not qualified.startswith("torchvision.io."):
         return ""
     return qualified.rpartition(".")[2]
@@ -84,7 +85,7 @@ def _pillow(call: ast.Call, name: str, ctx: Context) -> Fix | None:
 
 
 def _opened(argument: ast.expr, name: str, ctx: Context) -> tuple[str, bool | None]:
-    """What Pillow opens, and whether it is a buffer; None where nobody knows what the argument is."""
+    """The argument of `Image.open`, and whether it is a buffer (None if that is not known)."""
     if isinstance(argument, ast.Call) and _torchvision_io(ctx.qualified_name(argument.func)) == "read_file":
         return ctx.text(argument.args[0]) if argument.args else "", False if argument.args else None
     if name == "read_image":
@@ -101,7 +102,7 @@ def _opened(argument: ast.expr, name: str, ctx: Context) -> tuple[str, bool | No
 
 
 def _read_before(argument: ast.expr, ctx: Context) -> bool:
-    """Whether a name holds what `read_file` gave."""
+    """Whether the variable holds the result of `read_file`."""
     found = ctx.module.names.lookup(argument.id, ctx.scope) if isinstance(argument, ast.Name) else None
     values = [binding.value for binding in found[1]] if found is not None else []
     return bool(values) and all(
@@ -114,7 +115,7 @@ _UNKNOWN = "?"
 
 
 def _mode(call: ast.Call, ctx: Context) -> str | None:
-    """Pillow's mode for the call's, None for the file's own, `_UNKNOWN` where it is not a constant."""
+    """Pillow's name of the mode; None for the mode of the file, `_UNKNOWN` if it is not a constant."""
     given = call.args[1] if len(call.args) > 1 else None
     for keyword in call.keywords:
         if keyword.arg != "mode":

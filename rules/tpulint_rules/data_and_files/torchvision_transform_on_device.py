@@ -107,7 +107,7 @@ def _message(name: str, what: Transform, fix: Fix | None) -> str:
 
 
 def _fails(call: ast.Call, what: Transform) -> bool:
-    """Whether a call gives what a transform fails with."""
+    """Whether the transform fails with these arguments."""
     given = {word.arg: word.value for word in call.keywords}
     if what.effect is Effect.RAISES_ANTIALIASED:
         antialias, interpolation = given.get("antialias"), given.get("interpolation")
@@ -117,6 +117,7 @@ def _fails(call: ast.Call, what: Transform) -> bool:
 
 
 def _is_on_device(picture: ast.expr, what: Transform, ctx: Context) -> bool:
+    """Whether the image is a device tensor for which this transform fails."""
     kind, under_jit = ctx.kind(picture), what.effect is Effect.RAISES_UNDER_JIT
     path = ctx.trace_path
     if path is not None and (ctx.places_tensors or path.certainty is Certainty.JIT or under_jit):
@@ -127,7 +128,7 @@ def _is_on_device(picture: ast.expr, what: Transform, ctx: Context) -> bool:
 
 
 def _uses(made: ast.Call, ctx: Context) -> Iterator[tuple[ast.Call, Context]]:
-    """Calls of what a call makes, at once or by the name that it gets, alone or in a chain."""
+    """The calls of a transform, by itself or by its name, or of a chain that contains it."""
     outer = ctx.parent(made)
     while isinstance(outer, ast.List | ast.Tuple):
         outer = ctx.parent(outer)
@@ -166,7 +167,7 @@ def _from_host(picture: ast.expr, ctx: Context) -> Fix:
 
 
 def _renamed(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
-    """The same from the other of torchvision's two modules of transforms."""
+    """The fix that uses the same transform of the other module of torchvision."""
     package, _, rest = what.instead.partition(f"{_TRANSFORMS}.")[2].partition(".")
     imports = ctx.imports(f"from {_TRANSFORMS} import {package}")
     if imports is None:

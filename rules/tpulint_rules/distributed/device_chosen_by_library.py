@@ -84,7 +84,7 @@ def accelerator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _told(call: ast.Call, ctx: Context) -> Fix | None:
-    """Accelerate is told the device ahead of the call."""
+    """The fix that passes the device to Accelerate before the call."""
     statement, source = ctx.statement(call), ctx.module.source
     is_kept = ctx.module.project.keeps_gpu
     imports = ctx.imports("import os", *(["import torch"] if is_kept else []))
@@ -121,11 +121,11 @@ def trainer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_elsewhere(call: ast.Call, ctx: Context) -> bool:
-    """Whether a call is reached only where there is CUDA, or what it raises is caught."""
+    """Whether the call runs only with CUDA, or its error is caught."""
     return ctx.only_with_cuda(call) or ctx.is_caught(call)
 
 
 def _constant(call: ast.Call, name: str) -> object:
-    """The constant that a call gives for a keyword; None for none."""
+    """The constant that a keyword argument is, if it is one."""
     given = by_name(call, ()).get(name)
     return given.value if isinstance(given, ast.Constant) else None

@@ -146,10 +146,12 @@ def _message(package: str) -> str:
 
 
 def _is_needed(name: str, ctx: Context) -> bool:
+    """Whether this file imports the package unconditionally, at its top."""
     return ctx.first_import(name.partition(".")[0]) is not None
 
 
 def _names_cuda_source(node: ast.expr) -> bool:
+    """Whether a source file has the suffix `.cu`."""
     parts = ast.walk(node)
     return any(
         isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.endswith(".cu")
@@ -158,7 +160,7 @@ def _names_cuda_source(node: ast.expr) -> bool:
 
 
 def _attention(call: ast.Call, known: Attention, ctx: Context) -> Fix | None:
-    """The same with `F.scaled_dot_product_attention`, whose tensors have their heads before the length."""
+    """The fix that uses `F.scaled_dot_product_attention`, with heads before the length; else None."""
     names = ("q", "k", "v", *known.positional)
     if len(call.args) > len(names) or len(call.args) < 3:
         return None

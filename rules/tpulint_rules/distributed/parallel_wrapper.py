@@ -93,7 +93,7 @@ def _wrapped(call: ast.Call) -> ast.expr | None:
 
 
 def _undivided(call: ast.Call, name: str, ctx: Context) -> Fix | None:
-    """A wrapper that calls the module."""
+    """The fix that uses a wrapper that only calls the module."""
     model = _wrapped(call)
     if model is None or "FullySharded" in name:
         return None
@@ -110,7 +110,7 @@ def _undivided(call: ast.Call, name: str, ctx: Context) -> Fix | None:
 
 
 def _unwrapped(call: ast.Call, ctx: Context) -> Fix | None:
-    """The module itself, with no `.module` behind the name that the wrapper is given."""
+    """The fix that uses the module itself, and removes `.module` after the name of the wrapper."""
     statement, model = ctx.statement(call), _wrapped(call)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None

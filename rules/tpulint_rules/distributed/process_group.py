@@ -198,7 +198,7 @@ def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _counts_devices(number: ast.expr | None, ctx: Context) -> bool:
-    """Whether there are as many processes as devices."""
+    """Whether the number of processes is the number of devices."""
     values = [number, *(ctx.assigned_values(number) if isinstance(number, ast.Name | ast.Attribute) else ())]
     return any(
         isinstance(value, ast.Call)
@@ -221,7 +221,7 @@ def _fix(call: ast.Call, what: Collective, ctx: Context) -> Fix | None:
 
 
 def _own(call: ast.Call, form: str, ctx: Context) -> Fix | None:
-    """What is gathered from one process, in place of the call."""
+    """The fix that replaces gathered values with those of this process."""
     statement = ctx.statement(call)
     options = {word.arg for word in call.keywords}
     if not isinstance(statement, ast.Expr) or statement.value is not call or len(call.args) != 2:

@@ -163,6 +163,7 @@ def traced(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_true(node: ast.expr | None) -> bool:
+    """Whether the argument `disable` or `fullgraph` is true."""
     return isinstance(node, ast.Constant) and node.value is True
 
 
@@ -173,7 +174,7 @@ def _compiled(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
 
 
 def _decorated(node: ast.expr, definition: ast.AST, ctx: Context) -> Fix | None:
-    """`@torchax.compile` in the place of a decorator; a method has `self`, which cannot be traced."""
+    """The fix that uses the decorator `@torchax.compile`; None for methods, whose `self` cannot be traced."""
     if not isinstance(definition, ast.FunctionDef) or isinstance(ctx.parent(definition), ast.ClassDef):
         return None
     if definition.decorator_list != [node]:
@@ -182,7 +183,7 @@ def _decorated(node: ast.expr, definition: ast.AST, ctx: Context) -> Fix | None:
 
 
 def _left_out(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
-    """The module itself: a step that JAX differentiates is compiled, and so are modules in evaluation."""
+    """The fix that uses the module itself, which the runtime compiles."""
     statement, name = ctx.statement(call), ctx.text(model)
     targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is call else []
     if [ctx.text(target) for target in targets] == [name]:
@@ -191,7 +192,7 @@ def _left_out(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
 
 
 def _dropped(edits: tuple[Edit, ...] | None, ctx: Context) -> Fix | None:
-    """The edits, and those that ask no module for its `_orig_mod`, which it has not any more."""
+    """The fix that applies the edits, and removes the `_orig_mod` of compiled modules."""
     if edits is None:
         return None
     wrapped = [node for node in ast.walk(ctx.tree) if isinstance(node, ast.Attribute)]

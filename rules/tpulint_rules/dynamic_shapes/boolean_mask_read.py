@@ -111,6 +111,7 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_mask(part: ast.expr, ctx: Context) -> bool:
+    """Whether an index is a boolean mask (a boolean tensor, or a comparison of tensors)."""
     kind = ctx.kind(part)
     if isinstance(kind, Tensor):
         name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
@@ -122,9 +123,9 @@ def _is_mask(part: ast.expr, ctx: Context) -> bool:
 
 
 def _writes_selection(node: ast.Subscript, ctx: Context) -> bool:
-    """Whether `x[mask] = value` needs to know how many places there are, as `x[mask] = y[mask]` does.
+    """Whether the write needs the number of selected elements, as `x[mask] = y[mask]` does.
 
-    A number, a row, or whatever else fits every place, traces well.
+    A scalar, a row, or any other value that fits each element can be traced.
     """
     outer = ctx.parent(node)
     if not isinstance(outer, ast.Assign):
@@ -152,7 +153,7 @@ def _read(node: ast.Subscript, ctx: Context) -> Fix | None:
 
 
 def _widest(node: ast.Subscript, ctx: Context) -> tuple[ast.expr, Lifted | None]:
-    """The widest expression around a read that works element by element, and how it reads without mask."""
+    """The widest elementwise expression around a read, and the same expression without the mask."""
     whole: ast.expr = node
     found = lifted(ctx.module, node, ctx.scope, node.slice)
     while True:
@@ -207,7 +208,7 @@ def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> 
 
 
 def _rows(call: ast.Call, name: str, found: Lifted, mask: ast.expr, ctx: Context) -> Fix | None:
-    """The fix for `x[mask].sum(0)`, a sum of rows."""
+    """The fix for `x[mask].sum(0)`, a sum over rows."""
     code = f"torch.where({_held(mask, ctx)}[:, None], {found.text}, 0).sum(0)"
     if name == "mean":
         code = ctx.grouped(call, f"{code} / {_held(mask, ctx)}.sum()")
@@ -215,7 +216,7 @@ def _rows(call: ast.Call, name: str, found: Lifted, mask: ast.expr, ctx: Context
 
 
 def _wide(mask: ast.expr, found: Lifted, ctx: Context) -> str:
-    """The mask with as many dimensions as the tensors, where it may have fewer, which selects rows."""
+    """The source of the mask, with as many dimensions as the tensors if it may have fewer."""
     if found.same_shape:
         return ctx.text(mask)
     held, base = _held(mask, ctx), _held(found.reads[0].value, ctx)
@@ -223,7 +224,7 @@ def _wide(mask: ast.expr, found: Lifted, ctx: Context) -> str:
 
 
 def _number(mask: ast.expr, found: Lifted, ctx: Context) -> str:
-    """How many elements are selected."""
+    """The source of the number of selected elements."""
     held, base = _held(mask, ctx), _held(found.reads[0].value, ctx)
     if found.same_shape:
         return f"{held}.sum()"
@@ -235,7 +236,7 @@ def _held(node: ast.expr, ctx: Context) -> str:
 
 
 def _in_call(node: ast.Subscript, whole: ast.expr, ctx: Context) -> Fix | None:
-    """The fix for a loss of two selections, or for selections that are put together again."""
+    """The fix for a loss of two selections, or for selections that are concatenated."""
     call = ctx.parent(whole)
     if isinstance(call, ast.List) and call.elts and call.elts[0] is whole:
         return _partition(call, ctx)
@@ -262,7 +263,7 @@ def _in_call(node: ast.Subscript, whole: ast.expr, ctx: Context) -> Fix | None:
 
 
 def _partition(parts: ast.List, ctx: Context) -> Fix | None:
-    """The fix for `torch.cat([a[m], b[n], a[~m], b[~n]])`, which moves what is selected to the front."""
+    """The fix for `torch.cat([a[m], b[n], a[~m], b[~n]])`, which puts the selected elements first."""
     call = ctx.parent(parts)
     if not isinstance(call, ast.Call) or call.args != [parts] or len(parts.elts) % 2:
         return None
@@ -328,7 +329,7 @@ def _write(node: ast.Subscript, ctx: Context) -> Fix | None:
 
 
 def _fill(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | None:
-    """The fix for `x[..., mask] = number` and `x[:, mask] = number`."""
+    """The fix for `x[..., mask] = scalar` and `x[:, mask] = scalar`."""
     statement = ctx.parent(node)
     *before, mask = parts
     texts = {ast.unparse(part) for part in before}

@@ -111,7 +111,7 @@ def known_length(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _operation(call: ast.Call, ctx: Context) -> tuple[str, list[ast.expr]] | None:
-    """What the operation is called, and its operands, where its result's size depends on values."""
+    """Whether the output shape of the call depends on a tensor's values; its name and operands, or None."""
     qualified = ctx.qualified_name(call.func)
     if qualified is not None:
         library, _, last = qualified.rpartition(".")
@@ -133,6 +133,7 @@ def _operation(call: ast.Call, ctx: Context) -> tuple[str, list[ast.expr]] | Non
 
 
 def _depends_on_values(name: str, operands: list[ast.expr], call: ast.Call, ctx: Context) -> bool:
+    """Whether the output shape depends on values for these arguments."""
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     second = operands[1] if len(operands) > 1 else None
     match name:
@@ -186,7 +187,7 @@ def _places(call: ast.Call, mask: ast.expr, ctx: Context) -> Fix | None:
 
 
 def _of_one(places: ast.expr, mask: ast.expr, ctx: Context) -> Fix | None:
-    """What becomes of the places of a mask of one dimension."""
+    """The fix for the indices of the true elements of a one-dimensional mask."""
     first = _zeroth(places, ctx)
     if first is not None:
         return _first(first, mask, ctx)
@@ -194,7 +195,7 @@ def _of_one(places: ast.expr, mask: ast.expr, ctx: Context) -> Fix | None:
 
 
 def _zeroth(node: ast.expr, ctx: Context) -> ast.Subscript | None:
-    """The subscript `node[0]` or `node[0, 0]` around a node."""
+    """The subscript `node[0]` or `node[0, 0]` around a node; None if there is none."""
     outer = ctx.parent(node)
     taken = isinstance(outer, ast.Subscript) and outer.value is node and isinstance(outer.ctx, ast.Load)
     if not taken or not isinstance(outer, ast.Subscript):
@@ -203,7 +204,7 @@ def _zeroth(node: ast.expr, ctx: Context) -> ast.Subscript | None:
 
 
 def _flattened(call: ast.expr, ctx: Context) -> ast.expr | None:
-    """The expression around `nonzero()` that makes one dimension of its column of places."""
+    """The expression around `nonzero()` that flattens its column of indices; None if there is none."""
     outer = ctx.parent(call)
     if isinstance(outer, ast.Subscript) and outer.value is call:
         return outer if ast.unparse(outer.slice).strip("()") == ":, 0" else None
@@ -233,7 +234,7 @@ def _first(whole: ast.expr, mask: ast.expr, ctx: Context, *, as_row: bool = Fals
 
 
 def _index(places: ast.expr, mask: ast.expr, applicability: Applicability, ctx: Context) -> Fix | None:
-    """The fix for places that only serve to write numbers there."""
+    """The fix for indices that are only used to write scalars."""
     kind = ctx.kind(mask)
     if not _is_bool(mask, ctx) or (isinstance(kind, Tensor) and kind.scalar):
         return None
@@ -253,7 +254,7 @@ def _index(places: ast.expr, mask: ast.expr, applicability: Applicability, ctx: 
 
 
 def _writes_number(node: ast.AST | None, index: ast.expr, ctx: Context) -> bool:
-    """Whether a node is `x[index] = number`."""
+    """Whether the node is the target of `x[index] = scalar`."""
     if not isinstance(node, ast.Subscript) or node.slice is not index:
         return False
     outer = ctx.parent(node)
@@ -263,7 +264,10 @@ def _writes_number(node: ast.AST | None, index: ast.expr, ctx: Context) -> bool:
 
 
 def _is_bool(mask: ast.expr, ctx: Context) -> bool:
-    """Whether what is a tensor for certain, since its places are asked for, has boolean elements."""
+    """Whether the mask has boolean elements.
+
+    It is known to be a tensor, since its true elements are asked for.
+    """
     kind = ctx.kind(mask)
     return (isinstance(kind, Tensor) and kind.is_bool) or isinstance(mask, ast.Compare)
 
@@ -272,7 +276,7 @@ def _is_bool(mask: ast.expr, ctx: Context) -> bool:
 
 
 def _plain(call: ast.Call) -> bool:
-    """Whether `unique` gives nothing but the different values of all elements."""
+    """Whether `unique` returns only the distinct values of all elements."""
     return all(
         keyword.arg == "sorted" or ast.unparse(keyword.value) in ("None", "False")
         for keyword in call.keywords

@@ -80,10 +80,10 @@ def slice_or_list(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_list(base: Several, index: Kind) -> bool:
-    """Whether what an index chooses from is a list.
+    """Whether the indexed collection is a list or tuple, not a dictionary.
 
-    One whose items nobody knows may be a dictionary, whose keys pass for tensors as its values are; but not
-    where they are integers, and not one of modules.
+    A collection of unknown items may be a dictionary, whose keys have the same inferred type as its values.
+    It counts as a list if the index is an integer tensor, or if the items are modules.
     """
     if base.items is not None or isinstance(base.element, Instance):
         return True
@@ -122,7 +122,7 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _positions(node: ast.Subscript, parts: list[ast.expr], part: ast.expr, ctx: Context) -> Fix | None:
-    """The fix for `x[start : start + length]` with a length that is known."""
+    """The fix for `x[start : start + length]` with a known length."""
     match part:
         case ast.Slice(
             lower=ast.expr() as lower, upper=ast.BinOp(op=ast.Add(), left=left, right=length), step=None
@@ -142,7 +142,7 @@ def _positions(node: ast.Subscript, parts: list[ast.expr], part: ast.expr, ctx: 
 
 
 def _mask(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | None:
-    """The fix for `x[:bound] = number` and `x[bound:] = number`."""
+    """The fix for `x[:bound] = scalar` and `x[bound:] = scalar`."""
     outer = ctx.parent(node)
     filled = isinstance(outer, ast.Assign) and node in outer.targets
     imports = ctx.imports("import torch")

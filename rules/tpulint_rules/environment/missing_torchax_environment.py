@@ -108,7 +108,7 @@ def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 
 def _entry(tree: ast.Module, ctx: Context) -> ast.expr | ast.stmt | None:
-    """Where the program starts, if the file starts one."""
+    """The location where the program starts; None if this file starts none."""
     for node in tree.body:
         if isinstance(node, ast.If) and is_main(node.test):
             return node.test if not ctx.is_imported or _places(node.body, ctx) else None
@@ -118,7 +118,7 @@ def _entry(tree: ast.Module, ctx: Context) -> ast.expr | ast.stmt | None:
 
 
 def _first_move(ctx: Context) -> ast.expr | None:
-    """The first call at the top level of a script that puts something on a device, or its f-string."""
+    """The first top-level call of a script that puts something on a device, or its f-string; else None."""
     if ctx.is_imported:
         return None
     index = ctx.module.index
@@ -141,7 +141,7 @@ def _place(call: ast.Call) -> tuple[int, int]:
 
 
 def _is_at_top(scope: Scope) -> bool:
-    """Whether code runs with the file: at its top level, in bodies of classes, or in comprehensions there."""
+    """Whether the code runs with the file (at its top level, in class bodies, or in comprehensions there)."""
     at: Scope | None = scope
     while at is not None and at.kind in (ScopeKind.COMPREHENSION, ScopeKind.CLASS):
         at = at.parent
@@ -149,7 +149,7 @@ def _is_at_top(scope: Scope) -> bool:
 
 
 def _parsed(ctx: Context) -> ast.Call | None:
-    """The call by which a function that nobody calls, being a whole program, parses its command line."""
+    """The call that parses the command line, in a function that nobody calls and that is a whole program."""
     for call, at in ctx.calls("parse_args"):
         function = at.scope.function
         if call.args or function is None:
@@ -162,7 +162,7 @@ def _parsed(ctx: Context) -> ast.Call | None:
 
 
 def _places(block: list[ast.stmt], ctx: Context) -> bool:
-    """Whether what a block names puts something on a device; a look at a module's own work does not."""
+    """Whether names in the block put something on a device, apart from a module's own checks."""
     project = ctx.module.project
     for node in (node for statement in block for node in ast.walk(statement)):
         if isinstance(node, ast.Constant) and str(node.value).startswith(("cuda", "jax")):
@@ -181,7 +181,7 @@ def _places(block: list[ast.stmt], ctx: Context) -> bool:
 
 
 def _moves(call: ast.Call, ctx: Context) -> bool:
-    """Whether a call puts something on a device, or gives torch one for what is made from there on."""
+    """Whether the call puts something on a device, or sets the device of new tensors."""
     qualified = ctx.qualified_name(call.func)
     if qualified is None and isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
         return True
@@ -205,7 +205,7 @@ def _moves(call: ast.Call, ctx: Context) -> bool:
 
 
 def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
-    """Enter torchax behind the imports, or in a block alone."""
+    """The fix that enters the torchax environment after the imports, or in a block."""
     title = "enter the environment with `torchax.enable_globally()`"
     if ctx.module.project.keeps_gpu:
         edits = _where_no_cuda(ctx)
@@ -237,7 +237,7 @@ def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
 
 
 def _first_moving_import(ctx: Context) -> ast.Import | ast.ImportFrom | None:
-    """The first import at the top of the file that puts tensors on a device, in a file of the project."""
+    """The first import of the file that puts tensors on a device, in a file of the project; else None."""
     project = ctx.module.project
     for node in ctx.tree.body:
         if isinstance(node, ast.Import):
@@ -253,7 +253,7 @@ def _first_moving_import(ctx: Context) -> ast.Import | ast.ImportFrom | None:
 
 
 def _imported_ahead(early: ast.Import | ast.ImportFrom, ctx: Context) -> tuple[str, ...]:
-    """The import of torchvision, where the program would come to it within the environment else."""
+    """The import of torchvision, if the program would import it inside the environment."""
     first = ctx.first_import("torchvision")
     if first is not None and first.lineno < early.lineno:
         return ()
@@ -275,7 +275,7 @@ def _where_no_cuda(ctx: Context) -> tuple[Edit, ...] | None:
 
 
 def _asked_for(ctx: Context, lines: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """What the project wants to be set up besides."""
+    """The lines that the project settings ask for besides."""
     return [line for one in ctx.module.project.environment for line in lines.get(one, ())]
 
 
@@ -288,7 +288,7 @@ def _spread(ctx: Context) -> list[str]:
 
 
 def _needed(ctx: Context) -> list[str]:
-    """The imports of what is set up besides."""
+    """The imports that these lines need."""
     package = ctx.companion_package
     mesh = [f"from {package} import torchax_mesh" if package else "import torchax_mesh"]
     return [*_asked_for(ctx, _NEEDED), *(mesh if _mesh(ctx) is not None else ())]

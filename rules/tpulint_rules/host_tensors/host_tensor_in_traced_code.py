@@ -88,17 +88,18 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
 
 
 def _names_device(call: ast.Call) -> bool:
-    """Whether a device is named that some call leaves at None."""
+    """Whether the call passes `device=`, which is None in some calls of the function."""
     return any(keyword.arg == "device" for keyword in call.keywords)
 
 
 def _mixes_numbers(call: ast.Call) -> bool:
+    """Whether the numbers in the first argument are of several types."""
     numbers = {type(n.value) for arg in call.args[:1] for n in ast.walk(arg) if isinstance(n, ast.Constant)}
     return len(numbers & {int, float, bool}) > 1
 
 
 def _device_at_hand(call: ast.Call, ctx: Context) -> str | None:
-    """The device of a tensor that the function holds for certain at this place."""
+    """The device of a tensor that is certainly in scope at the call; None if there is none."""
     for outer in ctx.ancestors(call):  # what it meets, where the text shows it
         if isinstance(outer, ast.stmt):
             break

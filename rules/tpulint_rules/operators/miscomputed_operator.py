@@ -166,16 +166,18 @@ def windowed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is(node: ast.expr | None, *, value: object) -> bool:
+    """True if the argument is the constant `value`."""
     return isinstance(node, ast.Constant) and node.value is value
 
 
 def _number(node: ast.expr | None, ctx: Context) -> int:
+    """The integer that an argument is known to be, or 0."""
     kind = ctx.kind(node) if node is not None else None
     return kind.value if isinstance(kind, Static) and isinstance(kind.value, int) else 0
 
 
 def _is_computed(name: str, given: ast.expr | None, ctx: Context) -> bool:
-    """Whether a module may compute on the device, or what a function is given is there."""
+    """Whether the operation may run on the device (in traced code, or a program that uses a device)."""
     if ctx.only_with_cuda(given or ctx.tree):
         return False
     if name.rpartition(".")[2][:1].isupper():

@@ -245,6 +245,7 @@ def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_of_host(kind: Kind) -> bool:
+    """Whether the input is a Python value, a NumPy array or a CPU tensor, and so not on the device."""
     if isinstance(kind, Several):
         kind = kind.element
     return isinstance(kind, Static | Data | Array) or (isinstance(kind, Tensor) and kind.is_host)
@@ -265,7 +266,7 @@ def _happens(name: str) -> str:
 
 
 def _keywords(call: ast.Call, *allowed: str) -> dict[str, ast.expr] | None:
-    """A call's keyword arguments, None where one is not among those allowed."""
+    """The keyword arguments of a call; None if it passes any that is not allowed."""
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     return {name: given[name] for name in given if name} if given.keys() <= set(allowed) else None
 
@@ -379,7 +380,7 @@ def _lstsq(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None
 
 
 def _max_pool(dimensions: int) -> Callable[[ast.Call, list[ast.expr], Context], Fix | None]:
-    """Adaptive pooling to a single element."""
+    """The fix for adaptive pooling to a single element."""
 
     def make(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
         given = _keywords(call, "output_size")

@@ -135,9 +135,9 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _left_to_host(node: ast.If, message: str, ctx: Context) -> Generator[Finding, None, bool]:
-    """Devices of the host for names that a branch gives CUDA, among other things; whether there are any.
+    """Findings for CPU devices of names to which the CUDA branch assigns CUDA; true if there are any.
 
-    That branch is left to CUDA.
+    The CUDA branch stays unchanged.
     """
     chosen = dict(filter(None, (assigned_device(ctx.module, [one], ctx.scope) for one in node.body)))
     found, block = False, ctx.block(node)
@@ -154,7 +154,7 @@ def _left_to_host(node: ast.If, message: str, ctx: Context) -> Generator[Finding
 def _chosen(
     edit: Edit, device: str, choice: ast.expr, ctx: Context, applicability: Applicability
 ) -> Fix | None:
-    """The torchax device in the place of a choice; where that runs on import, torchax is imported first."""
+    """The fix that puts the torchax device in place of a choice, and imports torchax first if needed."""
     imports: tuple[Edit, ...] | None = ()
     if made_on_import(ctx.module, choice, ctx.scope) or (
         ctx.is_import_time and device.startswith("torch.device(")
@@ -166,7 +166,7 @@ def _chosen(
 
 
 def _says_whether_to_pin(call: ast.expr, outer: ast.AST | None) -> bool:
-    """Whether the answer is that to `pin_memory`: false is right, as there is nothing to pin for a TPU."""
+    """Whether the result is passed as `pin_memory`, for which false is right on TPU."""
     if isinstance(outer, ast.Dict) and call in outer.values:
         key = outer.keys[outer.values.index(call)]
         return isinstance(key, ast.Constant) and key.value == "pin_memory"
@@ -174,7 +174,7 @@ def _says_whether_to_pin(call: ast.expr, outer: ast.AST | None) -> bool:
 
 
 def _is_location(node: ast.expr, ctx: Context) -> bool:
-    """Whether an expression says where `torch.load` reads to: without CUDA the host is the right answer."""
+    """Whether the choice is the `map_location` of `torch.load`, for which the CPU is right."""
     outer = ctx.parent(node)
     call = ctx.parent(outer) if isinstance(outer, ast.keyword) and outer.arg == "map_location" else outer
     if not isinstance(call, ast.Call) or ctx.qualified_name(call.func) != "torch.load":
@@ -183,7 +183,7 @@ def _is_location(node: ast.expr, ctx: Context) -> bool:
 
 
 def _reads_to_host(node: ast.If, negated: bool, ctx: Context) -> bool:
-    """Whether branches only differ in where `torch.load` reads to, which is the host without CUDA."""
+    """Whether the branches differ only in `map_location`, which is the CPU without CUDA."""
     cuda, other = (node.orelse, node.body) if negated else (node.body, node.orelse)
     loads = [
         part
@@ -199,13 +199,13 @@ def _reads_to_host(node: ast.If, negated: bool, ctx: Context) -> bool:
 
 
 def _chooses_backend(choice: ast.IfExp) -> bool:
-    """Whether a conditional chooses NCCL where there is CUDA: without it, `gloo` is the right answer."""
+    """Whether the choice is that of a backend (`"nccl"` with CUDA), which is right on TPU."""
     names = {part.value for part in (choice.body, choice.orelse) if isinstance(part, ast.Constant)}
     return "nccl" in names
 
 
 def _cuda_named(node: ast.Compare) -> ast.expr | None:
-    """The literal that names CUDA on a side of a comparison, or in the list on its right side."""
+    """The literal that names CUDA on a side of a comparison, or in a list there; None if there is none."""
     right = node.comparators[0]
     listed = right.elts if isinstance(right, ast.List | ast.Tuple | ast.Set) else []
     if any(isinstance(side, ast.Constant) and side.value == "jax" for side in listed):
@@ -256,14 +256,14 @@ def _asked_for_cuda(node: ast.expr, literal: ast.expr, ctx: Context) -> Finding:
 
 
 def _is_name_of_device(node: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is the type of a device, or a name that is given to torch as one."""
+    """Whether the expression is the type of a device, or a name that is passed to torch as one."""
     if isinstance(node, ast.Attribute) and node.attr == "type":
         return holds_device(ctx.module, node.value, ctx.scope)
     return holds_device(ctx.module, node, ctx.scope)
 
 
 def _is_device_text(node: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is a device as a text."""
+    """Whether the expression is a device as a string."""
     if isinstance(node, ast.Call):
         text = ctx.qualified_name(node.func) == "builtins.str" and len(node.args) == 1
         return text and holds_device(ctx.module, node.args[0], ctx.scope)
@@ -285,14 +285,14 @@ def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 
 def _stops_program(outer: ast.AST | None, *, negated: bool) -> bool:
-    """Whether the condition is that of an assertion, or of a branch that raises without CUDA."""
+    """Whether the condition is an assertion, or that of a branch that raises without CUDA."""
     if isinstance(outer, ast.Assert):
         return True
     return isinstance(outer, ast.If) and negated and isinstance(outer.body[-1], ast.Raise)
 
 
 def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
-    """Whether a condition guards what works with CUDA alone, so that false is the right answer on TPU."""
+    """Whether the condition guards code that only works with CUDA or only prints, so it is right on TPU."""
     if any(target.startswith(EXTENSIONS) for target in ctx.module.project.modules[ctx.module.name].imports):
         return True  # it asks what there is to compile for
     guarded: list[ast.AST] = []
@@ -333,7 +333,7 @@ def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
 
 
 def _is_for_cuda(name: str, ctx: Context) -> bool:
-    """Whether a name is that of what works with CUDA alone, or of a function that calls a kernel."""
+    """Whether the name works only with CUDA, or is a function that calls a CUDA kernel."""
     if name.startswith(_CUDA_ONLY) or name in WRAPPERS:
         return name not in _ASKS | _TYPES
     project = ctx.module.project
@@ -343,7 +343,7 @@ def _is_for_cuda(name: str, ctx: Context) -> bool:
 
 
 def _puts_on_cuda(node: ast.AST, ctx: Context) -> bool:
-    """Whether a node names a CUDA device or type, or is the method `.cuda` or a flag of that name."""
+    """Whether the node names a CUDA device or type, or is `.cuda`."""
     if isinstance(node, ast.Attribute):
         name = ctx.qualified_name(node)
         return name in _TYPES or (node.attr == "cuda" and name is None)
@@ -353,7 +353,7 @@ def _puts_on_cuda(node: ast.AST, ctx: Context) -> bool:
 
 
 def _formatted(inside: list[ast.AST], ctx: Context) -> Iterator[str]:
-    """What the names of devices are made of, `current_device` in `f"cuda:{torch.cuda.current_device()}"`."""
+    """The names in strings of CUDA devices, such as `current_device` in `f"cuda:{current_device()}"`."""
     for device in inside:
         if is_formatted_cuda(device):
             parts = (part for part in ast.walk(device) if isinstance(part, ast.Attribute))
@@ -361,13 +361,13 @@ def _formatted(inside: list[ast.AST], ctx: Context) -> Iterator[str]:
 
 
 def _has_substitute(name: str) -> bool:
-    """Whether something takes the place of a function of `torch.cuda`, or it can go."""
+    """Whether a fix removes the `torch.cuda` function or replaces it."""
     known = cuda_call(name)
     return known is not None and (known[1].removable or bool(known[1].instead and not known[1].stands_in))
 
 
 def _is_of_kernels(name: str, ctx: Context) -> bool:
-    """Whether a name is one of another file of the project, which imports the language of GPU kernels."""
+    """Whether another file of the project defines the name, and imports a language of GPU kernels."""
     found = ctx.module.project.split(ctx.module.project.resolve(name))
     if found is None or found[0].name == ctx.module.name:
         return False
@@ -375,7 +375,7 @@ def _is_of_kernels(name: str, ctx: Context) -> bool:
 
 
 def _only_tells(node: ast.AST, ctx: Context) -> bool:
-    """Whether a node can be a part of making a text for people, and of nothing else."""
+    """Whether the node only builds or prints a string for the user."""
     match node:
         case ast.Call(func=ast.Attribute(attr=method)):
             return method in _TELLING
@@ -396,7 +396,10 @@ def _binds_tighter(node: ast.expr, ctx: Context) -> bool:
 
 
 def _chosen_device(node: ast.If, ctx: Context) -> Fix | None:
-    """`if available: d = cuda / else: d = cpu`, or the same after `d = cpu`, as one assignment."""
+    """The fix that turns `if available: d = cuda / else: d = cpu` into one assignment; else None.
+
+    The same for `d = cpu` before an `if` without `else`.
+    """
     chosen = assigned_device(ctx.module, node.body, ctx.scope)
     if chosen is None:
         return None

@@ -79,7 +79,7 @@ def cuda_string(literal: ast.Constant, ctx: Context) -> Iterator[Finding]:
 
 
 def _whole_name(literal: ast.Constant, ctx: Context) -> ast.expr | None:
-    """The string that a literal is, or begins, if it names a device."""
+    """Whether the string is a CUDA device name, or part of one; the whole expression, or None."""
     outer = ctx.parent(literal)
     if isinstance(outer, ast.Attribute):
         outer = ctx.parent(outer)
@@ -126,7 +126,7 @@ def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
 
 
 def _reaches_cuda_call(outer: ast.AST | None, ctx: Context) -> bool:
-    """Whether functions of `torch.cuda`, which no other device suits, take the device or its name."""
+    """Whether a function of `torch.cuda` receives the device, and so needs a CUDA device."""
     around = ctx.parent(outer) if isinstance(outer, ast.Call) else None
     if isinstance(around, ast.Call) and (ctx.qualified_name(around.func) or "").startswith("torch.cuda."):
         return True
@@ -141,7 +141,7 @@ def _reaches_cuda_call(outer: ast.AST | None, ctx: Context) -> bool:
 
 
 def _keeps_to_cuda(call: ast.Call, ctx: Context) -> bool:
-    """Whether a call of `torch.cuda` stays, and is made where there is no CUDA as well."""
+    """Whether the call of `torch.cuda` stays, and also runs without CUDA."""
     name = ctx.qualified_name(call.func) or ""
     if not name.startswith("torch.cuda.") or name == "torch.cuda.synchronize":
         return False
@@ -151,7 +151,7 @@ def _keeps_to_cuda(call: ast.Call, ctx: Context) -> bool:
 
 
 def _jax(node: ast.expr, outer: ast.AST | None, ctx: Context) -> Edit:
-    """The literal replaced; `torch.device("cuda", 0)` as a whole, since its index goes too."""
+    """The edit that replaces the literal, or all of `torch.device("cuda", 0)`, whose index goes too."""
     if (
         isinstance(outer, ast.Call)
         and ctx.qualified_name(outer.func) == "torch.device"

@@ -93,7 +93,7 @@ def by_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
 
 
 def _brought(ctx: Context) -> Fix | None:
-    """The folder beside the program, which has such types; for programs on the device alone."""
+    """The fix that adds the runtime, which provides such types; None for programs without a device."""
     if not ctx.serves_device:
         return None
     return ctx.companion_fix(TRAINING, f"add the runtime `{TRAINING.name}`, which provides this type")
@@ -124,7 +124,7 @@ def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
 
 
 def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
-    """A variable that holds the type, alone or in a choice of types, and all that is done with it."""
+    """The fix for a variable that holds the type, and all of its uses; None if there are other uses."""
     statement, imports = ctx.statement(node), ctx.imports("import torch")
     if not isinstance(statement, ast.Assign) or imports is None or len(statement.targets) != 1:
         return None
@@ -162,7 +162,7 @@ def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
 
 
 def _aliases(target: ast.Name, ctx: Context) -> list[str] | None:
-    """The names that a type goes by, as in `Tensor = FloatTensor`; None where one may be something else."""
+    """The names of a type, as in `Tensor = FloatTensor`; None if one may have another value."""
     names = [target]
     for load in ctx.loads(target.id):
         around = ctx.parent(load)

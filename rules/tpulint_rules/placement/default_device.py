@@ -108,7 +108,7 @@ def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _asks_for_cuda(test: ast.expr, ctx: Context) -> bool:
-    """Whether a condition only asks whether there is CUDA, or by now any accelerator."""
+    """Whether the condition only checks whether CUDA or an accelerator is available."""
     asked = ctx.qualified_name(test.func) if isinstance(test, ast.Call) else None
     return asked in ("torch.cuda.is_available", "torch.accelerator.is_available")
 

@@ -72,6 +72,7 @@ def attribute(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_of_configuration(node: ast.Attribute, ctx: Context) -> bool:
+    """Whether the attribute belongs to an object that looks like a configuration, such as `args`."""
     path = dotted(node.value) or ""
     if any(_CONFIGURATION.match(part) for part in path.split(".")):
         return True
@@ -83,6 +84,7 @@ def _is_of_configuration(node: ast.Attribute, ctx: Context) -> bool:
 
 
 def _is_key(node: ast.expr) -> bool:
+    """Whether the node is a string that names a device setting, such as `"device"`."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and is_device_word(node.value)
 
 
@@ -113,14 +115,14 @@ def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
 
 
 def _is_unpacked(node: ast.expr, ctx: Context) -> bool:
-    """Whether the mapping is that of a function's own keyword arguments."""
+    """Whether the value comes from the `**kwargs` of the enclosing function."""
     function = ctx.scope.function.node if ctx.scope.function is not None else None
     words = function.args.kwarg if isinstance(function, FunctionNode) else None
     return words is not None and any(is_name(part, words.arg) for part in ast.walk(node))
 
 
 def _is_guarded(node: ast.expr, ctx: Context) -> bool:
-    """Whether a condition around the read, or the one that reads it, has taken care of CUDA's name."""
+    """Whether a condition around the expression already compares it with `"cuda"`."""
     return any(
         isinstance(outer, ast.IfExp)
         and isinstance(outer.test, ast.Compare | ast.BoolOp)

@@ -54,6 +54,7 @@ def generator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_accelerator(device: ast.expr, ctx: Context) -> bool:
+    """Whether the device is a CUDA or torchax device."""
     if isinstance(device, ast.Constant):
         return str(device.value).partition(":")[0] in ("cuda", "jax")
     kind = ctx.kind(device)

@@ -91,11 +91,12 @@ def _named(place: ast.expr, ctx: Context, applicability: Applicability) -> Findi
 
 
 def _is_literal(place: ast.expr) -> bool:
+    """True for an integer literal."""
     return isinstance(place, ast.Constant) and type(place.value) is int
 
 
 def _is_local_rank(place: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is what a launcher says of the process's GPU, and nothing else."""
+    """Whether the device is the launcher's index for this process, such as `LOCAL_RANK`."""
     if "LOCAL_RANK" not in ctx.module.index.texts and not ctx.module.index.calls.get("device_count"):
         return False
     values = [place]
@@ -109,7 +110,7 @@ def _is_local_rank(place: ast.expr, ctx: Context) -> bool:
 
 
 def _names_gpu(value: ast.expr, ctx: Context) -> bool:
-    """Whether a value is `int(os.environ["LOCAL_RANK"])`, or `rank % torch.cuda.device_count()`."""
+    """Whether the value is `int(os.environ["LOCAL_RANK"])` or `rank % torch.cuda.device_count()`."""
     match value:
         case ast.Call(func=called):
             parts = (part.value for part in ast.walk(value) if isinstance(part, ast.Constant))
@@ -121,7 +122,10 @@ def _names_gpu(value: ast.expr, ctx: Context) -> bool:
 
 
 def _is_number(place: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is a rank, a name that has been given one and nothing else, or a parameter's."""
+    """Whether a device is given as a number, such as a rank.
+
+    That is a rank, a variable that only holds ranks, or a parameter named like one.
+    """
     values = ctx.assigned_values(place) if isinstance(place, ast.Name) else [place]
     if isinstance(place, ast.Name) and not values:
         return place.id in _RANKS and isinstance(ctx.kind(place), Unknown)

@@ -69,13 +69,13 @@ def applied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _draws(function: ast.AST) -> bool:
-    """Whether a function names what draws normal numbers, or something else that initialises."""
+    """Whether the function draws normal random numbers or initializes weights, by the names it uses."""
     named = {getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(function)}
     return any("normal" in name or ("init" in name and name != "init") for name in named)
 
 
 def _device(name: str, before: ast.stmt, ctx: Context) -> str | None:
-    """The device that a module was moved to last before a statement, as it is written there."""
+    """The device to which the module was moved before this call; None if it was not moved."""
     found = None
     for statement in statements(ctx.function_body):
         if statement is before:

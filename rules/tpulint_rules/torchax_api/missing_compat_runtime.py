@@ -113,7 +113,7 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _may_meet_it(ctx: Context) -> bool:
-    """Whether a program consists of several files, or handles data on the host and the device."""
+    """Whether the program has several files, or handles data on the CPU and on the device."""
     several = any(facts.name != ctx.module.name for facts in ctx.module.project.program(ctx.module.name))
     if several or any(ctx.module.index.calls.get(name) for name in (*_MEETS, *_DRAWS)):
         return True
@@ -126,12 +126,13 @@ def _may_meet_it(ctx: Context) -> bool:
 
 
 def _differentiates(ctx: Context) -> bool:
-    """Whether a program asks torch's graph for gradients, and not a transform of functions."""
+    """Whether the program calls `backward` or `grad`, and not only transforms of `torch.func`."""
     names = (ctx.qualified_name(call.func) for name in ("backward", "grad") for call, _ in ctx.calls(name))
     return any(name is None or not name.startswith("torch.func.") for name in names)
 
 
 def _is_for_torchax(ctx: Context) -> bool:
+    """Whether the program is written for torchax, since it uses `torchax.interop` or the like."""
     taken = (node for name in _WRITTEN_FOR_IT for node, _ in ctx.module.index.taken.get(name, ()))
     names = [ctx.qualified_name(node) for node in taken if isinstance(node, ast.expr)]
     wanted = {f"torchax.{name}" for name in _WRITTEN_FOR_IT}

@@ -187,7 +187,7 @@ def _other_backend(node: ast.stmt, ctx: Context) -> Finding:
 
 
 def _renamed(node: ast.Import, alias: ast.alias, ctx: Context) -> Fix | None:
-    """The old name of torchax in an import, and wherever the file says it."""
+    """The fix that replaces the former name of torchax in an import and in the file; else None."""
     head, _, rest = alias.name.partition(".")
     if head != _OLD_NAME or len(node.names) != 1:
         return None
@@ -201,7 +201,7 @@ def _renamed(node: ast.Import, alias: ast.alias, ctx: Context) -> Fix | None:
 
 
 def _moved(node: ast.ImportFrom, alias: ast.alias, what: Outdated, ctx: Context) -> Fix | None:
-    """The import from where the name is now, with what its uses need."""
+    """The fix that imports a name from its new location, with changes of its uses; else None."""
     if not what.instead:
         return None
     edits = [ctx.respelled(node, alias, what.instead)]
@@ -233,7 +233,7 @@ def _replaced(
 
 
 def _use(node: ast.expr, what: Outdated, ctx: Context) -> list[Edit] | None:
-    """Edits for the arguments of a use, a call or a partial one; None for any other use."""
+    """The edits of the arguments of a call or `partial`; None for other uses."""
     if not what.positional and not what.keywords:
         return []
     call = ctx.parent(node)
@@ -341,7 +341,7 @@ def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _static_arguments(given: ast.expr, ctx: Context) -> Iterator[Finding]:
-    """Arguments of a module's `forward` that are counted from its first one."""
+    """Findings for arguments of a module's `forward` that are counted from its first one."""
     names = given.keys if isinstance(given, ast.Dict) else []
     for name, value in zip(names, given.values if isinstance(given, ast.Dict) else [], strict=True):
         if not isinstance(name, ast.Constant) or name.value != "static_argnums":
@@ -384,7 +384,7 @@ def _renamed_keyword(word: ast.keyword, new: str, ctx: Context) -> Edit:
 
 
 def _appended(call: ast.Call, text: str, ctx: Context) -> Edit:
-    """One more argument at a call's end, behind a comma that may stand there already."""
+    """The edit that adds an argument at the end of a call."""
     last = max((ctx.span(part).end for part in (*call.args, *(w.value for w in call.keywords))), default=0)
     end = ctx.span(call).end - 1
     if last == 0:

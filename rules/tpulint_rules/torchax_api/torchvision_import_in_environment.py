@@ -69,19 +69,20 @@ def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
 
 
 def _has_companion(ctx: Context) -> bool:
-    """Whether there is the folder that has torchvision imported past torchax, or its import alone."""
+    """Whether the program has the runtime (`torchax_training`), which imports torchvision safely."""
     return ctx.first_import(TRAINING.name) is not None or any(
         module.rpartition(".")[2] == TRAINING.name for module in ctx.module.project.modules
     )
 
 
 def _is_first(node: ast.stmt, ctx: Context) -> bool:
-    """Whether nothing at the top of the file has imported it by then, after which an import does nothing."""
+    """Whether this is the first import of torchvision at the top of the file."""
     first = ctx.first_import("torchvision")
     return first is None or first is node or first.lineno > node.lineno
 
 
 def _is_entered_around(node: ast.stmt, ctx: Context) -> bool:
+    """Whether the import is inside a `with` that enters the torchax environment."""
     for outer in ctx.ancestors(node):
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             return False
@@ -93,6 +94,7 @@ def _is_entered_around(node: ast.stmt, ctx: Context) -> bool:
 
 
 def _is_entered_before(node: ast.stmt, ctx: Context) -> bool:
+    """Whether `torchax.enable_globally()` is called before the import."""
     if not ctx.is_import_time:
         return False
     entered = ctx.top_level_calls("enable_globally")

@@ -123,7 +123,7 @@ def padded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _collates(ctx: Context) -> bool:
-    """Whether the function makes batches for a data loader."""
+    """Whether the function is the `collate_fn` of a data loader."""
     name = ctx.scope.function.name if ctx.scope.function is not None else ""
     handed = (
         dotted(word.value) or ""
@@ -136,11 +136,13 @@ def _collates(ctx: Context) -> bool:
 
 
 def _may_be_in_environment(call: ast.Call, ctx: Context) -> bool:
+    """Whether the code may run in the torchax environment without the runtime."""
     served = (ctx.trace_path is not None or ctx.serves_device) and not ctx.only_with_cuda(call)
     return served and not ctx.is_amended
 
 
 def _is_on_host(node: ast.expr, ctx: Context) -> bool:
+    """Whether an operand is a CPU tensor with dimensions."""
     kind = ctx.kind(node)
     return isinstance(kind, Tensor) and kind.is_host and not kind.scalar
 

@@ -176,7 +176,7 @@ def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _has_program(ctx: Context) -> bool:
-    """Whether a file is a part of a script's program, which puts something on a device."""
+    """Whether the file belongs to the program of a script, which uses a device."""
     return ctx.serves_device and ctx.module.name in ctx.module.project.programs.of_scripts
 
 
@@ -378,7 +378,7 @@ def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_transform(node: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is a transform of torchvision's second version, all of which are modules."""
+    """Whether the expression is a transform of `torchvision.transforms.v2`, which is a module."""
     values = ctx.assigned_values(node) if isinstance(node, ast.Name | ast.Attribute) else [node]
     if len(values) != 1 or not isinstance(values[0], ast.Call):
         return False
@@ -387,16 +387,17 @@ def _is_transform(node: ast.expr, ctx: Context) -> bool:
 
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:
-    """Whether a value is a tensor of the device for certain."""
+    """Whether the value is known to be a tensor that may be on the device."""
     return ctx.kind(node).is_traced and (ctx.trace_path is not None or ctx.serves_device)
 
 
 def _all_on_device(data: ast.List | ast.Tuple, ctx: Context) -> bool:
+    """Whether all elements are known to be tensors that may be on the device."""
     return bool(data.elts) and all(_is_on_device(item, ctx) for item in data.elts)
 
 
 def _is_maybe_list(data: ast.expr, ctx: Context) -> bool:
-    """Whether a parameter that is said to be a tensor may well be a list: who makes a tensor of one?"""
+    """Whether the tensor is a parameter that may also receive a list."""
     if not ctx.is_parameter(data) or not isinstance(data, ast.Name):
         return False
     path = ctx.trace_path
@@ -432,22 +433,24 @@ def of_sizes(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_integer(node: ast.expr, ctx: Context) -> bool:
+    """Whether the argument is known to be an integer."""
     kind = ctx.kind(node)
     return isinstance(kind, Static) and type(kind.value) is int
 
 
 def _may_be_in_environment(call: ast.Call, ctx: Context) -> bool:
+    """Whether the code may run in the torchax environment, and not only with CUDA."""
     return (ctx.trace_path is not None or ctx.serves_device) and not ctx.only_with_cuda(call)
 
 
 def _is_other(tensor: ast.expr, ctx: Context) -> bool:
-    """Whether something is known to be on the host, or no tensor."""
+    """Whether the value is known to be on the CPU, or not to be a tensor."""
     kind = ctx.kind(tensor)
     return kind.is_host if isinstance(kind, Tensor) else not isinstance(kind, Unknown)
 
 
 def _made_alike(call: ast.Call, tensor: ast.expr, ctx: Context) -> Fix | None:
-    """`torch.tensor` with the dtype and the device of a tensor, unless the call names its own."""
+    """The fix that uses `torch.tensor` with the dtype and device of the tensor; None if it has no name."""
     imports = ctx.imports("import torch")
     if imports is None or dotted(tensor) is None or len(call.args) != 1:
         return None

@@ -98,7 +98,7 @@ def and_or(node: ast.BoolOp, ctx: Context) -> Iterator[Finding]:
 
 
 def _where_statement(node: ast.If, ctx: Context) -> Fix | None:
-    """The fix for `if t: name = a` with or without `else: name = b`."""
+    """The fix for `if t: name = a` with or without `else: name = b`; None if it has another form."""
     then = _assignment(node.body)
     other = _assignment(node.orelse) if node.orelse else None
     if then is None or (node.orelse and (other is None or other[0] != then[0])):
@@ -136,7 +136,7 @@ def _where(
 
 
 def _condition(test: ast.expr, ctx: Context) -> str | None:
-    """The condition as one boolean tensor."""
+    """The source of the condition as one boolean tensor; None if a part of it is not a tensor."""
     match test:
         case ast.BoolOp():
             parts = [_condition(value, ctx) for value in test.values]

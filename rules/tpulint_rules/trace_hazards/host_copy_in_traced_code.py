@@ -94,13 +94,14 @@ def handed_to_numpy(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_host(kind: Kind) -> bool:
+    """Whether the target of the copy is the CPU (`"cpu"`, or a CPU tensor)."""
     if isinstance(kind, Tensor):
         return kind.is_host
     return kind in (Device("cpu"), Static("cpu"))
 
 
 def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
-    """The tensor itself, unless what comes next works on the host alone."""
+    """The fix that removes the copy; None if the result is used on the host, or may be."""
     assert isinstance(call.func, ast.Attribute)
     outer = ctx.parent(call)
     if any(name in ("numpy", "tolist", "data_ptr", "item") for name in _taken_of(call, ctx)):
@@ -122,7 +123,7 @@ def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
 
 
 def _taken_of(call: ast.Call, ctx: Context) -> Iterator[str]:
-    """What is taken of a call, and of what that gives, as in `x.cpu().detach().numpy()`."""
+    """The attributes chained to a call, such as `detach` and `numpy` in `x.cpu().detach().numpy()`."""
     node: ast.AST | None = call
     while isinstance(node, ast.Call) and isinstance(outer := ctx.parent(node), ast.Attribute):
         yield outer.attr

@@ -123,6 +123,7 @@ def cached(_: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 
 def _gives_tensor(function: Scope, ctx: Context) -> bool:
+    """Whether the function is jitted and returns a tensor."""
     if not ctx.module.outlasts_trace(ctx.scope):
         return False
     flow = ctx.module.flow(function)
@@ -130,7 +131,7 @@ def _gives_tensor(function: Scope, ctx: Context) -> bool:
 
 
 def _lasts(node: ast.expr, ctx: Context) -> bool:
-    """Whether a container outlives the call: of the module, set by `__init__` alone, or global."""
+    """Whether the container outlives the call, as a global or an attribute that only `__init__` sets."""
     owner = ctx.kind(node.value) if isinstance(node, ast.Attribute) else UNKNOWN
     if isinstance(node, ast.Attribute) and isinstance(owner, Instance):
         assigned = ctx.module.assignments.get((owner.cls, node.attr), [])

@@ -124,7 +124,7 @@ def _arguments(jitted: Jitted, ctx: Context) -> Iterator[Finding]:
 
 
 def _calls(jitted: Jitted, ctx: Context) -> Iterable[tuple[ast.Call, Context]]:
-    """The file's calls of a jitted function."""
+    """The calls of a jitted function in this file."""
     found = ctx.module.names.lookup(jitted.name, ctx.scope)
     if found is not None:
         return ctx.once(_called_by_name).get((jitted.name, id(found[0])), [])
@@ -133,7 +133,7 @@ def _calls(jitted: Jitted, ctx: Context) -> Iterable[tuple[ast.Call, Context]]:
 
 
 def _called_by_name(ctx: Context) -> dict[tuple[str, int], list[tuple[ast.Call, Context]]]:
-    """The file's calls of plain names, by name and by the scope that binds it."""
+    """The calls of plain names in this file, by name and by the scope that binds it."""
     calls: dict[tuple[str, int], list[tuple[ast.Call, Context]]] = {}
     for call, scope in ctx.module.index.nodes[ast.Call]:
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
@@ -144,13 +144,14 @@ def _called_by_name(ctx: Context) -> dict[tuple[str, int], list[tuple[ast.Call, 
 
 
 def _is_plain(node: ast.expr, is_tested: bool) -> bool:
+    """Whether the argument must be static (a string, or a Boolean that the function branches on)."""
     if not isinstance(node, ast.Constant):
         return False
     return isinstance(node.value, str) or (is_tested and isinstance(node.value, bool))
 
 
 def _tested(function: Scope) -> Iterator[str]:
-    """Names that a function branches on as they are."""
+    """The names that the function branches on without a comparison, as in `if flag:`."""
     for node in ast.walk(function.node):
         if isinstance(node, ast.If | ast.IfExp | ast.While):
             test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
@@ -208,7 +209,7 @@ def _returned(function: Scope) -> Iterator[ast.expr]:
 
 
 def _parts(value: ast.expr) -> Iterator[ast.expr]:
-    """What a result is made of, as far as JAX looks into it."""
+    """The values that make up a result: JAX looks into tuples, lists and dictionaries."""
     match value:
         case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Dict(values=items):
             for item in items:
@@ -221,7 +222,7 @@ def _parts(value: ast.expr) -> Iterator[ast.expr]:
 
 
 def _no_array(part: ast.expr, ctx: Context) -> str | None:
-    """What a result is that is no array, in words."""
+    """The value, in words, if a jitted function cannot return it; None if it can."""
     if isinstance(part, ast.Constant) and isinstance(part.value, str):
         return f"the string `{ctx.text(part)}`"
     if isinstance(part, ast.Attribute) and isinstance(ctx.kind(part.value), Tensor) and part.attr == "dtype":
@@ -234,7 +235,7 @@ def _no_array(part: ast.expr, ctx: Context) -> str | None:
 
 
 def _data_class(call: ast.Call, ctx: Context) -> ast.ClassDef | None:
-    """The data class of this file that a call makes, where JAX is not told of it."""
+    """The dataclass of this file that the call creates, if it is not registered with JAX; None otherwise."""
     if not isinstance(call.func, ast.Name) or any(ctx.calls(_REGISTERS)):
         return None
     found = ctx.module.names.lookup(call.func.id, ctx.scope)

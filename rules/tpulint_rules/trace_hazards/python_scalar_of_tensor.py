@@ -144,7 +144,7 @@ def compared(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _first(kind: Kind) -> Kind:
-    """What a comparison of items looks at first: of tuples, their first item."""
+    """The type that a comparison of items reads first: of tuples, that of their first item."""
     return kind.items[0] if isinstance(kind, Several) and kind.items else kind
 
 
@@ -161,7 +161,7 @@ def answered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _decides(call: ast.Call, ctx: Context) -> bool:
-    """Whether a call is a condition, or a part of one."""
+    """Whether the call is part of the condition of a branch, loop or assertion, which is reported instead."""
     inner: ast.AST = call
     for outer in ctx.ancestors(call):
         if isinstance(outer, ast.If | ast.While | ast.IfExp | ast.Assert):

@@ -50,13 +50,14 @@ def attempt(node: ast.Try, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_broad(handler: ast.ExceptHandler, ctx: Context) -> bool:
+    """True for a handler that catches `Exception`, `BaseException`, `TypeError` or everything."""
     caught = handler.type
     names = caught.elts if isinstance(caught, ast.Tuple) else [caught] if caught is not None else []
     return caught is None or any(ctx.qualified_name(name) in _BROAD for name in names)
 
 
 def _needs(statement: ast.stmt, ctx: Context) -> ast.expr | None:
-    """What a statement, apart from those in its blocks, needs the value of."""
+    """Whether a statement of the `try` block needs a tensor's value; the part that does, or None."""
     if isinstance(statement, ast.If | ast.While | ast.Assert):
         return statement.test if concretized(ctx.module, statement.test, ctx.scope) is not None else None
     if (

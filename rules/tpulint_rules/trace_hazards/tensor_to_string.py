@@ -95,7 +95,7 @@ def format_method(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _with_format(text: str, call: ast.Call) -> dict[ast.expr, str]:
-    """The arguments that stand in the text with a format, and that."""
+    """The arguments that have a format specification in the string, each with that specification."""
     numbers = itertools.count()
     named = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     named |= {str(number): value for number, value in enumerate(call.args)}
@@ -110,6 +110,7 @@ def _with_format(text: str, call: ast.Call) -> dict[ast.expr, str]:
 
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:
+    """Whether the value is known to be a tensor that may be on the device."""
     kind = ctx.kind(node)
     return (
         isinstance(kind, Tensor) and not kind.is_host and ctx.serves_device and not ctx.only_with_cuda(node)
@@ -117,7 +118,7 @@ def _is_on_device(node: ast.expr, ctx: Context) -> bool:
 
 
 def _with_number(node: ast.expr, tensors: dict[ast.expr, str], ctx: Context) -> Finding:
-    """What torch itself formats is the number, of a tensor without dimensions; others raise anywhere."""
+    """The finding; its fix formats the scalar, as torch formats zero-dimensional tensors only."""
     edits = []
     for tensor, spec in tensors.items():
         if not ctx.stands(tensor):
@@ -153,10 +154,12 @@ def logged(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _prints(call: ast.Call, ctx: Context) -> bool:
+    """Whether the built-in `print` is called."""
     return isinstance(call.func, ast.Name) and ctx.qualified_name(call.func) == "builtins.print"
 
 
 def _is_logger(node: ast.expr, ctx: Context) -> bool:
+    """Whether the method belongs to the `logging` module or to a logger from `getLogger`."""
     if ctx.qualified_name(node) == "logging":
         return True
     found = ctx.module.names.lookup(node.id, ctx.scope) if isinstance(node, ast.Name) else None
@@ -167,18 +170,20 @@ def _is_logger(node: ast.expr, ctx: Context) -> bool:
 
 
 def _makes_logger(call: ast.Call) -> bool:
+    """Whether the function is called `getLogger` or `get_logger`."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     return name in ("getLogger", "get_logger")
 
 
 def _shows(node: ast.expr, ctx: Context) -> bool:
-    """Whether an argument is a tensor, or text with one."""
+    """Whether an argument is a tensor, or an f-string with a tensor in it."""
     if isinstance(node, ast.JoinedStr):
         return any(isinstance(part, ast.FormattedValue) and _shows(part.value, ctx) for part in node.values)
     return ctx.kind(node).is_traced
 
 
 def _only_on_failure(node: ast.AST, ctx: Context) -> bool:
+    """Whether the string is part of a `raise` or `assert` statement."""
     return any(isinstance(outer, ast.Raise | ast.Assert) for outer in ctx.ancestors(node))
 
 
@@ -203,7 +208,7 @@ def _debug_print(call: ast.Call, ctx: Context) -> Fix | None:
 
 
 def _piece(node: ast.expr, ctx: Context) -> tuple[str, list[str]] | None:
-    """The part of a format for one argument, and the tensors in it."""
+    """The part of the format string for one argument, with its tensors; None if it has no such form."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value.replace("{", "{{").replace("}", "}}"), []
     if ctx.kind(node).is_traced:

@@ -79,18 +79,20 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
 
 
 def _is_forward(statement: ast.stmt, ctx: Context) -> bool:
+    """Whether the loop is inside a `forward`."""
     around = (one for one in ctx.ancestors(statement) if isinstance(one, ast.FunctionDef))
     return any(one.name == "forward" for one in around)
 
 
 def _is_module(callee: ast.expr, ctx: Context) -> bool:
+    """Whether the callee is a module, also one that callers pass in."""
     if isinstance(callee, ast.Name) and ctx.is_parameter(callee):
         return any(at.is_module(at.kind(value)) for value, at in ctx.handed(callee))
     return ctx.is_module(ctx.kind(callee))
 
 
 def _is_whole(callee: ast.expr, layers: set[str]) -> bool:
-    """Whether a callee is no layer that a loop comes to, and none that a module has."""
+    """Whether the callee is a whole model, not an attribute of `self` or a variable of the loop."""
     root = callee
     while isinstance(root, ast.Attribute):
         root = root.value
@@ -98,7 +100,7 @@ def _is_whole(callee: ast.expr, layers: set[str]) -> bool:
 
 
 def _calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
-    """The calls that each turn of a loop makes by itself."""
+    """The calls that each iteration of a loop makes by itself."""
     waiting: list[ast.AST] = [*body]
     while waiting:
         node = waiting.pop(0)

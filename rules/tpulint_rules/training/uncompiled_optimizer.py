@@ -76,7 +76,7 @@ def found_by_name(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_optimizer(node: ast.expr, ctx: Context) -> bool:
-    """Whether it may be the class of an optimizer whose step can be compiled."""
+    """Whether the class may be an optimizer of torch whose step can be compiled."""
     if (name := ctx.qualified_name(node)) is not None:
         return name.startswith("torch.optim.") and name.rpartition(".")[2] in _OPTIMIZERS
     match node:

@@ -77,7 +77,7 @@ def loop(node: ast.For, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_repeated(node: ast.For, ctx: Context) -> bool:
-    """Whether a loop stands in another one, in a method, or where something is trained."""
+    """Whether the loop runs often (inside another loop, in a method, or beside training)."""
     function = ctx.scope.function
     if any(isinstance(outer, ast.For | ast.While) for outer in ctx.ancestors(node)):
         return True
@@ -87,11 +87,12 @@ def _is_repeated(node: ast.For, ctx: Context) -> bool:
 
 
 def _is_update(node: ast.AST, ctx: Context) -> bool:
+    """Whether an outer loop is such an update, too."""
     return isinstance(node, ast.For) and update(ctx.module, node, ctx.scope) is not None
 
 
 def _is_compiled(ctx: Context) -> bool:
-    """Whether a place is compiled already, or with what calls it."""
+    """Whether the function, or the `forward` that calls it, is already compiled."""
     function = ctx.scope.function
     assert function is not None
     if is_differentiated(ctx.module, function) or is_marked(ctx.module, function, COMPILED):
@@ -101,7 +102,7 @@ def _is_compiled(ctx: Context) -> bool:
 
 
 def _only_updates(ctx: Context) -> list[ast.For]:
-    """The loops of the function at hand where it does nothing else."""
+    """The loops of a function that only updates weights."""
     function = ctx.scope.function
     if function is None or not isinstance(function.node, ast.FunctionDef):
         return []
@@ -111,7 +112,7 @@ def _only_updates(ctx: Context) -> list[ast.For]:
 
 
 def _marked(ctx: Context) -> Fix | None:
-    """The mark on a function."""
+    """The fix that decorates the function."""
     imports = ctx.companion_import(TRAINING, "compiled")
     definition = ctx.scope.function.node if ctx.scope.function is not None else None
     if imports is None or not isinstance(definition, ast.FunctionDef):
@@ -126,7 +127,7 @@ def _marked(ctx: Context) -> Fix | None:
 
 
 def _moved(found: Region, ctx: Context) -> Fix | None:
-    """A function of its own, which is marked."""
+    """The fix that moves the loop into a decorated function."""
     imports = ctx.companion_import(TRAINING, "compiled")
     if imports is None:
         return None

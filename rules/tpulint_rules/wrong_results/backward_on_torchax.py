@@ -205,19 +205,19 @@ def kept_for_others(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 
 def _function(ctx: Context) -> str:
-    """The name of the function that code stands in."""
+    """The qualified name of the function around the code."""
     function = ctx.scope.function
     return f"{ctx.module.name}.{function.qualname}" if function is not None else ""
 
 
 def _is_taker(ctx: Context) -> bool:
-    """Whether a loss is a parameter."""
+    """Whether the loss is a parameter of the enclosing function."""
     name = _function(ctx)
     return any(taker.function == name and taker.is_whole for taker in ctx.module.project.takers)
 
 
 def _is_callers_own(losses: list[ast.expr], ctx: Context) -> bool:
-    """Whether losses are parameters, or sums or lists of such, and the calls in this file are told there."""
+    """Whether the losses are passed in by callers, where they are reported instead."""
     name = _function(ctx)
     steps = ctx.module.training_steps
     handed = [one.taker for one in steps.handing.handed if one.taker.function == name]
@@ -245,14 +245,14 @@ def _step(
 
 
 def _told(node: ast.expr, message: str, fix: Fix | str, ctx: Context) -> Finding:
-    """A finding with its fix, or with what stands in the way of one."""
+    """A finding with its fix, or with the reason why there is none."""
     if isinstance(fix, str):
         return ctx.finding(node, f"{message}; no automatic fix: {fix}")
     return ctx.finding(node, f"{message}: {_WHY}", fix)
 
 
 def _collected(filling: Filling, ctx: Context) -> Fix | str:
-    """What another function collects for the loss gets a name, and then is moved."""
+    """The fix for a loss of collected values: name the value, then move its computation."""
     value, at = filling.value, ctx.at(filling.function)
     step = ctx.module.training_steps.of(value, filling.function)
     if isinstance(value, ast.Name):
@@ -264,7 +264,7 @@ def _collected(filling: Filling, ctx: Context) -> Fix | str:
 
 
 def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
-    """The loss gets a name first; what computes it is moved in the next round."""
+    """The fix that assigns the loss to a variable, so that the next round can move its computation."""
     statement, source = ctx.statement(loss), ctx.module.source
     start = ctx.span(statement).start
     indent = source.ahead_of(statement)
@@ -304,7 +304,7 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
 
 
 def _put_apart(edits: list[tuple[Span, str]] | None, ctx: Context) -> Fix | None:
-    """Statements get rows of their own first; what computes the loss is moved in the next round."""
+    """The fix that writes each statement on its own line, so that the next round can move them."""
     if edits is None:
         return None
     title = "write each statement on its own line"
@@ -312,7 +312,7 @@ def _put_apart(edits: list[tuple[Span, str]] | None, ctx: Context) -> Fix | None
 
 
 def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
-    """`torch.autograd.grad`, unless all functions that compute its outputs are recorded."""
+    """The finding for `torch.autograd.grad`, unless the functions that compute its outputs are recorded."""
     function = ctx.scope.function
     if _is_of_settled(call, ctx):
         return
@@ -339,7 +339,7 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
 
 
 def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
-    """What asks for gradients outside of all functions is moved into one, with what leads to its outputs."""
+    """The fix for a call outside of all functions: move it into one, with its outputs."""
     steps, statement = ctx.module.training_steps, ctx.statement(call)
     if ctx.scope.function is not None or not isinstance(statement, ast.Assign):
         return "it is neither in a `def` nor assigned to a variable; move it into a `def` with its `outputs`"
@@ -353,21 +353,21 @@ def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
 
 
 def _gives_module(function: Scope, ctx: Context) -> bool:
-    """Whether a function makes a module of gradients, which JAX does not return."""
+    """Whether the function returns a module of gradients, which JAX cannot return."""
     learned = ctx.module.training_steps.learned
     returned = [node.value for node in ast.walk(function.node) if isinstance(node, ast.Return)]
     return any(value is not None and learned.is_module(value, function) for value in returned)
 
 
 def _prepares(function: Scope, ctx: Context) -> bool:
-    """Whether a function makes loaders ready, so that there is more to it than what it computes."""
+    """Whether the function creates data loaders, so that it does more than compute the outputs."""
     at, calls = ctx.at(function), (node for node in ast.walk(function.node) if isinstance(node, ast.Call))
     made = (at.qualified_name(call.func) or "" for call in calls)
     return any(name.startswith("torch.utils.data.") for name in made)
 
 
 def _moved_out(function: Scope, caller: Scope, ctx: Context) -> Fix | None:
-    """What asks for gradients beside the training, through a function, is moved out with its outputs."""
+    """The fix for gradients that are not for training: move the call out, with its outputs."""
     steps = ctx.module.training_steps
     for call, at in ctx.calls(function.name):
         statement = at.statement(call)
@@ -380,7 +380,7 @@ def _moved_out(function: Scope, caller: Scope, ctx: Context) -> Fix | None:
 
 
 def _recomputes(function: Scope, ctx: Context) -> bool:
-    """Whether a function is the `backward` of a checkpoint, which JAX does not call."""
+    """Whether the function is the `backward` of a checkpoint, which JAX does not call."""
     if function.name != "backward" or function.owner is None:
         return False
     ancestors = ctx.module.project.mro(f"{ctx.module.name}.{function.owner.qualname}")
@@ -389,7 +389,7 @@ def _recomputes(function: Scope, ctx: Context) -> bool:
 
 
 def _waits(function: Scope, ctx: Context) -> bool:
-    """Whether a function calls another that asks for gradients, whose outputs are to be recorded first."""
+    """Whether the function calls another one that asks for gradients and has to be decorated first."""
     asking = {id(at.scope.function) for _, at in ctx.calls("grad") if at.scope.function is not function}
     around = (
         own_function(ctx.module, node.func, function)
@@ -402,7 +402,7 @@ def _waits(function: Scope, ctx: Context) -> bool:
 
 
 def _is_of_settled(call: ast.Call, ctx: Context) -> bool:
-    """Whether the outputs come from functions that JAX differentiates, and torch's autograd does the rest."""
+    """Whether functions decorated with `@differentiable` compute the `outputs`, so that autograd works."""
     outputs = call.args[0] if call.args else None
     while isinstance(outputs, ast.Subscript):
         outputs = outputs.value
@@ -415,7 +415,7 @@ def _is_of_settled(call: ast.Call, ctx: Context) -> bool:
 
 
 def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:
-    """The functions that compute the outputs: the one that calls, or those of the file that call that one."""
+    """The functions that compute the outputs: the one with the call, or its callers in this file."""
     outputs, inputs = (_given(call, i, name) for i, name in enumerate(("outputs", "inputs")))
     read = [node for one in outputs for node in ast.walk(one) if isinstance(node, ast.Name)]
     is_own = any(binding.value is not None for n in read for binding in function.bindings.get(n.id, ()))
@@ -430,7 +430,10 @@ def _given(call: ast.Call, index: int, name: str) -> list[ast.expr]:
 
 
 def _are_parameters(inputs: list[ast.expr], ctx: Context) -> bool:
-    """Whether inputs are what callers collect of modules, which lead to outputs where these are computed."""
+    """Whether the inputs are parameters of modules that the callers pass in.
+
+    They lead to the outputs where these are computed.
+    """
     if len(inputs) != 1 or not isinstance(inputs[0], ast.Name) or not ctx.is_parameter(inputs[0]):
         return False
     given = [made for value, at in ctx.handed(inputs[0]) for made in at.assigned_values(value) or [value]]
@@ -441,14 +444,17 @@ def _are_parameters(inputs: list[ast.expr], ctx: Context) -> bool:
 
 
 def _are_apart(outputs: list[ast.expr], inputs: list[ast.expr], function: Scope) -> bool:
-    """Whether a function is given both what outputs are made of and the inputs, and leads from neither."""
+    """Whether the function receives both the inputs and the values that the outputs are computed from.
+
+    Then it does not compute the outputs from the inputs itself.
+    """
     given, wanted = set(positional(function)), set(effects(inputs).reads)
     _, behind = _leading(outputs, function)
     return bool(wanted) and wanted <= given and behind.isdisjoint(wanted) and not behind.isdisjoint(given)
 
 
 def _leading(outputs: list[ast.expr], function: Scope) -> tuple[list[ast.Assign], set[str]]:
-    """The assignments of a function that lead to outputs, and the names behind these."""
+    """The assignments of a function that lead to the outputs, and the names that these read."""
     assigned = [(one, effects([one])) for one in ast.walk(function.node) if isinstance(one, ast.Assign)]
     behind, before = set(effects(outputs).reads), set[str]()
     while behind != before:
@@ -458,7 +464,7 @@ def _leading(outputs: list[ast.expr], function: Scope) -> tuple[list[ast.Assign]
 
 
 def _marked(function: Scope, ctx: Context) -> Fix | str:
-    """Mark a function as differentiable, then as recorded."""
+    """The fix that decorates a function with `@differentiable`, then with `@recorded`."""
     node = function.node
     inside = list(ast.walk(node))
     if not isinstance(node, ast.FunctionDef) or any(isinstance(i, ast.Yield | ast.YieldFrom) for i in inside):
@@ -476,6 +482,7 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
 
 
 def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
+    """Whether the call is `backward` of a loss that this file computes, and not on the CPU."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "backward" or len(call.args) > 1:
         return False
     if handed_to_accelerate(call) is not None:
@@ -498,7 +505,7 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
 
 
 def _has_torch(ctx: Context) -> bool:
-    """Whether the file, one that imports it, or one whose names it all imports, imports torch."""
+    """Whether the file imports torch, or is linked by imports to a file that does."""
     project = ctx.module.project
     facts = project.modules[ctx.module.name]
     starred = (project.split(star) for star in facts.stars)
@@ -508,6 +515,7 @@ def _has_torch(ctx: Context) -> bool:
 
 
 def _is_on_host(call: ast.Call, ctx: Context) -> bool:
+    """Whether the call is inside `with torchax.disable_temporarily():`."""
     contexts = (
         item.context_expr
         for outer in ctx.ancestors(call)

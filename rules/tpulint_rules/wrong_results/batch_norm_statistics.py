@@ -104,6 +104,7 @@ def layers(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 
 def _keeps_statistics(call: ast.Call, name: str) -> bool:
+    """Whether the layer keeps running statistics."""
     track = call.args[4] if len(call.args) > 4 else None
     track = next((item.value for item in call.keywords if item.arg == "track_running_stats"), track)
     if isinstance(track, ast.Constant):

@@ -64,7 +64,7 @@ def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _named(dtype: ast.expr, ctx: Context) -> str | None:
-    """The dtype's full name, where a variable has it, too."""
+    """The qualified name of the dtype, also if a variable holds it."""
     if isinstance(dtype, ast.Name):
         bound = ctx.module.names.lookup(dtype.id, ctx.scope)
         values = [binding.value for binding in bound[1]] if bound is not None else []

@@ -63,13 +63,13 @@ def manual_seed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _seeds_device(ctx: Context) -> bool:
-    """Whether the function seeds anything else: the environment, CUDA, or a generator."""
+    """Whether this function or script also seeds the torchax environment, CUDA, or a generator."""
     first, last = ctx.function_body[0], ctx.function_body[-1]
     return any(first.lineno <= row <= (last.end_lineno or last.lineno) for row in ctx.once(_other_seeds))
 
 
 def _other_seeds(ctx: Context) -> list[int]:
-    """The rows in which a file seeds anything but torch on the host."""
+    """The lines in which the file seeds anything but the default generator of the CPU."""
     return [
         call.lineno
         for name in _OTHERS

@@ -61,7 +61,7 @@ def draw(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_seeded(ctx: Context) -> bool:
-    """Whether traced code of this file seeds them, so that each call is to give the same."""
+    """Whether traced code of this file seeds the generator, to draw the same numbers at every call."""
     return any(
         at.qualified_name(call.func) in ("random.seed", "numpy.random.seed") and at.trace_path is not None
         for call, at in ctx.calls("seed")
@@ -69,9 +69,9 @@ def _is_seeded(ctx: Context) -> bool:
 
 
 def _is_of_model(ctx: Context) -> bool:
-    """Whether what is traced is jitted by name, or the `forward` of a module that holds layers or tensors.
+    """Whether this code is jitted by name, or runs in the `forward` of a module with layers or tensors.
 
-    Transformations of data are often modules, too, but hold none, and run on the host.
+    Data transforms are often modules, too, but they hold neither, and run on the host.
     """
     path, function, project = ctx.trace_path, ctx.scope.function, ctx.module.project
     if path is None or function is None or path.certainty > Certainty.FORWARD:

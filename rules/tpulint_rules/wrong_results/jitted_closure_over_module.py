@@ -78,7 +78,7 @@ def decorated(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 
 def _function(given: ast.expr, ctx: Context) -> Scope | None:
-    """The function that is given by its name or as a lambda."""
+    """The function that the argument names, or the lambda that it is; None for other arguments."""
     node: ast.AST = given
     if isinstance(given, ast.Name):
         found = ctx.module.names.lookup(given.id, ctx.scope)
@@ -89,7 +89,7 @@ def _function(given: ast.expr, ctx: Context) -> Scope | None:
 
 
 def _called_module(function: Scope, ctx: Context) -> str | None:
-    """The source of the first module that a function calls and finds around it."""
+    """Whether the function calls a module that it does not receive as an argument; its name, or None."""
     inside = ctx.at(function)
     for node in ast.walk(function.node):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

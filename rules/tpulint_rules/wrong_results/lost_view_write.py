@@ -94,7 +94,7 @@ def in_place(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _finding(
     node: ast.expr, written: ast.expr, found: Copied, fix: Fix | None, ctx: Context
 ) -> Iterator[Finding]:
-    """What is written is lost, unless the folder of a program that trains lets it reach the tensor."""
+    """The finding, unless the program has the runtime, which makes the write change the tensor."""
     if fix is None and ctx.module.project.imports_any(TRAINING.name):
         ways = {name for part in (written, found.made) for name in _attributes(part)}
         if ways.isdisjoint(_NEVER_SHARED):
@@ -111,7 +111,7 @@ def _attributes(node: ast.AST) -> Iterator[str]:
 
 
 def _lost(written: ast.expr, ctx: Context) -> Copied | None:
-    """What a write does not reach, in traced code and in programs that use a device."""
+    """Whether the write changes a copy on torchax, and the original is read later; the copy, or None."""
     if ctx.trace_path is None and not ctx.serves_device:
         return None
     found = lost_write(ctx.module, written, ctx.scope)
@@ -119,7 +119,7 @@ def _lost(written: ast.expr, ctx: Context) -> Copied | None:
 
 
 def _is_shared(view: ast.expr, ctx: Context) -> bool:
-    """Whether a view is what `detach()` gives in a program that trains, whose folder lets it share."""
+    """Whether the view is `detach()`, in a program whose runtime lets it share memory."""
     is_detached = isinstance(view, ast.Call) and getattr(view.func, "attr", "") == "detach"
     return is_detached and ctx.module.project.programs.asks_gradients(ctx.module.name)
 
@@ -137,7 +137,7 @@ def _message(found: Copied, ctx: Context) -> str:
 
 
 def _left_out(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
-    """The method of the tensor itself, where its shape makes no difference."""
+    """The fix that calls the method on the tensor itself, if its shape makes no difference."""
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr not in SHAPELESS or not isinstance(ctx.parent(call), ast.Expr):
         return None
@@ -158,7 +158,7 @@ _OTHER_ELEMENTS = frozenset({"view_as_real", "view_as_complex", "detach"})
 
 
 def _turned(node: ast.Subscript, found: Copied, ctx: Context) -> Fix | None:
-    """`z[:, i]` for `z.t()[i]`."""
+    """The fix that writes `z[:, i]` for `z.t()[i]`."""
     match node.value:
         case ast.Call(func=ast.Attribute(value=base, attr="t"), args=[]):
             pass
@@ -179,7 +179,7 @@ def _turned(node: ast.Subscript, found: Copied, ctx: Context) -> Fix | None:
 
 
 def _diagonal(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
-    """A masked fill for the fill of a diagonal."""
+    """The fix that fills a diagonal with a mask."""
     match call:
         case ast.Call(func=ast.Attribute(value=ast.Call() as view, attr="fill_"), args=[filled]):
             value = ctx.text(filled)
@@ -204,7 +204,7 @@ def _fix(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
 
 
 def _index(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
-    """A basic slice, which is a true view, for `select` and `narrow`."""
+    """The fix that replaces `select` and `narrow` with a basic slice, which is a view."""
     if written is not found.view:
         return None
     match found.view:
@@ -230,7 +230,7 @@ def _index(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
 
 
 def _loop(found: Copied, ctx: Context) -> Fix | None:
-    """A loop over basic slices for one over rows."""
+    """The fix that loops over basic slices instead of rows."""
     if not isinstance(found.made, ast.For):
         return None
     base, iterated = ctx.text(found.base), found.made.iter
@@ -253,7 +253,7 @@ def _loop(found: Copied, ctx: Context) -> Fix | None:
 
 
 def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
-    """The tensor gets its elements back from the view."""
+    """The fix that copies the elements of the view back to the tensor."""
     match found.view:
         case ast.Call(func=ast.Attribute(value=base, attr=name)) if base is found.base:
             back = _BACK.get(name, "")
@@ -297,7 +297,7 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
 
 
 def _joined(found: Copied, ctx: Context) -> tuple[str, tuple[Edit, ...]] | None:
-    """All the pieces of a tensor put together again, where each has a name."""
+    """The source that joins all pieces of a tensor, with its imports; None if a piece has no name."""
     match found.made:
         case ast.Assign(targets=[ast.Tuple(elts=elements)], value=value) if value is found.view:
             pass
@@ -336,7 +336,7 @@ _BACK = {
 
 
 def _line(statement: ast.stmt, ctx: Context) -> tuple[Span, str] | None:
-    """The lines of a statement that has them for itself, and its indentation."""
+    """The line of a statement that shares it with no other, and its indentation; None if it shares it."""
     source, span = ctx.module.source, ctx.span(statement)
     start = source.line_starts[source.location(span.start).row - 1]
     row = source.location(span.end).row

@@ -65,6 +65,7 @@ def tensor(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_on_device(call: ast.Call, ctx: Context) -> bool:
+    """Whether the call passes `device=` with a device that may be the TPU, and no `dtype=`."""
     if any(item.arg in ("dtype", None) for item in call.keywords) or len(call.args) != 1:
         return False
     if not may_be_made_on_device(ctx.module, call, ctx.scope):
@@ -74,7 +75,7 @@ def _is_on_device(call: ast.Call, ctx: Context) -> bool:
 
 
 def _numbers(node: ast.expr) -> Iterator[ast.expr]:
-    """The elements of a literal, however deep, in order."""
+    """The elements of a nested literal, in order."""
     if isinstance(node, ast.List | ast.Tuple):
         for element in node.elts:
             yield from _numbers(element)
@@ -85,7 +86,7 @@ def _numbers(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _type(node: ast.expr, ctx: Context) -> type[float] | None:
-    """The type of an element that is known: a literal, or what `float` gives."""
+    """The Python type of an element that is a literal, a call of `float`, or a name such as `math.pi`."""
     if isinstance(node, ast.Constant):
         return next((kind for kind in _TYPES if type(node.value) is kind), None)
     if isinstance(node, ast.Call) and ctx.qualified_name(node.func) == "builtins.float":

@@ -85,6 +85,7 @@ def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _in_place(call: ast.AST) -> bool:
+    """Whether the call is one of an in-place method, whose name ends in `_`."""
     match call:
         case ast.Call(func=ast.Attribute(attr=name)):
             return name.endswith("_") and not name.startswith("_")
@@ -92,7 +93,7 @@ def _in_place(call: ast.AST) -> bool:
 
 
 def _is_own(ctx: Context) -> bool:
-    """Whether this is code of a module about itself."""
+    """Whether the code is a method of a module, which writes to its own parameters."""
     function = ctx.scope.function
     outer = function.parent if function is not None else None
     if outer is None or not isinstance(outer.node, ast.ClassDef):
@@ -101,7 +102,7 @@ def _is_own(ctx: Context) -> bool:
 
 
 def _states(target: ast.expr, name: ast.Name, ctx: Context) -> Iterator[ast.Call]:
-    """The calls of `state_dict()` that gave what is written to."""
+    """The calls of `state_dict()` that return the tensor that is written to."""
     if isinstance(target, ast.Name):
         yield from (
             call

@@ -147,7 +147,7 @@ def appended(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _owner(node: ast.expr, ctx: Context) -> Instance | None:
-    """The module of which an expression is an attribute of `self`."""
+    """Whether the expression is an attribute of `self` in a module; the type of that module, or None."""
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or node.value.id != "self":
         return None
     kind = ctx.kind(node.value)
@@ -155,7 +155,7 @@ def _owner(node: ast.expr, ctx: Context) -> Instance | None:
 
 
 def _is_tensor(node: ast.expr, ctx: Context) -> bool:
-    """Whether an expression is a parameter or a buffer of `self`."""
+    """Whether the expression is a parameter or buffer of `self`."""
     owner = _owner(node, ctx)
     return (
         owner is not None
@@ -165,7 +165,7 @@ def _is_tensor(node: ast.expr, ctx: Context) -> bool:
 
 
 def _is_new(value: ast.expr, attribute: str, ctx: Context) -> bool:
-    """Whether a value is a tensor of the call, not the attribute itself on another device."""
+    """Whether the value is a tensor computed in this call, not the attribute itself on another device."""
     if not ctx.kind(value).is_traced:
         return False
     sources = [value] if not isinstance(value, ast.Name) else ctx.assigned_values(value) or [value]
@@ -173,14 +173,14 @@ def _is_new(value: ast.expr, attribute: str, ctx: Context) -> bool:
 
 
 def _root(node: ast.expr) -> str:
-    """What calls of methods begin with."""
+    """The expression at the start of a chain of method calls."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         node = node.func.value
     return ast.unparse(node)
 
 
 def _is_kept(node: ast.expr, ctx: Context) -> bool:
-    """Whether an attribute of `self` lasts beyond a call: nothing sets it anew after `__init__`."""
+    """Whether the expression is an attribute of `self`, in a module, that only `__init__` assigns."""
     if not isinstance(node, ast.Attribute) or _owner(node, ctx) is None:
         return False
     return not any(
@@ -190,7 +190,7 @@ def _is_kept(node: ast.expr, ctx: Context) -> bool:
 
 
 def _is_read(node: ast.expr, ctx: Context) -> bool:
-    """Whether the file reads an attribute of this name anywhere else."""
+    """Whether this file reads an attribute of this name elsewhere."""
     return isinstance(node, ast.Attribute) and any(
         isinstance(other, ast.Attribute) and other is not node and isinstance(other.ctx, ast.Load)
         for other, _ in ctx.module.index.taken[node.attr]
@@ -198,6 +198,7 @@ def _is_read(node: ast.expr, ctx: Context) -> bool:
 
 
 def _is_global_list(node: ast.expr, ctx: Context) -> bool:
+    """Whether the expression is a list in a global variable."""
     found = ctx.module.names.lookup(node.id, ctx.scope) if isinstance(node, ast.Name) else None
     if found is None or found[0].kind is not ScopeKind.MODULE:
         return False

@@ -69,7 +69,7 @@ def address(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_taken(call: ast.Call, ctx: Context) -> bool:
-    """Whether a call takes the address of a tensor that may be on the device, but for how it is aligned."""
+    """Whether the call reads the address of a tensor that may be on the device, not its alignment (`% n`)."""
     tensor, outer = _tensor(call), ctx.parent(call)
     if tensor is None or (isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Mod)):
         return False
@@ -82,7 +82,7 @@ def _is_taken(call: ast.Call, ctx: Context) -> bool:
 
 
 def _tensor(node: ast.AST) -> ast.expr | None:
-    """The tensor whose address a call gives."""
+    """The tensor whose address a call returns; None for other calls."""
     match node:
         case ast.Call(func=ast.Attribute(value=held, attr="data_ptr"), args=[], keywords=[]):
             pass
@@ -97,7 +97,7 @@ def _tensor(node: ast.AST) -> ast.expr | None:
 
 
 def _compares(outer: ast.AST | None) -> bool:
-    """Whether a node asks whether two addresses are the same."""
+    """Whether the comparison tests if two addresses are the same."""
     match outer:
         case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
             return _tensor(left) is not None and _tensor(right) is not None
@@ -114,7 +114,7 @@ def _identity(outer: ast.Compare, ctx: Context) -> Fix | None:
 
 
 def _ids(ctx: Context) -> Fix | None:
-    """`id` for all addresses that a function puts into collections, which are then of one sort."""
+    """The fix that uses `id` for all addresses of the function, if each is a key or an element."""
     edits = []
     for call, at in ctx.once(_by_function)[ctx.scope.function]:
         if _compares(ctx.parent(call)):
@@ -136,7 +136,7 @@ def _by_function(ctx: Context) -> dict[Scope | None, list[tuple[ast.Call, Contex
 
 
 def _is_kept(call: ast.Call, ctx: Context) -> bool:
-    """Whether an address is put into a collection, looked up in one, or bound to a name."""
+    """Whether the address is a key or element of a collection, or is looked up in one."""
     match ctx.parent(call):
         case ast.Call(func=ast.Attribute(attr="add" | "append" | "get" | "setdefault" | "pop")):
             return True

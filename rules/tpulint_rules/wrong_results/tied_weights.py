@@ -37,6 +37,7 @@ _PARAMETERS = frozenset({"weight", "bias"})
 
 
 def _is_tie(node: ast.AST | None) -> bool:
+    """Whether the statement ties two weights, as `self.head.weight = self.embedding.weight` does."""
     match node:
         case ast.Assign(targets=[ast.Attribute() as target], value=ast.Attribute() as value):
             return all(side.attr in _PARAMETERS and _is_part_of_self(side) for side in (target, value))
@@ -44,7 +45,7 @@ def _is_tie(node: ast.AST | None) -> bool:
 
 
 def _is_part_of_self(node: ast.Attribute) -> bool:
-    """Whether it is an attribute of a part of `self`, such as `self.layers[0].weight`."""
+    """Whether the expression is an attribute of a submodule of `self`, such as `self.layers[0].weight`."""
     inner = node.value
     depth = 0
     while isinstance(inner, ast.Attribute | ast.Subscript):
@@ -69,7 +70,7 @@ def tied(target: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 
 def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
-    """The class with an `_apply` behind its last statement, the same for each of its ties."""
+    """The fix that adds an `_apply` method to the class, which is the same for all of its ties."""
     step = ctx.module.source.indent
     found = [node for node in ast.walk(owner) if isinstance(node, ast.Assign) and _is_tie(node)]
     found.sort(key=lambda node: node.lineno)
@@ -113,7 +114,7 @@ _ANY = [
 
 
 def _is_surely_there(tie: ast.Assign, owner: ast.ClassDef) -> bool:
-    """Whether both sides of a tie can be read in any method: no local names, no parts made on a condition."""
+    """Whether every method can read both sides of a tie (no local variables or optional submodules)."""
     plain = [
         statement
         for method in owner.body
@@ -131,7 +132,7 @@ def _is_surely_there(tie: ast.Assign, owner: ast.ClassDef) -> bool:
 
 
 def _made(around: ast.AST) -> set[str]:
-    """The attributes of `self` that are assigned within a node."""
+    """The attributes of `self` that code within a node assigns."""
     return {
         node.attr
         for node in ast.walk(around)

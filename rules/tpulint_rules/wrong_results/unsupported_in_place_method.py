@@ -87,7 +87,7 @@ def of_storage(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"resize_"})
 def filled_anew(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    """`batch.resize_(x.size()).copy_(x)`, by which older programs fill one tensor with each batch."""
+    """`batch.resize_(x.size()).copy_(x)`, with which older programs fill one tensor with each batch."""
     filling = _filled(call, ctx)
     if filling is None or not (ctx.trace_path is not None or ctx.serves_device):
         return
@@ -150,7 +150,7 @@ def converts_itself(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _filled(call: ast.Call, ctx: Context) -> tuple[ast.Name, ast.expr] | None:
-    """The name that is resized and then filled by a whole statement, and what with."""
+    """Whether a statement resizes a variable and fills it, as `x.resize_(n).copy_(y)` does; both, or None."""
     outer = ctx.parent(call)
     copying = ctx.parent(outer) if isinstance(outer, ast.Attribute) and outer.attr == "copy_" else None
     match call.func, copying:
@@ -161,7 +161,7 @@ def _filled(call: ast.Call, ctx: Context) -> tuple[ast.Name, ast.expr] | None:
 
 
 def _arguments(call: ast.Call, ctx: Context) -> str:
-    """The arguments with their parentheses, as they are laid out."""
+    """The source of the arguments, with their parentheses."""
     return ctx.module.source.text[ctx.span(call.func).end : ctx.span(call).end]
 
 
@@ -210,7 +210,7 @@ def _masked(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None:
 
 
 def _exponential(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None:
-    """Exponentially distributed numbers from uniform ones."""
+    """The fix that draws exponential random numbers from uniform ones."""
     rate_one = not call.keywords and all(
         isinstance(argument, ast.Constant) and argument.value == 1 for argument in call.args
     )

@@ -66,7 +66,7 @@ _ARRAYS = frozenset({"numpy.array", "numpy.asarray"})
 
 
 def _takes_many(node: ast.Subscript) -> bool:
-    """A quick look: whether an index could be a tensor or a list, and what is indexed a slice."""
+    """A quick check: the index could be a tensor or a list, and the indexed expression a slice."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     sliced = isinstance(node.value, ast.Subscript | ast.Name | ast.Call)
     return sliced and not all(isinstance(part, ast.Slice | ast.Constant) for part in parts)
@@ -131,7 +131,7 @@ def read(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_put_there(node: ast.expr, ctx: Context) -> bool:
-    """Whether a slice, or what one is taken of, is put on torchax's device right here."""
+    """Whether the tensor is created on or moved to `"jax"` in this expression, or where it is assigned."""
     while isinstance(node, ast.Subscript):
         node = node.value
     if isinstance(node, ast.Call):
@@ -145,7 +145,7 @@ def _is_put_there(node: ast.expr, ctx: Context) -> bool:
 
 
 def _is_many(part: ast.expr, ctx: Context) -> bool:
-    """Whether an index takes elements one by one."""
+    """Whether an index is a tensor or a list, which selects elements one by one."""
     if isinstance(part, ast.List):
         return True
     kind = ctx.kind(part)
@@ -153,7 +153,7 @@ def _is_many(part: ast.expr, ctx: Context) -> bool:
 
 
 def _by_copy(node: ast.Subscript, ctx: Context) -> Fix | None:
-    """A copy of the slice that is written to, and put where the slice was."""
+    """The fix that writes to a copy of the slice, and assigns the copy to the slice."""
     inner, statement = node.value, ctx.parent(node)
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     if not isinstance(inner, ast.Subscript) or not isinstance(statement, ast.Assign | ast.AugAssign):
@@ -174,7 +174,7 @@ def _by_copy(node: ast.Subscript, ctx: Context) -> Fix | None:
 
 
 def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
-    """`x[0, index]` for `x[0][index]`, and `x[index, 0]` for `x[:, 0][index]`."""
+    """The fix that writes `x[0, index]` for `x[0][index]`, and `x[index, 0]` for `x[:, 0][index]`."""
     inner = node.value
     if not isinstance(inner, ast.Subscript) or isinstance(node.slice, ast.Tuple):
         return None

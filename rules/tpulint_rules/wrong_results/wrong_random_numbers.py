@@ -206,7 +206,7 @@ def normal_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _scaled(call: ast.Call, given: dict[str, ast.expr], ctx: Context) -> Fix | None:
-    """Normal numbers of a tensor's shape, or of a size, times the deviation, and the mean."""
+    """The fix that scales and shifts standard normal numbers of the same shape or size."""
     mean, std, size = given["mean"], given.get("std"), given.get("size")
     words = {name: value for name, value in given.items() if name not in ("mean", "std", "size")}
     imports = ctx.imports("import torch")
@@ -234,11 +234,12 @@ def _message(name: str) -> str:
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """The keyword argument `device` or `generator`; None if the call does not pass it."""
     return next((item.value for item in call.keywords if item.arg == name), None)
 
 
 def _repeats(call: ast.Call, ctx: Context) -> bool:
-    """Whether a generator is given, and the function neither seeds it anew nor asks for its device."""
+    """Whether the call passes `generator=`, and the function does not seed it or read its device."""
     generator = _keyword(call, "generator")
     if generator is None or isinstance(generator, ast.Constant):
         return False
@@ -253,6 +254,7 @@ def _repeats(call: ast.Call, ctx: Context) -> bool:
 
 
 def _is_accelerator(device: ast.expr, ctx: Context) -> bool:
+    """Whether the device may be the TPU."""
     if isinstance(device, ast.Constant):
         return isinstance(device.value, str) and not device.value.startswith("cpu")
     kind = ctx.kind(device)
@@ -261,6 +263,7 @@ def _is_accelerator(device: ast.expr, ctx: Context) -> bool:
 
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:
+    """Whether the value is known to be a tensor that may be on the device."""
     kind = ctx.kind(node)
     return isinstance(kind, Tensor) and kind.is_traced and (ctx.trace_path is not None or ctx.serves_device)
 

@@ -147,7 +147,7 @@ def test_hook_on_what_was_computed_with_already_raises() -> None:
         hidden.register_hook(print)
         return result
 
-    with pytest.raises(RuntimeError, match="hooked after something was computed of it"):
+    with pytest.raises(RuntimeError, match="must be called before the tensor is used"):
         compute_loss(network().to("jax"), X.to("jax"))
 
 

@@ -198,5 +198,5 @@ def test_layers_that_are_made_in_each_call_draw_their_weights() -> None:
         return (net(x)[:, 0] ** 2).mean()
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         assert_same_as_torch(compute_loss, Attention(), X, is_compiled=False)

@@ -148,7 +148,7 @@ def test_batched_gradients_raise() -> None:
     def compute(x):
         return torch.autograd.grad(x * 2, x, torch.ones(2, 4, 3, device="jax"), is_grads_batched=True)[0]
 
-    with pytest.raises(NotImplementedError, match="batched gradients"):
+    with pytest.raises(NotImplementedError, match="is_grads_batched"):
         compute(X.to("jax").requires_grad_())
 
 
@@ -156,7 +156,7 @@ def test_gradient_of_what_was_computed_elsewhere_raises() -> None:
     x = X.to("jax").requires_grad_()
     y = (x * 2).sum()
     compute = differentiable(lambda x, y: torch.autograd.grad(y, x)[0])
-    with pytest.raises(RuntimeError, match=r"what leads from the inputs of `torch.autograd.grad`"):
+    with pytest.raises(RuntimeError, match="does not find how its outputs depend on its inputs"):
         compute(x, y)
 
 

@@ -166,7 +166,7 @@ def test_functional_hvp_and_vhp() -> None:
 
 
 def test_functional_product_without_a_vector_needs_a_single_number() -> None:
-    with pytest.raises(RuntimeError, match="a single tensor of a single element"):
+    with pytest.raises(RuntimeError, match="a single tensor with a single element"):
         functional.vjp(torch.sin, X.to("jax"))
 
 

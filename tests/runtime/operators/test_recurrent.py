@@ -98,7 +98,7 @@ def test_layer_in_mixed_precision_computes_in_the_type_of_autocast() -> None:
 
 
 def test_layer_on_the_device_refuses_an_input_of_the_host() -> None:
-    with pytest.raises(AssertionError, match="a recurrent layer is on the device"):
+    with pytest.raises(AssertionError, match="must be on the same device"):
         nn.GRU(3, 4).to("jax")(torch.randn(2, 1, 3))
 
 
@@ -133,7 +133,7 @@ def test_sequences_in_any_order_and_lists_of_sequences_are_packed() -> None:
 
 @pytest.mark.parametrize(
     ("lengths", "message"),
-    [([2], "expected 2 lengths, got 1"), ([2, 0], "lengths must be positive"), ([1, 2], "lengths must be")],
+    [([2], "expected 2, got 1"), ([2, 0], "`lengths` must be positive"), ([1, 2], "in descending order")],
 )
 def test_wrong_lengths_raise(lengths: list[int], message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
@@ -142,7 +142,7 @@ def test_wrong_lengths_raise(lengths: list[int], message: str) -> None:
 
 def test_total_length_that_is_too_short_raises() -> None:
     packed = rnn.pack_padded_sequence(torch.ones(3, 2, 1, device="jax"), [3, 2])
-    with pytest.raises(RuntimeError, match="expected a total length of 3 at least, got 2"):
+    with pytest.raises(RuntimeError, match="`total_length` must be at least 3, got 2"):
         torch._VF._pad_packed_sequence(packed.data, packed.batch_sizes, False, 0.0, 2)  # noqa: FBT003
 
 

@@ -252,8 +252,8 @@ def test_a_step_that_cannot_be_compiled_runs_as_it_is(fails_at: int) -> None:
         _, got = _stepped(_failing(TypeError, fails_at), "jax", 3, _decay)
     _, due = _stepped(MADE["SGD"], "cpu", 3, _decay)
     assert pytest.approx(due[-1], abs=1e-5) == got[-1]
-    said = [str(one.message) for one in caught if "without being compiled" in str(one.message)]
-    assert ["`SGD.step` runs without being compiled: it asks for a value"] == said
+    said = [str(one.message) for one in caught if "is not compiled" in str(one.message)]
+    assert ["`SGD.step` is not compiled (slower, same results): it asks for a value"] == said
 
 
 def test_errors_of_a_step_are_raised() -> None:

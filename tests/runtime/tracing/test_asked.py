@@ -23,7 +23,7 @@ X = torch.linspace(-1, 2, 12).reshape(4, 3)
 
 def same(function, net, batches, *, is_compiled=True):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore" if not is_compiled else "error", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore" if not is_compiled else "error", "`.*` runs call by call")
         return assert_same_as_torch(function, net, batches=batches, is_compiled=is_compiled)
 
 
@@ -139,7 +139,7 @@ def test_size_that_is_another_each_time_is_no_longer_asked(monkeypatch: pytest.M
             if not compute_loss.is_compiled:
                 break
     assert 6 == step
-    assert any("what it asks of tensors keeps changing" in str(one.message) for one in caught)
+    assert any("sizes that are read from tensors, keep changing" in str(one.message) for one in caught)
 
 
 def test_numbers_of_elements_of_masks_are_asked() -> None:

@@ -196,7 +196,7 @@ def test_counters_sums_and_histories_become_inputs() -> None:
         return numbers, net.history, list(net.recent), list(net.log["near"])
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "`.*` is compiled call by call")
+        warnings.filterwarnings("error", "`.*` runs call by call")
         noted(Counting, notes, steps=14)
 
 
@@ -211,7 +211,7 @@ def test_history_whose_length_is_read_is_that_of_each_call() -> None:
             return super().forward(x) * len(self.seen)
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         decorated = differentiable(mean_square)
         net = Reading().to("jax")
         losses = [decorated(net, X.to("jax")).item() for _ in range(12)]
@@ -234,7 +234,7 @@ def test_list_that_is_replaced_by_another_one() -> None:
     net, decorated = Replacing(), differentiable(mean_square)
     there = moved(copy.deepcopy(net), "jax")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         for _ in range(12):
             assert_equal(mean_square(net, X), decorated(there, X.to("jax")))
     assert net.seen == there.seen

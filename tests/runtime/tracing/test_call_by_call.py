@@ -300,7 +300,7 @@ def test_host_computes_what_is_differentiated_twice() -> None:
 
     decorate = lambda f: differentiable(recorded(f))  # noqa: E731
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         net, decorated = nn.Linear(3, 2), decorate(forces)
         there = moved(copy.deepcopy(net), "jax")
         for x, order in lengths(4):

@@ -127,7 +127,7 @@ def trained(function, make, *, steps=6, is_compiled=True, seed=0) -> Any:
         torch.manual_seed(seed), np.random.seed(seed), random.seed(seed)
         net = make().to(device)
         with warnings.catch_warnings():
-            warnings.filterwarnings("error" if is_compiled else "ignore", "`.*` is compiled call by call")
+            warnings.filterwarnings("error" if is_compiled else "ignore", "`.*` runs call by call")
             for step in range(steps):
                 net.zero_grad()
                 x = (X[0] + step / 4).to(device)
@@ -248,7 +248,7 @@ def test_noise_with_a_generator_of_its_own_on_the_device() -> None:
 
     net = layer().to("jax")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         generator = torch.Generator().manual_seed(0)
         losses = [compute_loss(net, X[0].to("jax"), generator).item() for _ in range(3)]
     generator = torch.Generator().manual_seed(0)

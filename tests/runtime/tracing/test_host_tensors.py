@@ -20,7 +20,7 @@ Y = torch.tensor([0, 1, 1, 0])
 
 def same(function, net=None, *, is_compiled=True, steps=3):
     with warnings.catch_warnings():
-        warnings.filterwarnings("error" if is_compiled else "ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("error" if is_compiled else "ignore", "`.*` runs call by call")
         assert_same_as_torch(
             function, net or nn.Linear(3, 2), X, Y, batches=[()] * steps, is_compiled=is_compiled
         )

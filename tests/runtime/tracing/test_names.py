@@ -232,7 +232,7 @@ def test_names_that_only_other_functions_read_do_not_matter() -> None:
         config["loss"]["weight"] = 1.0 + (step > 7)
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "`.*` is compiled call by call")
+        warnings.filterwarnings("error", "`.*` runs call by call")
         run(compute_loss, change, lambda: None, steps=16)
 
 

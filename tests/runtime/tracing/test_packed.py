@@ -47,7 +47,7 @@ def compute_loss(net, x, lengths):
 @pytest.mark.parametrize(("cell", "is_compiled"), [(nn.LSTM, True), (nn.GRU, False)])
 def test_states_and_lengths_of_packed_sequences(cell, is_compiled: bool) -> None:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         assert_same_as_torch(compute_loss, Reader(cell), batches=list(batches(3)), is_compiled=is_compiled)
 
 
@@ -78,7 +78,7 @@ def test_elements_of_packed_sequences_are_as_many_as_there_are() -> None:
 
     given = [(x, lengths.sort(descending=True)[0]) for x, lengths in batches()]
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         assert_same_as_torch(
             compute_loss, Tagger(), batches=given, is_compiled=_is_compiled(compute_loss, Tagger, given)
         )

@@ -48,7 +48,7 @@ def same(function: Any, *, is_compiled: bool = True, steps: int = 4) -> None:
         expected = told(function, "cpu", steps)
     decorated = differentiable(function)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         assert expected == told(decorated, "jax", steps)
     assert any(expected) and is_compiled == decorated.is_compiled
 
@@ -104,7 +104,7 @@ def test_text_that_differs_at_each_call_lets_calls_be_compiled_one_by_one() -> N
         expected = told(plain, "cpu", 6)
     LINES.clear()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         assert expected == told(differentiable(compute_loss), "jax", 6)
 
 

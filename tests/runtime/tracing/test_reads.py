@@ -26,9 +26,9 @@ def same(function, *args, steps=4, is_compiled=True):
     """The same as torch on a linear layer, without warnings where it is compiled as a whole."""
     with warnings.catch_warnings():
         if is_compiled:
-            warnings.filterwarnings("error", "`.*` is compiled call by call")
+            warnings.filterwarnings("error", "`.*` runs call by call")
         else:
-            warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+            warnings.filterwarnings("ignore", "`.*` runs call by call")
         assert_same_as_torch(
             function, nn.Linear(3, 2), X, *args, batches=[()] * steps, is_compiled=is_compiled
         )
@@ -132,7 +132,7 @@ def test_what_a_comparison_says_is_asked() -> None:
         return out.square().mean(), numbers
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "`.*` is compiled call by call")
+        warnings.filterwarnings("error", "`.*` runs call by call")
         assert_same_as_torch(compute_loss, Balanced(3, 2), X, batches=[()] * 8)
 
 

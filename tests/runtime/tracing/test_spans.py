@@ -30,7 +30,7 @@ def cut(x, starts, size):
 
 def same(function, batches, net=None, *, is_compiled=True):
     with warnings.catch_warnings():
-        warnings.filterwarnings("error" if is_compiled else "ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("error" if is_compiled else "ignore", "`.*` runs call by call")
         return assert_same_as_torch(
             function, net or nn.Conv1d(3, 4, 3, padding=1), batches=batches, is_compiled=is_compiled
         )
@@ -146,7 +146,7 @@ def test_slice_with_a_step_needs_its_numbers() -> None:
     net, decorated = nn.Conv1d(3, 4, 3), differentiable(compute_loss)
     there = moved(copy.deepcopy(net), "jax")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         for k in (1, 1, 2):
             found = decorated(there, X.to("jax"), torch.tensor(k).to("jax"))
             assert_equal(compute_loss(net, X, torch.tensor(k)), found)

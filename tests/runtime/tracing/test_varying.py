@@ -23,7 +23,7 @@ X = torch.linspace(-1, 2, 12).reshape(4, 3)
 
 def same(function, batches, *, is_compiled=True):
     with warnings.catch_warnings():
-        warnings.filterwarnings("error" if is_compiled else "ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("error" if is_compiled else "ignore", "`.*` runs call by call")
         return assert_same_as_torch(function, nn.Linear(3, 2), X, batches=batches, is_compiled=is_compiled)
 
 
@@ -90,7 +90,7 @@ def test_text_that_is_needed_is_itself(needed) -> None:
         return net(x).sum() * (2.0 if needed(name) else 1.0)
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         net, decorated = nn.Linear(3, 2).to("jax"), differentiable(compute_loss)
         for step in range(6):
             name = f"{step}.png"
@@ -109,7 +109,7 @@ def test_text_in_its_place_is_known_as_one_and_refuses_all_else() -> None:
     assert isinstance(text, str)
     with pytest.raises(AttributeError):
         _ = text.__array__
-    with pytest.raises(TypeError, match="needed as it is"):
+    with pytest.raises(TypeError, match="needed for tracing"):
         _ = text.upper
 
 
@@ -123,7 +123,7 @@ def test_functions_that_run_call_by_call_get_their_texts() -> None:
         return net(x).sum() * float(net(x).detach().cpu().numpy().size), name
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`.*` is compiled call by call")
+        warnings.filterwarnings("ignore", "`.*` runs call by call")
         net, decorated = nn.Linear(3, 2).to("jax"), differentiable(compute_loss)
         names = [decorated(net, X.to("jax"), f"{step}")[1] for step in range(6)]
     assert [f"{step}" for step in range(6)] == names

@@ -24,7 +24,7 @@ _TAKES_DEVICE_FIRST = frozenset({"torch.device", "torch.set_default_device"})
 
 
 def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -> bool:
-    """Whether an argument of a call stands where torch takes a device."""
+    """Whether the argument is one that torch takes as a device."""
     first = bool(call.args) and call.args[0] is slot
     keyword = next((keyword.arg for keyword in call.keywords if keyword.value is slot), None)
     qualified = module.names.qualified(made(module, call, scope), scope)
@@ -49,18 +49,18 @@ def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -
 
 
 def becomes_device(module: Module, node: ast.expr, scope: Scope, *, doors: bool = False) -> bool:
-    """Whether the value of an expression is handed on to where torch takes a device, in any file.
+    """Whether the value is passed to torch as a device anywhere in the project.
 
-    `doors` says that it may stand in such a place itself.
+    With `doors`, an expression that is such an argument itself counts as well.
     """
     found = targets(module, node, scope)
     return any(module.project.is_device(target) or (doors and target == SINK) for target in found)
 
 
 def made_on_import(module: Module, node: ast.expr, scope: Scope) -> bool:
-    """Whether an expression is part of a `torch.device(...)` that runs with the import of its file.
+    """Whether the expression is part of a `torch.device(...)` that runs when the file is imported.
 
-    That is when torchax, without which there is no `torch.device("jax")`, may not be imported yet.
+    torchax, without which `torch.device("jax")` raises, may not be imported by then.
     """
     inner: ast.AST | None = node
     while isinstance(inner, ast.expr) and scope.function is None:
@@ -71,21 +71,21 @@ def made_on_import(module: Module, node: ast.expr, scope: Scope) -> bool:
 
 
 def holds_device(module: Module, node: ast.expr, scope: Scope) -> bool:
-    """Whether an expression is a device, or a name that is given to torch as one somewhere."""
+    """Whether the expression is a device, or a name that is passed to torch as one."""
     if any(module.project.is_device(place) for place in places(module, node, scope)):
         return True
     return isinstance(module.kind(node, scope), Device) and not _is_text_by_default(module, node, scope)
 
 
 def _is_text_by_default(module: Module, node: ast.expr, scope: Scope) -> bool:
-    """Whether an expression is a parameter that is a text where it is left out, `which="cuda"`."""
+    """Whether the expression is a parameter with a string as default, such as `which="cuda"`."""
     found = module.names.lookup(node.id, scope) if isinstance(node, ast.Name) else None
     default = default_of(node.id, found[0]) if isinstance(node, ast.Name) and found is not None else None
     return isinstance(default, ast.Constant) and isinstance(default.value, str)
 
 
 def holds_literal_device(module: Module, node: ast.expr, scope: Scope) -> bool:
-    """Whether an expression is given to torch as a device somewhere, and a literal may stand behind it."""
+    """Whether the value is passed to torch as a device and may come from a literal."""
     project = module.project
     return any(
         project.is_device(place) and LITERAL in project.device_origins(place)
@@ -94,7 +94,10 @@ def holds_literal_device(module: Module, node: ast.expr, scope: Scope) -> bool:
 
 
 def is_text_of_file(module: Module, node: ast.expr, scope: Scope) -> bool:
-    """Whether an item of a mapping was read at run time, in a program that gives no device there itself."""
+    """Whether the value is an item of a mapping that is read at run time, such as a configuration.
+
+    The program sets no device there itself.
+    """
     is_item = isinstance(node, ast.Subscript) or (
         isinstance(node, ast.Call) and last_name(node.func) == "get"
     )
@@ -105,7 +108,7 @@ def is_text_of_file(module: Module, node: ast.expr, scope: Scope) -> bool:
 
 
 def is_served_flag(module: Module, node: ast.expr, scope: Scope) -> bool:
-    """Whether all that stands behind a flag is true of torchax as well, or chosen by the user."""
+    """Whether the flag is true under torchax as well, or chosen by the user."""
     origins = {origin for place in places(module, node, scope) for origin in _origins(module, place)}
     return GIVEN in origins and not origins & {ASKED, UNKNOWN}
 
@@ -124,7 +127,7 @@ def asks_for_cuda(module: Module, test: ast.expr, scope: Scope) -> bool:
 
 
 def jax_form(module: Module, node: ast.expr, scope: Scope) -> str | None:
-    """The text of the torchax device in the form of a device expression; None for any other expression."""
+    """The device expression with the torchax device instead of CUDA; None for other expressions."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DEVICE.match(node.value):
         single = module.source.text[module.source.span(node).start] == "'"
         return "'jax'" if single else '"jax"'
@@ -146,12 +149,12 @@ def jax_form(module: Module, node: ast.expr, scope: Scope) -> str | None:
 
 
 def _is_number(node: ast.expr) -> bool:
-    """Whether a node is a literal that may be the number of a GPU."""
+    """Whether the node is a literal that may be the index of a GPU."""
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0
 
 
 def assigned_device(module: Module, body: list[ast.stmt], scope: Scope) -> tuple[str, str] | None:
-    """The name and the torchax device, if a block does nothing but assign a device to one name."""
+    """The name and the torchax device, if a block only assigns a device to one name."""
     if len(body) != 1 or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
         return None
     target = body[0].targets[0]
@@ -164,7 +167,7 @@ def assigned_device(module: Module, body: list[ast.stmt], scope: Scope) -> tuple
 
 
 def is_device_choice(module: Module, node: ast.AST, scope: Scope) -> bool:
-    """Whether a conditional does nothing but choose between CUDA and another device by availability."""
+    """Whether the conditional only chooses between CUDA and another device, and is reported as a whole."""
     if isinstance(node, ast.IfExp):
         test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
         return asks_for_cuda(module, test, scope) and jax_form(module, node, scope) is not None
@@ -176,7 +179,7 @@ def is_device_choice(module: Module, node: ast.AST, scope: Scope) -> bool:
 
 
 def is_host_without_cuda(module: Module, node: ast.expr, scope: Scope) -> bool:
-    """Whether an expression asks whether there is CUDA, and is the host's device by name if there is none."""
+    """Whether the expression selects the CPU, by name, if CUDA is not available."""
     if not isinstance(node, ast.IfExp):
         return False
     negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
@@ -187,7 +190,7 @@ def is_host_without_cuda(module: Module, node: ast.expr, scope: Scope) -> bool:
 
 
 def is_guarded_synchronize(module: Module, node: ast.AST, scope: Scope) -> bool:
-    """Whether a statement does nothing but `torch.cuda.synchronize()` where there is CUDA."""
+    """Whether the statement only calls `torch.cuda.synchronize()` if CUDA is available."""
     return (
         isinstance(node, ast.If)
         and not node.orelse
@@ -200,7 +203,7 @@ def is_guarded_synchronize(module: Module, node: ast.AST, scope: Scope) -> bool:
 
 
 def may_be_made_on_device(module: Module, call: ast.Call, scope: Scope) -> bool:
-    """Whether a factory is told a device that is not known to be the host's."""
+    """Whether the call passes a `device=` that is not known to be the CPU."""
     device = next((item.value for item in call.keywords if item.arg == "device"), None)
     if isinstance(device, ast.Constant):
         return isinstance(device.value, str) and not device.value.startswith("cpu")

@@ -26,12 +26,12 @@ def is_cuda_string(node: ast.AST) -> bool:
 
 
 def starts_cuda(text: str) -> bool:
-    """Whether a text names a CUDA device, or lacks but the index, such as `"cuda:"`."""
+    """Whether a string names a CUDA device, or only lacks its index, such as `"cuda:"`."""
     return CUDA.match(text) is not None or UNFINISHED_DEVICE.match(text) is not None
 
 
 def default_types(names: Names, calls: Iterable[tuple[ast.AST, Scope]]) -> Iterator[str]:
-    """The types that calls of `set_default_tensor_type` make the default, as a text or by themselves."""
+    """The types, or their names, that calls of `set_default_tensor_type` make the default."""
     for call, scope in calls:
         if isinstance(call, ast.Call) and len(call.args) == 1:
             given = call.args[0]
@@ -99,7 +99,7 @@ def _lacks_index(node: ast.AST) -> bool:
 
 
 def is_formatted_cuda(node: ast.AST) -> bool:
-    """Whether a node puts a CUDA device's name together, as `f"cuda:{rank}"` and `"cuda:%d" % rank` do."""
+    """Whether the expression builds the name of a CUDA device, as `f"cuda:{rank}"` does."""
     match node:
         case ast.JoinedStr(values=[text]):
             return is_cuda_string(text)
@@ -114,7 +114,7 @@ def is_formatted_cuda(node: ast.AST) -> bool:
 
 
 def is_cuda_location(node: ast.AST | None) -> bool:
-    """Whether a node is `lambda storage, location: storage.cuda()`, which tells `torch.load` where to."""
+    """Whether this is `lambda storage, location: storage.cuda()`, a location for `torch.load`."""
     match node:
         case ast.Lambda(
             args=ast.arguments(args=[storage, _]),

@@ -16,18 +16,18 @@ _ON_HOST = ("gloo", "mpi")
 
 
 def is_start(module: Module, call: ast.Call, scope: Scope) -> bool:
-    """Whether a call starts a process group."""
+    """Whether the call starts a process group."""
     return module.names.qualified(call.func, scope) in _STARTS
 
 
 def backend(call: ast.Call) -> ast.expr | None:
-    """The backend that a call asks for, if it names one."""
+    """The backend that a call passes, if it passes one."""
     words = (word.value for word in call.keywords if word.arg == "backend")
     return call.args[0] if call.args else next(words, None)
 
 
 def serves_host(module: Module, call: ast.Call, scope: Scope) -> bool:
-    """Whether the backend of a group is for the host's tensors, or is where there is no CUDA."""
+    """Whether the process group has a CPU backend (`gloo` or `mpi`), at least without CUDA."""
     asked = backend(call)
     values = [asked]
     if isinstance(asked, ast.Name):

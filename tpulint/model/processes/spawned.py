@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def spawned(module: Module, call: ast.Call, scope: Scope) -> dict[str, ast.expr] | None:
-    """What a call starts in several processes, with which arguments, in how many; None for other calls."""
+    """Whether the call is `torch.multiprocessing.spawn`; its arguments by name, or None."""
     if module.names.qualified(call.func, scope) not in SPAWN:
         return None
     given = dict(zip(SPAWNED, call.args, strict=False))
@@ -22,7 +22,7 @@ def spawned(module: Module, call: ast.Call, scope: Scope) -> dict[str, ast.expr]
 
 
 def is_number_of_processes(module: Module, call: ast.Call, scope: Scope) -> bool:
-    """Whether a call says, by itself or through the name that it is given, how many processes are started."""
+    """Whether the call computes the number of processes that `spawn` starts."""
     statement = module.parent(call)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     names = {ast.unparse(target) for target in targets}

@@ -238,7 +238,7 @@ class ProjectFacts:
         return found is not None and is_of_tensors(found)
 
     def class_(self, name: str) -> ClassFacts | None:
-        """The class with this resolved name."""
+        """Whether the project defines a class of this name; its facts, or None."""
         if name not in self._classes:
             found = self.split(name)
             self._classes[name] = found[0].classes.get(found[1]) if found is not None else None
@@ -256,7 +256,7 @@ class ProjectFacts:
         return self._mro[name]
 
     def is_module_class(self, name: str) -> bool:
-        """Whether a class is a `torch.nn.Module`."""
+        """Whether the class is a `torch.nn.Module`."""
         return any(
             base in MODULE_BASES
             or base.startswith(("torch.nn.modules.", "torch.nn.parallel."))
@@ -265,7 +265,7 @@ class ProjectFacts:
         )
 
     def method(self, cls: str, name: str) -> str | None:
-        """The function that implements a method of a class."""
+        """Whether the project implements the method; its qualified name, or None."""
         for ancestor in self.mro(cls):
             facts = self.class_(ancestor)
             if facts is not None and name in facts.methods:
@@ -281,7 +281,7 @@ class ProjectFacts:
         return ()
 
     def is_tensor_attribute(self, cls: str, name: str) -> bool:
-        """Whether an attribute is a parameter or a buffer."""
+        """Whether the attribute is a parameter or a buffer."""
         return any(
             facts is not None and name in facts.tensors
             for facts in map(self.class_, self.mro(self.resolve(cls)))
@@ -331,20 +331,21 @@ class ProjectFacts:
         return (self.modules[name] for name in sorted(closure([module], self.imports)))
 
     def program_imports(self, module: str, wanted: str) -> bool:
-        """Whether a module, or what it imports, imports from one of a name, whatever package that lies in.
+        """Whether the program imports the runtime (`torchax_training`).
 
-        What is imported by a name that is made at run time may come late, or never.
+        The program is a module with all that it imports; `wanted` is the name of the runtime, in any package.
+        An import by a name that is built at run time may come late, or never, and does not count.
         """
         said = {name: used - self._chosen(self.modules[name]) for name, used in self.imports.items()}
         targets = (target for name in closure([module], said) for target in self.modules[name].imports)
         return any(wanted in target.split(".") for target in targets)
 
     def chooses_imports(self, module: str) -> bool:
-        """Whether a module, or what it imports, imports others by names that are made at run time."""
+        """Whether the program imports modules by names that are built at run time."""
         return any(facts.chosen for facts in self.program(module))
 
     def places(self, module: str) -> bool:
-        """Whether a program that starts in a module puts something on a device, as far as calls show."""
+        """Whether the program that starts in a module puts something on a device, as far as calls show."""
         entry = self.modules[module]
         if entry.placed_anywhere or module in self._placing:
             return True
@@ -463,7 +464,10 @@ class ProjectFacts:
         return frozenset(target for facts in self.modules.values() for target in facts.imports)
 
     def imports_any(self, module: str) -> bool:
-        """Whether anything is imported from a module of this name, whatever package it lies in."""
+        """Whether the project imports the runtime (`torchax_training`).
+
+        `module` is its name. The runtime may lie in any package.
+        """
         return module in self._imported_parts
 
     @cached_property
@@ -496,7 +500,7 @@ class ProjectFacts:
         return found
 
     def serves_device(self, module: str) -> bool:
-        """Whether a program that a module belongs to puts something on a device, or enters torchax."""
+        """Whether a program with this module uses a device or the torchax environment."""
         return module in self.programs.serving or self.places(module)
 
     @cached_property
@@ -505,7 +509,7 @@ class ProjectFacts:
         return programs_of(self.modules, self.imports, self.importing)
 
     def trace_path(self, function: str) -> TracePath | None:
-        """The chain by which tracing reaches a function, from the root on; None where it does not."""
+        """The call chain by which the function is traced, from its root on; None if it is not traced."""
         steps: list[Step] = []
         current: str | None = function
         while current is not None:

@@ -26,7 +26,7 @@ class Taker(NamedTuple):
 
 
 def handed_to_accelerate(call: ast.Call) -> ast.expr | None:
-    """The loss in `accelerator.backward(loss)`."""
+    """The loss in `accelerator.backward(loss)`; None for other calls."""
     receiver = dotted(call.func.value) if isinstance(call.func, ast.Attribute) else None
     if receiver is None or _ACCELERATOR not in receiver.rpartition(".")[2].lower() or not call.args:
         return None
@@ -34,7 +34,7 @@ def handed_to_accelerate(call: ast.Call) -> ast.expr | None:
 
 
 def is_accelerator(call: ast.Call, name: str | None) -> bool:
-    """Whether a call of what has this name makes an `Accelerator` that is not told to stay on the CPU."""
+    """Whether the call creates an `Accelerator` without `cpu=True`."""
     is_on_host = any(
         word.arg == "cpu" and isinstance(word.value, ast.Constant) and word.value.value
         for word in call.keywords

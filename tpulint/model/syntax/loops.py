@@ -8,9 +8,9 @@ from typing import TypeGuard
 
 
 def calls_looped_over(name: ast.Name, around: Iterable[ast.AST], methods: frozenset[str]) -> list[ast.Call]:
-    """The calls of some methods among what the loop goes over that binds a name.
+    """Whether a loop such as `for p in model.parameters()` assigns the variable; the calls it goes over.
 
-    `around` are the nodes around the name, innermost first.
+    Only calls of `methods` count. `around` are the nodes around the name, innermost first.
     """
     for outer in around:
         for target, iterated in _loops(outer):

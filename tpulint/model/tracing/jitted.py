@@ -29,7 +29,7 @@ class Jitted:
 
 
 def jitted_by(module: Module, call: ast.Call, scope: Scope) -> Jitted | None:
-    """The function that a call which jits is handed: a function, or a module with its `forward`."""
+    """Whether this file defines the jitted function or module; its function or `forward`, or None."""
     given, outer = call.args[0], module.parent(call)
     name = ""
     if isinstance(outer, ast.Assign) and len(outer.targets) == 1:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def own_function(module: Module, function: ast.expr, scope: Scope) -> Scope | None:
-    """The scope of the function of this file that a callee means: a plain name, or a method of `self`."""
+    """The function of this file that is called by a plain name or as a method of `self`."""
     node: ast.AST | None = None
     if isinstance(function, ast.Name):
         found = module.names.lookup(function.id, scope)
@@ -31,12 +31,15 @@ def own_function(module: Module, function: ast.expr, scope: Scope) -> Scope | No
 
 
 def is_differentiated(module: Module, function: Scope) -> bool:
-    """Whether a function is one that JAX differentiates."""
+    """Whether the function is decorated with `@differentiable`."""
     return is_marked(module, function, DIFFERENTIABLE)
 
 
 def is_marked(module: Module, function: Scope, mark: str) -> bool:
-    """Whether a function has a decorator, whatever package the file is in that defines it."""
+    """Whether the function has a decorator of the runtime, such as `@differentiable` or `@recorded`.
+
+    `mark` is that decorator. The runtime may lie in any package.
+    """
     for decorator in decorators(function.node):
         named = decorator.func if isinstance(decorator, ast.Call) else decorator
         if is_mark(module.names.qualified(named, function.parent or function), mark):

@@ -60,7 +60,7 @@ def filled_here(module: Module, learned: Learned, path: str, scope: Scope) -> It
 
 
 def is_filled_by_jax(learned: Learned, filling: Filling) -> bool:
-    """Whether what is appended comes from functions that JAX differentiates, and nothing else."""
+    """Whether only functions decorated with `@differentiable` compute the values in the list."""
     value, function = filling.value, filling.function
     given = [
         statement

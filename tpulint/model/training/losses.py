@@ -81,7 +81,7 @@ def backward_calls(module: Module) -> Iterator[tuple[ast.expr, Scope]]:
 
 
 def losses_of(call: ast.Call, name: str | None) -> list[ast.expr]:
-    """What a call of `backward`, which may be a function of this qualified name, is called on."""
+    """The losses on which a call of `backward` is called; `name` is its qualified name."""
     if name == "torch.autograd.backward":
         return call.args[:1] or [word.value for word in call.keywords if word.arg == "tensors"]
     handed = handed_to_accelerate(call)

@@ -70,7 +70,7 @@ class Steps:
         return [(node, scope, Ending(self, node.value, scope)) for node, scope in keeping(self.module)]
 
     def is_kept(self, loss: ast.expr, scope: Scope) -> bool:
-        """Whether a loss is in an attribute that another method puts it into, where it is told or right."""
+        """Whether another method assigns the loss to this attribute, and is reported or needs no change."""
         if is_kept_by_marked(self.module, loss, scope):
             return True
         settled = (one for one in self._keeping if one[2].is_settled)
@@ -158,25 +158,25 @@ class Step:
 
     @property
     def learns(self) -> bool:
-        """Whether modules, or tensors that gradients are asked for, are seen to lead to the loss."""
+        """Whether modules, or tensors with `requires_grad`, lead to the loss."""
         return self.region is not None or self._learned.within(self._loss, self._scope)
 
     @property
     def is_moved_once_named(self) -> bool:
-        """Whether what leads to the loss, or is within it, can be moved where that has a name."""
+        """Whether the computation of the loss can be moved once the loss has a name."""
         found = self.region is not None or bool(self._steps.handing.parameters(self._scope))
         kinds = (self._steps.learned, self._steps.guessed)
         return found or any(one.within(self._loss, self._scope) for one in kinds)
 
     @property
     def is_computed_here(self) -> bool:
-        """Whether statements here, or the loss itself, lead from what is known for a module to it."""
+        """Whether code here computes the loss with known modules."""
         found = isinstance(self.region, Region) and self.is_learned
         return found or self._steps.learned.within(self._loss, self._scope)
 
     @property
     def is_sure(self) -> bool:
-        """Whether statements here, or the loss itself, lead from modules to it, and keep gradients."""
+        """Whether code here computes the loss with modules, and with gradients."""
         if isinstance(self.region, Region) and self.is_learned:
             first = self.region.statements[0]
         elif not isinstance(self._loss, ast.Name) and self._steps.learned.within(self._loss, self._scope):
@@ -187,12 +187,12 @@ class Step:
 
     @property
     def is_plain(self) -> bool:
-        """Whether `backward` is called on a variable, or on simple arithmetic with variables and numbers."""
+        """Whether `backward` is called on a variable, or on simple arithmetic with variables and scalars."""
         return is_plain(self._loss) or self._learned.is_handed_on(self._loss, self._scope)
 
     @property
     def is_settled(self) -> bool:
-        """Whether the loss comes from functions that JAX differentiates, and nothing much is done to it."""
+        """Whether functions decorated with `@differentiable` compute the loss, up to simple arithmetic."""
         return self.is_plain and self._is_settled
 
     @cached_property
@@ -203,7 +203,7 @@ class Step:
 
     @cached_property
     def is_collected(self) -> bool:
-        """Whether the loss is made of what other functions collect, not of what modules compute here."""
+        """Whether the loss is computed from values that other functions collect, not by modules here."""
         if self.is_learned and self.region is not None:
             return False
         return any(fillings(self._module, self._steps.learned, self._scope))
@@ -240,7 +240,7 @@ class Step:
 
     @property
     def is_learned(self) -> bool:
-        """Whether what leads to the loss is known, not guessed."""
+        """Whether the computation of the loss is known, not guessed."""
         return self._learned is self._steps.learned
 
     def fresh(self, name: str) -> str:

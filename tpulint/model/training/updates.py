@@ -34,9 +34,9 @@ _OTHER_CODE = (ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda, ast.Global, ast.
 
 
 def update(module: Module, loop: ast.For, scope: Scope) -> Region | None:
-    """A loop that writes to weights without gradients, and does nothing else, as a region.
+    """Whether the loop only writes to weights, without gradients; the loop as a region, or None.
 
-    None where it is no such loop, and where something else reads what it writes beside weights.
+    None also where other code reads variables that the loop writes.
     """
     if loop.orelse or not all(isinstance(one, _BLOCKS + _PLAIN) for one in statements([loop])):
         return None
@@ -56,7 +56,7 @@ def update(module: Module, loop: ast.For, scope: Scope) -> Region | None:
 
 
 def computes(loop: ast.For) -> bool:
-    """Whether such a loop computes what it writes, rather than copy it."""
+    """Whether the loop computes the weights that it writes, and does not only copy them."""
     return any(
         isinstance(node, ast.BinOp | ast.AugAssign)
         or (isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _CHANGING)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def dtype_of_array(module: Module, node: ast.expr, scope: Scope) -> str | None:
-    """The dtype of torch's for an array that is not of floats; None for others and where nobody knows."""
+    """Whether the expression is a NumPy array of integers or Booleans; its torch dtype, or None."""
     if isinstance(node, ast.Name):
         found = module.names.lookup(node.id, scope)
         value = found[1][0].value if found is not None and len(found[1]) == 1 else None

@@ -40,7 +40,7 @@ class Readers:
         self._calls: dict[str, dict[int, list[tuple[ast.Call, Scope]]]] = {}
 
     def of(self, attribute: str, statement: ast.stmt, scope: Scope) -> Reader | None:
-        """Who reads an attribute when the call in which a statement set it is over; None for nobody."""
+        """The code that reads an attribute after the call that set it in a statement; None if none does."""
         reads = self._of(attribute)
         if reads.host:
             return Reader(reads.host[0])
@@ -137,7 +137,7 @@ class Readers:
 
 
 def handed_by_hooks(module: Module) -> dict[int, set[str]]:
-    """The functions of a file that are hooks of modules, by identity, with their names for what they get."""
+    """The functions of a file that are hooks of modules, by identity, with the names of their values."""
     found: dict[int, set[str]] = {}
     for registered, place, owner in registered_hooks(module):
         for reference in references(registered, place, module.names):
@@ -168,7 +168,7 @@ def _derived(function: Scope, parameters: list[str]) -> set[str]:
 
 
 def mentions(node: ast.expr, names: set[str]) -> bool:
-    """Whether an expression mentions one of some names."""
+    """Whether the expression contains one of the names."""
     return any(isinstance(inner, ast.Name) and inner.id in names for inner in ast.walk(node))
 
 

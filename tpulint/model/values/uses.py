@@ -30,10 +30,10 @@ def loads(function: ast.AST, name: str) -> Iterator[ast.Name]:
 
 
 def serves_as_tensor(module: Module, node: ast.expr, scope: Scope, depth: int = 0) -> bool:
-    """Whether a Python number could be a tensor without dimensions everywhere that it goes.
+    """Whether a Python scalar could be a zero-dimensional tensor everywhere it is used.
 
-    It can where it meets a tensor in arithmetic or in a function that takes either; not where it
-    becomes a size, an index, a condition, a text or a result.
+    It could where it is combined with a tensor in arithmetic, or passed to a function that accepts both; not
+    where it becomes a size, an index, a condition, a string or a result.
     """
     outer = module.parent(node)
     match outer:
@@ -63,7 +63,7 @@ def serves_as_tensor(module: Module, node: ast.expr, scope: Scope, depth: int = 
 
 
 def in_place_of_number(tensor: ast.expr, text: str, kind: Tensor) -> str:
-    """The text of a tensor that takes the place of its number: no gradient comes to it, either."""
+    """The source of a tensor in place of its scalar, detached, since a scalar has no gradient."""
     if not isinstance(tensor, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
         text = f"({text})"
     return text if kind.dtype in ("bool", "int") or text.endswith(".detach()") else f"{text}.detach()"
@@ -79,7 +79,7 @@ def _takes_either(module: Module, call: ast.Call, scope: Scope) -> bool:
 
 
 def length_around(module: Module, node: ast.expr, scope: Scope) -> ast.expr | None:
-    """The expression around a node that says how many elements or rows it has, such as `len(node)`."""
+    """The expression around a node that reads its length, such as `len(node)`; None if there is none."""
     outer = module.parent(node)
     if isinstance(outer, ast.Call) and outer.args == [node]:
         return outer if module.names.qualified(outer.func, scope) == "builtins.len" else None
@@ -96,7 +96,7 @@ def length_around(module: Module, node: ast.expr, scope: Scope) -> ast.expr | No
 
 
 def converts_dtypes(scope: Scope) -> bool:
-    """Whether a function fixes dtypes by hand, so that a tensor in a number's place could promote them."""
+    """Whether the function sets dtypes explicitly, which a tensor in place of a scalar could change."""
     function = scope.function
     if function is None:
         return False
@@ -120,9 +120,9 @@ def _mentions_dtype(call: ast.Call) -> bool:
 
 
 def concretized(module: Module, test: ast.expr, scope: Scope) -> ast.expr | None:
-    """The part of a condition whose truth is the value of a tensor; None where there is none.
+    """Whether the condition needs a tensor's value; the part of it that does, or None.
 
-    A value that was read out with `.item()` before is not meant: the reading is what fails.
+    A scalar that `.item()` read before does not count, since the read itself is reported.
     """
     match test:
         case ast.BoolOp():
@@ -165,9 +165,9 @@ SIZED_FACTORIES = {
 
 
 def data_dependent_size(module: Module, call: ast.Call, scope: Scope) -> ast.expr | None:
-    """The argument that gives a factory of torch a size from a tensor's value, if one does.
+    """Whether a size in a call of a factory depends on a tensor's value; that size, or None.
 
-    A value that was read out before is not meant: the reading is what fails.
+    A scalar that was read before does not count, since the read itself is reported.
     """
     name = (module.names.qualified(call.func, scope) or "").removeprefix("torch.")
     if name not in SIZED_FACTORIES:
@@ -188,7 +188,7 @@ def data_dependent_size(module: Module, call: ast.Call, scope: Scope) -> ast.exp
 
 
 def _reads(node: ast.expr) -> bool:
-    """Whether an expression itself reads a tensor's value into Python."""
+    """Whether the expression itself reads a tensor's value into Python."""
     called = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
     return any(
         func.attr in READS if isinstance(func, ast.Attribute) else getattr(func, "id", "") in ("int", "float")

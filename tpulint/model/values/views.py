@@ -46,7 +46,7 @@ class Definition(NamedTuple):
 
 
 def lost_write(module: Module, node: ast.expr, scope: Scope) -> Copied | None:
-    """The tensor that a write to `node` does not reach on torchax, although it is read afterwards."""
+    """The view through which a write does not change the tensor on torchax, although that is read later."""
     write = module.statement(node)
     for found in copied(module, node, scope):
         if module.kind(found.base, scope).is_traced and read_after(module, found, write, scope):
@@ -55,13 +55,13 @@ def lost_write(module: Module, node: ast.expr, scope: Scope) -> Copied | None:
 
 
 def value_of(module: Module, name: ast.Name) -> ast.expr | None:
-    """The expression that a name was assigned last, if that is one for certain."""
+    """The expression that was assigned to a name last; None if it is not certain."""
     found = definition(module, name.id, module.statement(name))
     return found.value if found is not None and not found.iterated else None
 
 
 def is_shared(module: Module, name: ast.Name, scope: Scope) -> bool:
-    """Whether a tensor may go by another name as well: only what arithmetic has just made does not."""
+    """Whether a tensor may have another name; only a result of arithmetic certainly has none."""
     function = scope.function
     value = value_of(module, name)
     if function is None or not isinstance(value, ast.BinOp):
@@ -87,7 +87,7 @@ def is_shared(module: Module, name: ast.Name, scope: Scope) -> bool:
 
 
 def is_slice(module: Module, node: ast.expr, scope: Scope) -> bool:
-    """Whether an expression is a basic slice of a tensor that is traced, such as `x[:, 0]`."""
+    """Whether the expression is known to be a basic slice of a device tensor, such as `x[:, 0]`."""
     for _ in range(_DEPTH):
         if isinstance(node, ast.Subscript):
             return module.kind(node.value, scope).is_traced and is_basic(module, node.slice, scope)
@@ -125,7 +125,7 @@ def _is_parameter(name: str, node: FunctionNode) -> bool:
 
 
 def is_basic(module: Module, index: ast.expr, scope: Scope) -> bool:
-    """Whether an index of a tensor consists of numbers, slices, `None` and `...` for certain."""
+    """Whether an index certainly consists of integers, slices, `None` and `...`."""
     for part in index.elts if isinstance(index, ast.Tuple) else [index]:
         plain = part.operand if isinstance(part, ast.UnaryOp) else part
         if isinstance(plain, ast.Slice) or (
@@ -299,7 +299,7 @@ def _names(target: ast.expr) -> set[str]:
 
 
 def read_after(module: Module, found: Copied, write: ast.stmt, scope: Scope) -> bool:
-    """Whether the tensor behind a view is read once the write is done, still under its name."""
+    """Whether the tensor is read after the write, under the same name."""
     function = scope.function
     if function is None or isinstance(write, ast.Return | ast.Raise):
         return False

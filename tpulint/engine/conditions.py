@@ -102,7 +102,7 @@ class _Guard:
         return eval(compile(ast.Expression(node), "<guard>", "eval"), self._names)
 
     def _deciding(self, test: ast.expr) -> tuple[ast.expr, bool, bool]:
-        """The part by which a condition is decided, whether the part is true, and whether the condition is."""
+        """The part that decides a condition, whether the part is true, and whether the condition is."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             part, is_true, holds = self._deciding(test.operand)
             return part, is_true, not holds

@@ -1,6 +1,7 @@
-"""All devices work on each batch: what enters torchax is laid over a mesh of them.
+"""Data parallelism: `spread()` shards each batch over all devices.
 
-Written by tpulint, at https://github.com/tpulint/tpulint; it belongs to the program from here on.
+Written by tpulint, https://github.com/tpulint/tpulint.
+This file is part of your repository: change it as you need.
 """
 
 import jax
@@ -19,10 +20,12 @@ _modules_moving = 0
 
 
 def spread():
-    """From here on each device holds a module's parameters and buffers, and its share of any other tensor's rows.
+    """Shard tensors over all devices when they are moved to torchax, and replicate the tensors of modules.
 
-    A tensor whose rows are no multiple of the number of devices is held by all of them.
-    XLA puts the communication in: a loss, and its gradients, are those of the whole batch.
+    From this call on, a tensor whose first dimension is a multiple of the number of devices is split along
+    it.
+    Any other tensor, and the parameters and buffers of modules, are replicated on all devices.
+    XLA inserts the communication: a loss and its gradients are those of the whole batch.
     """
     Environment.t2j_copy = _copy_spread
     torch.nn.Module._apply = _apply_to_whole

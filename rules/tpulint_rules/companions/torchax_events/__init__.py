@@ -1,4 +1,4 @@
-"""What a program takes for `torch.cuda.Event` and for streams."""
+"""Replacements for `torch.cuda.Event`, `torch.cuda.Stream` and `torch.cuda.stream`."""
 
 from .events import Event
 from .streams import Stream, current_stream, stream

@@ -1,6 +1,8 @@
-"""Events of CUDA where there are none: readings of the host's clock, behind all that was computed.
+"""`torch.cuda.Event` for torchax: the host's clock, read after all arrays are computed.
 
-This folder belongs to the program: change it as it needs.
+JAX has no events.
+`record()` waits until all live arrays are computed, and then reads the clock.
+This package is part of your repository: change it as you need.
 """
 
 from __future__ import annotations
@@ -11,26 +13,33 @@ import jax
 
 
 class Event:
-    """`torch.cuda.Event`; what it is made with means nothing here."""
+    """`torch.cuda.Event`; the arguments of the constructor are ignored."""
 
     def __init__(self, *args, **kwargs):
         self._read = None
 
     def record(self, stream=None):
+        """Wait until all arrays are computed, and note the time."""
         self.synchronize()
         self._read = time.perf_counter()
 
     def synchronize(self):
+        """Wait until all arrays are computed."""
         jax.block_until_ready(jax.live_arrays())
 
     def wait(self, stream=None):
-        """Nothing: JAX computes in the order in which it was told."""
+        """Does nothing: JAX runs operations in the order of the program."""
 
     def query(self):
+        """True: a recorded event is always complete."""
         return True
 
     def elapsed_time(self, end):
-        """The milliseconds from this event to another one."""
+        """The time from this event to `end`, in milliseconds.
+
+        Raises:
+            RuntimeError: one of the events was not recorded.
+        """
         if self._read is None or end._read is None:
-            raise RuntimeError("both events have to be recorded before the time between them is asked for")
+            raise RuntimeError("`elapsed_time` needs two recorded events: call `record()` on both first")
         return (end._read - self._read) * 1e3

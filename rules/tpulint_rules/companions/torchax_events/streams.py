@@ -1,7 +1,8 @@
-"""Streams of CUDA where there are none: JAX computes in the order in which it was told.
+"""`torch.cuda.Stream` for torchax: no effect, since JAX runs operations in the order of the program.
 
-Importing this file lets `torch.cuda.stream` and `record_stream` take them, too, wherever they are handed to.
-This folder belongs to the program: change it as it needs.
+Importing this module patches `torch.cuda.stream` and `torch.Tensor.record_stream`, so that they accept these
+streams in other files, too.
+This package is part of your repository: change it as you need.
 """
 
 from __future__ import annotations
@@ -14,32 +15,34 @@ from .events import Event
 
 
 class Stream(Event):
-    """`torch.cuda.Stream`; what it is made with means nothing here."""
+    """`torch.cuda.Stream`; the arguments of the constructor are ignored."""
 
     def record_event(self, event=None):
+        """Record an event, by default a new one, and return it."""
         event = Event() if event is None else event
         event.record()
         return event
 
     def wait_event(self, event):
-        """Nothing: all is in order."""
+        """Does nothing: there is only one stream."""
 
     def wait_stream(self, stream):
-        """Nothing: all is in order."""
+        """Does nothing: there is only one stream."""
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        """Leave the stream, which is the only one."""
+        """Does nothing: there is only one stream."""
 
 
 def current_stream(device=None):
+    """`torch.cuda.current_stream`."""
     return Stream()
 
 
 def stream(stream):
-    """`with torch.cuda.stream(...)`."""
+    """`torch.cuda.stream`, for `with torch.cuda.stream(...)`."""
     return contextlib.nullcontext(stream)
 
 
@@ -51,7 +54,7 @@ def _entered(one):
 
 
 def _recorded(tensor, stream):
-    """`Tensor.record_stream`: nothing, since memory is not handed on too early."""
+    """`Tensor.record_stream`: does nothing, since JAX frees memory only after its last use."""
 
 
 torch.cuda.stream, torch.Tensor.record_stream = _entered, _recorded

@@ -1,7 +1,7 @@
-"""A pickler that knows the tensors of torchax.
+"""A pickler that writes torchax tensors as CPU tensors.
 
-Tensors of the device, which cannot be pickled, are written as tensors of the host.
-Plain torch reads the file; a module that is read from it is on the host.
+torchax tensors cannot be pickled.
+PyTorch without torchax reads the file; a module that is loaded from it is on the host.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _view_as_on_host(view):
 
 
 class Pickler(pickle.Pickler):
-    """Writes tensors of torchax, wherever they are held, as tensors of the host."""
+    """Writes torchax tensors, at any depth of the pickled value, as CPU tensors."""
 
     dispatch_table = collections.ChainMap(
         {torchax.tensor.Tensor: _as_on_host, View: _view_as_on_host}, copyreg.dispatch_table

@@ -1,4 +1,7 @@
-"""What of torchax is changed so that it does as torch does; importing this file changes it."""
+"""Imports the modules that patch torch and torchax, so that torchax tensors behave as in PyTorch.
+
+A module that does not fit the installed version of torchax is skipped.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import importlib
 
 for _name in (
     "host.compiling",
-    "tensors.items",  # before what makes plain indices of numbers that are read
+    "tensors.items",  # before `tensors.dispatch`, which wraps its `__setitem__`
     "tensors.dispatch",
     "tensors.sharing",
     "autograd.custom",
@@ -40,5 +43,5 @@ for _name in (
     "tensors.moving",
     "tensors.old_types",
 ):
-    with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may not be so made
+    with contextlib.suppress(ImportError, AttributeError):  # other versions of torchax may differ
         importlib.import_module(f".{_name}", __package__)

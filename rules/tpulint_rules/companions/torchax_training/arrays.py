@@ -1,4 +1,4 @@
-"""Tensors of torchax and the arrays of JAX in them."""
+"""Conversions between torchax tensors, JAX arrays and CPU tensors."""
 
 from __future__ import annotations
 
@@ -12,31 +12,30 @@ from torch.utils._mode_utils import no_dispatch
 from torchax.ops import mappings
 from torchax.tensor import Tensor
 
-#: Numbers that torch and NumPy have alike.
+#: Dtypes that torch and NumPy share.
 _NUMBERS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 _NUMBERS |= {torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128}
 _NAMES = {str(dtype).removeprefix("torch.") for dtype in _NUMBERS}
-#: Bytes from which handing memory over takes less than a copy by JAX.
+#: From this many bytes on, JAX takes over NumPy's memory, which is faster than a copy.
 _LARGE = 1 << 16
 
 
 def tensor(value):
-    """A tensor of torchax around an array of JAX."""
+    """A torchax tensor around a JAX array."""
     return Tensor(value, torchax.default_env())
 
 
 def on_torchax(tensor):
-    """A tensor of torchax: itself, what a view shows, or a copy on the device."""
+    """The torchax tensor of a tensor: itself, the contents of a view, or a copy on the device."""
     if isinstance(tensor, torchax.view.View):
         return tensor.torch()
     return tensor if isinstance(tensor, Tensor) else tensor.to("jax")
 
 
 def of_host(tensor):
-    """An array of what a tensor of the host holds, whatever is written to that from now on.
+    """A JAX array with a copy of a CPU tensor; later writes to the tensor do not change it.
 
-    It is bound to no device: what is compiled for arrays that are, as DLPack gives them, is so once more for
-    others.
+    It is not committed to a device: committed arrays, as those from DLPack, would cause a second compilation.
     """
     with no_dispatch(), torch._C.DisableTorchFunction():
         if tensor.dtype not in _NUMBERS or tensor.layout is not torch.strided:
@@ -46,7 +45,7 @@ def of_host(tensor):
 
 
 def on_host(value):
-    """A tensor of the host with what an array holds, of which NumPy and JAX keep one copy for all who ask."""
+    """A CPU tensor with a copy of a JAX array; NumPy and JAX share one cached copy between all callers."""
     with no_dispatch(), torch._C.DisableTorchFunction():
         if value.dtype.name not in _NAMES:
             return mappings.j2t(value, use_dlpack=False).clone()
@@ -54,12 +53,12 @@ def on_host(value):
 
 
 def put(tensor, value):
-    """Give a tensor of torchax another array; to what `detach()` gave of one it is no write."""
+    """Replace the array of a torchax tensor; for a tensor from `detach()` or `data`, that of its source."""
     getattr(tensor, "_of", tensor).apply_jax_(lambda _: value)
 
 
 def write(tensor, value):
-    """The same, where it is a write: what `detach()` gave of a tensor leaves that its gradient."""
+    """Write an array to a torchax tensor; a write to a tensor from `detach()` keeps the source's gradient."""
     if hasattr(tensor, "_of"):
         tensor._elem = value
     else:
@@ -67,53 +66,53 @@ def write(tensor, value):
 
 
 def computed_once(values):
-    """Arrays of floats that XLA does not compute again for each use, with another rounding, as it may on a CPU.
+    """Float arrays that XLA does not compute again for each use, with another rounding, as it may on a CPU.
 
-    It takes barriers away before it decides what to compute where, and no branches.
+    XLA removes optimization barriers before it decides where to compute what, but it keeps branches.
     """
     is_traced = all(isinstance(value, jax.core.Tracer) and value.size for value in values)
     if jax.default_backend() != "cpu" or not is_traced:
         return values
-    is_number = values[0].ravel()[0] < jax.numpy.inf  # which XLA does not know
+    is_number = values[0].ravel()[0] < jax.numpy.inf  # XLA cannot know this
     return jax.lax.cond(is_number, lambda same: same, lambda same: [x - x + x for x in same], values)
 
 
 def rounded(function, value):
-    """A rounding of floats, from which both an index and a weight may be made; other arrays as they are."""
+    """Round floats so that an index and a weight that use the result agree; other arrays are unchanged."""
     if jax.numpy.issubdtype(value.dtype, jax.numpy.floating):
         (value,) = computed_once([function(value)])
     return value
 
 
 def widened(value):
-    """An array of half precision in 32 bits, which sums of many parts want; any other as it is."""
+    """Half precision as float32, for sums of many terms; other arrays are unchanged."""
     return value.astype("float32") if jax.numpy.finfo(value.dtype).bits < 32 else value
 
 
 def computes_on_torchax(tensors):
-    """Whether tensors are on torchax, and none of them is being traced."""
+    """Whether one of the tensors is on torchax, and none of them is being traced."""
     on = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
     return bool(on) and not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in on)
 
 
 def is_traced(value):
-    """Whether a value is a tensor of torchax that JAX traces."""
+    """Whether a value is a torchax tensor that JAX is tracing."""
     is_there = isinstance(value, (Tensor, torchax.view.View))
     return is_there and isinstance(value.jax(), jax.core.Tracer)
 
 
 @contextlib.contextmanager
 def entered():
-    """The torchax environment, left as it was."""
+    """Enter the torchax environment, and restore its previous state on exit."""
     environment = torchax.default_env()
     before = environment.enabled
     try:
         with environment:
             yield
     finally:
-        environment.enabled = before  # which leaving it forgets
+        environment.enabled = before  # torchax does not restore it
 
 
 def first_line(error):
-    """What an error says first."""
+    """The first line of an error message."""
     return str(error).splitlines()[0]

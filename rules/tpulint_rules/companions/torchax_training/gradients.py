@@ -1,11 +1,14 @@
-"""`torch.autograd.grad` on torchax: what led to the outputs is recorded, and JAX differentiates it.
+"""`@recorded` and `torch.autograd.grad` on torchax: operations are recorded, and JAX differentiates them.
 
-Torch's autograd does not see through all that torchax computes, and never twice.
-Within a function marked `@recorded`, `torch.autograd.grad` computes what led from its inputs to its outputs
-once more, under JAX, which takes the gradients.
-They can be differentiated again, in a function that is marked `@differentiable` above.
-So does a `backward` within such a function, as losses have it that look for an attack first: tensors of which
-gradients are asked there get them; the function's parameters, whose gradients are zeroed behind it, do not.
+PyTorch's autograd does not see all that torchax computes, and cannot differentiate it twice.
+In a function decorated with `@recorded`, `torch.autograd.grad` computes the path from its inputs to its
+outputs again under JAX, which computes the gradients.
+With `@differentiable` above `@recorded`, these gradients can be differentiated again.
+
+`backward()` in such a function works in the same way, as in losses that first search for an adversarial
+example:
+tensors created in the function get their gradients.
+Parameters do not, since the program sets their gradients to zero afterwards.
 """
 
 from __future__ import annotations
@@ -27,17 +30,37 @@ from .tracing import draws
 
 
 class NotRecorded(Exception):
-    """`torch.autograd.grad` was called where nothing is recorded that led to its outputs."""
+    """`torch.autograd.grad` was called, but the operations that led to its outputs were not recorded."""
 
 
-#: What gives a tensor that bears no gradient, and may be changed in place.
+#: Attributes that return a tensor without a gradient, which may be changed in place.
 _WITHOUT_GRADIENT = (torch.Tensor.grad.__get__, torch.Tensor.data.__get__)
-#: What torch says of outputs that were computed without gradients.
+#: PyTorch's message for outputs that were computed without gradients.
 _NO_GRAPH = "element 0 of tensors does not require grad and does not have a grad_fn"
 
 
 def recorded(function):
-    """A function of tensors that calls `torch.autograd.grad`; as a decorator of functions and methods."""
+    """Decorator of functions and methods that call `torch.autograd.grad` or `backward()` on torchax tensors.
+
+    The operations in the function are recorded, so that JAX can compute them again and differentiate them.
+    Write it below `@differentiable`, for gradients of gradients::
+
+        @differentiable
+        @recorded
+        def penalty(critic, x):
+            (gradient,) = torch.autograd.grad(critic(x).sum(), x, create_graph=True)
+            return (gradient.norm(dim=1) - 1).square().mean()
+
+    Args:
+        function: a function of tensors. The outputs that it differentiates must be computed in it.
+
+    Returns:
+        A function with the same arguments and results.
+
+    Raises:
+        NotImplementedError: `torch.autograd.grad` is called with `is_grads_batched=True`.
+        RuntimeError: the outputs were computed without gradients, as in PyTorch.
+    """
 
     @functools.wraps(function)
     def run(*args, **kwargs):
@@ -48,7 +71,7 @@ def recorded(function):
 
 
 class _Call:
-    """A call of torch, with the tensors that it was given, as they were, and those that it gave."""
+    """A call of a torch function, with the values of its arguments at that time, and its result."""
 
     def __init__(self, function, args, kwargs):
         self.function, self.key = function, torchax.default_env().prng_key
@@ -58,15 +81,15 @@ class _Call:
             self.result = function(*args, **(kwargs or {}))
 
     def depends_on(self, known, inputs):
-        """Whether it was given something that is known."""
+        """Whether one of its arguments is known."""
         return any(_is_given(leaf, value, known, inputs) for leaf, value in zip(self.leaves, self.values))
 
     def writes_part(self):
-        """Whether it writes into a part of a tensor, which changes that."""
+        """Whether it writes to a view, which changes the whole tensor."""
         return isinstance(self.result, View) and any(self.result is leaf for leaf in self.leaves)
 
     def again(self, known, inputs):
-        """Compute it with other tensors for those that are known; inputs stay known as they are."""
+        """Repeat the call with the known tensors as arguments; results that are inputs are not replaced."""
         leaves = [
             known[id(leaf)]
             if _is_given(leaf, value, known, inputs)
@@ -86,7 +109,7 @@ class _Call:
 
 
 class _Gradients(_Call):
-    """A call of `torch.autograd.grad`, which is computed again from the calls that were recorded before it."""
+    """A call of `torch.autograd.grad`, which is repeated from the calls that were recorded before it."""
 
     def again(self, known, inputs):
         args, kwargs = pytree.tree_unflatten(self.leaves, self.tree)
@@ -98,14 +121,14 @@ class _Recorder(TorchFunctionMode):
     def __init__(self):
         super().__init__()
         self.calls = []
-        self.without_graph = weakref.WeakValueDictionary()  # what was computed without gradients, by its id
+        self.without_graph = weakref.WeakValueDictionary()  # results computed without gradients
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.autograd.grad:
             if not _is_known(self.calls, *args, **(kwargs or {})):
                 if not torch.is_grad_enabled() and id(_as_list(args[0])[0]) in self.without_graph:
-                    raise RuntimeError(_NO_GRAPH)  # programs that evaluate what they train by expect it
-                # What led to the outputs is recorded around this, if at all.
+                    raise RuntimeError(_NO_GRAPH)  # programs that evaluate with a training function expect it
+                # An enclosing recorder knows the path to the outputs, if any does.
                 return func(*args, **(kwargs or {}))
             return self.record(functools.partial(self.gradients, list(self.calls)), args, kwargs, _Gradients)
         if is_backward(func) and arrays.is_traced(_as_list(args[0])[0]):
@@ -120,14 +143,14 @@ class _Recorder(TorchFunctionMode):
         return self.record(func, args, kwargs)
 
     def record(self, func, args, kwargs=None, kind=_Call):
-        """Call a function, and keep the call."""
+        """Call a function and record the call."""
         call = kind(func, args, kwargs)
         if any(isinstance(leaf, (torchax.tensor.Tensor, View)) for leaf in pytree.tree_leaves(call.result)):
             self.calls.append(call)
         return call.result
 
     def backward(self, tensors, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-        """`backward`: the gradients of the leaves that were made in the function."""
+        """`backward()`: adds the gradients to the leaves that were created in the function."""
         tensors = _as_list(tensors)
         leaves = [one for one in _leaves(self.calls, inputs) if _leads(self.calls, [one], tensors)]
         if not leaves:
@@ -138,7 +161,7 @@ class _Recorder(TorchFunctionMode):
         for leaf, found in zip(leaves, self.record(compute, (tensors, leaves), options, _Gradients)):
             with torch.no_grad():
                 leaf.grad = found if leaf.grad is None else leaf.grad + found
-        # What changes the leaves in place from here on is no part of what led to the outputs.
+        # Later changes of the leaves in place are not part of the path to the outputs.
         if not retain_graph:
             self.calls = [call for call, leads in _following(self.calls, leaves) if not leads]
 
@@ -155,10 +178,13 @@ class _Recorder(TorchFunctionMode):
         _at=None,
         **options,
     ):
-        """The gradients, by calls that led to the outputs; with `_known`, at other tensors than they had `_at` first."""
+        """The gradients, by the calls that led to the outputs; `_known` replaces tensors of values `_at`."""
         before = _known or {}
         if options.get("is_grads_batched"):
-            raise NotImplementedError("`torch.autograd.grad` of batched gradients on torchax")
+            raise NotImplementedError(
+                "`torch.autograd.grad` with `is_grads_batched=True` is not supported on torchax; call it "
+                "in a loop"
+            )
         outputs, inputs = _as_list(outputs), _as_list(inputs)
         calls = _behind(calls, outputs)
         as_they_are = {**_values(inputs), **{id(one): _at[id(one)] for one in inputs if _at}}
@@ -187,12 +213,12 @@ class _Recorder(TorchFunctionMode):
 
 
 def is_backward(func):
-    """Whether a function is `Tensor.backward` or `torch.autograd.backward`, as it is or wrapped."""
+    """Whether a function is `Tensor.backward` or `torch.autograd.backward`, wrapped or not."""
     return func.__name__ == "backward" and func.__module__ in ("torch._tensor", "torch.autograd")
 
 
 def _leaves(calls, inputs):
-    """The tensors that a function asked for gradients of itself."""
+    """The tensors for which a function requested gradients itself."""
     leaves = [leaf for call in calls for leaf in call.leaves] if inputs is None else _as_list(inputs)
     kinds = torchax.tensor.Tensor, View
     found = {
@@ -203,12 +229,12 @@ def _leaves(calls, inputs):
 
 
 def _is_known(calls, outputs, inputs, *_args, allow_unused=None, **_options):
-    """Whether calls lead from some of the inputs to some of the outputs, as far as they have to."""
+    """Whether calls lead from the inputs to the outputs; with `allow_unused` they need not."""
     return bool(allow_unused) or _leads(calls, _as_list(inputs), _as_list(outputs))
 
 
 def _behind(calls, outputs):
-    """The calls that outputs are made of: what a loop did before with the same inputs is none of them."""
+    """The calls that contribute to the outputs, without earlier iterations of a loop on the same inputs."""
     needed, found = set(map(id, outputs)), []
     for call in reversed(calls):
         made = [leaf for leaf in pytree.tree_leaves(call.result) if isinstance(leaf, torch.Tensor)]
@@ -219,7 +245,7 @@ def _behind(calls, outputs):
 
 
 def _leads(calls, inputs, outputs):
-    """Whether calls lead from some of the inputs to some of the outputs."""
+    """Whether calls lead from one of the inputs to one of the outputs."""
     known = {
         id(leaf)
         for call, leads in _following(calls, inputs)
@@ -230,7 +256,7 @@ def _leads(calls, inputs, outputs):
 
 
 def _following(calls, inputs):
-    """Calls, each with whether it depends on some tensors."""
+    """Calls, each with whether it depends on the inputs."""
     known, as_they_are = set(map(id, inputs)), _values(inputs)
     for call in calls:
         leads = call.depends_on(known, as_they_are)
@@ -244,12 +270,12 @@ def _as_list(tensors):
 
 
 def _values(inputs):
-    """The arrays of inputs by the tensors' ids."""
+    """The arrays of the inputs, by the `id` of the tensor."""
     return {id(one): _value(one) for one in inputs}
 
 
 def _is_given(leaf, value, known, inputs):
-    """Whether a leaf of a call is known; an input is as it is by now, not as it was before it was written to."""
+    """Whether an argument of a call is known; an input only if it was not written to since."""
     now = inputs.get(id(leaf))
     return id(leaf) in known and (now is None or now is value or isinstance(leaf, View))
 
@@ -260,6 +286,6 @@ def _value(leaf):
     return leaf.jax() if isinstance(leaf, torchax.tensor.Tensor) else None
 
 
-# Methods that torchax defines for itself are not recorded; torch's do the same.
+# torchax's own methods are not recorded; those of torch do the same.
 torchax.tensor.Tensor.flatten = torch.Tensor.flatten
 torchax.tensor.Tensor.type_as = torch.Tensor.type_as

@@ -1,4 +1,8 @@
-"""Copies of this folder that lie in other packages of the program are this one."""
+"""Makes all copies of this package in a program the same package.
+
+Several packages of a program may contain a copy of this one, and each copy would patch torch again.
+Importing this module adds an import hook that returns the modules of the first copy.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,12 @@ import sys
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 
-#: The name of this folder as a package.
+#: The name of this package.
 FOLDER = __package__
 
 
 class _Once(MetaPathFinder, Loader):
-    """Gives this folder in the place of its copies, which would change torch once more."""
+    """Import hook that returns the modules of this package in place of those of its copies."""
 
     def find_spec(self, fullname, path=None, target=None):
         return ModuleSpec(fullname, self) if self._first(fullname) is not None else None
@@ -22,7 +26,7 @@ class _Once(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module):
-        module.__spec__ = self.spec  # it is executed already
+        module.__spec__ = self.spec  # it was executed before
 
     def _first(self, fullname):
         _, found, within = f".{fullname}.".partition(f".{FOLDER.rpartition('.')[2]}.")

@@ -1,9 +1,10 @@
-"""Training with torch's optimizers on torchax: JAX takes the gradients, `backward()` hands them on.
+"""The decorator `@differentiable`: JAX compiles a function and its gradients for `loss.backward()`.
 
-Torch's autograd does not see through all that torchax computes: a plain `loss.backward()` loses gradients.
-A function marked `@differentiable` is one node of torch's graph instead: JAX compiles it, once for each
-combination of shapes and modes, and computes its gradients with regard to the parameters of all modules
-that it uses, and to its arguments.
+PyTorch's autograd does not see all that torchax computes: after a plain `loss.backward()`, gradients are
+missing.
+A function decorated with `@differentiable` is a single node of the autograd graph instead.
+JAX compiles it once for each combination of shapes and modes, and computes its gradients with respect to its
+arguments and the parameters of all modules that it uses.
 """
 
 from __future__ import annotations
@@ -46,7 +47,42 @@ _BEGUN_ANEW = asked.Others, asked.Unknown, draws.Others, gradients.NotRecorded, 
 
 
 class differentiable:
-    """A function of tensors that uses modules; as a decorator of functions and methods."""
+    """Decorator: JAX compiles the function and its gradients, and PyTorch's autograd uses them.
+
+    It decorates functions and methods::
+
+        @differentiable
+        def compute_loss(model, data, target):
+            return F.cross_entropy(model(data), target)
+
+        compute_loss(model, data, target).backward()
+
+    JAX traces the function at the first call, and again when shapes, dtypes, modes or Python values that it
+    uses change.
+    Gradients go to tensor arguments and to the parameters of all modules that the function can access,
+    through its arguments, globals or closure.
+    If none of these tensors is on torchax, the function is called as it is.
+
+    If the function needs the values of its tensors in a way that JAX cannot trace, it runs *call by call*:
+    its statements run one by one, and the modules and functions that it calls are compiled one by one.
+    This is slower, and gives the same results.
+
+    Args:
+        function: the function or method.
+        compiled: `@differentiable(compiled=False)` makes the function run call by call from the first call
+            on.
+
+    Returns:
+        A callable with the same arguments and results. Floating-point tensors among the results are connected
+        to the autograd graph.
+
+    Warns:
+        UserWarning: the function runs call by call from now on; the message has the reason.
+
+    Raises:
+        RuntimeError: `torch.autograd.grad` is called in the function, and its outputs do not depend on its
+            inputs within the function.
+    """
 
     def __new__(cls, function=None, **options):
         return super().__new__(cls) if function is not None else functools.partial(cls, **options)
@@ -55,12 +91,12 @@ class differentiable:
         functools.update_wrapper(self, function)
         self.function = function
         self.known, self.plain, self.apart = trace.Known(takes_numbers=True), set(), calls.Apart()
-        self.hits = 0  # calls with plain values that were there before
+        self.hits = 0  # calls with plain values that occurred before
         self.records = records.Records(is_on=compiled)
-        self.told = {}  # what tensors answered, by what the function was called with
-        self.latest = {}  # the same of the last run as it is, by the plain values
+        self.told = {}  # the answers that tensors gave, by the key of a call
+        self.latest = {}  # those of the last run without compilation, by the plain values
         self.is_compiled, self.is_recorded = compiled, False
-        self.thawed = set()  # the `id`s of parameters that it thaws
+        self.thawed = set()  # the `id`s of parameters whose `requires_grad` it enables
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
@@ -96,12 +132,15 @@ class differentiable:
             trace.modes(),
         )
         if any(isinstance(leaf, (Iterator, torch.utils.data.DataLoader)) for leaf in leaves):
-            self.is_compiled = False  # what they give is another each time
+            self.is_compiled = False  # they yield other batches each time
         self.hits += plain in self.plain
         self.plain.add(plain)
         most = trace.MOST_VERSIONS if self.hits > len(self.plain) else trace.MOST_NEW_VERSIONS
         if self.is_compiled and len(self.plain) > most:
-            self._stop_compiling(f"it was called with {most} combinations of plain values")
+            self._stop_compiling(
+                f"it was called with {most} combinations of non-tensor arguments, modules and modes; pass "
+                "arrays and lists that change as tensors, and create modules once"
+            )
         key = (plain, *((one.shape, one.dtype) for one in tensors))
         make = functools.partial(_Version, self, leaves, tree, modules, parameters, with_gradient, places)
         try:
@@ -112,7 +151,10 @@ class differentiable:
             return self(*plain_args, **plain_kwargs)
         except gradients.NotRecorded as error:
             if self.is_recorded:
-                why = "what leads from the inputs of `torch.autograd.grad` to its outputs is unknown"
+                why = (
+                    "`torch.autograd.grad` does not find how its outputs depend on its inputs: compute the "
+                    "outputs in the decorated function that calls it"
+                )
                 raise RuntimeError(why) from error
             self.function, self.is_recorded = gradients.recorded(self.function), True
             self.known.traces.clear()
@@ -131,7 +173,7 @@ class differentiable:
         return filled.given_back(result, (plain_args, plain_kwargs))
 
     def _called(self, key, make, given):
-        """Call the version that fits, or versions until the answers are right that one was traced with."""
+        """Call the version with the right answers; if there is none, run the function without compilation."""
         told = self._told_of(key) if self.is_compiled else None
         answers = () if told is None else told.fitting()
         while answers is not None:
@@ -160,7 +202,8 @@ class differentiable:
                 version.is_void = True
                 if told is not None and not told.may_be_others():
                     self._stop_compiling(
-                        "it asks for what cannot come out of a compiled function, or is another each time"
+                        "it needs values of tensors in Python that differ at each call, or that a compiled "
+                        "function cannot return"
                     )
                     return version(given, is_compiled=False)
                 told = self.told.setdefault(key, asked.Answers())
@@ -186,21 +229,28 @@ class differentiable:
                 raise
             random_states.draw_again(before)
             raise _NeededAsTheyAre from error
-        version = None  # it holds what the run left
+        version = None  # it keeps the results of the run alive
         if recording.reads.are_used or recording.reads.are_kept() or not spoken.is_complete():
             if recording.reads_counts:
                 self.told[key] = asked.Answers(asks_counts=True)
             else:
-                self._stop_compiling("it makes use of numbers that it reads out of tensors")
+                self._stop_compiling(
+                    "it uses numbers that it reads from tensors (`.item()`, `float(x)`) for more than to "
+                    "return or log them, or draws random numbers that cannot be drawn again; keep such "
+                    "numbers as tensors"
+                )
             return result
         told.keep(tuple(recording.answers), spoken.pattern, recording.draws)
         self.latest[key[0]] = told
         if told.keep_changing():
-            self._stop_compiling("what it asks of tensors keeps changing")
+            self._stop_compiling(
+                "conditions on tensors, or sizes that are read from tensors, keep changing; use "
+                "`torch.where` or fixed sizes"
+            )
         return result
 
     def _told_of(self, key):
-        """What tensors answered; with new shapes what they did with the last ones, if that ever was right."""
+        """The answers for a key; new shapes use the latest ones of other shapes, if those were confirmed."""
         if key not in self.told:
             latest = self.latest.get(key[0])
             borrowed = None if latest is None or latest.is_borrowed else latest.borrowed()
@@ -215,7 +265,7 @@ class differentiable:
             result = version(given, self.is_compiled)
         except Exception as error:
             if before is not None:
-                random_states.draw_again(before)  # what tracing drew in vain
+                random_states.draw_again(before)  # undo the draws of the failed trace
             if isinstance(error, _BEGUN_ANEW):
                 raise
             if version.is_new and (version.in_place_of or version.stands_in()):
@@ -233,7 +283,10 @@ class differentiable:
             self._stop_compiling(arrays.first_line(error))
             return version(given, self.is_compiled)
         if self.is_compiled and version.drew_on_host:
-            self._stop_compiling("it draws random numbers on the host, which tracing would draw but once")
+            self._stop_compiling(
+                "it draws random numbers on the host, which a compiled function would draw only once; draw "
+                "them before the call and pass them as arguments"
+            )
         return result
 
     def _fitting(self, key):
@@ -248,18 +301,22 @@ class differentiable:
 
     def _stop_compiling(self, why):
         self.is_compiled = False
-        warnings.warn(f"`{self.__name__}` is compiled call by call, not as a whole: {why}", stacklevel=3)
+        warnings.warn(
+            f"`{self.__name__}` runs call by call: the modules and functions that it calls are compiled one "
+            f"by one, not `{self.__name__}` as a whole (slower, same results). Reason: {why}",
+            stacklevel=3,
+        )
 
 
 class _NeededAsTheyAre(Exception):
-    """Plain arguments that keep changing cannot be tensors."""
+    """Plain arguments that keep changing are needed as Python values, not as tensors."""
 
 
 class _Version(trace.Trace):
-    """A function as it is called with some arguments, whose gradients JAX takes.
+    """A function for one combination of arguments, whose gradients JAX computes.
 
-    `in_place_of` are the places of tensors that stand for plain arguments, `answers` what tensors say that it
-    asks.
+    `in_place_of` are the positions of tensors that replace plain arguments, `answers` the Python values that
+    the function gets from tensors (`tracing/asked.py`).
     """
 
     def __init__(self, owner, leaves, tree, modules, parameters, with_gradient, in_place_of, answers):
@@ -271,10 +328,10 @@ class _Version(trace.Trace):
         self.notes_names = owner.known.knows_names
         self.is_new, self.is_told, self.asks_counts, self.pattern = True, False, False, []
         self.learns = torch.is_grad_enabled()
-        self.reached = None  # which of those with gradients the outputs' gradients come to
+        self.reached = None  # which of the inputs with gradients the outputs depend on
         self.draws, self.may_draw_others, self.replay = None, False, None
         self.forward = compiling.Jitted(self._forward)
-        self.reached_from = {}  # the same by which of the outputs have gradients
+        self.reached_from = {}  # the same, by which outputs have gradients
         self.backward = compiling.Jitted(pullbacks.pulled, static_argnums=(2, 3))
 
     def __call__(self, given, is_compiled):
@@ -290,7 +347,7 @@ class _Version(trace.Trace):
         return self._result(made, given)
 
     def _linked(self, given):
-        """What is given, without the graphs behind inputs that no gradient comes to, such as earlier steps."""
+        """The inputs, without the graphs behind those that get no gradient, such as earlier steps."""
         if self.reached is None:
             return given
         reached = iter(self.reached)
@@ -302,7 +359,7 @@ class _Version(trace.Trace):
         ]
 
     def compute(self, forward, given):
-        """Outputs and pullback; buffers, parameters that it changes, and the random state are written back."""
+        """Outputs and pullback; buffers, changed parameters and the random state are written back."""
         buffers = trace.buffers_of(self.modules).values()
         values = [tensor.jax() for tensor in given]
         states, drawn = attributes.values(self.states), []
@@ -324,7 +381,7 @@ class _Version(trace.Trace):
         self.leave(given, buffers, *changes, self.numbers)
         self.frozen.leave()
         self.held.tell(self.numbers)
-        # Call by call another branch may be taken each time.
+        # A function that runs call by call may take another branch each time.
         reached = (
             self.reached
             if self.reached is not None and forward is self.forward
@@ -335,9 +392,10 @@ class _Version(trace.Trace):
         return outputs, rest, pullback, reached, pullbacks.bearing(pullback, len(outputs))
 
     def _make_anew(self, reached):
-        """Parameters that the function replaced, and to which gradients come: no optimizer has the new ones.
+        """Create new parameters for replaced ones that get gradients: no optimizer has the new ones.
 
-        Others, such as a codebook that follows its averages, stay themselves, with what was put there.
+        Other replaced parameters, such as a codebook that follows averages, stay the same objects with new
+        values.
         """
         reaches = iter(reached)
         comes = [wanted and next(reaches) for wanted in self.with_gradient]
@@ -380,7 +438,7 @@ class _Version(trace.Trace):
 
     @contextlib.contextmanager
     def _asking(self):
-        """What is read, and what is told, is known later."""
+        """The contexts in which numbers that are read, drawn or printed are placeholders."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(asked.by(self.replay))
             stack.enter_context(draws.collecting(self.replay.collected))
@@ -389,7 +447,7 @@ class _Version(trace.Trace):
             yield
 
     def reads_numbers(self):
-        """Whether it was traced with what stands for numbers, or for what is drawn."""
+        """Whether it was traced with placeholders for numbers or random draws."""
         return bool(self.replay.reads.values or self.replay.drawn)
 
     def around(self):
@@ -401,9 +459,9 @@ class _Version(trace.Trace):
         return filled.marked(result, arguments)
 
     def taken(self, result, inputs, arguments):
-        """The tensors of a result, and of what is put into dictionaries and lists that are handed to it.
+        """The tensors of a result, and of items that are added to dictionaries and lists among the arguments.
 
-        Those that it was given, of which gradients are wanted, stay themselves.
+        Arguments that require gradients are returned themselves.
         """
         leaves = self.with_tensors(inputs)
         changed = list(filled.changes(pytree.tree_unflatten(leaves, self.tree), arguments))
@@ -443,7 +501,7 @@ class _Node(torch.autograd.Function):
         forward, ctx.backward_function = run
         floats, rest, ctx.pullback, ctx.reached, ctx.bearing = version.compute(forward, given)
         ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
-        ctx.is_float = version.is_float  # call by call the next one may give others
+        ctx.is_float = version.is_float  # a function that runs call by call may return others next time
         made, rest = list(map(arrays.tensor, floats)), list(map(arrays.tensor, rest))
         ctx.mark_non_differentiable(*rest, *(one for one, bears in zip(made, ctx.bearing) if not bears))
         ctx.set_materialize_grads(False)
@@ -465,18 +523,20 @@ class _Node(torch.autograd.Function):
             found = pullbacks.pulled(*given)
         except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
             warnings.warn(
-                f"gradients are taken without being compiled: {arrays.first_line(error)}", stacklevel=1
+                "the backward pass is not compiled (slower, same results), since the `backward` of a "
+                f"custom `torch.autograd.Function` needs the value of a tensor: {arrays.first_line(error)}",
+                stacklevel=1,
             )
             ctx.version.backward = pullbacks.pulled
             found = pullbacks.pulled(*given)
-        # What the outputs do not depend on has no gradient, and optimizers leave it alone: none of zeros.
+        # Inputs that the outputs do not depend on get None, not zeros, so that optimizers skip them.
         made = map(arrays.tensor, found)
         found = (next(made) if is_reached else None for is_reached in reached)
         return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
 
 
 def _reached_from(ctx, have_gradients):
-    """Which of those with gradients are reached from the outputs that have some."""
+    """Which of the inputs with gradients are reached from the outputs that have gradients."""
     wanted = tuple(itertools.compress(have_gradients, ctx.bearing))
     if all(wanted) or len(wanted) != len(ctx.pullback.jaxpr.outvars):
         return ctx.reached

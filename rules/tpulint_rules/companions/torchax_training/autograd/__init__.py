@@ -1,1 +1,1 @@
-"""Gradients as torch defines them, where JAX takes them."""
+"""Gradients as PyTorch defines them, where JAX computes them."""

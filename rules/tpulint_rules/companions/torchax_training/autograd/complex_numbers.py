@@ -1,8 +1,10 @@
-"""Complex parameters: their gradients, and how optimizers step; importing this file brings that in.
+"""Gradients of complex parameters, and optimizer steps on them.
 
-JAX's gradients with regard to complex numbers are the conjugates of torch's.
-Torch's optimizers take a complex parameter for pairs of real numbers, and write to these through a view, which
-is a copy on torchax: the parameter would stay as it was.
+JAX's gradients with respect to complex numbers are the complex conjugates of PyTorch's.
+PyTorch's optimizers treat a complex parameter as pairs of real numbers, and write to these through a view.
+On torchax this view is a copy, so the parameter would not change.
+Importing this module patches the `step` of optimizers, so that complex torchax parameters are converted to
+pairs and back.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from .. import arrays
 
 
 def conjugated(values):
-    """Gradients of JAX as torch has them, or those of torch for JAX."""
+    """Gradients of JAX in PyTorch's convention, or the other way round."""
     return [value if value is None or not _is_complex(value) else jax.numpy.conj(value) for value in values]
 
 
@@ -31,7 +33,7 @@ def _pairs(tensor):
 
 
 def _as_before(value, like):
-    """What was made of pairs, as complex numbers again."""
+    """Complex numbers from pairs of real numbers; other values unchanged."""
     if not isinstance(value, Tensor) or value.shape != (*like.shape, 2):
         return value
     pairs = value.jax()
@@ -39,7 +41,7 @@ def _as_before(value, like):
 
 
 def _by_pairs(step):
-    """A `step` that is given complex parameters of torchax as pairs of real numbers."""
+    """A `step` that gets complex torchax parameters as pairs of real numbers."""
 
     @functools.wraps(step)
     def stepped(optimizer, *args, **kwargs):

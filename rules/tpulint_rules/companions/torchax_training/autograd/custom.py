@@ -1,11 +1,11 @@
-"""Custom `torch.autograd.Function`s; importing this file brings them in.
+"""Custom `torch.autograd.Function`s.
 
-`Function.apply` is JAX's to differentiate where its arguments are: it computes by `forward`, and takes the
-gradients from `backward`, which JAX compiles.
-A `backward` that computes the forward pass anew, as checkpointing does, is not called: JAX differentiates
-the `forward`.
-What `backward` writes to tensors that it is given, such as a memory bank, is left there; it is not compiled
-then.
+Importing this module patches `Function.apply` for tensors that JAX traces.
+`forward` computes the results, and `backward` the gradients, which JAX compiles.
+
+- A `backward` that computes the forward pass again, as checkpointing does, is not called: JAX differentiates
+  `forward` instead.
+- A `backward` that writes to tensors, such as a memory bank, is not compiled; the tensors keep what it wrote.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .. import arrays
 from ..tracing import reach
 from . import taps
 
-#: What a `backward` calls that computes the forward pass anew, for torch's autograd to differentiate.
+#: Names that a `backward` uses if it computes the forward pass again for PyTorch's autograd.
 _RECOMPUTES = {"enable_grad", "set_grad_enabled"}
 _apply = torch.autograd.Function.apply.__func__
 
@@ -44,7 +44,7 @@ def _applied(cls, *args, **kwargs):
         args = bound.args
     run = _through if _recomputes(cls.backward) else _called
     for mode in _get_current_function_mode_stack():
-        if hasattr(mode, "record"):  # that of `gradients`, for `torch.autograd.grad`
+        if hasattr(mode, "record"):  # the recorder of `gradients.py`
             return mode.record(functools.partial(run, cls), args)
     return run(cls, *args)
 
@@ -62,7 +62,7 @@ def _recomputes(backward):
 
 @functools.lru_cache
 def _may_write(code):
-    """Whether a function calls methods that work in place, or assigns to elements."""
+    """Whether a function calls in-place methods, or assigns to elements."""
     names = reach.names(code)
     return any(name.endswith("_") and not name.startswith("_") for name in names) or any(
         instruction.opname == "STORE_SUBSCR" for instruction in dis.get_instructions(code)
@@ -70,7 +70,7 @@ def _may_write(code):
 
 
 class _Context(FunctionCtx):
-    """What `forward` leaves for `backward`."""
+    """The argument `ctx` of `forward` and `backward`."""
 
     to_save = ()
     materialize_grads = True
@@ -79,7 +79,7 @@ class _Context(FunctionCtx):
     def saved_tensors(self):
         return tuple(self.to_save)
 
-    saved_variables = saved_tensors  # as old programs call it
+    saved_variables = saved_tensors  # its old name
 
 
 def _forward(cls, ctx, args):
@@ -91,7 +91,7 @@ def _forward(cls, ctx, args):
 
 
 def _through(cls, *args):
-    """Differentiate `forward` itself, as if it did not run within `torch.no_grad()`."""
+    """Differentiate `forward` itself, as if it did not run under `torch.no_grad()`."""
     code, enter = cls.forward.__code__, torch.no_grad.__enter__
 
     def entering(self):
@@ -108,7 +108,7 @@ def _through(cls, *args):
 
 
 def _called(cls, *args):
-    """Compute by `forward`; the results get their gradients by `backward`."""
+    """Run `forward`; its results get their gradients from `backward`."""
     if _may_write(inspect.unwrap(cls.backward).__code__):
         taps.count += 1
     given = {i: arrays.on_torchax(value).jax() for i, value in enumerate(args) if _is_inexact(value)}
@@ -136,7 +136,7 @@ def _called(cls, *args):
 
 
 class _Saved:
-    """All that `backward` reads, but the values of tensors: they are handed to it when JAX calls it."""
+    """All that `backward` reads except for the values of tensors, which JAX passes when it calls it."""
 
     def __init__(self, cls, ctx, given, outputs):
         self.cls, self.count = cls, len(ctx.needs_input_grad)
@@ -144,11 +144,11 @@ class _Saved:
         self.kinds = [value.aval for value in given.values()]
         self.leaves, self.tree = pytree.tree_flatten(vars(ctx))
         self.inputs, self.results, self.others = {}, {}, []  # where tensors among the leaves come from
-        self.patterns = {}  # what sparse matrices among the leaves were made of, by their places
-        self.values, self.places = [], {}  # of tensors among the leaves, and these themselves
+        self.patterns = {}  # indices and values of sparse matrices among the leaves, by position
+        self.values, self.places = [], {}  # values of tensors among the leaves, and the tensors by position
 
     def take(self, args, outputs, dirty):
-        """Put aside the values of tensors, which belong to the trace of `forward`."""
+        """Set aside the values of tensors, which belong to the trace of `forward`."""
         for place, leaf in enumerate(self.leaves[:]):
             if isinstance(leaf, Tensor) and getattr(leaf, "pattern", None) is not None:
                 self.patterns[place] = len(self.leaves), len(self.leaves) + 1
@@ -175,7 +175,7 @@ class _Saved:
         self.values += [jax.lax.stop_gradient(one.jax()) for one in self.held]
 
     def backward(self, kept, gradients):
-        """The gradients of what was given."""
+        """The gradients of the inputs."""
         inputs, results, values = kept
         leaves, ctx = list(self.leaves), _Context()
         for place, value in zip((*self.inputs, *self.results, *self.others), (*inputs, *results, *values)):
@@ -201,15 +201,13 @@ class _Saved:
     def _gradient(self, i, known, ctx):
         value, shape = known.get(i), self.shapes[i]
         if value is not None and not isinstance(value, jax.custom_derivatives.SymbolicZero):
-            return arrays.tensor(
-                jax.numpy.conj(value)
-            )  # as torch has them; of real numbers, these themselves
+            return arrays.tensor(jax.numpy.conj(value))  # PyTorch's convention; no change for real numbers
         if shape is None or not ctx.materialize_grads:
             return None
         return arrays.tensor(jax.numpy.zeros(shape.shape, shape.dtype))
 
     def _fitted(self, gradient, kind):
-        """A gradient as JAX wants it; torch sums one that is wider than its input."""
+        """A gradient with the shape and dtype of its input; PyTorch sums one that was broadcast."""
         if gradient is None:
             return None
         gradient = arrays.on_torchax(gradient)
@@ -219,7 +217,7 @@ class _Saved:
 
 
 def _put_back(tensor, before, value):
-    """Give a tensor of a module its array again, or leave what was written to it."""
+    """Restore the array of a module's tensor, and keep a value that `backward` wrote to it."""
     written = tensor.jax()
     arrays.put(tensor, before)
     if written is not value:
@@ -227,9 +225,9 @@ def _put_back(tensor, before, value):
 
 
 def _leave(tensor, value):
-    """Leave what `backward` wrote in the tensor that it was given, if that is still there."""
+    """Write the value that `backward` wrote to a tensor to that tensor, if it still exists."""
     if arrays.is_traced(tensor):
-        return  # it was made while `forward` was traced
+        return  # it was created while `forward` was traced
     if isinstance(value, jax.core.Tracer):
         raise taps.Traced
     if isinstance(tensor, torchax.view.View):
@@ -241,7 +239,7 @@ def _leave(tensor, value):
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _attached(saved, given, outputs, values):
-    """The outputs, whose gradients go to what was given by `backward`."""
+    """The outputs, whose gradients `backward` computes."""
     return outputs
 
 

@@ -1,10 +1,16 @@
-"""Gradients as torch defines them, where JAX has others; importing this file brings them in.
+"""Operators for which JAX's gradient differs from PyTorch's: NaN, or another subgradient.
 
-Torchax computes the same values as torch, but where a function has a corner, is zero or saturates, JAX
-differentiates what torchax computes with into NaN, or takes another of the gradients that are possible:
-`norm` and `std` of zeros, `elu` and `softplus` from 89 on, and `binary_cross_entropy` of exactly 0 or 1 are NaN,
-`abs` of 0 has the gradient 1, and `max` over a dimension spreads its gradient over all that are largest.
-The functions here take the place of torchax's own; of integers and complex numbers those stay.
+torchax computes the same values as PyTorch.
+But where a function has a corner, is zero or saturates, JAX's gradient is NaN, or another one of the possible
+gradients:
+
+- `norm` and `std` of zeros, `elu` and `softplus` from 89 on, and `binary_cross_entropy` of exactly 0 or 1
+  have the gradient NaN.
+- `abs` of 0 has the gradient 1.
+- `max` over a dimension spreads its gradient over all largest elements.
+
+Importing this module replaces torchax's implementations for floats; those for integers and complex numbers
+stay.
 """
 
 from __future__ import annotations
@@ -20,11 +26,11 @@ from ..operators.registry import register
 
 _aten = torch.ops.aten
 _PLAIN = {**ops_registry.all_aten_ops, **ops_registry.all_torch_functions}
-_LEAST = -100.0  # what torch takes for the logarithm of 0 in `binary_cross_entropy`
+_LEAST = -100.0  # PyTorch's value for the logarithm of 0 in `binary_cross_entropy`
 
 
 def _replaces(*operations):
-    """Registers an implementation for numbers that have gradients."""
+    """Register an implementation for floats."""
 
     def replacing(function):
         for operation in operations:
@@ -119,7 +125,7 @@ def _min(x, dim, keepdim=False):
 
 
 def _picked(x, search, dim, keepdim):
-    """The extreme values, of which each is one element, and where they are."""
+    """The extreme values and their indices; each value is that of a single element."""
     if x.ndim == 0:
         return x, jnp.zeros((), jnp.int64)
     at = search(x, axis=dim, keepdims=True)

@@ -1,9 +1,10 @@
-"""`p.requires_grad = False` within a marked function: no gradient comes to `p` from what computes with it then.
+"""`p.requires_grad = False` in a decorated function: later computations do not give `p` a gradient.
 
-The gradients of all parameters are taken with regard to what they are when the function begins: one that is
-frozen stands apart from that, until it is thawed, and what was set last is left when the function ends.
-Where one is thawed that was frozen when the function began, the function is called once more, and JAX then
-differentiates with respect to that one, too.
+JAX differentiates with respect to the values of all parameters at the start of the function.
+A frozen parameter is detached from that value, until the function enables its gradient again.
+The last setting stays when the function ends.
+If the function enables the gradient of a parameter that was frozen when it began, it is called once more, and
+JAX then differentiates with respect to that parameter, too.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from . import no_grad
 
 _SETS = torch.Tensor.requires_grad.__set__
 
-#: In place of whether a parameter's gradient is wanted: it is, once the function has asked for it.
+#: Instead of True: the gradient of a parameter is wanted once the function has enabled it.
 LATER = "later"
 
 
 class Thawed(Exception):
-    """Gradients are wanted of a parameter that was frozen when the function began."""
+    """The function enables the gradient of a parameter that was frozen when it began."""
 
     def __init__(self, parameter):
-        super().__init__("a parameter is thawed")
+        super().__init__("`requires_grad` of a frozen parameter is enabled")
         self.parameter = parameter
 
 
 def wants_gradients(tensors, thawed):
-    """For each tensor whether its gradient is wanted; `thawed` are the `id`s of those that were."""
+    """For each tensor, whether its gradient is wanted; `thawed` are the `id`s of thawed parameters."""
     with torch._C.DisableTorchFunction():
         if not torch.is_grad_enabled():
             return [False] * len(tensors)
@@ -40,7 +41,7 @@ def wants_gradients(tensors, thawed):
 
 @contextlib.contextmanager
 def linked(tensors, with_gradient):
-    """Let torch's graph hold tensors of which gradients are wanted later."""
+    """Let the autograd graph include tensors whose gradients are wanted later."""
     later = [one for one, wants in zip(tensors, with_gradient) if wants == LATER]
     _set((one, True) for one in later)
     try:
@@ -51,22 +52,22 @@ def linked(tensors, with_gradient):
 
 
 def sets(func):
-    """Whether a function of torch sets what is wanted of a tensor."""
+    """Whether a torch function sets `requires_grad`."""
     return func.__name__ == "requires_grad_" or func == _SETS
 
 
 class Frozen:
-    """What a function does to some parameters while it runs; `learns` says whether gradients are enabled."""
+    """The `requires_grad` of parameters while a function runs; `learns`: whether gradients are enabled."""
 
     def __init__(self, parameters, with_gradient, *, learns):
         self._parameters, self._with_gradient, self._learns = parameters, with_gradient, learns
         self._learned = {id(one): bool(wants) for one, wants in zip(parameters, with_gradient)}
-        self._apart = {}  # by its `id`, what a frozen parameter was, and what stands for it
+        self._apart = {}  # by `id`, the array of a frozen parameter, and its detached copy
         self._left = []
 
     @contextlib.contextmanager
     def running(self):
-        """While the function runs with what JAX traces."""
+        """Context in which the function runs on arrays that JAX traces."""
         with torch._C.DisableTorchFunction():
             before = [one.requires_grad for one in self._parameters]
         later = [one for one, wants in zip(self._parameters, self._with_gradient) if wants == LATER]
@@ -83,7 +84,7 @@ class Frozen:
         self._left = [(one, wants) for one, wants, was in zip(self._parameters, now, before) if wants != was]
 
     def set(self, tensor, requires_grad=True):
-        """Called ahead of what sets it, by the function."""
+        """Called before the function sets `requires_grad`."""
         if id(tensor) not in self._learned:
             return
         if not requires_grad:
@@ -103,7 +104,7 @@ class Frozen:
             self._apart[id(tensor)] = live, tensor.jax()
 
     def leave(self):
-        """Set what the function set last."""
+        """Apply the last settings of the function."""
         _set(self._left)
 
 

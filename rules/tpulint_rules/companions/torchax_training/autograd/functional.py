@@ -1,9 +1,9 @@
-"""The functions of `torch.autograd.functional`, done by JAX for tensors of torchax; importing this file brings
-that in.
+"""`jacobian`, `hessian`, `vjp` and others of `torch.autograd.functional` for torchax tensors, by JAX.
 
-Torch's own ask torch's graph, which knows nothing of what torchax computes: they give zeros.
-Programs may have imported them already, so that it is their code that is exchanged.
-What they give has no graph; within a function that JAX differentiates it has gradients.
+PyTorch's versions use the autograd graph, which does not contain torchax's computations: they return zeros.
+Importing this module replaces the code of these functions, since programs may have imported the functions
+before.
+The results have no autograd graph; within a function that JAX differentiates, they have gradients.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .transforms import Plain, are_here, array
 
 
 class _At:
-    """A function at its inputs: what it gives there, and how that changes."""
+    """A function at its inputs: its values there, and their derivatives."""
 
     def __init__(self, function, inputs):
         self.is_tuple = isinstance(inputs, tuple)
@@ -35,17 +35,17 @@ class _At:
         return value.reshape(())
 
     def along(self, vectors, like):
-        """Vectors as arrays; torch lets them be left out for one number."""
+        """Vectors as arrays; as in PyTorch, they may be omitted for a single element."""
         if vectors is None:
             if len(like) != 1 or like[0].size != 1:
                 raise RuntimeError(
-                    "the vector v may be left out for a single tensor of a single element alone"
+                    "the vector `v` can only be omitted for a single tensor with a single element"
                 )
             return [jax.numpy.ones_like(like[0])]
         return [array(one) for one in pytree.tree_leaves(vectors)]
 
     def as_inputs(self, values):
-        """Arrays as tensors, in a tuple where the inputs are in one."""
+        """Arrays as tensors, in a tuple if the inputs are in one."""
         tensors = tuple(map(arrays.tensor, values))
         return tensors if self.is_tuple else tensors[0]
 
@@ -97,7 +97,7 @@ def _or_by_torch(plain, by_jax):
 
 
 def _exchange(function, by_jax, code):
-    """Let JAX do what a function does, whoever has it by now; `code` finds its names among those of torch's file."""
+    """Let a function run `by_jax`, also where it was imported; `code` finds this name in torch's file."""
     name, known = function.__name__, function.__globals__
     plain = types.FunctionType(function.__code__, known, name, function.__defaults__)
     known[f"_{name}_on_torchax"] = _or_by_torch(plain, by_jax)
@@ -109,5 +109,5 @@ _exchange(functional.hessian, _hessian, lambda *args, **kwargs: _hessian_on_torc
 _exchange(functional.vjp, _vjp, lambda *args, **kwargs: _vjp_on_torchax(*args, **kwargs))
 _exchange(functional.jvp, _jvp, lambda *args, **kwargs: _jvp_on_torchax(*args, **kwargs))
 _exchange(functional.hvp, _hvp, lambda *args, **kwargs: _hvp_on_torchax(*args, **kwargs))
-# The same, where nothing is complex.
+# The same for real numbers.
 _exchange(functional.vhp, _hvp, lambda *args, **kwargs: _vhp_on_torchax(*args, **kwargs))

@@ -1,4 +1,4 @@
-"""What `torch.no_grad()` means to JAX: gradients stop, and know nothing of what is written."""
+"""`torch.no_grad()` for JAX: results get no gradient, and written tensors keep theirs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from .. import arrays
 
 
 class NoGradStops(TorchFunctionMode):
-    """Lets `torch.no_grad()` mean to JAX what it means to torch.
+    """Gives `torch.no_grad()` its effect on JAX's gradients.
 
-    What is written in place there keeps the gradient that it had, as if it had had these values before.
-    What the function is given is on the device, and so goes there what of the host is joined to it.
+    A tensor that is written in place there keeps its gradient, as if it had had the new values before.
+    The function's tensors are on the device, so CPU tensors that are combined with them are moved to the
+    device.
     """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -44,7 +45,7 @@ class NoGradStops(TorchFunctionMode):
 
 @contextlib.contextmanager
 def unseen_writes(*arguments):
-    """Within `torch.no_grad()`, hide from gradients what is written to tensors."""
+    """Within `torch.no_grad()`, hide writes to the arguments from gradients."""
     written = [] if torch.is_grad_enabled() else list(_sources(arguments))
     yield
     for tensor, before in written:
@@ -54,17 +55,17 @@ def unseen_writes(*arguments):
 
 
 def _sources(arguments):
-    """The tensors among arguments, or of which views are, with their arrays."""
+    """The tensors among arguments, or behind views among them, with their arrays."""
     for leaf in pytree.tree_leaves(arguments):
         while isinstance(leaf, torchax.view.View):
             leaf = leaf.parent
-        leaf = getattr(leaf, "_of", leaf)  # which has the gradient, where `detach()` or `data` gave this
+        leaf = getattr(leaf, "_of", leaf)  # the source of `detach()` or `data` has the gradient
         if isinstance(leaf, Tensor):
             yield leaf, leaf.jax()
 
 
 def unseen(before, after):
-    """The array that a write leaves of which gradients know nothing: it has those of the array before."""
+    """The array after a write that gradients ignore: it has the gradient of the array before."""
     after = jax.lax.stop_gradient(after)
     is_alike = (before.shape, before.dtype) == (after.shape, after.dtype)
     if not is_alike or not jax.numpy.issubdtype(before.dtype, jax.numpy.inexact):

@@ -1,9 +1,10 @@
-"""Hooks on the gradients of what a marked function computes: those of modules, and of tensors.
+"""Gradient hooks of modules and tensors in a decorated function.
 
-Torch's graph has one node for such a function, and no place for `register_full_backward_hook`, `h.register_hook`
-and `h.retain_grad()` within it.
-What is hooked goes through an identity instead, where JAX hands its gradient over on the way back; that is not
-compiled then, so that a hook may do and give what it likes.
+The autograd graph has one node for such a function, so PyTorch cannot call hooks of
+`register_full_backward_hook`, `h.register_hook` and `h.retain_grad()` within it.
+Importing this module patches them: a tensor with a hook goes through an identity function, which gets its
+gradient from JAX in the backward pass.
+That backward pass is not compiled, so that a hook may run and return anything.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from .. import arrays
 
 
 class Traced(Exception):
-    """The way back is compiled, and calls a hook or writes to a tensor that stays."""
+    """The backward pass is compiled, but has to call a hook, or to write to a tensor that outlives it."""
 
 
-#: How many taps were made: a call that makes some cannot be compiled by itself.
+#: The number of taps so far: a call that creates one cannot be compiled separately.
 count = 0
 
 
@@ -53,7 +54,7 @@ def _back(tap, _, gradients):
         raise Traced
     are_zero = [isinstance(one, jax.custom_derivatives.SymbolicZero) for one in gradients]
     given = [
-        None if is_zero else arrays.tensor(jax.numpy.conj(one))  # torch's, where it is complex
+        None if is_zero else arrays.tensor(jax.numpy.conj(one))  # PyTorch's convention for complex numbers
         for one, is_zero in zip(gradients, are_zero)
     ]
     with arrays.entered(), torch.no_grad():
@@ -80,12 +81,12 @@ def _may_be_tapped(value):
 
 
 def _is_marked():
-    """Whether a marked function runs: what else JAX traces, such as a Jacobian, calls no hooks."""
+    """Whether a decorated function runs; other traced functions, as for a Jacobian, call no hooks."""
     return any(getattr(mode, "hands_gradients", False) for mode in _get_current_function_mode_stack())
 
 
 class _Tap:
-    """What becomes of the gradient of one tensor."""
+    """The hooks on the gradient of one tensor."""
 
     is_reached = False
 
@@ -104,19 +105,22 @@ class _Tap:
 
 
 def note_use(arguments):
-    """Note that something is computed of tensors."""
+    """Note that tensors are used in a computation."""
     for one in arguments:
         if isinstance(one, (list, tuple)):
             note_use(one)
         elif type(one) is Tensor:
-            one.is_used = True  # not known by a weak reference, with which torch swaps no tensor
+            one.is_used = True  # an attribute: torch cannot swap tensors with weak references
 
 
 def _tap_of(tensor):
-    """The tap of a tensor, from which leads all that is computed of it from now on."""
+    """The tap of a tensor; computations that use the tensor later go through it."""
     if getattr(tensor, "tap", None) is None:
         if getattr(tensor, "is_used", False):
-            raise RuntimeError("the gradient of a tensor is hooked after something was computed of it")
+            raise RuntimeError(
+                "`register_hook` and `retain_grad` must be called before the tensor is used, in a function "
+                "that is decorated with `@differentiable`"
+            )
         tensor.tap = _Tap()
         (value,) = _through_tap(tensor.tap, [tensor.jax()])
         arrays.put(tensor, value)
@@ -150,12 +154,12 @@ Tensor.register_hook, Tensor.retain_grad = _hooked, _retained
 
 
 def keep(tensor, tap):
-    """Let a tensor have the gradient that comes to a tap as its own."""
+    """Store the gradient that reaches a tap as that of a tensor."""
     tap.keeper = weakref.ref(tensor)
 
 
 class _Hooks(BackwardHook):
-    """The hooks on the gradients of one call of a module."""
+    """The gradient hooks of one call of a module."""
 
     is_traced = is_apart = False
 
@@ -196,7 +200,7 @@ class _Hooks(BackwardHook):
 
 
 class _Sides:
-    """What becomes of the gradients of all that goes into a module, or comes out of it."""
+    """The hooks on the gradients of all inputs, or of all outputs, of a module call."""
 
     is_reached, count = False, 0
 
@@ -211,7 +215,7 @@ class _Sides:
 
 
 def _through(sides, values):
-    """A value of which the tensors come out of a tap."""
+    """A value whose tensors have passed a tap."""
     leaves, tree = pytree.tree_flatten(values)
     tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     for i in tensors:
@@ -232,7 +236,7 @@ _get_hooks = torch.nn.Module._get_backward_hooks
 
 
 def _hooks_of(module):
-    """The hooks on gradients of a module; within a marked function those of the old kind are like the others."""
+    """The gradient hooks of a module; in a decorated function, non-full hooks are treated as full ones."""
     full, others = _get_hooks(module)
     if others and _is_marked():
         return [*full, *(functools.partial(_of_old_kind, hook) for hook in others)], []
@@ -240,7 +244,7 @@ def _hooks_of(module):
 
 
 def _of_old_kind(hook, module, of_inputs, of_outputs):
-    """Call a hook that gets what the module's last operation gives back: not always the inputs' gradients."""
+    """Call a non-full hook: it gets the gradients of the last operation, not always of the inputs."""
     is_one = not any(True for _ in module.children()) and not isinstance(module, torch.nn.Linear)
     return hook(module, of_inputs if is_one else (None,) * len(of_inputs), of_outputs)
 

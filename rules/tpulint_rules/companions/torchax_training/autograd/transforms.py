@@ -1,9 +1,10 @@
-"""Transforms of `torch.func` that JAX does for tensors of torchax; importing this file brings that in.
+"""`torch.func` transforms of torchax tensors, such as `vmap`, `grad`, `vjp`, `jvp` and Jacobians, by JAX.
 
-Torch's own see no gradients of what torchax computes, and wrap its tensors in such of their own, to which it is
-blind.
-What programs import are `vmap`, `grad` and the like themselves, so that it is what those call that changes.
-The Jacobians of torch are made of these.
+PyTorch's versions do not see the gradients of torchax's computations, and wrap tensors in a type that torchax
+does not know.
+Importing this module patches the functions that `vmap`, `grad` and others call, since programs import these
+by name.
+PyTorch's Jacobians consist of these, too.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _grad, _grad_and_value = eager_transforms.grad_impl, eager_transforms.grad_and_v
 
 
 def are_here(*values):
-    """Whether some of the tensors are torchax's."""
+    """Whether one of the tensors is a torchax tensor."""
     return any(isinstance(leaf, _KINDS) for leaf in pytree.tree_leaves(values))
 
 
 class Plain:
-    """A function of tensors as one of arrays; what it gives beside tensors is kept as it was traced."""
+    """A function of tensors as a function of arrays; results that are not tensors are those of the trace."""
 
     def __init__(self, function, args, kwargs, places, *, has_aux=False):
         self.function, self.kwargs, self.places, self.has_aux = function, kwargs, places, has_aux
@@ -72,7 +73,7 @@ class Plain:
         return pytree.tree_unflatten(list(map(arrays.tensor, values)), self.shape)
 
     def rest(self, values):
-        """What `has_aux` tells apart."""
+        """The auxiliary results of a function with `has_aux`."""
         values = iter(values)
         leaves = [arrays.tensor(next(values)) if leaf is None else leaf for leaf in self.aux]
         return pytree.tree_unflatten(leaves, self.aux_shape)
@@ -107,7 +108,7 @@ def _mapped(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs
 
 
 def _places(args, argnums):
-    """Where the leaves stand of the arguments with some numbers, or of all."""
+    """The positions of the leaves of the arguments `argnums`, or of all, and these arguments."""
     numbers = range(len(args)) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
     numbers = [number % len(args) for number in numbers]
     counts = [len(pytree.tree_leaves(one)) for one in args]
@@ -116,7 +117,7 @@ def _places(args, argnums):
 
 
 def _shaped(values, chosen, argnums):
-    """Arrays as the arguments to which they belong."""
+    """Arrays in the structure of the arguments to which they belong."""
     leaves = list(map(arrays.tensor, values))
     if isinstance(argnums, int):
         (chosen,) = chosen
@@ -150,7 +151,7 @@ def _gradient(function, argnums, has_aux, args, kwargs):
 
 
 def _pulled_back(function, *args, argnums=None, has_aux=False):
-    """`vjp(function, *args)`, for the arguments with some numbers."""
+    """`vjp(function, *args)`, for the arguments `argnums`."""
     if not are_here(args):
         return _vjp(function, *args, argnums=argnums, has_aux=has_aux)
     places, chosen = _places(args, argnums)
@@ -167,7 +168,7 @@ def _pulled_back(function, *args, argnums=None, has_aux=False):
 
 
 def _pushed_forward(function, args, tangents, argnums, *, strict=False, has_aux):
-    """`jvp(function, args, tangents)`, for the arguments with some numbers."""
+    """`jvp(function, args, tangents)`, for the arguments `argnums`."""
     if not are_here(args, tangents):
         return _jvp(function, args, tangents, argnums, strict=strict, has_aux=has_aux)
     places, _ = _places(args, argnums)
@@ -181,7 +182,7 @@ _basis = eager_transforms._chunked_standard_basis_for_
 
 
 def _basis_of(tensors, counts, chunk_size=None):
-    """The standard basis of the space of some tensors, by chunks of vectors; torch writes it through a view."""
+    """The standard basis of the space of some tensors, in chunks; torch writes it through a view."""
     if not are_here(tensors):
         yield from _basis(tensors, counts, chunk_size)
         return

@@ -1,7 +1,8 @@
-"""`t.requires_grad` within a marked function: whether JAX differentiates what `t` is computed from.
+"""`t.requires_grad` in a decorated function: whether JAX differentiates the values that `t` depends on.
 
-Torch's graph has one node for the whole function, and knows nothing of the tensors within it.
-Custom derivatives of JAX are told what is differentiated, and so one that computes nothing tells.
+The autograd graph has one node for the whole function, and no information about the tensors within it.
+JAX passes to custom derivatives whether their input is differentiated, so an identity function with one is
+used.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ _is_known, _is_differentiated = True, False
 
 
 class Unknown(Exception):
-    """What JAX differentiates is not known where a part of a function is compiled by itself."""
+    """It is not known what JAX differentiates, since a part of a function is compiled separately."""
 
 
 @contextlib.contextmanager
 def unknown():
-    """What is asked within cannot be told."""
+    """Context in which `requires_grad` of a traced tensor is unknown."""
     global _is_known
     before, _is_known = _is_known, False
     try:
@@ -32,7 +33,7 @@ def unknown():
 
 
 def is_wanted(value):
-    """Whether JAX differentiates what a traced array is computed from."""
+    """Whether JAX differentiates the values that a traced array depends on."""
     global _is_differentiated
     if not jax.numpy.issubdtype(value.dtype, jax.numpy.inexact):
         return False

@@ -1,1 +1,1 @@
-"""What surrounds the computation: data, files, imports, processes, threads, and what was compiled."""
+"""The host side: data loading, files, imports, processes, threads, and compiled programs."""

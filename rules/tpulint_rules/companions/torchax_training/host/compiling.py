@@ -1,14 +1,17 @@
-"""How JAX compiles: what it compiled is kept until the program ends, and given to what is the same.
+"""How JAX compiles: a compilation cache for the duration of the program, and quick compilation on CPUs.
 
-JAX knows a compiled program by the function that it was traced from.
-A model that is made anew, for each fold, client or seed, has functions of its own, whose programs are the same
-all the same: JAX's cache on disk knows them by what they compute.
-Thirteen trainings of one small network took 12 s of the processor so, and 27 without.
-A cache that the program, or `JAX_COMPILATION_CACHE_DIR`, keeps elsewhere and for longer is used instead.
-XLA takes seconds to compile a step for a CPU.
-Unoptimized it takes a seventh of that, and the step takes two to ten times as long: so what is called a few
-times, as with the shape of a last batch, is compiled quickly, and what goes on being called is compiled again.
-Without XLA's own emitters of fusions and LLVM's most expensive passes that takes two thirds, and steps as long.
+JAX identifies a compiled program by the function that it was traced from.
+A model that is created again, for each fold, client or seed, has new functions with the same programs.
+JAX's cache on disk recognizes programs by their operations, so importing this module sets one up in a
+temporary folder: 13 trainings of one small network took 12 s of CPU time with it, and 27 s without.
+If the program or `JAX_COMPILATION_CACHE_DIR` configures a cache, that one is used instead.
+
+On a CPU, XLA takes seconds to compile a step.
+Without optimization it takes a seventh of that time, and the step takes two to ten times as long.
+So a function is compiled without optimization at first, since it may be called only a few times, as for the
+shape of a last batch, and with optimization once it is called more often.
+The optimized compilation leaves out XLA's fusion emitters and LLVM's most expensive passes: it takes two
+thirds of the time, and steps are as fast.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import jax
 
 
 def _remove(folder, process):
-    if os.getpid() == process:  # not where a copy of the process ends
+    if os.getpid() == process:  # not when a forked process ends
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -33,17 +36,17 @@ if not jax.config.jax_compilation_cache_dir:
     jax.config.update("jax_compilation_cache_dir", _folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
-#: What has XLA leave out passes that take long and bring steps nothing, on a CPU: its versions know not all.
+#: Options to skip passes that take long and do not speed up steps on a CPU; some versions of XLA lack some.
 _OPTIONS = {
     "xla_cpu_parallel_codegen_split_count": 1,
     "xla_cpu_use_fusion_emitters": False,
     "xla_llvm_disable_expensive_passes": True,
 }
-#: How much XLA optimizes, from 0 up to 3.
+#: The option for how much XLA optimizes, from 0 to 3.
 _LEVEL = "xla_backend_optimization_level"
-#: After so many calls a function is one of those that go on being called.
+#: After this many calls, a function is compiled with optimization.
 _FEW_CALLS = 4
-#: It is at once where its arrays have so many numbers on average: running it takes longer than compiling.
+#: With more elements per array on average, it is after the first call: running takes longer than compiling.
 _MANY_NUMBERS = 1_500_000
 
 
@@ -62,9 +65,10 @@ def _is_known(name, value):
 
 
 class Jitted:
-    """A function that JAX compiles; on a CPU quickly at first, and optimized once it is called again and again.
+    """A function that JAX compiles; on a CPU quickly at first, and optimized once it is called repeatedly.
 
-    When that is, calls and sizes tell, not times: its results are the same in each run of a program.
+    The number of calls and the sizes of arrays decide when that is, not times: each run of a program gives
+    the same results.
     """
 
     def __init__(self, function, **options):
@@ -81,7 +85,7 @@ class Jitted:
         except ValueError as error:
             if "compiler_options" not in str(error):
                 raise
-            return self._within(*args)  # another function that is compiled calls it
+            return self._within(*args)  # it is called within another compiled function
         if self._quick_calls_left:
             self._quick_calls_left -= 1
             if not self._quick_calls_left or _has_many_numbers((args, result)):

@@ -1,7 +1,9 @@
-"""`torch.Generator` of a device, which programs make where their model is; importing this file brings it.
+"""`torch.Generator` on the device, and `torch.random.fork_rng()`.
 
-Torch knows none for `jax`, and raises: it is one of the host, from which the device's numbers are drawn, too.
-`torch.random.fork_rng()` keeps the random state of the device, too, for which torchax has functions that raise.
+PyTorch has no generator for `"jax"`, and raises.
+Importing this module patches `torch.Generator` to create a CPU generator, from which numbers for the device
+are drawn, too.
+`torch.random.fork_rng()` saves the random state of the device as well; torchax's functions for that raise.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ class _Kind(type):
 
 
 class Generator(metaclass=_Kind):
-    """What stands for `torch.Generator`, and makes instances of it."""
+    """Replaces `torch.Generator`, and creates instances of it."""
 
 
 torch.Generator = Generator

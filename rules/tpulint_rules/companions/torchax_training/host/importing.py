@@ -1,7 +1,8 @@
-"""Imports of torchvision within the torchax environment; importing this file brings them in.
+"""Imports of torchvision and torchaudio in the torchax environment, and torchvision's `nms`.
 
-While it is imported, it calls operators of its own, of which torchax has none: so it is imported past torchax.
-Its `nms` goes to the host: torchax gives an index for each box, those that are suppressed among them.
+These libraries call their own operators while they are imported, which torchax does not have.
+Importing this module adds an import hook that turns torchax off during their import.
+`nms` runs on the host, since torchax's returns an index for each box, including suppressed ones.
 """
 
 from __future__ import annotations
@@ -43,16 +44,14 @@ def _past_torchax(execute, module):
 
 
 def _bring_nms():
-    with contextlib.suppress(
-        ImportError, AttributeError, RuntimeError
-    ):  # without its operators there is none
+    with contextlib.suppress(ImportError, AttributeError, RuntimeError):  # a torchvision without operators
         importlib.import_module("torchax.ops.jtorchvision_nms")  # which registers torchax's own
         operation = torch.ops.torchvision.nms
         register(_kept, operation, operation.default, by_jax=False)
 
 
 def _kept(boxes, scores, iou_threshold):
-    """The indices of the boxes that stay, as many as there are."""
+    """The indices of the boxes that are kept."""
     boxes, scores = (np.array(arrays.on_torchax(x).jax(), dtype=np.float32) for x in (boxes, scores))
     with torch._C.DisableTorchFunction(), no_dispatch():
         kept = torch.ops.torchvision.nms(torch.from_numpy(boxes), torch.from_numpy(scores), iou_threshold)

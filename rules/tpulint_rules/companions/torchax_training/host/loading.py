@@ -1,11 +1,14 @@
-"""Loading data on the host, past torchax; importing this file brings that in.
+"""`DataLoader`, samplers and `torch.load` without torchax's overhead on the host.
 
-A data set's items are made on the host, where torchax's modes take ten times as long as torch for each call.
-So they are fetched without: a batch of 64 small pictures that are scaled and shifted takes 1.5 ms, not 8.4.
-A data set that holds tensors of torchax, or moves them there, is fetched from as ever.
-Nothing is pinned, which raises beside torchax.
-`torch.load` reads to the host what it is told to put on the device, and moves it there, and so it does with
-whole modules.
+Items of a data set are created on the host, where torchax makes each call ten times as slow as PyTorch.
+Importing this module patches `DataLoader` to fetch items without torchax: a batch of 64 small images that are
+scaled and shifted takes 1.5 ms instead of 8.4 ms.
+Data sets that hold torchax tensors, or move tensors to the device, are fetched from with torchax.
+
+- Memory is not pinned: with torchax, pinning raises.
+- Samplers, and `torch.randperm` without a device, draw on the host.
+- `torch.load` with the device as `map_location` reads tensors and modules to the host and moves them to the
+  device; without `map_location`, whole modules are moved as well.
 """
 
 from __future__ import annotations
@@ -24,12 +27,12 @@ from ..tracing import random_states
 
 _randperm, _fetch = torch.randperm, _utils.fetch._MapDatasetFetcher.fetch
 _HOST = torch.device("cpu")
-#: Data sets by their ids: those that need torchax, and those that were fetched from without.
+#: Data sets by `id`: those that need torchax, and those that were fetched from without it.
 _on_torchax, _on_host = weakref.WeakValueDictionary(), weakref.WeakValueDictionary()
 
 
 def _permutation(*args, device=None, **kwargs):
-    """`torch.randperm`, which torchax computes on the device even where the host's was asked for."""
+    """`torch.randperm`; torchax computes it on the device, even if it is requested on the host."""
     if device is not None:
         return _randperm(*args, device=device, **kwargs)
     with _disable_current_modes():  # `torchax.disable_temporarily` does nothing once a call was jitted
@@ -41,7 +44,7 @@ torch.randperm = torch.utils.data.dataset.randperm = _permutation
 
 
 def _fetched(fetcher, indices):
-    """The items with some indices; what needs torchax after all is fetched anew, with the same noise."""
+    """The items at some indices; if torchax is needed, fetched again with the same random numbers."""
     data = fetcher.dataset
     if _is_among(_on_torchax, data) or torch.get_default_device() != _HOST:
         return _fetch(fetcher, indices)
@@ -52,7 +55,7 @@ def _fetched(fetcher, indices):
         if not any(isinstance(leaf, (Tensor, View)) for leaf in pytree.tree_leaves(items)):
             _note(_on_host, data)
             return items
-    except Exception:  # what is the data set's own it raises once more
+    except Exception:  # an error of the data set itself is raised again below
         pass
     if states is not None:
         random_states.draw_again(states)
@@ -65,7 +68,7 @@ def _is_among(known, data):
 
 
 def _note(known, data):
-    with contextlib.suppress(TypeError):  # lists cannot be noted, and are tried again
+    with contextlib.suppress(TypeError):  # no weak references to lists: these are tried again
         known[id(data)] = data
 
 
@@ -85,7 +88,7 @@ torch.utils.data.DataLoader.__iter__ = _iterated
 
 
 def _drawing_on_host(plain):
-    """`__iter__` of a sampler, whose seed has more bits than the device, where that is the default."""
+    """`__iter__` of a sampler, whose seed has more bits than the device supports, if that is the default."""
 
     def iterate(sampler):
         if torch.get_default_device() == _HOST:
@@ -105,8 +108,8 @@ _load = torch.load
 
 
 def _loaded(file, map_location=None, *args, **kwargs):
-    """`torch.load`, to which torchax's device is none."""
-    if map_location is None:  # a whole module goes where it was when it was saved
+    """`torch.load`, which does not know torchax's device."""
+    if map_location is None:  # a whole module returns to the device from which it was saved
         read, moved = _load(file, *args, **kwargs), torch.nn.Module
     elif isinstance(map_location, (str, torch.device)) and torch.device(map_location).type in ("cuda", "jax"):
         read, moved = _load(file, "cpu", *args, **kwargs), (torch.Tensor, torch.nn.Module)

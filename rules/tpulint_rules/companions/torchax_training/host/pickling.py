@@ -1,9 +1,10 @@
-"""Tensors of the device, which torchax cannot pickle, are written as tensors of the host; importing this file
-brings that.
+"""Pickling and copying of torchax tensors: they are pickled as CPU tensors.
 
-So `torch.save` and `pickle.dump` write what holds them, however deep, wherever that is done.
-Plain torch reads the file, and what it reads is on the host.
-`copy.copy` of a tensor, which torch does by pickling, shares its array.
+torchax tensors cannot be pickled.
+Importing this module patches their `__reduce_ex__`, so that `torch.save` and `pickle.dump` write values that
+hold them at any depth.
+PyTorch without torchax reads the file, and the loaded tensors are on the host.
+`copy.copy` of a tensor, which PyTorch does by pickling, shares its array.
 """
 
 from __future__ import annotations

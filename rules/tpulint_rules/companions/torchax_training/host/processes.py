@@ -1,7 +1,9 @@
-"""Communication between processes for torchax's tensors; importing this file brings that in.
+"""`torch.distributed` communication of torchax tensors.
 
-Tensors go through the host, where gloo serves them, which knows nothing of torchax.
-In one process, which drives all chips, what is summed or sent is what it was, with a process group or without.
+Importing this module patches the functions of `torch.distributed`.
+Tensors go through the host and gloo, which does not know torchax.
+In a single process, which drives all chips, `all_reduce`, `reduce`, `broadcast` and `barrier` do nothing,
+with or without a process group.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor
 from torchax.view import View
 
-#: What leaves the tensors of one process as they are.
+#: Operations that do not change the tensors of a single process.
 _IN_PLACE = ("all_reduce", "broadcast", "reduce")
 _GATHERING = (
     *("all_gather", "all_gather_into_tensor", "all_to_all", "all_to_all_single", "gather", "scatter"),
@@ -25,7 +27,7 @@ _OF_OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object", "s
 
 
 class _Done:
-    """What an operation that was not waited for gives: it is done."""
+    """The result of an operation with `async_op=True`: it is complete."""
 
     def wait(self, *_args):
         return True
@@ -58,7 +60,7 @@ def _through_host(function):
 
 
 def _alone(function):
-    """A function that changes nothing where there is one process."""
+    """A function that does nothing if there is only one process."""
 
     @functools.wraps(function)
     def run(*args, **kwargs):
@@ -79,7 +81,7 @@ def _past_torchax(function):
 
 
 def _wait_for_all(group=None, **_kwargs):
-    """`barrier`, which asks torchax for the devices that it waits on."""
+    """`barrier`; PyTorch's asks torchax for the devices to wait for."""
     with _disable_current_modes():
         _reduce(torch.zeros(1), group=group)
 

@@ -1,8 +1,10 @@
-"""TorchScript, which torchax does without; importing this file leaves it out.
+"""TorchScript: `torch.jit.script`, `torch.jit.trace` and `torch.jit.save`.
 
-Modules that are scripted or traced do not keep tensors of torchax: they, and functions, stay what they are in
-Python, and JAX compiles them.
-Where they are saved, a copy on the host is scripted or traced; what is on the host is traced past torchax.
+Scripted and traced modules cannot hold torchax tensors.
+Importing this module patches these functions and `ScriptModule`: modules and functions stay in Python, and
+JAX compiles them.
+When a module is saved, a copy on the host is scripted or traced.
+Modules and inputs on the host are traced without torchax.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _kind, _compiled = (
 )
 
 
-class _Ready(Exception):  # noqa: N818 # no error: the module in Python is done, and is to be scripted
+class _Ready(Exception):  # noqa: N818 # not an error: the Python module is complete
     pass
 
 
@@ -36,7 +38,7 @@ def _stop(*_args, **_kwargs):
 
 
 def _made(cls, *args, **kwargs):
-    """A `ScriptModule`, with its methods in Python."""
+    """A `ScriptModule` with its methods in Python."""
     for name, stub in cls._methods.items():
         if name not in cls.__dict__:
             setattr(cls, name, stub.original_method)

@@ -1,8 +1,9 @@
-"""Threads that a program starts on torchax are on it, too; importing this file brings that.
+"""Threads that a program starts in the torchax environment run in it, too.
 
-Torch's modes, which torchax is made of, hold for one thread: in another one tensors of the device raise, as they
-do not on GPUs, where servers, prefetchers and streams of text compute in threads.
-Modules and marked functions are then called by one thread at a time: what is known of them is there once.
+torchax consists of torch modes, which apply to a single thread: in another thread, device tensors raise.
+On GPUs they do not, and servers, prefetchers and text streamers compute in threads.
+Importing this module patches `threading.Thread.start`.
+Modules and decorated functions are then called by one thread at a time, since threads share what is compiled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What spreads a module over GPUs, where one process drives all chips: it calls the module.
+"""`undivided(module)`, `DataParallel` and `data_parallel`: wrappers that call the module directly.
 
-Importing this file makes `torch.nn.parallel.data_parallel` do so, too, and classes that are made of
-`DataParallel`, such as the `DataParallelWithCallback` of synchronised batch normalisation.
+A single process drives all chips, so a wrapper that distributes a module over GPUs only calls it.
+Importing this module patches `torch.nn.DataParallel` and `torch.nn.parallel.data_parallel`.
+Subclasses of `DataParallel` then behave in the same way, such as the `DataParallelWithCallback` of
+synchronized batch normalization.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from torch.utils._pytree import tree_map_only
 
 
 def _scattered(module, values):
-    """Tensors among inputs where the module's weights are, as wrappers move them."""
+    """Inputs with tensors moved to the device of the module's weights, as wrappers do."""
     weights = next(module.parameters(), None)
     if weights is None or weights.device.type != "jax":
         return values
@@ -22,7 +24,7 @@ def _scattered(module, values):
 
 
 def _wraps(self, module, device_ids=None, output_device=None, dim=0):
-    """`torch.nn.DataParallel.__init__`, as one of a single device does it."""
+    """`torch.nn.DataParallel.__init__` for a single device."""
     torch.nn.Module.__init__(self)
     self.module, self.dim = module, dim
     self.device_ids, self.output_device = [0], 0
@@ -36,7 +38,7 @@ def _calls(self, *inputs, **kwargs):
 
 
 def _scatters(self, inputs, kwargs, device_ids=None):
-    """`torch.nn.DataParallel.scatter`, to one device."""
+    """`torch.nn.DataParallel.scatter` to a single device."""
     inputs, kwargs = _scattered(self.module, (inputs, kwargs))
     return (inputs,), (kwargs,)
 
@@ -47,7 +49,10 @@ torch.nn.DataParallel.scatter = _scatters
 
 
 class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
-    """A wrapper of either kind: it has the `module`, and the names that parameters have behind one."""
+    """A wrapper with the interface of `DataParallel` and `DistributedDataParallel`.
+
+    It has the attribute `module`, and the names of its parameters begin with `module.`.
+    """
 
     def train(self, mode=True):
         return torch.nn.Module.train(self, mode)
@@ -74,5 +79,14 @@ torch.nn.parallel.data_parallel = _data_parallel
 
 
 def undivided(module):
-    """A module as its wrapper gives it, on all devices at once."""
+    """Wrap a module like `DataParallel` or `DistributedDataParallel`, without distributing it over devices.
+
+    Args:
+        module: the module to wrap.
+
+    Returns:
+        An instance of both classes. It moves tensors among its inputs to the device of the module, and calls
+        the module. It has the attribute `module`, the names of its parameters begin with `module.`, and
+        `no_sync()` does nothing.
+    """
     return DataParallel(module)

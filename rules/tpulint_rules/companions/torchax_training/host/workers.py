@@ -1,10 +1,11 @@
-"""What workers of a loader would make, made in the program itself; importing this file brings that in.
+"""`DataLoader` workers without processes: batches are created in the program itself.
 
-Workers that are forked beside the threads of JAX hang, and others do, too, within the environment.
-So their batches are made one after the other where they are wanted, each as the worker would make it whose turn
-it is: with random numbers of its own, begun with the seeds that torch gives it, and what `get_worker_info()`
-says there.
-With the same seed a program has the batches that it had with workers, augmentations and all.
+Worker processes that are forked next to the threads of JAX hang, and other ones hang in the torchax
+environment.
+Importing this module patches `DataLoader` for `num_workers > 0`.
+Batches are created one after the other when they are needed, each as the worker whose turn it is would create
+it: with random numbers of its own, seeded as PyTorch seeds them, and with its own `get_worker_info()`.
+With the same seed, a program gets the same batches as with workers, including augmentations.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ..tracing import random_states
 
-#: Among how many things generators of random numbers are looked for in a data set, and of how many a container
-#: is shared among the workers.
+#: The number of objects of a data set that are searched for random generators, and the number of items from
+#: which a container is shared by the workers.
 _MOST = 1000
-#: What data sets share: functions, and what draws random numbers, whose states are exchanged.
+#: Shared by the copies of a data set: functions, and random generators, whose states are exchanged.
 _OTHERS = (types.FunctionType, types.ModuleType, types.MethodType, random.Random)
 _plain = DataLoader._get_iterator
 
 
 class _Worker:
-    """One worker: what it would draw from, and whether it has anything left."""
+    """One worker: the states of its random generators, and whether it has batches left."""
 
     def __init__(self, batches, number, start):
         seed = batches._base_seed + number
@@ -49,7 +50,7 @@ class _Worker:
                 start(number)
 
     def begin(self):
-        """Begin a round."""
+        """Begin an epoch."""
         of = self._batches
         with self._at_work():
             self._fetcher = _DatasetKind.create_fetcher(
@@ -58,7 +59,7 @@ class _Worker:
         self.is_done = False
 
     def make(self, indices):
-        """A batch, and whether there was one: a data set that is iterated may be at its end."""
+        """A batch, and whether there was one: an iterable data set may have ended."""
         with self._at_work():
             try:
                 return self._fetcher.fetch(indices), True
@@ -84,7 +85,7 @@ class _Worker:
 
 
 class _InTurn(_BaseDataLoaderIter):
-    """A loader's batches, as its workers would make them."""
+    """The batches of a loader, as its workers would create them."""
 
     def __init__(self, loader):
         super().__init__(loader)
@@ -102,7 +103,7 @@ class _InTurn(_BaseDataLoaderIter):
             self._plan()
 
     def _plan(self):
-        """Draw the next indices, as far ahead as for workers, for the next one that has something left."""
+        """Draw the next indices, as far ahead as for processes, for a worker with batches left."""
         with contextlib.suppress(StopIteration):
             indices = self._next_index()
             turns = itertools.islice(self._turns, self._num_workers)
@@ -121,7 +122,7 @@ class _InTurn(_BaseDataLoaderIter):
 
 
 def _copied(value, known):
-    """A data set of a worker's own, as far as it may note something: in objects, and in small containers."""
+    """A copy of a data set for one worker, of the parts that it may change: objects and small containers."""
     if id(value) in known:
         return known[id(value)]
     made = value
@@ -132,7 +133,7 @@ def _copied(value, known):
         for place, one in list(made.items() if type(value) is dict else enumerate(made)):
             made[place] = _copied(one, known)
     elif _may_be_copied(value):
-        with contextlib.suppress(Exception):  # which has its own ways of being copied
+        with contextlib.suppress(Exception):  # the object has its own way of being copied
             made = known[id(value)] = copy.copy(value)
             for name, one in list(vars(made).items()):
                 made.__dict__[name] = _copied(one, known)
@@ -140,7 +141,7 @@ def _copied(value, known):
 
 
 def _may_be_copied(value):
-    """Whether a value is an object that says nothing of how it is copied, and no module."""
+    """Whether a value is an object without its own way of being copied, and not a module."""
     kind = type(value)
     is_own = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
     return (
@@ -151,7 +152,7 @@ def _may_be_copied(value):
 
 
 def _held(data):
-    """What a data set holds, and what that does, as transformations do."""
+    """The objects in a data set, and those within them, such as transforms."""
     waiting, seen = collections.deque([data]), {}
     while waiting and len(seen) < _MOST:
         value = waiting.popleft()

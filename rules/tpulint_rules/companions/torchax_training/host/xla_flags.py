@@ -1,8 +1,9 @@
-"""What XLA is told for CPUs before it begins; importing this file tells it.
+"""Sets an XLA flag that avoids a crash of jaxlib 0.10 on CPUs.
 
-In jaxlib 0.10.2 what YNNPACK makes of sums over arrays of seven dimensions ends the process, as in RAFT, which
-spreads its flow so.
-Of products of matrices it makes the best there is: these it keeps.
+In jaxlib 0.10.2, YNNPACK ends the process for sums over arrays with seven dimensions, as RAFT upsamples its
+flow.
+It is the fastest for matrix products, so it stays enabled for these.
+Importing this module sets the flag in `XLA_FLAGS`, for jaxlib 0.10, if no backend is initialized yet.
 """
 
 from __future__ import annotations
@@ -16,5 +17,5 @@ _FLAG = "xla_cpu_experimental_ynn_fusion_type"
 
 if jaxlib.__version__.startswith("0.10.") and not xla_bridge.backends_are_initialized():
     _flags = os.environ.get("XLA_FLAGS", "")
-    if _FLAG not in _flags:  # which a version that does not know it would refuse
+    if _FLAG not in _flags:  # a version without the flag would reject it
         os.environ["XLA_FLAGS"] = f"{_flags} --{_FLAG}=LIBRARY_FUSION_TYPE_DOT"

@@ -1,1 +1,1 @@
-"""Operators of torch that torchax lacks or computes otherwise."""
+"""Operators of PyTorch that torchax lacks, or for which it gives different results."""

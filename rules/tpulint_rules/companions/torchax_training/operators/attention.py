@@ -1,8 +1,9 @@
-"""Attention with a mask, as torch computes it; importing this file brings it in.
+"""`F.scaled_dot_product_attention` with a mask, as PyTorch computes it.
 
-Rows that may look at nothing, such as padding on the left under a causal mask, are zeros in torch and NaN in
-torchax, or have gradients that are NaN; it also raises for numbers as a mask that differs between the elements
-of a batch.
+Rows that may attend to nothing, such as left padding under a causal mask, are zeros in PyTorch.
+In torchax they are NaN, or have NaN as gradients.
+torchax also raises for a float mask that differs between the elements of a batch.
+Importing this module replaces its implementation.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _without_mask = jtorch._sdpa_reference
 def _softmax(x, dim, dtype=None):
     x = x if dtype is None else x.astype(t2j_dtype(dtype))
     empty = jnp.all(jnp.isneginf(x), axis=dim, keepdims=True)
-    # What looks at nothing looks at everything until it is left out: its gradient would be NaN else.
+    # An empty row attends to everything before it is set to zero: its gradient would be NaN otherwise.
     return jnp.where(empty, 0, jax.nn.softmax(jnp.where(empty, 0, x), axis=dim))
 
 

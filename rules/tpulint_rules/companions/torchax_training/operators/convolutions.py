@@ -1,6 +1,8 @@
-"""Convolutions: those in groups of which torchax mixes the weights, and those that XLA is slow at on CPUs.
+"""Convolutions: correct weights of grouped transposed ones, and a faster path for slow ones on CPUs.
 
-Importing this file mends them.
+torchax mixes up the weights of transposed convolutions with groups.
+XLA is slow at some convolutions on CPUs (`convolutions_on_cpu.py`).
+Importing this module replaces torchax's implementation.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def _convolved(x, weight, bias, stride, padding, dilation, transposed, output_pa
 
 
 def _in_order(weight, groups):
-    """Weights in the order in which torchax takes them: for each input of a group those of all groups."""
+    """Weights in the order that torchax expects: for each input of a group, those of all groups."""
     apart = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
     return apart.swapaxes(0, 1).reshape(weight.shape)
 

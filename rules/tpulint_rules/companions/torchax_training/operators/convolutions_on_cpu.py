@@ -1,9 +1,13 @@
-"""Convolutions that XLA is slow at on CPUs, computed another way there; on a TPU they stay as they are.
+"""Convolutions that XLA is slow at on CPUs, computed in another way there; on a TPU nothing changes.
 
-XLA has no quick way on CPUs for convolutions in groups, of three dimensions, and for the gradient of the
-weights of one whose input is spread, as that of a transposed convolution is, nor where pictures have become
-smaller than the kernel, as in the last layers of a network: they took ten to four hundred times as long as
-torch's.
+On CPUs, XLA has no fast path for
+
+- convolutions with groups, and with three dimensions,
+- the gradient of the weights if the input is dilated, as in a transposed convolution,
+- images that are smaller than the kernel, as in the last layers of a network.
+
+They took ten to four hundred times as long as PyTorch's.
+Importing this module replaces JAX's transpose rule of convolutions on CPUs.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from jax.interpreters import ad
 
 from .. import arrays
 
-#: A convolution with a larger kernel is one operation for XLA, however slow: its places are written out here.
+#: A larger kernel stays one operation of XLA, however slow: the sum here has a term for each element of it.
 _MOST_PLACES = 128
 
 
@@ -29,7 +33,7 @@ def _is_on_cpu():
 
 
 def is_slow(sizes, kernel, groups, padding):
-    """Whether XLA is slow at a convolution of pictures of these sizes with a kernel of those."""
+    """Whether XLA is slow at a convolution of an image and a kernel of these sizes."""
     if not _is_on_cpu():
         return False
     if groups == 1:
@@ -38,9 +42,9 @@ def is_slow(sizes, kernel, groups, padding):
 
 
 def _is_small(sizes, kernel, padding):
-    """Whether a kernel reaches across all of a picture, to more than a single number.
+    """Whether a kernel covers a whole image, at more than one position.
 
-    The picture is the smaller one: what is made, or what is spread.
+    The image is the smaller one: the output, or the input of a transposed convolution.
     """
     reaches = all(size <= wide for size, wide in zip(sizes, kernel))
     meets_once = all(size in (1, wide) for size, wide in zip(sizes, kernel)) and not any(padding)
@@ -48,7 +52,7 @@ def _is_small(sizes, kernel, padding):
 
 
 def made(sizes, kernel, stride, padding, dilation):
-    """The sizes of what a convolution makes."""
+    """The sizes of the output of a convolution."""
     return tuple(
         (size + 2 * pad - apart * (wide - 1) - 1) // step + 1
         for size, pad, apart, wide, step in zip(sizes, padding, dilation, kernel, stride)
@@ -56,13 +60,13 @@ def made(sizes, kernel, stride, padding, dilation):
 
 
 def convolved(x, weight, stride, padding, dilation, groups):
-    """`x` of (batch, channels, *sizes), convolved with `weight` of (channels, channels of a group, *kernel)."""
+    """`x` (batch, channels, *sizes), convolved with `weight` (channels, channels per group, *kernel)."""
     sizes = made(x.shape[2:], weight.shape[2:], stride, padding, dilation)
     return _summed(x, weight, (sizes, tuple(stride), tuple(padding), tuple(dilation), groups))
 
 
 def spread(x, weight, stride, padding, dilation, output_padding, groups):
-    """`x`, convolved the transposed way with `weight` of (channels, channels of a group given, *kernel)."""
+    """The transposed convolution of `x` with `weight` (channels, output channels per group, *kernel)."""
     sizes = [
         (size - 1) * step - 2 * pad + apart * (wide - 1) + more + 1
         for size, step, pad, apart, wide, more in zip(
@@ -76,9 +80,9 @@ def spread(x, weight, stride, padding, dilation, output_padding, groups):
 
 
 def _quick(function, static):
-    """Compiled, also where a program computes operation by operation.
+    """A function that is compiled, also in a program that runs eagerly.
 
-    What is kept for the gradients are the arguments, not the parts of `x` for each place of the kernel.
+    The arguments are kept for the gradients, not the slices of `x` for each element of the kernel.
     """
     kept = jax.checkpoint(function, prevent_cse=False, static_argnums=static)
     return jax.jit(kept, static_argnums=static, inline=True)
@@ -86,7 +90,7 @@ def _quick(function, static):
 
 @functools.partial(_quick, static=2)
 def _summed(x, weight, settings):
-    """A convolution, as a sum of what is quick."""
+    """A convolution as a sum of fast operations."""
     *settings, groups = settings
     dtype = x.dtype
     x, weight = arrays.widened(x), arrays.widened(weight)
@@ -97,14 +101,14 @@ def _summed(x, weight, settings):
 
 @functools.partial(_quick, static=(2, 3))
 def _transposed(x, weight, shape, settings):
-    """What a convolution of what has this shape is the transpose of."""
+    """The transpose of a convolution whose input has this shape."""
     given = jax.ShapeDtypeStruct(shape, x.dtype)
     (result,) = jax.linear_transpose(lambda y: _summed(y, weight, settings), given)(x)
     return result
 
 
 def _over_layers(x, weight, sizes, stride, padding, dilation):
-    """Convolutions of two dimensions, for each layer of a kernel of three."""
+    """A convolution with three dimensions, as a sum of those with two for each layer of the kernel."""
     batch, channels, _, *others = x.shape
     x = jax.numpy.moveaxis(x, 1, 2)
     x = lax.pad(x, x.dtype.type(0), ((0, 0, 0), (padding[0], padding[0], 0), *[(0, 0, 0)] * (x.ndim - 2)))
@@ -123,12 +127,12 @@ def _over_layers(x, weight, sizes, stride, padding, dilation):
 
 
 def _over_places(x, weight, sizes, stride, padding, dilation, groups):
-    """The products of each place of the kernel with the part of `x` that it meets."""
+    """The sum of the products of each element of the kernel and the slice of `x` that it meets."""
     batch, channels, *given = x.shape
     kernel = weight.shape[2:]
     x = lax.pad(x, x.dtype.type(0), ((0, 0, 0), (0, 0, 0), *((pad, pad, 0) for pad in padding)))
     weight = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
-    # Split, and not indexed: the gradients of indexing are added up, each as large as all weights.
+    # Split instead of indexed: the gradient of each index would be as large as all weights.
     weights = lax.split(jax.numpy.moveaxis(weight, -1, 0), [1] * weight.shape[-1])
     product = _scaled if channels == groups else _multiplied
     x = x.reshape(batch, groups, channels // groups, *x.shape[2:])
@@ -149,17 +153,17 @@ def _over_places(x, weight, sizes, stride, padding, dilation, groups):
 
 
 def _meets(first, size, step, pad, width):
-    """Whether a place of the kernel, on its way along a dimension, meets more than padding."""
+    """Whether an element of the kernel meets more than padding along a dimension."""
     return any(pad <= first + i * step < pad + width for i in range(size))
 
 
 def _scaled(part, weight):
-    """For groups of one channel each: (batch, group, 1, *sizes) to (batch, group, channels made, *sizes)."""
+    """For groups of one channel: (batch, group, 1, *sizes) to (batch, group, output channels, *sizes)."""
     return part * weight.reshape(1, *weight.shape[:2], *[1] * (part.ndim - 3))
 
 
 def _multiplied(part, weight):
-    """(group, channels, batch, *sizes) to (group, channels made, batch, *sizes)."""
+    """(group, channels, batch, *sizes) to (group, output channels, batch, *sizes)."""
     flat = part.reshape(*part.shape[:2], -1)
     return jax.numpy.matmul(weight, flat).reshape(*weight.shape[:2], *part.shape[2:])
 
@@ -168,7 +172,7 @@ _transpose = ad.primitive_transposes[primitives.conv_general_dilated_p]
 
 
 def _transpose_on_cpu(gradient, x, weight, **settings):
-    """Of the weights, where the input is spread: the input slides over the gradient, not the other way."""
+    """The gradient of the weights for a dilated input: the input slides over the gradient of the output."""
     if not (_is_on_cpu() and ad.is_undefined_primal(weight) and _is_spread(**settings)):
         return _transpose(gradient, x, weight, **settings)
     dims = settings["dimension_numbers"]

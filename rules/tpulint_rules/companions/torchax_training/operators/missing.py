@@ -1,6 +1,8 @@
-"""Operators that torchax lacks; importing this file brings them in.
+"""Operators that torchax lacks, such as `ctc_loss`, `fold`, adaptive max pooling, unpooling and windows.
 
-They compute what torch does, by functions of JAX, which can be compiled and differentiated.
+Importing this module registers implementations in JAX, which can be compiled and differentiated.
+Sorting has PyTorch's order of equal elements, and the pruning methods of `torch.nn.utils.prune` compute their
+masks on the host.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _WINDOWS = ("bartlett", "blackman", "hamming", "hann", "kaiser")
 
 
 def _brings(*operations, by_jax=True):
-    """Registers a function of JAX, or of torch, for operations."""
+    """Decorator that registers a function of JAX arrays, or of torch tensors, for operations."""
 
     def brought(function):
         register(function, *operations, by_jax=by_jax)
@@ -54,14 +56,14 @@ def _next_after(x, other):  # which JAX cannot differentiate
 
 
 @_brings(_aten._is_all_true, _aten._is_all_true.default)
-def _is_all_true(x):  # which distributions ask of their arguments
+def _is_all_true(x):  # distributions check their arguments with it
     return jnp.all(x)
 
 
-register(InplaceOp(_aten.fill), _aten.fill_, by_jax=False, is_view_op=True)  # which may be given a tensor
+register(InplaceOp(_aten.fill), _aten.fill_, by_jax=False, is_view_op=True)  # its value may be a tensor
 
 
-# torch's order among equal elements, which on a CPU XLA's sorting shares, told what comes first
+# PyTorch's order of equal elements; XLA's sort on a CPU has the same with these keys
 
 
 @_brings(torch.argsort, _aten.argsort, _aten.argsort.default, _aten.argsort.stable)
@@ -77,7 +79,7 @@ def _order(x, dim=-1, descending=False, *, stable=None):
 
 
 def _falling(x):
-    """What is in order where elements fall: NaN is first."""
+    """Keys that ascend where elements descend; NaN is first."""
     return (~jnp.isnan(x), -x) if jnp.issubdtype(x.dtype, jnp.floating) else (~x,)
 
 
@@ -87,7 +89,7 @@ def _sorted(x, dim=-1, descending=False, *, stable=None):
     return (jnp.take_along_axis(x, order, dim) if x.ndim else x), order
 
 
-# the dtype of the input, where a network is halved but for its normalisation
+# results have the dtype of the input, in a half-precision network with float32 normalization
 
 
 @_brings(_aten.native_batch_norm, _aten.native_batch_norm.default)
@@ -96,7 +98,7 @@ def _batch_norm(x, *parameters):
     return (result.astype(x.dtype), *statistics)
 
 
-# products of three, as those of `nn.Bilinear`, whose terms torchax writes out one by one
+# products of three tensors, as in `nn.Bilinear`; torchax writes out their terms one by one
 
 
 @_brings(_aten._trilinear, _aten._trilinear.default)
@@ -111,7 +113,7 @@ def _trilinear(x, y, z, expand_x, expand_y, expand_z, summed, unroll_dim=1):
 
 
 def on_host_first(make):
-    """What makes a tensor, on the device by way of the host."""
+    """A function that creates a tensor: first on the host, then moved to the device."""
 
     @functools.wraps(make)
     def window(*args, device=None, **kwargs):
@@ -131,7 +133,7 @@ for _name in _WINDOWS:
     register(_function, _operation, *_overloads, by_jax=False)
 
 
-# patches put together, which torchax does where nothing is padded
+# `F.fold`, which torchax supports without padding only
 
 
 @_brings(_aten.col2im, _aten.col2im.default)
@@ -156,7 +158,7 @@ def _folded(x, output_size, kernel_size, dilation, padding, stride):
 
 
 def _pooled(x, sizes):
-    """The largest element of each window, and its place among the elements of the last dimensions."""
+    """The largest element of each window, and its index among the elements of the last dimensions."""
     count = len(sizes)
     shape = x.shape[x.ndim - count :]
     sizes = [size if wanted is None else wanted for size, wanted in zip(shape, sizes, strict=True)]
@@ -165,7 +167,7 @@ def _pooled(x, sizes):
         start = np.arange(wanted) * size // wanted
         end = -(-(np.arange(wanted) + 1) * size // wanted)
         offsets = np.arange((end - start).max())
-        place = start[:, None] + offsets  # of each window, its elements
+        place = start[:, None] + offsets  # the elements of each window
         layout = [1] * (2 * count)
         layout[axis], layout[count + axis] = place.shape
         index = index * size + np.minimum(place, size - 1).reshape(layout)
@@ -190,7 +192,7 @@ def _adaptive_max_pool3d(x, output_size):
     return _pooled(x, output_size)
 
 
-# what pooling left out, put back as zeros: torchax takes element after element
+# unpooling, with zeros for elements that pooling dropped; torchax takes one element after the other
 
 
 @_brings(_aten.max_unpool2d, _aten.max_unpool2d.default)
@@ -204,7 +206,7 @@ def _unpooled(x, indices, output_size, *_ways):
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _placed(values, places, size):
-    """Rows of zeros but for values; those that windows share are as often in the gradient."""
+    """Zeros with values at some positions; a position shared by windows has its gradient as often."""
     rows = jnp.arange(len(values))[:, None]
     return jnp.zeros((len(values), size), values.dtype).at[rows, places].set(values)
 
@@ -227,13 +229,13 @@ _placed.defvjp(_placed_and_kept, _taken_back)
 def _ctc_loss(
     log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False
 ):
-    # The lengths, and at times the targets, are on the host.
+    # The lengths, and sometimes the targets, are on the host.
     env, logs, targets = log_probs._env, log_probs.jax(), _array(targets)
     input_lengths, target_lengths = (_array(one).reshape(-1) for one in (input_lengths, target_lengths))
     is_batch = logs.ndim == 3
     if not is_batch:
         logs = logs[:, None]
-    if targets.ndim == 1:  # one behind the other
+    if targets.ndim == 1:  # concatenated
         starts = jnp.cumsum(target_lengths) - target_lengths
         longest = int(target_lengths.max()) if is_batch else targets.size
         places = starts[:, None] + jnp.arange(longest)
@@ -241,7 +243,7 @@ def _ctc_loss(
     losses = _negative_logs(logs, targets, input_lengths, target_lengths, blank)
     if zero_infinity:
         losses = jnp.where(jnp.isinf(losses), 0, losses)
-    if reduction == "mean":  # of what each element of a target costs
+    if reduction == "mean":  # per element of a target
         losses = (losses / jnp.maximum(target_lengths, 1)).mean()
     elif reduction == "sum":
         losses = losses.sum()
@@ -270,7 +272,7 @@ def _negative_logs(logs, targets, input_lengths, target_lengths, blank):
     impossible = jnp.full((batch, 1), -jnp.inf, logs.dtype)
 
     def _sum(*ways):
-        # Where no way leads, the gradient is zero, not NaN.
+        # Impossible alignments have the gradient zero, not NaN.
         ways = jnp.stack(ways)
         largest = jax.lax.stop_gradient(ways.max(axis=0))
         open_ = jnp.isfinite(largest)
@@ -295,7 +297,7 @@ def _negative_logs(logs, targets, input_lengths, target_lengths, blank):
 
 
 def _masked_on_host(compute):
-    """What a method of pruning leaves; it writes that through a view, which torchax copies."""
+    """`compute_mask` of a pruning method, which writes through a view; in torchax that is a copy."""
 
     @functools.wraps(compute)
     def compute_mask(method, scores, default_mask):

@@ -1,6 +1,7 @@
-"""Running statistics of normalisations, which torchax leaves as they are; importing this file brings them in.
+"""Running statistics of batch and instance normalization, which torchax does not update.
 
-`F.batch_norm` and `F.instance_norm` write them, as torch's own do, called by modules or by the program.
+Importing this module patches `F.batch_norm` and `F.instance_norm` to update them as in PyTorch, whether
+modules or the program call these functions.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch.nn import functional as F
 from torch.nn.modules import batchnorm, instancenorm
 from torchax.tensor import Tensor
 
-#: Whether the statistics of the call that is under way are kept already.
+#: Whether the statistics of the current call are updated already.
 _are_kept = False
 
 
@@ -31,7 +32,7 @@ def _kept():
 
 
 def _with_statistics(normalise, statistics, flag):
-    """A normalisation that writes to the running statistics that it is given."""
+    """A normalization that updates the running statistics that it is given."""
     signature = inspect.signature(normalise)
 
     @functools.wraps(normalise)
@@ -75,9 +76,9 @@ def _forward_of(kind):
         if not (module.training and module.track_running_stats and isinstance(module.running_mean, Tensor)):
             return forward(module, x)
         mean, momentum = module.running_mean.jax(), module.momentum
-        is_hooks = _before_hooks.pop(module, mean) is not mean  # a hook of the program's own keeps them
+        is_hooks = _before_hooks.pop(module, mean) is not mean  # a hook of the program updates them
         try:
-            if momentum is None:  # torch would ask for the count of batches
+            if momentum is None:  # torch would read the count of batches
                 module.momentum = 1 / (module.num_batches_tracked + 1)
             with _kept() if is_hooks else contextlib.nullcontext():
                 return forward(module, x)
@@ -92,7 +93,7 @@ _call = torch.nn.Module.__call__
 
 
 def _called(module, *args, **kwargs):
-    """A call of a normalisation, which notes the mean that its hooks find."""
+    """A call of a normalization module, which notes the running mean before its hooks."""
     if module._forward_pre_hooks and isinstance(module.running_mean, Tensor):
         _before_hooks[module] = module.running_mean.jax()
     return _call(module, *args, **kwargs)

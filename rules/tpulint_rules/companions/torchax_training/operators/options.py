@@ -1,4 +1,8 @@
-"""Options of operators that torchax does not know, or takes otherwise; importing this file mends them."""
+"""Options of operators that torchax does not support, or interprets differently.
+
+Importing this module replaces its implementations, for example of `searchsorted`, `avg_pool2d` with
+`ceil_mode`, `embedding_bag`, `linalg.solve` and `take_along_dim`.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ register(_bucketed, _aten.bucketize.Tensor, _aten.bucketize.Scalar)
 
 
 def _selected(x, axis, place):
-    """What stands at a place, which may be an input of what is compiled."""
+    """The elements at an index, which may be an input of the compiled function."""
     if isinstance(place, int):
         return lax.index_in_dim(x, place, axis, keepdims=False)
     return lax.dynamic_index_in_dim(x, place, axis, keepdims=False)
@@ -50,7 +54,7 @@ _average = jaten._aten_avg_pool
 
 
 def _averaged(x, kernel, stride=(), padding=0, ceil_mode=False, include_padding=True, divisor=None):
-    """Averages of windows, of which the last may reach beyond the padding."""
+    """Averages of windows, the last of which may extend beyond the padding."""
     if not ceil_mode:
         return _average(x, kernel, stride, padding, ceil_mode, include_padding, divisor)
     count = len(kernel)
@@ -90,7 +94,7 @@ def _bagged(
     include_last_offset=False,
     padding_idx=-1,
 ):
-    """Sums, means or the most of the rows of each bag."""
+    """Sums, means or maxima of the rows of each bag."""
     bags = len(offsets) - bool(include_last_offset)
     of_bag = jnp.searchsorted(offsets[:bags], jnp.arange(len(indices)), side="right") - 1
     counts = (indices != padding_idx).astype(weight.dtype)
@@ -116,7 +120,7 @@ register(
 
 
 def _solved(a, b, *, left=True):
-    """Of equations with several right sides, or one, which torchax takes square matrices for."""
+    """Solutions for several right-hand sides, or one; torchax assumes square matrices."""
     is_one = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     if is_one:
         return jnp.linalg.solve(a, b[..., None])[..., 0]
@@ -134,7 +138,7 @@ register(_solved_and_checked, torch.linalg.solve_ex)
 
 
 def _taken_along(x, indices, dim=None):
-    """Whose indices torch wants to be of 64 bits."""
+    """`take_along_dim`; torch requires indices of 64 bits."""
     if dim is None:
         return jnp.take_along_axis(x.reshape(-1), indices.reshape(-1), 0)
     shape = list(jnp.broadcast_shapes(_without(x.shape, dim), _without(indices.shape, dim)))
@@ -156,7 +160,7 @@ for _make in (torch.fft.fftfreq, torch.fft.rfftfreq):
 
 
 def _in_real_numbers(x, axes, normalization, last_size):
-    """The inverse of a transform of real numbers; torchax takes the last size for an even one among several."""
+    """The inverse FFT of real numbers; torchax assumes that the last of several sizes is even."""
     sizes = [*(x.shape[axis] for axis in axes[:-1]), last_size]
     return jnp.fft.irfftn(x, sizes, axes, ("forward", "ortho", "backward")[normalization])
 
@@ -168,7 +172,7 @@ _numpy = Tensor.numpy
 
 
 def _as_numpy(tensor, *, force=False):
-    """`Tensor.numpy`, which may be asked to come from the device."""
+    """`Tensor.numpy` with the option `force`."""
     return _numpy(tensor)
 
 
@@ -176,7 +180,7 @@ Tensor.numpy = _as_numpy
 
 
 def _by_low_bits(function):
-    """An operation whose lower 32 bits are those of the operands, with a number of more bits, as hashes have."""
+    """An operation on the lower 32 bits of its operands, for an integer with more bits, as in hashes."""
 
     def computed(x, other):
         if type(other) is int and jnp.issubdtype(x.dtype, jnp.integer) and not -(2**31) <= other < 2**31:
@@ -186,7 +190,7 @@ def _by_low_bits(function):
     return computed
 
 
-# In what torch makes of other operations torchax takes those of bits for logical ones.
+# In torch's decompositions, torchax takes bitwise operations for logical ones.
 for _name in ("and", "or", "xor"):
     _function = _by_low_bits(getattr(jnp, f"bitwise_{_name}"))
     register(_function, getattr(_aten, f"__{_name}__"), getattr(_aten, f"bitwise_{_name}"))

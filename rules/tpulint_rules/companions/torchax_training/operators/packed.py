@@ -1,9 +1,10 @@
-"""Packed sequences; importing this file brings them in.
+"""Packed sequences: `pack_padded_sequence` and `pad_packed_sequence`.
 
-Their lengths are numbers of Python: in a compiled function they are those of a list, or of a tensor of the host
-that is not an input.
-Where they are an input, sequences stay padded while a function is traced (`tracing/padded.py`), so that it is
-compiled once, whatever the lengths.
+Their lengths are Python integers: in a compiled function, they come from a list, or from a CPU tensor that is
+not an input.
+If the lengths are an input, sequences stay padded while a function is traced (`tracing/padded.py`), so that
+it is compiled once for all lengths.
+Importing this module registers both functions.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ def _packed(x, lengths, batch_first):
             return padded.of(x, known, batch_first)
     lengths = _numbers(lengths)
     if lengths.size != x.shape[0 if batch_first else 1]:
-        raise RuntimeError(f"expected {x.shape[0 if batch_first else 1]} lengths, got {lengths.size}")
+        raise RuntimeError(
+            "`lengths` must have one element for each sequence: expected "
+            f"{x.shape[0 if batch_first else 1]}, got {lengths.size}"
+        )
     if lengths.min() <= 0 or (np.diff(lengths) > 0).any():
-        raise RuntimeError("lengths must be positive, and decrease where they are enforced to be sorted")
+        raise RuntimeError("`lengths` must be positive, and in descending order if `enforce_sorted` is True")
     steps, rows = places_of(lengths)
     data = _at(x.jax(), *((rows, steps) if batch_first else (steps, rows)))
     sizes = _on_host((lengths[None] > np.arange(lengths.max())[:, None]).sum(axis=1))
@@ -51,12 +55,12 @@ def _unpacked(data, batch_sizes, batch_first, padding_value, total_length):
     if times is not None and asked.is_asked() and total_length < times:
         is_whole = bool(Tensor(longest == times, data._env))
         if type(data) is padded.Padded and not is_whole:
-            raise reads.Needed("the longest of the sequences is shorter than what is padded")
+            raise reads.Needed("the longest sequence of the batch is shorter than the padded input")
     if type(data) is padded.Padded:
         made = data.unpacked(batch_first, padding_value, total_length)
         return Tensor(made, data._env), calls.OnHost(data.lengths, data._env)
     if 0 < total_length < len(sizes):
-        raise RuntimeError(f"expected a total length of {len(sizes)} at least, got {total_length}")
+        raise RuntimeError(f"`total_length` must be at least {len(sizes)}, got {total_length}")
     steps, rows = places_of(lengths)
     shape = max(len(sizes), total_length), int(sizes[0])
     made = _spread(data.jax(), steps, rows, shape, padding_value, batch_first)
@@ -79,7 +83,7 @@ def _spread(data, steps, rows, shape, value, batch_first):
 
 
 def lengths_of(batch_sizes):
-    """How many of the packed sequences go on at each step, and how long each of them is."""
+    """The number of sequences at each step, and the length of each sequence."""
     sizes = _numbers(batch_sizes)
     return sizes, (sizes[:, None] > np.arange(sizes[0])).sum(axis=0)
 
@@ -90,7 +94,7 @@ def places_of(lengths):
 
 
 def _numbers(tensor):
-    """What a tensor of integers holds, which an input of a compiled function does not tell."""
+    """The values of an integer tensor; an input of a compiled function does not have them."""
     return np.asarray(tensor.jax() if isinstance(tensor, (Tensor, View)) else tensor.detach())
 
 

@@ -1,5 +1,6 @@
-"""Operators of linear algebra, of counting and of rounding that torchax lacks, or gives others for; importing this
-file brings them in.
+"""Linear algebra, `sum`, `mode`, `angle` and fake quantization that torchax lacks or computes differently.
+
+Importing this module registers them.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _angle(x):
     return jnp.where(jnp.isnan(x), x, jnp.where(x < 0, jnp.pi, 0)).astype(x.dtype)
 
 
-# sums in another kind of numbers than they are of
+# sums with another dtype than that of the input
 
 
 @_brings(_aten.sum)
@@ -66,7 +67,7 @@ def _sum(x, dim=None, keepdim=False, *, dtype=None):
     return jnp.sum(x, axis=tuple(axis) if isinstance(axis, (list, tuple)) else axis, keepdims=keepdim)
 
 
-# what there is most of: the least of equally many, at its last place
+# the most frequent value: the smallest of equally frequent ones, with its last index
 
 
 @_brings(_aten.mode)
@@ -84,11 +85,11 @@ def _most(x, dim=-1, keepdim=False):
     return value[..., 0], place[..., 0]
 
 
-# rounding to whole numbers between two, as quantisation will
+# fake quantization: rounding to integers within bounds
 
 
 def _rounded(x, scale, zero, least, most):
-    """What is left of numbers; their gradient is that of what is between the least and the most."""
+    """Rounded values within bounds; the gradient passes where a value is within them."""
     whole = jax.lax.stop_gradient(jnp.round(x / scale) + zero)
     inside = (whole >= least) & (whole <= most)
     made = (jnp.clip(whole, least, most) - zero) * scale

@@ -1,9 +1,10 @@
-"""Recurrent layers as loops of JAX; importing this file brings that in.
+"""Recurrent layers (LSTM, GRU and RNN) as loops of JAX.
 
-torchax writes out each step of a sequence: two small LSTM layers over 35 steps take 10 s to compile on a CPU
-host, and over 200 steps more than two minutes.
-As `jax.lax.scan` they take one second, whatever the length, and run faster.
-What is beyond the end of a packed sequence is computed, and left out.
+torchax unrolls the steps of a sequence: two small LSTM layers take 10 s to compile on a CPU host for 35
+steps, and more than two minutes for 200 steps.
+With `jax.lax.scan` they take one second for any length, and run faster.
+Elements beyond the end of a packed sequence are computed, and dropped.
+Importing this module registers these layers.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _simple_step(activation):
 
 
 def _layers(step):
-    """The function of torch, such as `torch.lstm`, whose layers do such a step for each item of a sequence."""
+    """The implementation of a function such as `torch.lstm`, with `step` for each item of a sequence."""
 
     def run(x, *args, env):
         sizes, *args = args if isinstance(args[2], (list, tuple)) else (None, *args)
@@ -76,13 +77,13 @@ def _layers(step):
 def _array(tensor):
     if not isinstance(tensor, Tensor):
         raise AssertionError(
-            "a recurrent layer is on the device, and what it is given is not, or the other way"
+            "a recurrent layer and its inputs must be on the same device: move both to 'jax'"
         )
     return tensor.jax()
 
 
 def _noise(env, given, dropout, count, directions, kind, batch_first):
-    """By what the outputs of each layer but the last are multiplied; none where nothing drops out."""
+    """The dropout factors of the outputs of each layer but the last; empty without dropout."""
     if not dropout:
         return ()
     x, _, weights = given
@@ -93,7 +94,7 @@ def _noise(env, given, dropout, count, directions, kind, batch_first):
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _computed(step, layout, kind, x, start, weights, noise, places, lengths):
-    """The outputs of the last layer, and the states of all at the ends of the sequences."""
+    """The outputs of the last layer, and the states of all layers at the ends of the sequences."""
     count, directions, has_biases, batch_first, shape = layout
     x, start, weights = jax.tree.map(lambda array: array.astype(kind), (x, start, weights))
     if places is not None:

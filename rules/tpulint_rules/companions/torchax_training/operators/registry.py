@@ -1,4 +1,4 @@
-"""Implementations of torch's operations, in the place of torchax's own or where it has none."""
+"""Registration of implementations of torch operations with torchax."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which regist
 
 
 def register(function, *operations, by_jax=True, is_user_defined=False, needs_env=False, is_view_op=False):
-    """Let a function, of JAX's arrays or of torch's tensors, compute operations."""
+    """Let a function of JAX arrays, or of torch tensors, compute operations."""
     for operation in operations:
         made = ops_registry.Operator(
             operation,

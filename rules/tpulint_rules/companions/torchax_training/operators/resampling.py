@@ -1,6 +1,7 @@
-"""Pictures of other sizes, whose gradients torchax scatters element by element; importing this file mends that.
+"""Interpolation and adaptive average pooling, whose gradients torchax scatters element by element.
 
-Each dimension is multiplied by a matrix that says what its new places take of its old ones.
+Each dimension is multiplied by a matrix with the weights of old positions for each new position.
+Importing this module replaces torchax's implementations.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .. import arrays
 from .registry import register
 from .settings import each
 
-#: In dimensions that are longer, the matrix would take more than taking the two elements at each place.
+#: In longer dimensions, the matrix would take longer than indexing the two elements at each position.
 _LONGEST = 1024
 
 _average_pool = jaten.adaptive_avg_pool2or3d
@@ -54,7 +55,7 @@ def _interpolated(
             matrix = _filtered(x.shape[axis], new, step, mode, bool(align_corners))
             made = _multiplied(made, axis, matrix.astype(made.dtype))
         elif mode in _NEAREST:
-            # Of pictures torch does not look at the scale where as many places, or twice as many, are wanted.
+            # For images, torch ignores the scale if the size stays the same or doubles.
             is_plain = mode == "nearest" and x.ndim == 4 and new in (x.shape[axis], 2 * x.shape[axis])
             step = np.float32(x.shape[axis] / new) if is_plain else step
             middle = np.float32(0 if mode == "nearest" else 0.5)
@@ -66,7 +67,7 @@ def _interpolated(
 
 
 def _taken(x, axis, places):
-    """Elements along a dimension; those that repeat each one, or skip as many each time, without an index."""
+    """Elements along a dimension; regular repetitions and strides need no index."""
     old, new = x.shape[axis], len(places)
     if new % old == 0 and (places == np.arange(new) // (new // old)).all():
         return _repeated(x, axis, new // old)
@@ -81,7 +82,7 @@ def _repeated(x, axis, times):
 
 
 def _mixed(x, axis, new, step, align_corners):
-    """Elements between the two that are nearest to each place."""
+    """Interpolation between the two elements that are nearest to each position."""
     old = x.shape[axis]
     if old <= _LONGEST:
         return _multiplied(x, axis, _matrix(old, new, step, bool(align_corners)).astype(x.dtype))
@@ -104,13 +105,13 @@ def _cubic(x):
     return np.where(x < 1, near, np.where(x < 2, far, 0))
 
 
-#: What an element counts by its distance, and how far that reaches.
+#: The weight of an element by its distance, and the distance from which it is zero.
 _FILTERS = {"bilinear": (lambda x: np.maximum(1 - x, 0), 1), "bicubic": (_cubic, 2)}
 
 
 @functools.lru_cache(64)
 def _filtered(old, new, step, mode, align_corners):
-    """The matrix of a dimension without aliases; torchax's function for that raises."""
+    """The matrix of a dimension for antialiasing; torchax's function for that raises."""
     weigh, reach = _FILTERS[mode]
     if align_corners:
         step = np.float32((old - 1) / (new - 1) if new > 1 else 0)
@@ -124,7 +125,7 @@ def _filtered(old, new, step, mode, align_corners):
 
 
 def _between(old, new, step, align_corners):
-    """For each place the elements below and above it, and the share of that above."""
+    """For each position, the elements below and above it, and the weight of the one above."""
     places = np.arange(new, dtype=np.float32)
     if align_corners:
         places = places * np.float32((old - 1) / (new - 1) if new > 1 else 0)
@@ -150,7 +151,7 @@ def _averaged(x, output_size):
 
 @functools.partial(jax.jit, static_argnums=1, inline=True)
 def _multiplied(x, axis, matrix):
-    """A dimension multiplied by a matrix of (new, old)."""
+    """A dimension multiplied by a matrix of shape (new, old)."""
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     flat = x.reshape(-1, x.shape[axis], int(np.prod(after)))
     made = jnp.einsum("no,bor->bnr", matrix, flat, precision="highest")

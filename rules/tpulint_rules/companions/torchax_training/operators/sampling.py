@@ -1,11 +1,13 @@
-"""`F.grid_sample` and `torch.floor`, which XLA may compute twice on a CPU; importing this file mends that.
+"""`F.grid_sample`, and `floor`, `ceil` and `trunc`, whose input XLA may compute twice on a CPU.
 
-A place is rounded down to the element in front of it, and what is missing to it is the weight of the next one.
-Where XLA computes the places once for the elements and once for the weights, with roundings of their own, a
-place that lies upon an element gets the one in front of it with the whole weight: a picture that is shifted by
+A sampling position is rounded down to the element before it, and the remainder is the weight of the next
+element.
+If XLA computes the positions once for elements and once for weights, with different rounding errors, a
+position exactly on an element gets the element before it with the full weight: an image that is shifted by
 whole pixels is shifted by one more in parts.
-Here both are made of the same places, which XLA may not compute again, and so they are where a program itself
-samples, by `torch.floor` or `.long()`.
+Importing this module replaces torchax's implementations by ones that use the same positions for both, which
+XLA may not compute again.
+The same holds for programs that sample by `torch.floor` or `.long()`.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from .registry import register
 
 _LINEAR, _NEAREST = 0, 1
 _ZEROS, _BORDER = 0, 1
-#: What torch's cubic weights are made of.
+#: The coefficient of torch's cubic weights.
 _STEEPNESS = -0.75
 
 
 def _sampled(x, grid, mode=_LINEAR, padding=_ZEROS, align_corners=False):
-    """What lies at the places of a grid, from -1 to 1, the last dimension first."""
+    """The values at the positions of a grid, from -1 to 1, with the last dimension first."""
     sizes = x.shape[2:]
     places = [_unnormalized(grid[..., -1 - d], size, align_corners) for d, size in enumerate(sizes)]
     bounds = [(size, padding, align_corners) for size in sizes]
@@ -55,18 +57,18 @@ def _sampled(x, grid, mode=_LINEAR, padding=_ZEROS, align_corners=False):
 
 
 def _unnormalized(along, size, align_corners):
-    """Places along a dimension, in elements."""
+    """Positions along a dimension, in elements."""
     return along * ((size - 1) / 2 if align_corners else size / 2) + (size - 1) / 2
 
 
 def _within(place, size, padding, align_corners):
-    """Places beside the picture as ones within, but for those where zeros are."""
+    """Positions mapped into the image, except for zero padding."""
     if padding == _ZEROS:
         return place
     if padding != _BORDER:
         low, high = (0, size - 1) if align_corners else (-0.5, size - 0.5)
         place = _reflected(place, low, high - low)
-    # At the borders and beyond there is no slope; what is no number is at the first one.
+    # There is no gradient at the borders and beyond; NaN becomes the first position.
     place = jnp.where(place > 0, place, 0.0)
     return jnp.where(place < size - 1, place, float(size - 1))
 
@@ -80,7 +82,7 @@ def _reflected(place, low, span):
 
 
 def _cubic(rest):
-    """The weights of the elements around a place, the first two in front of it."""
+    """The weights of the elements around a position, with the first two before it."""
 
     def far(t):
         return ((_STEEPNESS * t - 5 * _STEEPNESS) * t + 8 * _STEEPNESS) * t - 4 * _STEEPNESS
@@ -92,7 +94,7 @@ def _cubic(rest):
 
 
 def _elements(x, at):
-    """The elements at whole places, zeros beside the picture."""
+    """The elements at integer positions, and zeros outside of the image."""
     flat, is_inside = 0, True
     for place, size in zip(at, x.shape[2:]):
         is_inside &= (place >= 0) & (place < size)

@@ -1,9 +1,9 @@
-"""What settings of operators mean."""
+"""Settings of operators, expanded to one value for each dimension."""
 
 from __future__ import annotations
 
 
 def each(setting, count):
-    """A setting for each dimension: one for all may stand alone, or in a list."""
+    """A setting for each dimension: a single value, or a list with one, applies to all."""
     listed = list(setting) if isinstance(setting, (list, tuple)) else [setting]
     return listed * count if len(listed) == 1 else listed

@@ -1,7 +1,9 @@
-"""Sparse matrices on the device, which are dense there; importing this file brings them.
+"""Sparse tensors on the device, stored as dense ones.
 
-A sparse matrix that is moved to the device is a dense one for torchax; so is one here that is made there.
-What asks for its indices and values gets those that it was made of, or those of what is not zero.
+torchax moves a sparse matrix to the device as a dense one.
+Importing this module patches `torch.sparse_coo_tensor`, `torch.sparse_csr_tensor`, functions of
+`torch.sparse` and methods of sparse tensors: a matrix that is created on the device is dense, too.
+Its indices and values are those that it was created from, or those of its nonzero elements.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ torch.sparse_coo_tensor = _made
 
 
 def _is_for_device(device, *given) -> bool:
-    """Whether a matrix is to be on the device: as it is asked for, or as what it is made of."""
+    """Whether a matrix is to be created on the device: by `device`, or by its indices and values."""
     if device is not None and not torchax.default_env()._should_use_torchax_tensor(device):
         return False
     return device is not None or any(isinstance(one, (Tensor, View)) for one in given)
@@ -68,7 +70,7 @@ torch.sparse_csr_tensor = _made_of_rows
 
 
 def _dense(_sparse_dim, _dense_dim, size, indices, values, **_options):
-    """The dense matrix of some indices and values, of which those with the same indices add up."""
+    """The dense matrix of some indices and values; values with the same indices are added."""
     return jax.numpy.zeros(tuple(size), values.dtype).at[tuple(indices)].add(values)
 
 
@@ -89,7 +91,7 @@ def _coalesced(matrix, *_dims):
 
 
 def _has(matrix):
-    """Where a matrix has values: where it was made of some, or is not zero."""
+    """Where a matrix has values: where it was created from one, or is not zero."""
     if getattr(matrix, "pattern", None) is None:
         return matrix != 0
     indices = matrix.pattern[0]
@@ -111,13 +113,13 @@ def _summed(input, dim=None, dtype=None):
 
 
 def _normalised(of_sparse, of_dense):
-    """`torch.sparse.softmax` or `log_softmax`, which go by the values that a matrix has."""
+    """`torch.sparse.softmax` or `log_softmax`, which use only the values that a matrix has."""
 
     def function(input, dim, *, dtype=None):
         if not isinstance(input, (Tensor, View)):
             return of_sparse(input, dim, dtype=dtype)
         has, values = _has(input), input if dtype is None else input.to(dtype)
-        # Not infinity, of which rows without values would make NaN.
+        # Not infinity, which would give NaN for rows without values.
         lowest = torch.finfo(values.dtype).min
         return torch.where(has, of_dense(torch.where(has, values, lowest), dim), 0)
 

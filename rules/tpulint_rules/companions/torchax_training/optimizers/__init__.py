@@ -1,1 +1,1 @@
-"""Optimizers whose steps are compiled, and those that torchax cannot do."""
+"""Optimizers with compiled steps, and optimizers that torchax does not support."""

@@ -1,7 +1,7 @@
-"""How many steps an optimizer took, of which `1 - beta ** step` keeps its digits.
+"""The step count of an optimizer, with full precision for `1 - beta ** step`.
 
-Torch computes that with numbers of Python; in 32 bits it is wrong by 1e-5 at the first steps of Adam, whose
-second beta is nearly one.
+PyTorch computes this with Python numbers.
+In 32 bits it is wrong by 1e-5 at the first steps of Adam, whose second beta is nearly one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .. import arrays
 
 
 class State(dict):
-    """What an optimizer keeps of a parameter while its step is traced: its `step` is a count."""
+    """The state of a parameter while an optimizer's step is traced: its `step` is a `_Count`."""
 
     def __init__(self, entries=()):
         super().__init__()
@@ -32,7 +32,7 @@ class State(dict):
 
 class _Count(Tensor):
     def item(self):
-        """Itself, with which torch computes as with a number."""
+        """The count itself: torch computes with it as with a number."""
         return self
 
     def __rpow__(self, base):

@@ -1,9 +1,10 @@
-"""`torch.optim.LBFGS` with compiled vectors; importing this file brings that in.
+"""`torch.optim.LBFGS` with compiled vector operations.
 
-Torch goes through the pairs of vectors that it remembers in Python, with eight operations for each and a wait
-for a number: an iteration of a tiny model with all of its hundred pairs takes 70 ms so on a CPU host, and 2
+PyTorch loops over the pairs of vectors that it remembers in Python, with eight operations for each and a wait
+for a number: an iteration of a tiny model with all of its hundred pairs takes 70 ms on a CPU host, and 2 ms
 compiled.
-What decides on the way, and the line search, is computed as torch does, and `state_dict()` has the same form.
+Importing this module patches `LBFGS.step`.
+Its decisions and the line search are PyTorch's, and `state_dict()` has the same form.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .. import arrays
 
 _plain_step = lbfgs.LBFGS.step
 
-#: With less curvature than this, a pair of vectors is not remembered.
+#: Pairs of vectors with less curvature are not remembered.
 LEAST_CURVATURE = 1e-10
 _VECTORS = ("d", "prev_flat_grad")
 _LISTS = ("old_dirs", "old_stps", "ro")
@@ -60,7 +61,7 @@ class _Descent:
         self.scale, self.length = _array(state.get("H_diag", 1.0)), _array(state.get("t"))
 
     def run(self):
-        """Descend, for as many iterations as the settings say."""
+        """Descend, for as many iterations as the settings allow."""
         first = self.closure()
         self.loss, self.gradient = float(first), self._gradient()
         self.evaluated = 1
@@ -77,7 +78,7 @@ class _Descent:
         return first
 
     def _advance(self, *, is_last):
-        """Find a direction and go along it; False where none leads down."""
+        """Find a direction and move along it; False if no direction leads down."""
         if self.state["n_iter"] == 1:
             self._forget()
             self.length = min(1.0, 1.0 / float(jnp.abs(self.gradient).sum())) * self.rate
@@ -105,7 +106,7 @@ class _Descent:
         self.changes, self.moves, self.inverses = [], [], []
 
     def _remember(self):
-        """Keep how the gradient changed with the last move."""
+        """Remember how the gradient changed with the last move."""
         change, move, curvature, squared = _pair(self.gradient, self.before, self.direction, self.length)
         if curvature > LEAST_CURVATURE:
             for kept, new in (
@@ -118,16 +119,16 @@ class _Descent:
             self.scale = curvature / squared
 
     def _newton(self):
-        """The direction that the pairs of vectors tell."""
+        """The direction from the remembered pairs of vectors."""
         count = len(self.changes)
         most = min(1 << max(0, count - 1).bit_length(), self.group["history_size"])
         nothing = jnp.zeros_like(self.gradient)
         pairs = [one + [nothing] * (most - count) for one in (self.changes, self.moves)]
-        inverses = self.inverses + [nothing[0]] * (most - count)  # what is filled up with changes nothing
+        inverses = self.inverses + [nothing[0]] * (most - count)  # the padding has no effect
         return _direction(*pairs, inverses, self.gradient, self.scale)
 
     def _search(self, slope):
-        """Find how far to go along the direction; the number of evaluations."""
+        """Find the length of the move along the direction; returns the number of evaluations."""
         if self.group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
         start = [p.jax() for p in self.parameters]

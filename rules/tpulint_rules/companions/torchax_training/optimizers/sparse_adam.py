@@ -1,7 +1,8 @@
-"""`SparseAdam`, for embeddings with `sparse=True`; importing this file brings it in.
+"""`torch.optim.SparseAdam` for the dense gradients of embeddings with `sparse=True`.
 
-JAX's gradients of embeddings are dense, which torch's `SparseAdam` refuses.
-Rows that no index chose have a gradient of zero, and are left alone, with their averages.
+JAX's gradients of embeddings are dense, and PyTorch's `SparseAdam` rejects them.
+Importing this module patches its `step`: rows with a gradient of zero, which no index selected, are not
+changed, and neither are their averages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Optimizers whose `step` JAX compiles."""
+"""Compiles the `step` of `SGD`, `Adam`, `AdamW` and other optimizers of `torch.optim` with JAX."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ..host import compiling
 from ..tracing import trace
 from . import counts
 
-#: Those that give the same numbers compiled: `RAdam` subtracts large ones, others compare the count of steps.
+#: Optimizers that give the same results compiled: `RAdam` subtracts large numbers, others compare steps.
 _COMPILED = frozenset(
     {"SGD", "Adam", "AdamW", "NAdam", "ASGD", "RMSprop", "Adadelta", "Adagrad", "Adamax", "Rprop"}
 )
-#: Optimizers that are compiled anew for each learning rate are so for no more than these.
+#: The number of learning rates for which an optimizer is compiled that needs its rate as a Python number.
 MOST_RATES = 4
-#: Taken for a rate of zero, as warm-ups begin with: torch divides by the rate if that is a tensor.
+#: Used for a rate of zero, as at the start of a warm-up: torch divides by the rate if it is a tensor.
 NEARLY_NOTHING = 1e-30
 _NOT_TRACEABLE = (*trace.NEEDS_VALUE, TypeError)
-#: Which of the numbers that change from step to step are inputs of the compiled step; it is made anew for each
-#: value of the others.
+#: Which of the numbers that change from step to step are inputs of the compiled step; it is compiled again
+#: for each value of the others.
 _WAYS = (
     lambda changing: changing,
     lambda changing: {place for place in changing if place[1] == "lr"},
-    lambda changing: set(),  # some optimizers want their rate as a number
+    lambda changing: set(),  # some optimizers need their rate as a number
 )
 
 
@@ -41,17 +41,24 @@ class _Changing(Tensor):
     def __ne__(self, other):
         return True
 
-    __gt__ = __ne__  # which is asked to leave out what zero makes nothing of
+    __gt__ = __ne__  # torch compares with zero to skip terms
 
 
 def compiled(optimizer):
-    """The optimizer, with a `step` that JAX compiles; its `lr` and `betas` may differ from step to step.
+    """Compile the `step` of an optimizer with JAX; its `lr` and `betas` may differ from step to step.
 
-    Those that would give other numbers are left as they are.
+    Args:
+        optimizer: the optimizer.
+
+    Returns:
+        The same optimizer. Optimizers whose compiled step would give different results are not changed.
+
+    Warns:
+        UserWarning: the step cannot be compiled.
     """
     if type(optimizer).__name__ not in _COMPILED or not type(optimizer).__module__.startswith("torch.optim"):
         return optimizer
-    for group in optimizer.param_groups:  # torchax lacks what these are made of
+    for group in optimizer.param_groups:  # torchax lacks the operations of these
         group.update({name: False for name in ("foreach", "fused") if name in group})
     plain, plain_zero_grad = optimizer.step, optimizer.zero_grad
     versions, latest = {}, {}
@@ -61,7 +68,7 @@ def compiled(optimizer):
     def zero_grad(self, set_to_none=True):
         if not set_to_none:
             return plain_zero_grad(set_to_none)
-        with torch._C.DisableTorchFunction():  # which torch would ask of each gradient
+        with torch._C.DisableTorchFunction():  # torch would call it for each gradient
             for p in (p for group in self.param_groups for p in group["params"]):
                 p.grad = None
 
@@ -83,14 +90,17 @@ def compiled(optimizer):
             except Exception as error:
                 versions.clear()
                 if is_first:
-                    break  # what cannot be made while tracing is made as ever
+                    break  # a state that cannot be created while tracing
                 if not isinstance(error, _NOT_TRACEABLE):
                     raise
                 while ways and ways[0](changing) == given:
                     ways.pop(0)
                 if not ways:
                     name, why = type(self).__name__, arrays.first_line(error)
-                    warnings.warn(f"`{name}.step` runs without being compiled: {why}", stacklevel=2)
+                    warnings.warn(
+                        f"`{name}.step` is not compiled (slower, same results): {why}",
+                        stacklevel=2,
+                    )
         return plain()
 
     optimizer.step = types.MethodType(step, optimizer)
@@ -100,7 +110,7 @@ def compiled(optimizer):
 
 
 def _numbers(groups):
-    """The numbers that groups of parameters have, by the group, the name, and the place in a tuple."""
+    """The numbers in groups of parameters, by group, name, and position in a tuple."""
     found = {}
     for number, group in enumerate(groups):
         for name, value in group.items():
@@ -114,7 +124,7 @@ def _numbers(groups):
 
 
 def _with_numbers(group, number, numbers):
-    """The entries of a group in which there are numbers, with these in the place of its own."""
+    """The entries of a group that contain numbers, with other numbers."""
     entries = {}
     for (where, name, place), value in numbers.items():
         if where == number and place is None:
@@ -171,11 +181,11 @@ def _traced_step(optimizer, plain, parameters, places, values, gradients, state,
                 stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
                 traced = {name: arrays.tensor(value) for name, value in entry.items()}
                 optimizer.state[p] = counts.State({**optimizer.state[p], **traced})
-            else:  # the first step makes the state
+            else:  # the first step creates the state
                 stack.callback(optimizer.state.pop, p, None)
                 optimizer.state[p] = counts.State()
         for number, group in enumerate(optimizer.param_groups):
-            # Torch reads no number from a count that is a tensor.
+            # With `capturable`, torch does not read the step count as a number.
             traced = {"capturable": True, "foreach": False, "fused": False}
             traced = {name: value for name, value in traced.items() if name in group}
             traced |= _with_numbers(group, number, numbers)

@@ -1,1 +1,1 @@
-"""Tensors of torchax that behave as torch's do, and ways to them that take less time."""
+"""torchax tensors that behave as PyTorch's do, with less overhead for each call."""

@@ -1,8 +1,10 @@
-"""Where tensors lie: `data_ptr()` and `untyped_storage()`; importing this file brings them.
+"""`data_ptr()` and `untyped_storage()` of torchax tensors.
 
-torchax says 0 of every tensor, so that all of them seem to share their memory: loops that leave out tied weights
-leave out all but one, and what saves models, such as `save_pretrained` of transformers, takes them for one.
-Here what shares its data in torch has one storage, and no other tensor that is alive has it.
+torchax returns 0 for every tensor, so that all tensors seem to share their memory.
+Loops that skip tied weights then skip all but one, and functions that save models, such as `save_pretrained`
+of transformers, treat them as one tensor.
+Importing this module patches both methods: tensors that share data in PyTorch have one storage, and no other
+live tensor has it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from . import layout
 
 
 class _Storage:
-    """What is asked of the storage of a tensor."""
+    """The attributes of a tensor's storage that programs use."""
 
     def __init__(self, tensor):
         self._owner = tensor
@@ -33,8 +35,8 @@ class _Storage:
 
 
 def _storage(tensor):
-    """The storage of the tensor that this one is a part of."""
-    layout.of(tensor)  # by which copies that `reshape` made are known
+    """The storage of the tensor that this one is a view of."""
+    layout.of(tensor)  # detects copies by `reshape`
     owner = tensor
     while True:
         owner = layout.named(owner)

@@ -1,6 +1,6 @@
-"""Arguments that are given by torch's names, as in `F.interpolate(input=x, size=8)`.
+"""Keyword arguments by PyTorch's names, as in `F.interpolate(input=x, size=8)`.
 
-What stands for torch's functions, in torchax and here, has names of its own.
+The implementations in torchax and in this package have other parameter names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch.overrides import get_testing_overrides
 
 
 def in_order(func, function, args, kwargs):
-    """The arguments of a function of torch for what computes it: in their order where it has other names."""
+    """The arguments of a torch function for its implementation: by position if that has other names."""
     names = _names(function)
     if names is None or kwargs.keys() <= names:
         return args, kwargs
@@ -28,7 +28,7 @@ def in_order(func, function, args, kwargs):
 def _names(function):
     try:
         return inspect.signature(function).parameters.keys()
-    except ValueError:  # it is torch's own
+    except ValueError:  # a function of torch itself
         return None
 
 
@@ -36,5 +36,5 @@ def _names(function):
 def _names_of_torch(func):
     listed = get_testing_overrides().get(func)
     names = tuple(inspect.signature(listed).parameters) if listed else ()
-    is_of_matrices = func.__name__.startswith("linalg_")  # whose first one torch lists under another name
+    is_of_matrices = func.__name__.startswith("linalg_")  # torch gives their first argument another name
     return ("A", *names[1:]) if is_of_matrices and names else names

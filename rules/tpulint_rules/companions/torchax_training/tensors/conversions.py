@@ -1,10 +1,10 @@
-"""Tensors that come to the device, are made there, or change their kind; importing this file opens a shorter
-way for them.
+"""Faster moves to the device, casts, and creation of tensors on the device.
 
-torchax goes through the arguments of each such call several times, and through its modes once more for what
-that takes on the host: `x.to("jax")` takes 60 us on a CPU host, of which JAX needs 13.
-What is not as plain as programs mostly have it goes torchax's own way.
-A tensor as `alpha` or `value`, which torch would wait for, stays one.
+torchax traverses the arguments of such a call several times, and goes through its modes again for each
+operation on the host: `x.to("jax")` takes 60 us on a CPU host, of which JAX needs 13 us.
+Calls with unusual arguments take torchax's own path.
+A tensor as `alpha` or `value`, for whose value PyTorch would wait, stays a tensor.
+`dispatch.py` uses these functions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import operations, unmade
 
 _OF_DATA = {torch.tensor, torch.as_tensor}
 _PLAIN = {bool, int, float, complex}
-#: What says where a tensor is made, and of which kind that is.
+#: Options for where and how a tensor is created.
 _OF_PLACE = {"device", "pin_memory", "requires_grad"}
 _LIKE = {getattr(torch, f"{name}_like") for name in ("empty", "full", "ones", "rand", "randint", "randn")}
 _LIKE |= {torch.zeros_like}
@@ -31,7 +31,7 @@ _LIKE |= {getattr(torch.Tensor, f"new_{name}") for name in ("empty", "full", "on
 
 
 def _moved(environment, _func, args, kwargs):
-    """`tensor.to(device)` and `tensor.to(dtype)`, or None."""
+    """`tensor.to(device)` and `tensor.to(dtype)`; None for other calls."""
     if len(args) != 2 or not kwargs.keys() <= {"non_blocking"}:
         return None
     tensor, target = args
@@ -43,10 +43,12 @@ def _moved(environment, _func, args, kwargs):
 
 
 def without_host(environment, func, args, kwargs):
-    """Arguments with those tensors on the device that were left on the host, or None.
+    """Arguments with CPU tensors moved to the device, or None.
 
-    No program for GPUs mixes them, so these were meant to be there, as those of `torch.cuda.FloatTensor` are.
-    While a function is traced, those that hold anything would be constants of it, which may change.
+    No program for GPUs mixes them, so these were meant to be on the device, as those of
+    `torch.cuda.FloatTensor` are.
+    While a function is traced, CPU tensors with elements are not moved: they would become constants, though
+    they may change.
     """
     leaves, tree = pytree.tree_flatten((args, kwargs))
     there = [leaf for leaf in leaves if isinstance(leaf, (Tensor, View))]
@@ -63,7 +65,7 @@ def without_host(environment, func, args, kwargs):
 
 
 def cast(environment, tensor, dtype):
-    """A tensor of the device with another kind of numbers."""
+    """A device tensor converted to another dtype."""
     if tensor.dtype == dtype:
         return tensor
     return Tensor(operations.computed(_CAST, _cast, (tensor._elem, dtype), {}), environment)
@@ -80,7 +82,7 @@ def _cast(array, dtype):
 
 
 def _filled(environment, data, kwargs):
-    """A tensor of the device with some numbers, or None."""
+    """A device tensor with some numbers, or None."""
     if not kwargs.keys() <= {"device", "dtype"} or not _is_plain(data):
         return None
     with no_dispatch(), torch._C.DisableTorchFunction():
@@ -89,7 +91,7 @@ def _filled(environment, data, kwargs):
 
 
 def _made(environment, func, args, kwargs):
-    """A tensor that is made on the device, or None."""
+    """A tensor that is created on the device, or None."""
     if type(kwargs.get("out")) is Tensor:
         return _made_into(func, args, **kwargs)
     if not _is_device(kwargs.get("device")):
@@ -109,7 +111,7 @@ def _made(environment, func, args, kwargs):
 
 
 def _made_into(func, args, out, **kwargs):
-    """`torch.zeros(..., out=tensor.new())`, where a tensor that was made for it gives its kind alone."""
+    """`torch.zeros(..., out=tensor.new())`, where `out` was created for this, and only gives its dtype."""
     made = func(*args, **{"device": "jax", "dtype": out.dtype, **kwargs})
     out._elem = made._elem
     return made
@@ -129,7 +131,7 @@ def _new(environment, _func, args, kwargs):
 
 
 def _made_like(environment, func, args, kwargs):
-    """`torch.zeros_like(tensor, device=...)` and `tensor.new_zeros(..., device=...)` elsewhere, or None."""
+    """`torch.zeros_like(t, device=...)` and `t.new_zeros(..., device=...)` on another device, or None."""
     device = kwargs.get("device")
     if not args or device is None:
         return None
@@ -138,7 +140,7 @@ def _made_like(environment, func, args, kwargs):
     if comes and place == "meta":
         args = unmade.on_host(args[0]), *args[1:]
     leaves = isinstance(args[0], (Tensor, View)) and str(device) == "cpu"
-    leaves = leaves and func is not torch.Tensor.new_tensor  # which knows of devices
+    leaves = leaves and func is not torch.Tensor.new_tensor  # it handles `device` itself
     if not comes and not leaves:
         return None
     made = func(*args, **{name: value for name, value in kwargs.items() if name not in _OF_PLACE})
@@ -159,7 +161,7 @@ def _weighed(_environment, func, args, kwargs):
 
 
 def _times(kwargs, name, other=None):
-    """A tensor times the one of one number that an argument is, in the kind of the former, or None."""
+    """A tensor times an argument that is a tensor with one element, in the dtype of the former, or None."""
     factor = kwargs.get(name)
     if not isinstance(factor, (Tensor, View)) or len(kwargs) != 1 or factor.requires_grad:
         return None
@@ -172,7 +174,7 @@ def _times(kwargs, name, other=None):
 
 
 def _given_data(_environment, func, args, _kwargs):
-    """`tensor.data = other` of a tensor of the host, which stays there, or None."""
+    """`tensor.data = other` for a CPU tensor, which stays on the host, or None."""
     tensor, other = args
     if isinstance(tensor, (Tensor, View)) or not isinstance(other, (Tensor, View)):
         return None
@@ -180,7 +182,7 @@ def _given_data(_environment, func, args, _kwargs):
     return _DONE
 
 
-#: What is done is no result, and None would say that it is not done.
+#: The result of a call without one; None would mean that it is not handled.
 _DONE = ()
 
 
@@ -190,7 +192,7 @@ def _is_device(device):
 
 
 def _is_plain(data):
-    """Whether data are numbers, of NumPy, too, alone or in lists."""
+    """Whether data are numbers, also of NumPy, alone or in lists."""
     kind = type(data)
     if kind in (list, tuple):
         return all(map(_is_plain, data))
@@ -203,7 +205,7 @@ def _on_device(environment, tensor):
     return Tensor(arrays.of_host(tensor), environment)
 
 
-#: What takes the shorter way where it can.
+#: Functions that take the faster path if they can.
 FUNCTIONS = {torch.Tensor.to: _moved, torch.Tensor.new: _new}
 FUNCTIONS[torch.Tensor.data.__set__] = _given_data
 FUNCTIONS |= dict.fromkeys(TENSOR_CONSTRUCTORS, _made) | dict.fromkeys(_LIKE, _made_like)

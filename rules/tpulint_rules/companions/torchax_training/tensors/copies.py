@@ -1,10 +1,12 @@
-"""Copies between the host and the device, which are copies; importing this file makes them so.
+"""Copies between host and device that share no memory.
 
-What `x.cpu()` of torchax gives shares its memory with what JAX keeps: `x` itself where that is on the host, and
-else what the next `x.cpu()` gives, so that writing to it changes these, too.
-`x.to("jax")` reads a large `x` later, when a program may have put the next picture there.
-On a GPU both are done when the call returns, and share nothing.
-`x.to("jax", copy=True)` gives `x` itself where that is on the device.
+In torchax, `x.cpu()` shares its memory with JAX: with `x` itself on JAX's CPU backend, otherwise with the
+next `x.cpu()`.
+Writes to it change these, too.
+`x.to("jax")` reads a large `x` later, when a program may have overwritten it with the next image.
+`x.to("jax", copy=True)` returns `x` itself if it is on the device.
+On a GPU, both copies are complete when the call returns, and share nothing.
+Importing this module patches torchax to behave in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _move = Environment._torch_Tensor_to
 
 
 def _moved(environment, args, kwargs):
-    """`tensor.to(...)`, of which the last place is whether to copy."""
+    """`tensor.to(...)`; its last positional argument says whether to copy."""
     result = _move(environment, args, kwargs)
     plain = [one for one in args[1:] if isinstance(one, bool)]
     is_copied = kwargs.get("copy", plain[1] if len(plain) > 1 else False)

@@ -1,9 +1,10 @@
-"""What shares its data with a tensor: `data`, `detach()` and what `state_dict()` gives; importing this file brings that.
+"""`tensor.data`, `tensor.detach()` and `state_dict()`, which share their data with the tensor.
 
-torchax gives the tensor itself, or a copy of it, and what is written to that is lost, or raises.
-Here it is written to the tensor, and no gradient goes through it; once the tensor is given other data, as
-averages of weights are for a while, it keeps what it had.
-What was computed with gradients is not kept alive by it, since its graph would be with it.
+torchax returns the tensor itself, or a copy: writes to it are lost, or raise.
+Importing this module patches them: writes go to the tensor, and gradients do not.
+Once the tensor is given other data, as when averaged weights replace it for a while, an earlier `data` keeps
+the old data.
+It does not keep tensors alive that were computed with gradients, since their graphs would stay, too.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from ..autograd import no_grad
 
 
 class Data(Tensor):
-    """`tensor.data`: the tensor itself to write to, apart from the graph to compute with.
+    """`tensor.data`: writes go to the tensor, and it is detached from the graph.
 
-    Once the tensor has other data, this keeps what it had.
+    Once the tensor is given other data, this keeps the old data.
     """
 
     @staticmethod
@@ -53,15 +54,15 @@ class Data(Tensor):
 
 
 class _Shown:
-    """What all that came of a tensor's `data` show: the tensor, or what holds the data that it had.
+    """The data that all results of `tensor.data` show: that of the tensor, or data that it had before.
 
-    One that was computed with gradients is not kept alive, since its graph would be with it.
+    A tensor that was computed with gradients is not kept alive, since its graph would be, too.
     """
 
     def __init__(self, tensor):
         with torch._C.DisableTorchFunction():
             self._kept = tensor if tensor.grad_fn is None else None
-        if self._kept is None:  # torch swaps no tensor that is referred to weakly
+        if self._kept is None:  # torch cannot swap tensors with weak references
             self._weak, self._last = weakref.ref(tensor), tensor._elem
         vars(tensor)["_shown_by"] = weakref.ref(self)
 
@@ -76,13 +77,13 @@ class _Shown:
         return self._kept
 
     def set_aside(self, tensor):
-        """Show the data that a tensor has, which is given other data."""
+        """Keep the data of a tensor that is given other data."""
         self._kept = Tensor(tensor.jax(), tensor._env)
         del vars(tensor)["_shown_by"]
 
 
 def _shown(tensor):
-    """What all that came of a tensor's `data` shows, if there is something still."""
+    """The data that the results of a tensor's `data` show, if one of these still exists."""
     reference = vars(tensor).get("_shown_by")
     return reference and reference()
 
@@ -101,7 +102,7 @@ def _replaced(tensor, other):
 
 
 def _unseen(tensor, value):
-    """What a write leaves in a tensor, which keeps its gradient."""
+    """The array that a write leaves in a tensor, which keeps its gradient."""
     before = tensor._elem
     return no_grad.unseen(before, value) if isinstance(before, jax.core.Tracer) else value
 
@@ -110,7 +111,7 @@ _detach, _shares_all = Tensor.detach, False
 
 
 def _detached(tensor):
-    """`detach()`, through which tensors are written to; what is computed with gradients is not, which tracing sees."""
+    """`detach()`, which shares writes; not for tensors computed with gradients, which tracing sees."""
     if isinstance(tensor, Data):
         return tensor
     is_shared = _shares_all or isinstance(tensor, torch.nn.Parameter)
@@ -118,7 +119,7 @@ def _detached(tensor):
 
 
 def _is_plain(tensor):
-    """Whether a tensor has an array, and no graph."""
+    """Whether a tensor has a concrete array, and no graph."""
     with torch._C.DisableTorchFunction():
         return tensor.grad_fn is None and not isinstance(tensor._elem, jax.core.Tracer)
 
@@ -128,7 +129,7 @@ _state_dict = torch.nn.Module.state_dict
 
 @functools.wraps(_state_dict)
 def _shared_state(*args, **kwargs):
-    """`state_dict()`, whose buffers share their data while JAX traces, too."""
+    """`state_dict()`, whose buffers share their data also while JAX traces."""
     global _shares_all
     before, _shares_all = _shares_all, True
     try:
@@ -141,7 +142,7 @@ torch.nn.Module.state_dict = _shared_state
 
 
 def _part_of_data(view):
-    """`detach()` and `data` of a part of a tensor: the same part of what is apart from the graph."""
+    """`detach()` and `data` of a view: the same view of the detached tensor."""
     parent = view.parent
     if isinstance(parent, View):
         parent = _part_of_data(parent)

@@ -1,17 +1,21 @@
-"""A shorter way through torchax for the calls that need no more; importing this file opens it.
+"""A faster path through torchax for most calls, and corrections for indexing, `out=` and in-place operations.
 
-torchax handles each call of torch's API in Python, and goes through its arguments several times.
-On a CPU host `p.grad` takes 10 us so, an item of a host tensor 19 us, and an addition of two small tensors
-110 us, of which JAX needs 6.
-The shorter way comes to the same results in 1, 12 and 20 us: what torchax does not know goes straight to
-torch, and what it does with plain arguments straight to its own implementation.
-All else, and everything while torchax is set to debug, goes torchax's own way.
-`torch.nn.utils.clip_grad_norm_`, which is three operations for each parameter, is compiled.
-What is given `out`, which torchax does not know, writes it, and so does what torchax has not in place.
-Indices may be ranges or tensors of the host; those of a tensor of the host may be on the device.
-What a list or an array picks is a tensor of its own, where torchax has a view, through which writes go.
-`torch.normal` draws from the distribution that it is given, which torchax takes for the standard one.
-What torch makes on the host, and `torch.where` of numbers or `torch.quantile` there, stays there.
+torchax handles each call of a torch function in Python, and traverses its arguments several times.
+On a CPU host, `p.grad` takes 10 us, an item of a CPU tensor 19 us, and an addition of two small tensors 110
+us, of which JAX needs 6 us.
+Importing this module patches torchax's modes.
+The faster path gives the same results in 1, 12 and 20 us: functions that torchax does not know go directly to
+torch, and calls with plain arguments go directly to torchax's implementation.
+All other calls, and all calls while torchax is set to debug, take torchax's own path.
+
+Some results change as well:
+
+- `torch.nn.utils.clip_grad_norm_`, with three operations for each parameter, is compiled.
+- `out=`, which torchax does not know, is written, and so are in-place operations that torchax lacks.
+- Indices may be ranges or CPU tensors; indices of a CPU tensor may be on the device.
+- Indexing by a list or an array gives a new tensor; torchax gives a view, so that writes change the original.
+- `torch.normal` draws from the given distribution; torchax draws from the standard one.
+- Tensors that torch creates on the host stay there, and so do `torch.where` of numbers and `torch.quantile`.
 """
 
 from __future__ import annotations
@@ -58,7 +62,7 @@ _function, _dispatch = XLAFunctionMode.__torch_function__, XLADispatchMode.__tor
 
 _aten = torch.ops.aten
 _COPY, _TO_COPY = _aten.copy_.default, _aten._to_copy.default
-#: What torchax decides on before it looks for an implementation, and `rot90`, which it does by itself.
+#: Functions that torchax handles before it looks for an implementation, and `rot90`, which it handles itself.
 _SPECIAL = {
     torch.Tensor.to,
     _aten.lift_fresh.default,
@@ -68,19 +72,19 @@ _SPECIAL = {
 }
 _SPECIAL |= TENSOR_CONSTRUCTORS
 _HOST = torch.device("cpu")
-#: What makes tensors on the way, and on the host has to be done there as a whole.
+#: Functions that create intermediate tensors, and for CPU tensors run on the host as a whole.
 _WHOLE = {torch.where, torch.quantile, torch.nanquantile, torch.cov, torch.cosine_similarity}
 _WHOLE |= {torch.Tensor.where, torch.Tensor.quantile, torch.Tensor.nanquantile, torch.Tensor.cov}
 _WHOLE |= {torch.corrcoef, torch.Tensor.corrcoef, torch.logdet, torch.Tensor.logdet}
-#: Operations over lists, such as `torch._foreach_lerp_`, that are done to each tensor.
+#: Operations over lists, such as `torch._foreach_lerp_`, that are applied to each tensor.
 _OVER_LISTS = {
     name + end for name in ("add", "copy", "div", "lerp", "mul", "sub", "zero") for end in ("", "_")
 }
-#: What gives an array of JAX to another tensor.
+#: Operations that give the array of a tensor to another one.
 _WITHOUT_COMPUTING = {_COPY, _aten.detach.default, _aten.clone.default}
-#: Draws for which torchax forgets what they are given.
+#: Draws for which torchax ignores the parameters.
 _NORMAL = {_aten.normal.Tensor_Tensor, _aten.normal.Tensor_float, _aten.normal.float_Tensor}
-#: Whose operations torchax implements.
+#: Namespaces of operations that torchax implements.
 _NAMESPACES = {"aten", "_c10d_functional", "torchvision", "xla"}
 
 
@@ -89,7 +93,7 @@ class _Other(Exception):
 
 
 def _called(mode, func, types, args=(), kwargs=None):
-    """Torch's functions and methods, and the attributes of its tensors."""
+    """Torch functions, methods and tensor attributes (`__torch_function__`)."""
     environment = mode.env
     if func is torch.Tensor.__getitem__ and isinstance(args[0], (Tensor, View)):
         index = args[1]
@@ -106,7 +110,7 @@ def _called(mode, func, types, args=(), kwargs=None):
             if type(args[0]) is Tensor and not _is_debugged(environment):
                 return View(args[0], NarrowInfo(index), environment)
             return _function(mode, func, types, (args[0], index), kwargs)
-        whole = args[0].torch() if isinstance(args[0], View) else args[0]  # only that takes tensors
+        whole = args[0].torch() if isinstance(args[0], View) else args[0]  # no tensors as indices of views
         part = irregular.indexed(whole, index)
         if part is not None:
             return Tensor(part, environment)
@@ -121,7 +125,7 @@ def _called(mode, func, types, args=(), kwargs=None):
     if func is torch.asarray:
         func, kwargs = values.as_array(kwargs or {})
     if kwargs and type(kwargs.get("device")) is int and func in TENSOR_CONSTRUCTORS:
-        kwargs["device"] = "jax"  # the number of a device, as ranks are
+        kwargs["device"] = "jax"  # the index of a device, such as a rank
     if kwargs and func in ops_registry.all_torch_functions:
         function = environment._ops[func].func
         args, kwargs = arguments.in_order(func, function, args, kwargs)
@@ -160,7 +164,7 @@ def _called(mode, func, types, args=(), kwargs=None):
 
 
 def _at_once(environment, func, args, kwargs):
-    """What a function gives that torchax implements itself, as `F.linear`, and that is no operation of torch."""
+    """The result of a function, such as `F.linear`, that is not an operation, and that torchax implements."""
     operation = environment._ops[func]
     is_one = operation.is_jax_function and not operation.needs_env and func not in _SPECIAL
     if not is_one or environment.param.autocast_dtype is not None:
@@ -171,21 +175,21 @@ def _at_once(environment, func, args, kwargs):
 
 
 def _is_made_there(environment, args, kwargs):
-    """Whether a tensor is made on the device, as it is told or as is the one that it is like."""
+    """Whether a tensor is created on the device, by `device` or like another tensor."""
     if "device" not in kwargs and any(isinstance(one, torch.Tensor) for one in args):
         return isinstance(args[0], (Tensor, View))
     return environment._should_use_torchax_tensor(kwargs.get("device"))
 
 
 def _is_to(args, kwargs):
-    """Whether `torch.as_tensor` does what `to` does, of which torchax makes an error, or a tensor of nothing."""
+    """Whether `torch.as_tensor` is the same as `to`; torchax raises for it, or returns an empty tensor."""
     if len(args) != 1 or not isinstance(args[0], torch.Tensor) or not kwargs.keys() <= {"dtype", "device"}:
         return False
     return len(kwargs) == 2 or (len(kwargs) == 1 and isinstance(args[0], (Tensor, View)))
 
 
 def _computed(mode, func, types, args=(), kwargs=None):
-    """The operations that those consist of."""
+    """The operations below torch functions (`__torch_dispatch__`)."""
     environment, kwargs = mode.env, kwargs or {}
     if args and type(args[0]) is View and writes_first(func):
         part = args[0].torch()
@@ -261,9 +265,9 @@ def _drawn(mean, std=1.0):
 
 
 def _in_place(mode, func, types, args, kwargs):
-    """An operation that torchax has not in place, such as `abs_`, if it has it otherwise.
+    """An in-place operation that torchax lacks, such as `abs_`, if it has the out-of-place one.
 
-    What is given no tensors, such as `promote_types`, torch does itself.
+    Operations without tensors, such as `promote_types`, go to torch.
     """
     name = func.overloadpacket.__name__
     if name.removeprefix("_foreach_") in _OVER_LISTS:
@@ -291,7 +295,7 @@ _functionals = {}
 
 
 def _functional(environment, func, in_place):
-    """What computes the result of an operation in place, if that is one implementation and draws nothing."""
+    """The out-of-place version of an operation, if it is one implementation and draws no random numbers."""
     if func not in _functionals:
         otherwise, known = _out_of_place(func), None
         if otherwise is not None and not in_place.replace and not in_place.position_to_mutate:
@@ -303,7 +307,7 @@ def _functional(environment, func, in_place):
 
 
 def _over_lists(mode, name, tensors, *others, **kwargs):
-    """An operation over lists of tensors, which torchax has not."""
+    """An operation over lists of tensors, which torchax lacks."""
     with mode:
         results = [
             getattr(tensor, name)(*[o[i] if isinstance(o, (list, tuple)) else o for o in others], **kwargs)
@@ -314,7 +318,7 @@ def _over_lists(mode, name, tensors, *others, **kwargs):
 
 @functools.cache
 def writes_first(func):
-    """Whether an operation is one in place, as `zero_` is, of which torchax loses some on parts of tensors."""
+    """Whether an operation is in place, as `zero_` is; torchax loses some of these on views."""
     name = func.overloadpacket.__name__
     return name.endswith("_") and not name.endswith("__")
 
@@ -330,7 +334,7 @@ def _put(tensor, result):
 
 
 def _makes_on_host(func, args, kwargs):
-    """Whether a tensor is made on the host, as `torch.Tensor(2, 3)` and parts of `pad_sequence` are."""
+    """Whether a tensor is created on the host, as by `torch.Tensor(2, 3)` and in `pad_sequence`."""
     if "device" not in kwargs or func is _aten.scalar_tensor.default:
         return False
     is_host = kwargs["device"] in (_HOST, None)
@@ -338,12 +342,12 @@ def _makes_on_host(func, args, kwargs):
 
 
 def _takes_out(operation):
-    """Whether an implementation of torchax knows `out`, which most do not."""
+    """Whether a torchax implementation accepts `out`; most do not."""
     return operation is not None and isinstance(operation.func, OutVariant)
 
 
 def _given(value, unwrap):
-    """An argument as an implementation takes it: JAX's own array, or torchax's tensor around it."""
+    """An argument as an implementation expects it: a JAX array, or a torchax tensor."""
     kind = type(value)
     if kind is Tensor or kind is data.Data:
         return value._elem if unwrap else value
@@ -353,7 +357,7 @@ def _given(value, unwrap):
         return kind([_given(item, unwrap) for item in value])
     if kind in operations.PLAIN:
         return value
-    if kind is torch.Tensor and unwrap and not value.ndim and not value.requires_grad:  # a number of the host
+    if kind is torch.Tensor and unwrap and not value.ndim and not value.requires_grad:  # a scalar on the host
         with torch._C.DisableTorchFunction(), no_dispatch():
             return value.item()
     raise _Other
@@ -379,7 +383,7 @@ XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__ = _called
 
 
 def _index(key):
-    """What says which elements, as JAX takes it: no tensors of the host, which GPUs take, and no ranges."""
+    """An index as JAX accepts it: without CPU tensors, which GPUs accept, and without ranges."""
     if isinstance(key, tuple):
         return tuple(map(_index, key))
     if isinstance(key, torch.Tensor):
@@ -391,7 +395,7 @@ def _index(key):
 
 
 def _index_on_host(key):
-    """What says which elements of a tensor of the host, of which tensors of the device may be a part."""
+    """An index of a CPU tensor, with device tensors in it copied to the host."""
     if isinstance(key, tuple):
         return tuple(map(_index_on_host, key))
     return key.cpu() if isinstance(key, (Tensor, View)) else key
@@ -408,7 +412,7 @@ def _is_plain_index(index):
 
 
 def _picks(index):
-    """Whether an index picks elements one by one, of which torch makes a tensor of their own, no view."""
+    """Whether an index selects single elements, for which torch creates a new tensor instead of a view."""
     indices = index if type(index) is tuple else (index,)
     return any(isinstance(one, list) or getattr(one, "ndim", 0) for one in indices)
 
@@ -418,7 +422,7 @@ def _is_plain_bound(value):
 
 
 def _shape_of_part(view, source):
-    """`NarrowInfo.calculate_output_shape`, which computes the part for that."""
+    """`NarrowInfo.calculate_output_shape`, without computing the view."""
     return numpy.broadcast_to(_NOTHING, source.shape)[view.slices].shape
 
 
@@ -437,7 +441,7 @@ def _assigning(plain):
             value = float(value)
         with no_grad.unseen_writes(tensor):
             if isinstance(tensor, View) and not _is_plain_index(key):
-                part = tensor.torch()  # torchax takes masks and tensors as indices of whole ones alone
+                part = tensor.torch()  # torchax accepts masks and tensors only as indices of whole tensors
                 part[key] = value
                 tensor.update(part)
             else:

@@ -1,12 +1,13 @@
-"""Random numbers on the device; importing this file brings them in.
+"""Random numbers on the device, and `torch.nn.init`.
 
-Where JAX computes on the host they are torch's: a program that is tried there draws what it does without
-torchax, in the same order, also in what is compiled.
-An accelerator draws its own, as other ones do, but for weights that are initialised: these are always torch's.
-Of torchax's own `normal_` raises where it is given a deviation, `exponential_` and `cauchy_` change nothing,
-`random_` draws no whole numbers, and a generator gives the same numbers each time.
-`torch.nn.init` takes tensors of torchax for ones without data, whose initialisation it leaves out, and writes
-through views, which do not hold.
+On JAX's CPU backend they are PyTorch's: a program draws the same numbers in the same order as without
+torchax, also in compiled functions.
+An accelerator draws its own, as GPUs do, except for initialized weights: these are always PyTorch's.
+`dispatch.py` uses these functions, since in torchax `normal_` raises for a given deviation, `exponential_`
+and `cauchy_` change nothing, `random_` does not draw integers, and a generator gives the same numbers each
+time.
+Importing this module patches `torch.nn.init`, which treats torchax tensors as ones without data and skips
+them, and writes through views, which are copies.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ _IN_PLACE = (
     "random_",
     "uniform_",
 )
-#: What is drawn for a tensor of the same shape, or given a shape; torch's functions, and their operations.
+#: Functions and operations that draw for a given shape, or for the shape of a tensor.
 _NEW = ("normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm")
-#: Whose distribution tensors tell.
+#: Draws from a distribution that tensors define.
 _OF_TENSORS = ("bernoulli", "multinomial")
-#: Of which torchax has nothing, or that compute the gradient of what they draw.
+#: Draws that torchax lacks, or that compute gradients of the drawn numbers.
 _ON_HOST = ("_sample_dirichlet", "_standard_gamma", "binomial", "poisson")
-#: What makes its numbers somewhere else, and writes them through a view or by `out`.
+#: Initializations that compute elsewhere, and write through a view or by `out`.
 _ELSEWHERE = ("dirac_", "eye_", "orthogonal_")
-#: What says where and how a tensor is made, and not what is drawn.
+#: Options for where and how a tensor is created, which do not affect the numbers.
 _PLACING = ("device", "layout", "memory_format", "pin_memory", "requires_grad")
 
 
@@ -55,7 +56,7 @@ def _overloads(names):
     return {getattr(packet, kind) for packet in packets for kind in packet.overloads() if "out" not in kind}
 
 
-#: Functions that make a tensor, and are told where, or like which one.
+#: Functions that create a tensor on a device, or like another tensor.
 MAKING = {getattr(torch, name) for name in _NEW}
 #: Operations.
 DRAWS = _overloads((*_IN_PLACE, *_NEW, *_OF_TENSORS, *_ON_HOST))
@@ -68,9 +69,9 @@ def is_held(tensor):
 
 
 def drawn(environment, func, args, kwargs):
-    """What a function or an operation gives that draws; None where torchax does it.
+    """The result of a function or operation that draws; None if torchax computes it.
 
-    Torch draws in the order in which the elements lie in its memory.
+    PyTorch draws in the order in which the elements lie in memory.
     """
     leaves = pytree.tree_leaves((args, kwargs))
     tensors = [one for one in leaves if isinstance(one, torch.Tensor)]
@@ -85,7 +86,7 @@ def drawn(environment, func, args, kwargs):
     if func is _aten.bernoulli.default:
         return _true(environment, *args, **kwargs)
     if tensors and "_like" not in func.__name__ and not func.__name__.startswith("bernoulli"):
-        return None  # as bounds, or of a normal distribution, which consists of what draws
+        return None  # tensors as bounds, or as parameters of a normal distribution
     return _made(environment, func, args, kwargs)
 
 
@@ -104,7 +105,7 @@ def _made(environment, func, args, kwargs):
 
 
 def _plain(value):
-    """Numbers of Python for those of NumPy, as sizes may be."""
+    """Python numbers in place of NumPy's, as in sizes."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_plain, value))
     return value.item() if isinstance(value, numpy.generic) else value
@@ -117,7 +118,7 @@ def _like(tensor, dtype=None):
 
 
 def _filled(environment, func, args, kwargs):
-    """A tensor with the numbers that one of the host is filled with."""
+    """A tensor filled with the numbers that a CPU tensor is filled with."""
     tensor, *others = args
     if func is _aten.bernoulli_.Tensor:
         value = jax.numpy.broadcast_to(_true(environment, *others, **kwargs).jax(), tensor.shape)
@@ -132,7 +133,7 @@ def _filled(environment, func, args, kwargs):
 
 
 def _of_device(environment, func, tensor, args, kwargs):
-    """What an accelerator fills a tensor with."""
+    """The numbers with which an accelerator fills a tensor."""
     options = {name: value for name, value in kwargs.items() if name != "generator"}
     key = environment.get_and_rotate_prng_key(kwargs.get("generator"))
     return _OF_DEVICE[func.overloadpacket.__name__](key, tensor.jax(), *args, **options)
@@ -174,7 +175,7 @@ def _put(tensor, value):
 
 
 def _noise(environment, function, like, generator, draw):
-    """What torch's function draws, or the device's, such as `jax.random.uniform`."""
+    """Numbers of a torch function, or of the device, by a function such as `jax.random.uniform`."""
     options = {} if generator is None else {"generator": generator}
     value = draws.noise(draws.Draw(function, (like,), options))
     return draw(environment.get_and_rotate_prng_key(generator), like.shape) if value is None else value
@@ -188,7 +189,7 @@ def _true(environment, chance, generator=None):
 
 
 def _chosen(environment, chance, count, replacement=False, generator=None):
-    """`torch.multinomial(chance, count, replacement)`, as torch chooses; torchax's own is alike in all rows."""
+    """`torch.multinomial(chance, count, replacement)`, as in torch; torchax's is the same in all rows."""
     if replacement and count > 1:
         rows = tuple(chance.shape[:-1])
         like = draws.Like((*rows, count), torch.empty(*rows, count, device="meta").stride(), torch.float64)
@@ -209,7 +210,7 @@ def _repeatedly(chance, value):
 
 
 def _on_host(environment, func, args, kwargs, tensors):
-    """What torch draws on the host for tensors that are known; None where they are not."""
+    """Numbers that torch draws on the host for tensors with known values; None if the values are unknown."""
     session = asked.session()
     if not all(map(is_held, tensors)):
         if asked.is_replayed():

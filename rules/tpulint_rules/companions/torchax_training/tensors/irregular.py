@@ -1,11 +1,12 @@
-"""Operations whose shapes keep changing, which torch computes on the host: that takes less than compiling them.
+"""Operations whose shapes keep changing, on the host: this is faster than to compile them.
 
-JAX compiles an operation for each shape that it is given, in 30 ms or more: a hundred boxes that suppress each
-other, one after the other, took two minutes.
-An operation that was called with many shapes is left to the host where it has to do with few numbers, for the
-shapes that are new, until one of them has come often; so is one whose result has a shape that values decide, as
-`nonzero` has, at each call.
-Parts of tensors, and indices that are tensors, are operations, too, read or written.
+JAX compiles an operation for each shape, in 30 ms or more: a hundred boxes that suppress each other, one
+after the other, took two minutes.
+An operation that was called with many shapes runs on the host for new shapes, if it has few elements, until a
+shape has occurred often.
+An operation whose result has a shape that depends on values, such as `nonzero`, runs there at each call.
+Slices, and indices that are tensors, are operations, too, for reading and for writing.
+Importing this module patches torchax's views.
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ from torchax.view import NarrowInfo, View
 from .. import arrays
 from ..tracing import asked
 
-#: With so many shapes an operation is compiled at once.
+#: For this many shapes, an operation is compiled at once.
 MANY = 4
-#: With each further one it is after so many calls.
+#: For each further one, it is compiled after this many calls.
 OFTEN = 16
-#: So many shapes of an operation are counted.
+#: The number of shapes of an operation that are counted.
 MOST_COUNTED = 4096
-#: For more numbers than these the host may take longer than compiling; the way to an accelerator's is longer.
+#: With more elements, the host may take longer than compiling; transfers from an accelerator are slower.
 FEW_NUMBERS = 1 << (22 if jax.default_backend() == "cpu" else 16)
 
 _ARRAY = type(jnp.zeros(()))
 _OF_NUMPY = (torch.bool, torch.uint8, torch.int32, torch.float32)
 _NOT_PLAIN = (torch.device, torch.Generator, torch.dtype)
 #: How often each operation was called with which shapes, which operations the host can compute, and whose
-#: results have shapes that values decide.
+#: results have shapes that depend on values.
 _counts, _pure, _sized = {}, {}, {}
 
 
 def keeps_changing(what, shapes, counts=_counts):
-    """Whether something has shapes that are new again; `counts` has how often it had which."""
+    """Whether something has new shapes again; `counts` has the number of calls for its shapes."""
     known = counts.setdefault(what, {})
     count = known.get(shapes)
     if count is None:
@@ -58,11 +59,11 @@ def keeps_changing(what, shapes, counts=_counts):
 
 
 def is_for_host(func, shapes, leaves):
-    """Whether the host had better compute an operation; `leaves` are its arguments, arrays of JAX among them."""
+    """Whether the host should compute an operation; `leaves` are its arguments, including JAX arrays."""
     is_pure = _pure.get(func)
     if is_pure is None:
         is_pure = isinstance(func, OpOverload) and not func._schema.is_mutable
-        # What the host would draw is not what the device draws.
+        # The host would draw other numbers than the device.
         is_pure = is_pure and torch.Tag.nondeterministic_seeded not in func.tags
         _pure[func] = is_pure
         _sized[func] = is_pure and torch.Tag.dynamic_output_shape in func.tags
@@ -74,12 +75,12 @@ def is_for_host(func, shapes, leaves):
             return False
     if not is_pure or not 0 < count <= FEW_NUMBERS:
         return False
-    # Where answers are told apart, how many elements there are is one of them.
+    # While answers are recorded, the number of elements is one of them.
     return not asked.is_asked() if _sized[func] else keeps_changing(func, shapes)
 
 
 def computed(func, args, options):
-    """What an operation gives for arrays of JAX, computed by torch on the host."""
+    """The result of an operation for JAX arrays, computed by torch on the host."""
     with no_dispatch(), torch._C.DisableTorchFunction(), torch.no_grad():
         args, options = jax.tree.map(on_host, (_with_tensors(func, args), options))
         result = func(*args, **options)
@@ -87,7 +88,7 @@ def computed(func, args, options):
 
 
 def _with_tensors(func, args):
-    """Arguments with tensors for truth values, which were some on the host, as the condition of `where` may be."""
+    """Arguments with tensors for bools that were CPU tensors, as the condition of `where` may be."""
     return [
         torch.tensor(value) if type(value) is bool and isinstance(wanted.type, torch.TensorType) else value
         for value, wanted in zip(args, func._schema.arguments)
@@ -95,7 +96,7 @@ def _with_tensors(func, args):
 
 
 def on_host(value):
-    """A copy of an array: torch's `native_batch_norm` writes to its arguments, whatever it says."""
+    """A CPU copy of an array: torch's `native_batch_norm` writes to its arguments, against its schema."""
     if type(value) is not _ARRAY:
         return value
     if value.dtype == jnp.int32:
@@ -106,14 +107,14 @@ def on_host(value):
 def on_device(value):
     if not isinstance(value, torch.Tensor):
         return value
-    # Other types JAX would convert, by an operation that is compiled.
+    # JAX would convert other types by a compiled operation.
     if value.dtype in (torch.int64, torch.float64) and not jax.config.jax_enable_x64:
         value = value.to(torch.int32 if value.dtype == torch.int64 else torch.float32)
     return jax.device_put(value.numpy()) if value.dtype in _OF_NUMPY else arrays.of_host(value)
 
 
 def indexed(tensor, index):
-    """What `tensor[index]` holds, if the host had better take it."""
+    """The array of `tensor[index]`, if the host should compute it."""
     source = tensor.jax()
     items = _items(source, index)
     if items is None or not keeps_changing("indexed", (source.aval, *map(_shape, items))):
@@ -122,7 +123,7 @@ def indexed(tensor, index):
 
 
 def assigned(source, index, value):
-    """The elements of an array with others at an index, if the host had better set them."""
+    """The array after `source[index] = value`, if the host should compute it."""
     items = _items(source, index)
     if items is None or not (type(value) is _ARRAY or isinstance(value, (bool, int, float))):
         return None
@@ -135,7 +136,7 @@ def assigned(source, index, value):
 
 
 def _items(source, index):
-    """What an index consists of, arrays of JAX among it; None where the host cannot take it, or not in time."""
+    """The items of an index, including JAX arrays; None if the host cannot use it, or takes too long."""
     if type(source) is not _ARRAY or source.size > FEW_NUMBERS:
         return None
     items = [
@@ -146,7 +147,7 @@ def _items(source, index):
 
 
 def _shape(item):
-    """What an operation is compiled for: of a mask, how many it picks as well."""
+    """The shapes for which an operation is compiled; for a mask, the number of selected elements as well."""
     if type(item) is not _ARRAY:
         return _plain(item)
     is_mask = item.dtype == bool and item.ndim

@@ -1,9 +1,12 @@
-"""Items of tensors, set and read as torch lets them be; importing this file brings that in.
+"""Copies and assignments between tensors, `resize_`, `fill_diagonal_` and `copy.deepcopy`, as in PyTorch.
 
-A tensor of the host may be copied into one of the device and the other way round, as on a GPU: `a[i] = b`,
-`a.copy_(b)`; `copy_` broadcasts; and `b` may have dimensions of size 1 in front that `a[i]` has not.
-A tensor can be resized in place.
-Tensors, and so modules, can be copied by `copy.deepcopy`, as `torch.optim.swa_utils` does.
+Importing this module patches them:
+
+- CPU tensors may be copied into device tensors and the other way round, as on a GPU: `a[i] = b`,
+  `a.copy_(b)`.
+- `copy_` broadcasts, and in `a[i] = b`, `b` may have dimensions of size 1 in front that `a[i]` does not have.
+- Tensors can be resized in place.
+- `copy.deepcopy` copies tensors and modules, as `torch.optim.swa_utils` needs it.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ register(_set_on_host, torch.Tensor.__setitem__, by_jax=False, is_user_defined=T
 
 
 def _with_diagonal(tensor, value, wrap=False):
-    """`tensor.fill_diagonal_(value)`, which torchax does to a copy."""
+    """`tensor.fill_diagonal_(value)`; torchax fills a copy."""
     if not isinstance(tensor, (Tensor, View)):
         with torch._C.DisableTorchFunction():
             return tensor.fill_diagonal_(value, wrap)
@@ -72,11 +75,11 @@ register(_with_diagonal, torch.Tensor.fill_diagonal_, by_jax=False, is_user_defi
 
 
 def _resized(tensor, *size, memory_format=None):
-    """`resize_`, in place: the elements that fit, one after the other, and zeros behind them."""
+    """`resize_`, in place: the elements that fit, in order, and zeros after them."""
     size = size[0] if size and not isinstance(size[0], int) else size
     flat, count = tensor.jax().ravel(), math.prod(size)
     filled = jax.numpy.zeros(count, flat.dtype).at[: flat.size].set(flat[:count]).reshape(size)
-    torch.utils.swap_tensors(tensor, Tensor(filled, torchax.default_env()))  # torch itself knows sizes, too
+    torch.utils.swap_tensors(tensor, Tensor(filled, torchax.default_env()))  # torch keeps the size as well
     return tensor
 
 
@@ -87,15 +90,15 @@ def _resized_as(tensor, other, memory_format=None):
 register(_resized, torch.Tensor.resize_, by_jax=False, is_user_defined=True)
 register(_resized_as, torch.Tensor.resize_as_, torch.resize_as_, by_jax=False, is_user_defined=True)
 
-# In place, these give a tensor another shape, which is not a copy into the one that it had.
+# These change the shape in place, so the result cannot be copied into the old array.
 for _operator in (torch.ops.aten.transpose_, torch.ops.aten.unsqueeze_):
     ops_registry.all_aten_ops[_operator].func.replace = True
 
 
 def _of_kind(value, dtype):
-    """A value that is put into a tensor of integers or truth values as one of these, as torch takes it.
+    """A value for an integer or bool tensor, in its dtype, as in torch.
 
-    JAX warns of others, and will refuse them.
+    JAX warns about other dtypes, and will reject them.
     """
     if dtype.is_floating_point or dtype.is_complex:
         return value
@@ -107,7 +110,7 @@ def _of_kind(value, dtype):
 
 
 def _place(array, index):
-    """The dimension along which an index is one place, all along those in front of it, and the place; or None."""
+    """The dimension and the index, if an index consists of full slices and an integer at the end; or None."""
     items = index if isinstance(index, tuple) else (index,)
     is_one = items and type(items[-1]) is int and all(item == slice(None) for item in items[:-1])
     if not is_one or len(items) > array.ndim or isinstance(array, jax.core.Tracer):
@@ -117,7 +120,7 @@ def _place(array, index):
 
 
 def _setting(known):
-    """An item assignment of torchax, with what torch allows for the value."""
+    """torchax's item assignment, for all values that torch allows."""
 
     def set_items(self, index, value):
         if isinstance(value, torch.Tensor) and not isinstance(value, (Tensor, View)):
@@ -149,7 +152,7 @@ Tensor.__setitem__, View.__setitem__ = _setting(Tensor.__setitem__), _setting(Vi
 
 
 def _deep_copy(tensor, memo):
-    """`copy.deepcopy` of a tensor, which shares the array: nothing changes one in place."""
+    """`copy.deepcopy` of a tensor, which shares the array: no array is changed in place."""
     made = Tensor(tensor.jax(), torchax.default_env())
     with torch._C.DisableTorchFunction():
         wants_gradient = tensor.requires_grad

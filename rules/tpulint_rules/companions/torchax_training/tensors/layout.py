@@ -1,4 +1,4 @@
-"""How the elements of a tensor would lie in torch's memory."""
+"""The memory layout that a torchax tensor would have in PyTorch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..tracing import spans
 
 
 def named(tensor):
-    """The tensor that is written to with this one, which its `data` is another name of."""
+    """The tensor that writes to this one go to, if it is the `data` of another one."""
     return getattr(tensor, "_of", tensor)
 
 
 def of(tensor):
-    """A tensor without elements that lies as this one would in torch."""
+    """A meta tensor with the layout that this tensor would have in torch."""
     if isinstance(tensor, View) and not isinstance(tensor.view_info, spans.Span):
         return of(tensor.parent)[tensor.view_info.slices]
     tensor = named(tensor)
@@ -37,7 +37,7 @@ def of(tensor):
 
 
 def kept(made, like):
-    """What `torch.empty_like` made, which lies as that does which it is like."""
+    """A result of `torch.empty_like`, with the layout of the tensor that it is like."""
     if type(made) is Tensor and isinstance(like, (Tensor, View)):
         there = of(like)
         if not there.is_contiguous():
@@ -47,18 +47,18 @@ def kept(made, like):
 
 @functools.cache
 def is_by_element(func):
-    """Whether an operation works element by element."""
+    """Whether an operation is elementwise."""
     return torch.Tag.pointwise in func.tags and not func._schema.is_mutable
 
 
 def lying_alike(made, func, args, kwargs=None):
-    """What an operation made, which lies as torch lays it out for such arguments."""
+    """The result of an operation, with the layout that torch gives it for such arguments."""
     tensors = [one for one in args if isinstance(one, (Tensor, View))]
     if type(made) is not Tensor or not any(map(_may_lie_otherwise, tensors)):
         return made
     there = {id(one): of(one) for one in tensors}
     if any(not one.is_contiguous() for one in there.values()):
-        with contextlib.suppress(Exception), _disable_current_modes():  # torch's own ways to lay it out
+        with contextlib.suppress(Exception), _disable_current_modes():  # torch decides on the layout
             told = func(*(there.get(id(one), one) for one in args), **(kwargs or {}))
             if told.shape == made.shape and not told.is_contiguous():
                 made._stride = told.stride()

@@ -1,7 +1,8 @@
-"""Lazy modules, such as `nn.LazyLinear`; importing this file lets torchax have them.
+"""Lazy modules, such as `nn.LazyLinear`.
 
-A parameter that is moved before its shape is known is on the device once it is.
-A module that a traced function calls for the first time gets its parameters ahead of the trace.
+Importing this module patches them: a parameter that is moved before its shape is known is created on the
+device.
+A module that a traced function calls for the first time gets its parameters before the function is traced.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 _materialize, _infer = UninitializedTensorMixin.materialize, LazyModuleMixin._infer_parameters
-#: Whether what has no shape yet is to be on the device.
+#: Whether a tensor without a shape is to be created on the device.
 _awaited = WeakIdKeyDictionary()
 
 
@@ -28,7 +29,7 @@ class Awaited(Exception):
         self.module, self.inputs = module, inputs
 
     def infer(self):
-        """Give the module its parameters, ahead of the trace: of its inputs the shapes count."""
+        """Create the module's parameters before the trace, from the shapes of its inputs."""
         _infer(self.module, self.module, *pytree.tree_map_only(_Shaped, _Shaped.made, self.inputs))
 
 
@@ -41,7 +42,7 @@ class _Shaped:
 
 
 def moved(tensor, dtype, is_there):
-    """A lazy parameter or buffer that was moved, or, where `is_there` is None, got another type."""
+    """A lazy parameter or buffer that was moved, or converted to another dtype if `is_there` is None."""
     if is_there is not None:
         _awaited[tensor] = is_there
     with torch._C.DisableTorchFunction():
@@ -62,7 +63,7 @@ def _materialized(tensor, shape, device=None, dtype=None):
 
 
 def _inferred(self, module, args, kwargs=None):
-    """`LazyModuleMixin._infer_parameters`, the hook ahead of a lazy module's first call."""
+    """`LazyModuleMixin._infer_parameters`, the hook before a lazy module's first call."""
     inputs = args, kwargs or {}
     tensors = [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, (Tensor, View))]
     if not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in tensors):

@@ -1,8 +1,10 @@
-"""Masks that pick elements in traced functions: `losses[mask]`, `mask.nonzero()`, `torch.masked_select`.
+"""Boolean masks in traced functions: `losses[mask]`, `mask.nonzero()`, `torch.masked_select`.
 
-How many they pick is asked: where that stays the same, as for those nodes of a graph that are trained on, a
-function is compiled as a whole; where it keeps changing, call by call.
-Importing this file brings that in.
+The number of elements that a mask selects is an answer (`tracing/asked.py`).
+If it stays the same, as for the nodes of a graph that are used for training, the function is compiled as a
+whole.
+If it keeps changing, the function runs call by call.
+Importing this module replaces torchax's `nonzero` and `masked_select`.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from ..tracing import asked
 
 
 def are_asked(index):
-    """Whether an index holds masks of which is asked how many elements they pick."""
+    """Whether an index holds masks whose number of elements is an answer."""
     return asked.is_asked() and any(map(_is_mask, index if type(index) is tuple else (index,)))
 
 
 def places(index):
-    """An index, in which the places of what they pick stand for masks that are traced."""
+    """An index with the positions of the selected elements in place of traced masks."""
     if not are_asked(index):
         return index
     items = index if type(index) is tuple else (index,)
@@ -40,7 +42,7 @@ def _is_mask(item):
 
 
 def _places_of(mask):
-    """The places of what a mask picks; None where it is not traced, or nothing may be asked of it."""
+    """The positions of the elements that a mask selects; None if it is not traced, or has no answer."""
     if not asked.is_asked():
         return None
     number = arrays.tensor(jnp.count_nonzero(mask))

@@ -1,11 +1,12 @@
-"""What is moved to the device; importing this file brings that in.
+"""Moves of modules and parameters to the device, which create new parameters.
 
-Torch changes the data of a parameter that is moved by `.cuda()`; one that is moved to torchax is made anew, and
-so is one there that gets another type by `half()`: torch's own checks would see the one that it had.
-Who else has it is given the new one here: optimizers, whenever they were made and of whatever list, other
-modules, which share the weight, what clips gradients, and functions of torch that are given the old one, as
-those of a penalty are that lists weights ahead of the move.
-Where CUDA is asked for by a text that is read when the program runs, torchax is meant.
+In PyTorch, `.cuda()` changes the data of a parameter.
+A parameter that is moved to torchax is a new object, and so is one on the device that is converted by
+`half()`, since torch's own checks would see the old dtype.
+Importing this module patches `Module` and `Optimizer`: the new parameter replaces the old one in optimizers,
+in other modules that share it, in gradient clipping, and in calls of torch functions with a list of weights
+from before the move.
+If CUDA is requested by a string that is only known at run time, the device is torchax's.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from .. import arrays
 from . import lazy
 
 _optimizers = weakref.WeakSet()
-#: What parameters were made anew as.
+#: The new parameter for each old one.
 _became = WeakIdKeyDictionary()
-#: Modules that have parameters, by their ids: not all can be told by a hash.
+#: Modules with parameters, by `id`, since not all are hashable.
 _holders = weakref.WeakValueDictionary()
 _make, _move = torch.optim.Optimizer.__init__, torch.nn.Module._apply
 _register = torch.nn.Module.register_parameter
-#: How many modules are being moved, one within the other.
+#: The depth of nested modules that are being moved.
 _depth = 0
 
 
@@ -48,7 +49,7 @@ def _registered(module, name, parameter):
 
 
 def _moved(module, *args, **kwargs):
-    """`Module._apply`, behind `.to("jax")`, which torch calls for the modules within as well."""
+    """`Module._apply`, behind `.to("jax")`; torch calls it for submodules as well."""
     global _depth
     _depth += 1
     try:
@@ -60,7 +61,7 @@ def _moved(module, *args, **kwargs):
 
 
 def _share():
-    """Give modules that share a parameter the one that it was made anew as."""
+    """Replace old parameters by new ones in modules that share them."""
     for holder in list(_holders.values()):
         for name, p in list(holder._parameters.items()):
             new = p if p is None else _latest(p)
@@ -78,7 +79,7 @@ def _moved_with_others(module, *args, **kwargs):
     for name, p in module._parameters.items():
         if isinstance(p, Tensor) and _type_of(p) is not p.dtype:
             module._parameters[name] = _made_anew(p)
-    now = dict(module._parameters.items())  # those of a module that was traced by TorchScript have no `get`
+    now = dict(module._parameters.items())  # for a traced TorchScript module, it has no `get`
     anew = {p: now.get(name, p) for name, p in before.items()}
     anew = {p: new for p, new in anew.items() if new is not None and new is not p}
     for p, new in anew.items():
@@ -92,7 +93,7 @@ def _moved_with_others(module, *args, **kwargs):
 
 
 def _type_of(tensor):
-    """The type of numbers that torch's own checks see."""
+    """The dtype that torch's own checks see."""
     with torch._C.DisableTorchFunction():
         return torch.Tensor.dtype.__get__(tensor)
 
@@ -104,7 +105,7 @@ def _made_anew(parameter):
 
 
 def _clipping(clip):
-    """What clips gradients, of a list that may have been made before the module was moved."""
+    """Gradient clipping, for a list that may have been created before the module was moved."""
 
     @functools.wraps(clip)
     def run(parameters, *args, **kwargs):
@@ -115,7 +116,7 @@ def _clipping(clip):
 
 
 def latest(args):
-    """Arguments with the parameters that those of the host among them were made anew as."""
+    """Arguments with new parameters in place of those from before a move."""
     if not any(type(one) is torch.nn.Parameter for one in args):
         return args
     return tuple(_latest(one) if type(one) is torch.nn.Parameter else one for one in args)

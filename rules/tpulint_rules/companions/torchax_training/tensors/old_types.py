@@ -1,8 +1,8 @@
-"""CUDA's types of tensors, as programs named them before there were devices; importing this file brings them in.
+"""`torch.cuda.FloatTensor` and the other types of CUDA tensors.
 
-Without CUDA `torch.cuda.FloatTensor` raises, called and in `tensor.type(...)`.
-Here it makes tensors of the device, `type` moves tensors and modules there, also by a text or by the class of
-another one, and those of the device are of such a type, by `isinstance`, too.
+Without CUDA they raise, when they are called and in `tensor.type(...)`.
+Importing this module replaces them: they create device tensors, and device tensors are their instances.
+`type` moves tensors and modules to the device, also for a string, or for the class of another tensor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMES = {
 
 
 class _Type(type):
-    """The type of such types, of which there are no instances but the tensors of the device."""
+    """The metaclass of these types, whose instances are device tensors."""
 
     def __call__(cls, *data):
         if len(data) == 1 and isinstance(data[0], (Tensor, View)):
@@ -52,7 +52,7 @@ for _dtype, _name in _NAMES.items():
 
 
 def _typed(_environment, _func, args, kwargs):
-    """`tensor.type(...)` that moves it to the device, or what it says of a tensor there; None for all else."""
+    """`tensor.type(...)` that moves it to the device, or its type if it is there; None for other calls."""
     tensor, *given = args
     wanted = given[0] if given else kwargs.get("dtype")
     if wanted is None:

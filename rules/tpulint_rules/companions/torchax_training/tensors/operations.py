@@ -1,11 +1,13 @@
-"""Operations of torchax, each compiled by JAX once its calls took long.
+"""Operations of torchax, each compiled by JAX once its calls have taken long enough.
 
-An implementation of torchax consists of several operations of JAX, and each of those takes Python's time:
-`x * 0.9` of a small tensor takes 80 us on a CPU host, compiled 20.
-An operation is one with its plain arguments and the shapes that it is given; floats that keep
-changing, such as rates, are inputs unless it needs their values, and so is the place of a row that is taken.
-What cannot be compiled, such as one whose result has a shape that depends on values, runs as it is.
-Operations that are made of others are compiled at once, where that is all that they do.
+An implementation of torchax consists of several JAX operations, and each of these takes Python time: `x *
+0.9` of a small tensor takes 80 us on a CPU host, and 20 us compiled.
+An operation is compiled for its plain arguments and the shapes of its inputs.
+Floats that keep changing, such as learning rates, are inputs unless it needs their values, and so is the
+index of a row.
+Operations that cannot be compiled, such as those whose result has a shape that depends on values, run as they
+are.
+Operations that consist of others are compiled at once, if they do nothing but compute.
 """
 
 from __future__ import annotations
@@ -21,33 +23,33 @@ from torchax.tensor import Tensor
 from ..tracing import draws
 from . import irregular
 
-#: Seconds that the calls of an operation take until it is compiled, which takes about as long.
+#: Seconds that the calls of an operation take before it is compiled; compiling takes about as long.
 PATIENCE = 0.03
-#: So many operations are watched; of what has other shapes at each call no more are.
+#: The number of operations that are timed; those with new shapes at each call would be too many.
 MOST_WATCHED = 4096
-#: Of so many combinations of floats the values count.
+#: For this many combinations of floats, the values are constants.
 MOST_FLOATS = 3
-#: For more combinations of plain arguments than these, an operation that is made of others is not compiled.
+#: The number of combinations of plain arguments for which an operation that consists of others is compiled.
 MOST_DECOMPOSITIONS = 16
 
-#: What holds no tensors.
+#: Types of values without tensors.
 PLAIN = {bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout}
 PLAIN |= {torch.memory_format}
 
 
 def with_part(value, dim, place, part):
-    """An array with another part at one place along a dimension."""
+    """An array with another part at one index of a dimension."""
     return value.at[(slice(None),) * dim + (place,)].set(part)
 
 
-#: Arguments that are places along the dimension in front of them: it is the same operation at each.
+#: The positions of arguments that are indices, which are inputs of the operation.
 PLACES = {torch.ops.aten.select.int: 2, with_part: 2}
 _ARRAY = type(jax.numpy.zeros(()))
 _operations, _decompositions = {}, {}
 
 
 def computed(func, function, args, options):
-    """What an implementation of JAX makes of arguments that are arrays and plain values."""
+    """The result of an implementation in JAX, for arrays and plain values."""
     leaves, tree = jax.tree.flatten((args, options))
     key, inputs, floats = [func, tree, torch.get_default_dtype()], [], ()
     at = _place(func, args)
@@ -65,7 +67,7 @@ def computed(func, function, args, options):
             floats += (leaf,)
         elif kind in PLAIN:
             key += kind, leaf
-        else:  # JAX traces what calls it, and may want to know its name
+        else:  # JAX traces the caller, and may use the name
             with jax.named_scope(func.name() if hasattr(func, "name") else func.__name__):
                 return function(*args, **options)
     key = shapes = tuple(key)
@@ -83,7 +85,7 @@ def computed(func, function, args, options):
     if known.compiled is not None:
         try:
             return known.compiled(*inputs)
-        except Exception:  # what is the implementation's own it raises once more
+        except Exception:  # an error of the implementation itself is raised again below
             known.compiled, known.is_watched = None, False
     if not known.is_watched:
         return function(*args, **options)
@@ -96,7 +98,7 @@ def computed(func, function, args, options):
 
 
 def _place(func, args):
-    """Where a place stands among the arguments, if it is one that there is."""
+    """The position of an index among the arguments, if the index is in range."""
     at = PLACES.get(func)
     if at is None or type(args[0]) is not _ARRAY or type(args[at]) is not int:
         return None
@@ -105,7 +107,7 @@ def _place(func, args):
 
 
 class _Operation:
-    """How long the calls of an operation took, and what it was compiled to."""
+    """The duration of an operation's calls, and its compiled version."""
 
     __slots__ = ("compiled", "floats", "is_watched", "needs_floats", "seconds")
 
@@ -114,13 +116,13 @@ class _Operation:
         self.floats, self.needs_floats = {floats}, False
 
     def tells(self, floats):
-        """Whether it is another operation for other floats."""
+        """Whether it is a different operation for other floats."""
         if len(self.floats) <= MOST_FLOATS:
             self.floats.add(floats)
         return self.needs_floats or len(self.floats) <= MOST_FLOATS
 
     def compile(self, function, leaves, tree, inputs, at, result):
-        """Compile it, if what it makes of such inputs is like a result of its own."""
+        """Compile it, if its compiled results have the types of a result of its own."""
         self.is_watched = False
         kinds = {type(leaf) for leaf in inputs}
         leaves = [None if type(leaf) in kinds or i == at else (leaf,) for i, leaf in enumerate(leaves)]
@@ -143,7 +145,7 @@ class _Operation:
 
 
 def decomposed(mode, func, function, args, options):
-    """What an operation gives that is made of others."""
+    """The result of an operation that consists of others."""
     leaves, tree = jax.tree.flatten((args, options))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     values = [tensor.jax() for tensor in tensors]
@@ -168,7 +170,7 @@ def decomposed(mode, func, function, args, options):
 
 
 class _Decomposition:
-    """What an operation is made of, for some plain arguments."""
+    """An operation that consists of others, for some plain arguments."""
 
     def __init__(self, mode, function, leaves, tree):
         self.mode, self.function, self.tree = mode, function, tree
@@ -195,5 +197,5 @@ class _Decomposition:
         is_drawn = collected.draws or environment.prng_key is not drawn
         if is_written or is_drawn or {id(r) for r in results} & set(map(id, given)):
             environment.prng_key = drawn
-            raise TypeError("it does more than compute")
+            raise TypeError("the operation writes to its inputs, returns them, or draws random numbers")
         return [result if result is None else result.jax() for result in results]

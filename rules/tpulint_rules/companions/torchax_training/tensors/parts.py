@@ -1,6 +1,6 @@
-"""Parts of what marked functions give, such as `losses[0]`: torch's autograd leads from them to the whole.
+"""Indexing of results of decorated functions, such as `losses[0]`, with gradients.
 
-Torchax's parts are views without a graph, which would lose the gradient.
+torchax returns views without an autograd graph, so the gradient would be missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BOUNDS = (int, type(None))
 
 
 def wants_gradient(tensor):
-    """Whether torch's autograd is to lead through a part of a tensor."""
+    """Whether gradients have to go through an index of this tensor."""
     if not torch.is_grad_enabled() or isinstance(tensor._elem, jax.core.Tracer):
         return False
     with torch._C.DisableTorchFunction():
@@ -25,7 +25,7 @@ def wants_gradient(tensor):
 
 
 def are_places(index):
-    """Whether an index is one of JAX's, but for tensors."""
+    """Whether JAX accepts an index, except for tensors in it."""
     places = index if isinstance(index, tuple) else (index,)
     bounds = [b for one in places if isinstance(one, slice) for b in (one.start, one.stop, one.step)]
     kinds = (int, numpy.ndarray, slice, type(None), type(Ellipsis), Tensor, View)
@@ -33,7 +33,7 @@ def are_places(index):
 
 
 def of(tensor, index):
-    """A part of a tensor, which is none of its memory."""
+    """`tensor[index]`, in memory of its own."""
     places = index if isinstance(index, tuple) else (index,)
     return _Part.apply(tensor, tuple(map(_of_jax, places)))
 

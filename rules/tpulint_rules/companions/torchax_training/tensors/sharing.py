@@ -1,10 +1,9 @@
-"""Views share what is written to them with their tensors, as they do in torch; importing this file brings that.
+"""Views that share writes with their tensors, such as those of `t()`, `view()` and `unbind()`.
 
-torchax has views for basic slices alone: what else gives one in torch, such as `t()`, `view` or `unbind`, gives
-a copy there, and what is written to that is lost.
-Here such a copy knows what it was taken from: it is taken anew once that was written to, and what is written to
-it goes on to where it was taken from.
-What torch copies, such as `x.t().contiguous()`, is a copy here, too.
+torchax has views for basic slices only; for all others it returns copies, and writes to these are lost.
+Importing this module patches torchax's tensors: such a copy knows its source.
+It is read again after the source was written to, and writes to it go to the source.
+Where PyTorch copies, as in `x.t().contiguous()`, the result is a copy here, too.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ _aten = torch.ops.aten
 #: Views of all elements in their order.
 _WHOLE = {_aten.view.default, _aten.unsqueeze.default, _aten.detach.default, _aten.squeeze.default}
 _WHOLE |= {_aten.squeeze.dim, _aten.squeeze.dims}
-#: Those of some of them, or in another order.
+#: Views of some elements, or in another order.
 _PARTS = {_aten.t.default, _aten.transpose.int, _aten.permute.default, _aten.diagonal.default}
 _PARTS |= {_aten.select.int, _aten.slice.Tensor, _aten.unbind.int, _aten.split.Tensor}
 _PARTS |= {_aten.split_with_sizes.default}
 _VIEWS = _WHOLE | _PARTS
-#: What gives a tensor another shape or graph in place.
+#: Operations that change the shape or the graph of a tensor in place.
 _OTHERWISE = {"detach_", "resize_", "resize_as_", "set_", "squeeze_", "swapaxes_", "swapdims_", "t_"}
 _OTHERWISE |= {"transpose_", "unsqueeze_", "as_strided_"}
-#: Those that give it another shape, of which torch keeps its own account.
+#: Those that change the shape, which torch tracks as well.
 _SHAPING = {"squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"}
-#: So many views have their places remembered.
+#: The number of views whose positions are cached.
 _MOST_PLACES = 32
 
 
 class _Taken:
-    """How a tensor was taken from another one, and the array that this one had then."""
+    """How a tensor was taken from its source, and the source's array at that time."""
 
     __slots__ = ("args", "array", "func", "number", "source")
 
@@ -50,12 +49,12 @@ class _Taken:
         self.array = _root(source)._elem
 
     def anew(self, shape):
-        """The elements as they are now."""
+        """The present elements."""
         whole = self.source.jax()
         return whole.reshape(shape) if self.func in _WHOLE else whole.reshape(-1)[self._places()]
 
     def put(self, value):
-        """Write the elements to where they were taken from."""
+        """Write the elements to the source."""
         whole = self.source.jax()
         value = value if value.dtype == whole.dtype else value.astype(whole.dtype)
         if self.func in _WHOLE:
@@ -73,12 +72,12 @@ class _Taken:
         self.array = _root(self.source)._elem
 
     def is_certain(self):
-        """Whether torch has this view for sure: it is all of a tensor that is no view itself."""
+        """Whether torch has this view in any case: of a whole tensor that is not a view itself."""
         of_all = self.func is _aten.detach.default and type(self.source) is Tensor
         return of_all and not _is_view(self.source)
 
     def layout(self):
-        """A tensor without elements that lies as this view would in torch."""
+        """A meta tensor with the layout that this view would have in torch."""
         made = self.func(layout.of(self.source), *self.args)
         return made if self.number is None else made[self.number]
 
@@ -88,7 +87,7 @@ class _Taken:
 
 @functools.lru_cache(_MOST_PLACES)
 def _places(func, args, number, shape):
-    """Where the elements of a view are among those of a tensor."""
+    """The positions of a view's elements among those of its source."""
     with _disable_current_modes():
         numbers = torch.arange(torch.Size(shape).numel(), dtype=torch.int32)
         made = func(numbers.reshape(shape), *args)
@@ -103,7 +102,7 @@ def _root(tensor):
 
 @contextlib.contextmanager
 def writing(tensor):
-    """While something is written to a tensor, which what it is a view of then has, too."""
+    """Context of a write to a tensor; if it is a view, its source is written to as well."""
     tensor = layout.named(tensor)
     if not _is_shared(tensor):
         yield
@@ -120,7 +119,7 @@ def writing(tensor):
 
 
 def _elements(tensor):
-    """`Tensor._elem`: those of a view are what its tensor has there now."""
+    """`Tensor._elem`; a view has the present elements of its source."""
     held = vars(tensor)
     taken = held.get("_taken")
     if taken is not None:
@@ -135,16 +134,16 @@ def _hold(tensor, array):
 
 
 def _is_shared(tensor):
-    """Whether a tensor that was taken from another one is a view of it in torch, too."""
+    """Whether a tensor that was taken from another one is a view in torch, too."""
     taken = vars(tensor).get("_taken")
     if taken is not None and not taken.is_certain():
         with _disable_current_modes():
-            layout.of(tensor)  # which forgets what was copied
+            layout.of(tensor)  # drops the source of a copy
     return "_taken" in vars(tensor)
 
 
 def take(result, func, args):
-    """Remember of a view, or of several, what it was taken from."""
+    """Note the source of a view, or of several."""
     source = args[0]
     if not isinstance(source, (Tensor, View)):
         return
@@ -195,9 +194,10 @@ def _shapes(func):
 
 
 def _tell_torch(func, args, kwargs):
-    """Have torch's own side of a tensor take another shape, by which what it takes apart goes on.
+    """Change the shape of torch's own side of a tensor as well.
 
-    `vector @ matrix` is squeezed in place by torch, so that it took the product for one of two dimensions.
+    torch squeezes the result of `vector @ matrix` in place, for example, and would take it for a matrix
+    otherwise.
     """
     with contextlib.ExitStack() as stack:
         for one in (
@@ -228,7 +228,7 @@ def _assigning(plain):
 
 
 def _contiguous(tensor, **kwargs):
-    """`contiguous()`, which is the tensor itself where torch does not copy."""
+    """`contiguous()`, which returns the tensor itself unless torch copies."""
     if isinstance(tensor, View) or _is_view(tensor):
         with _disable_current_modes():
             is_contiguous = layout.of(tensor).is_contiguous(**kwargs)

@@ -1,9 +1,11 @@
-"""Tensors without elements, of the device `meta`.
+"""Tensors without elements, on the device `meta`.
 
-torchax makes some on the device: modules that are built under `torch.device("meta")`, so that their weights need
-no memory and no random numbers before they are read or drawn, get both there.
-Only what a program calls is told from that: below it, torch takes the tensors of torchax for ones of `meta`, and
-so do the groups by device that it makes of lists of tensors, unless they are told here.
+Modules that are built under `torch.device("meta")` should need no memory and no random numbers before their
+weights are loaded or initialized, but torchax creates some of their tensors on the device.
+`dispatch.py` uses `made()` for such calls of the program.
+Below these calls, torch takes torchax tensors for meta tensors as well.
+Importing this module patches the function that groups lists of tensors by device, where this would give wrong
+groups.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ _grouped = torch._C._group_tensors_by_device_and_dtype
 
 
 def is_meta(device):
-    """Whether a device, or the name of one, is the one without elements."""
+    """Whether a device, or its name, is `meta`."""
     return device == "meta" or (isinstance(device, torch.device) and device.type == "meta")
 
 
 def made(func, args, kwargs):
-    """What a function of torch makes there, or copies to there; None of what does neither."""
+    """The meta tensor that a torch function creates, or copies a tensor to; None for other calls."""
     moves = func is torch.Tensor.to and len(args) > 1 and is_meta(args[1])
     if not moves and not is_meta(kwargs.get("device")):
         return None
@@ -34,7 +36,7 @@ def made(func, args, kwargs):
 
 
 def on_host(tensor):
-    """A tensor of the host like one without elements."""
+    """A CPU tensor like a meta tensor."""
     with _disable_current_modes(), torch._C.DisableTorchFunction():
         return _like(tensor, "cpu")
 
@@ -44,7 +46,7 @@ def _like(tensor, device):
 
 
 def _in_groups(lists, with_indices=False):
-    """Lists of tensors by their device and dtype; averages of weights move a count to that device."""
+    """Lists of tensors by device and dtype; weight averaging moves a count to that device."""
     groups = _grouped(lists, with_indices)
     return {(_device(group[0], device), dtype): group for (device, dtype), group in groups.items()}
 

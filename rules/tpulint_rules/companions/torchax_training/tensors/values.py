@@ -1,14 +1,16 @@
-"""What Python gets of tensors: text, numbers, lists, and tensors made of them; importing this file brings it.
+"""Printing and formatting of tensors, `tolist()`, and tensors that are created from tensors.
 
-A tensor prints as torch prints one of a GPU, `tensor([1., 2.], device='jax:0')`, where torchax names the class
-of its array; whole numbers show no type, since all of them have 32 bits there.
-One of a single number takes a format, as in `f"{loss:.4f}"`.
-`torch.tensor(t)` is a copy on the device of `t`, and `torch.tensor([a, b])` of two tensors holds their numbers
-on the host, as for tensors of a GPU; torchax makes tensors without data of both, and an error of
-`torch.Tensor(t)` and of `t.new([1, 2])`.
-A parameter may be made of a part of a tensor.
-Sizes and bounds may be tensors of one number, as in `torch.arange(lengths.max())`.
-A tensor has the memory format that is asked about: XLA chooses how it lies in memory.
+Importing this module patches them:
+
+- A tensor prints as on a GPU, `tensor([1., 2.], device='jax:0')`; torchax prints the class of its array.
+  Integers show no dtype, since all of them have 32 bits.
+- A tensor with a single number can be formatted, as in `f"{loss:.4f}"`.
+- `torch.tensor(t)` is a copy on the device of `t`, and `torch.tensor([a, b])` of two tensors has their
+  numbers on the host, as for GPU tensors. torchax creates tensors without data from both, and raises for
+  `torch.Tensor(t)` and `t.new([1, 2])`.
+- A parameter may be created from a view.
+- Sizes and bounds may be tensors with one number, as in `torch.arange(lengths.max())`.
+- `is_contiguous` is true for other memory formats: XLA chooses how a tensor lies in memory.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from ..tracing import asked
 
 _KINDS = (Tensor, View)
 _UNSAID = (torch.int32, torch.bool)
-#: What makes tensors of a size or of bounds.
+#: Functions that create tensors from sizes or bounds.
 SIZED = {*TENSOR_CONSTRUCTORS, torch.randperm} - {torch.tensor, torch.as_tensor}
 
 
@@ -36,7 +38,7 @@ def _on_host(tensor):
 
 
 def _on_demand(tensor):
-    """The text of a tensor is asked for, and is another one for each call."""
+    """Raise `asked.Unknown` if the text of a traced tensor is needed, which differs at each call."""
     if arrays.is_traced(tensor) and asked.is_replayed():
         raise asked.Unknown
 
@@ -47,7 +49,7 @@ def _formatted(tensor, form):
 
 
 def _shown(plain):
-    """How a kind of tensors is printed, that tracing sees as before."""
+    """The `repr` of a class of tensors; traced tensors print as before."""
 
     def text(tensor, *, tensor_contents=None):
         _on_demand(tensor)
@@ -77,7 +79,7 @@ for _kind in _KINDS:
 
 
 def _as_list(tensor):
-    """`Tensor.tolist`, of what JAX differentiates, too."""
+    """`Tensor.tolist`, also of tensors that JAX differentiates."""
     return jax.lax.stop_gradient(tensor.jax()).tolist()
 
 
@@ -89,7 +91,7 @@ _make = Tensor.__init__
 
 
 def _made(tensor, value, env=None, *args, **kwargs):
-    """What makes a tensor; `torch.Tensor(t)`, which hands on what it is given itself, finds it made."""
+    """`Tensor.__init__`; for `torch.Tensor(t)`, which passes its argument, the tensor exists already."""
     if env is not None:
         _make(tensor, value, env, *args, **kwargs)
 
@@ -98,7 +100,7 @@ Tensor.__init__ = _made
 
 
 def holds_tensors(func, args, kwargs):
-    """Whether tensors of torchax are given to what makes a tensor, where torchax takes them for its own."""
+    """Whether `torch.tensor` or `torch.as_tensor` is given torchax tensors that torchax would misread."""
     if func not in (torch.tensor, torch.as_tensor) or not args:
         return False
     data = args[0]
@@ -111,7 +113,7 @@ def holds_tensors(func, args, kwargs):
 
 
 def made_of(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
-    """`torch.tensor(data)`: a copy of a tensor on its device, and of the numbers of several on the host."""
+    """`torch.tensor(data)`: a copy of a tensor on its device, or the numbers of several on the host."""
     if isinstance(data, _KINDS):
         made = data.detach().clone().to(data.device if device is None else device)
         made = made if dtype is None else made.to(dtype)
@@ -124,16 +126,16 @@ def made_of(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fa
 
 
 def as_array(kwargs):
-    """What `torch.asarray` is by another name, of which torchax has nothing, and what that is told."""
+    """The function that replaces `torch.asarray`, which torchax lacks, and its arguments."""
     told = {name: value for name, value in kwargs.items() if value is not None and value is not False}
     is_new = told.pop("copy", False) or "requires_grad" in told
     return torch.tensor if is_new else torch.as_tensor, told
 
 
 def sized(func, args, kwargs):
-    """The arguments of what makes a tensor, with numbers for the tensors of one that are sizes or bounds.
+    """The arguments of a function that creates a tensor, with numbers for tensors that are sizes or bounds.
 
-    What `torch.full` is to be filled with may stay on the device.
+    The value for `torch.full` may stay on the device.
     """
     if not kwargs and all(type(value) is int for value in args):
         return args, kwargs
@@ -175,12 +177,12 @@ _new_parameter = torch.nn.Parameter.__new__
 
 
 def _parameter(cls, data=None, requires_grad=True):
-    """`torch.nn.Parameter`, which of a tensor, or of a part of one, is one of its own."""
+    """`torch.nn.Parameter`, also of a tensor or a view, with data of its own."""
     if not isinstance(data, (Tensor, View)):
         return _new_parameter(cls, data, requires_grad)
     value = data.jax()
     made = arrays.tensor(jax.lax.stop_gradient(value) if isinstance(value, jax.core.Tracer) else value)
-    made._is_param = True  # what tells parameters that are no tensors of torch's own
+    made._is_param = True  # how torch recognizes parameters of other tensor classes
     return made.requires_grad_(requires_grad)
 
 
@@ -188,7 +190,7 @@ torch.nn.Parameter.__new__ = staticmethod(_parameter)
 
 
 def _uniform_like(tensor, *, dtype=None, device=None, **_options):
-    """`torch.rand_like`, which torch makes of one that is drawn on the host."""
+    """`torch.rand_like`, created on the device."""
     return torch.rand(tensor.shape, dtype=dtype or tensor.dtype, device=device or "jax")
 
 
@@ -196,7 +198,7 @@ register(_uniform_like, torch.rand_like, torch.ops.aten.rand_like.default, by_ja
 
 
 def _are_close(one, other, *args, **kwargs):
-    """`torch.allclose`, which is a truth value, not a tensor of one."""
+    """`torch.allclose`, which is a bool, not a tensor."""
     result = jax.numpy.allclose(one.jax(), other.jax(), *args, **kwargs)
     return Tensor(result, torchax.default_env()) if isinstance(result, jax.core.Tracer) else bool(result)
 

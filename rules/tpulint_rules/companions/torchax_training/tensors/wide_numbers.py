@@ -1,4 +1,7 @@
-"""Whole numbers of more than 32 bits, which JAX does not take beside floats: `scores * (-(2**32) + 1)` of a mask."""
+"""Integers of more than 32 bits beside float tensors, as in `scores * (-(2**32) + 1)` for masks.
+
+JAX does not accept them, so they become floats.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ _MOST = 2**31
 
 
 def is_wide(value):
-    """Whether a value is a number of Python that 32 bits do not hold."""
+    """Whether a value is a Python integer that 32 bits cannot hold."""
     return type(value) is int and not -_MOST <= value < _MOST
 
 
 def as_floats(given):
-    """What an operation is given, with such numbers as floats, which they become beside any; None if there are none."""
+    """Arguments with such integers as floats, as they become beside any float; None if there are none."""
     leaves, tree = jax.tree.flatten(given)
     has_floats = any(map(_is_of_floats, leaves))
     if not has_floats or not any(map(is_wide, leaves)):

@@ -1,1 +1,1 @@
-"""Functions of tensors as JAX traces them: what they are given, reach, ask for, and leave behind."""
+"""How JAX traces functions: their inputs, the Python values that they need, and their side effects."""

@@ -1,14 +1,17 @@
-"""What Python asks of tensors while a function is traced: whether one is true, or what a buffer counts.
+"""Values of tensors that Python needs while a function is traced: conditions, sizes and counts.
 
-`if torch.isnan(x).any():` needs a value, which tracing has not, and so does `int(self.started)`.
-Other numbers that `item()` reads are those of `reads.py`; what they are compared with is asked, too.
-A function that asks is run as it is at first, which tells the answers; it is then traced with these, and what
-was asked comes out of the compiled function beside its results, to be compared.
-What a buffer counts is a number like others at first, as a place in a queue that moves on at each call is.
-Where a whole number is needed as it is, as for a size, those that are read are asked: they have to be the same
-in two runs then, one after the other.
-Where the answers are others, what was computed is dropped, and a version that was traced with those is called,
-or the function is run as it is.
+`if torch.isnan(x).any():` and `int(self.started)` need a value, which a traced tensor does not have.
+A function that needs such values, its *answers*, runs without compilation first, which gives the answers.
+It is then traced with these, and the compiled function returns the tensors in question beside its results, so
+that they can be compared with the answers.
+If they differ, the results are dropped, and a version that was traced with the right answers is called, or
+the function runs without compilation.
+
+Other numbers that `item()` reads are handled by `reads.py`; the results of comparisons with them are answers,
+too.
+A count in a buffer is such a number at first, for example a position in a queue that moves on at each call.
+If an integer is needed as it is, as for a size, integers that are read become answers: they then have to be
+the same in two consecutive runs.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from torchax.view import View
 from .. import arrays
 from . import reads, spans
 
-#: With more versions than this, or more calls that none of them was right for, what is asked keeps changing.
+#: With more versions than this, or more calls without a right one, the answers keep changing.
 MOST_VERSIONS = 8
 MOST_MISSES = 16
 
@@ -33,40 +36,40 @@ _session = None
 
 
 class Unknown(Exception):
-    """Something is asked of which there is no answer yet."""
+    """A value is needed for which there is no answer yet."""
 
 
 class Others(Exception):
-    """The answers are others; `answers` are the first ones, up to one that is not as it was taken for."""
+    """The answers differ; `answers` are the right ones, up to the first that differs."""
 
     def __init__(self, answers):
-        super().__init__("the answers are others")
+        super().__init__("the answers differ")
         self.answers = answers
 
 
 class Counted(Exception):
-    """A whole number is needed as it is, and has to be asked."""
+    """An integer is needed as it is, and has to be an answer."""
 
 
 class _Session:
-    """A call in which something may be asked; `buffers` are those of its modules.
+    """A call whose answers are recorded or replayed; `buffers` are those of its modules.
 
-    Whole numbers are asked if it `asks_counts`, and read else.
+    Integers are answers if it `asks_counts`, and numbers that are read otherwise.
     """
 
     def __init__(self, answers, buffers, *, asks_counts):
         self.answers, self.buffers = answers, set(map(id, buffers))
         self.asks_counts, self.reads_counts = asks_counts, False
         self.reads = reads.Reads(self.compare)
-        #: Whether something was copied to the host, which stays on the device where it is traced: what is asked
-        #: of tensors of the host counts from there on.
+        #: Whether a tensor was copied to the host, which tracing keeps on the device: from then on, values of
+        #: CPU tensors are answers, too.
         self.has_copies = False
 
     def counts(self, tensor, *, may_read):
-        """Whether to ask for the number of a tensor, which is a whole one.
+        """Whether the integer in a tensor is an answer.
 
-        Mostly one that is read is what is logged, as a count of right answers is: another one for each call,
-        and made use of outside of the computation.
+        Integers that are read are mostly logged, such as a count of correct predictions: they differ at each
+        call, and are only used outside of the computation.
         """
         if tensor.is_floating_point():
             return False
@@ -79,9 +82,9 @@ class _Session:
 
 
 class Recording(_Session):
-    """Keeps the answers while a function runs as it is, and notes what it draws.
+    """Records the answers while a function runs without compilation, and the random numbers that it draws.
 
-    `generators` are those that can go back.
+    `generators` are the random generators whose states can be restored.
     """
 
     def __init__(self, buffers, generators, *, asks_counts):
@@ -89,7 +92,7 @@ class Recording(_Session):
         self.generators, self.draws = generators, []
 
     def note(self, draw, *, is_repeated):
-        """Note what is drawn; what is another thing each time has to be drawn by the function itself."""
+        """Note a draw; one that differs each time has to be made by the function itself."""
         if is_repeated:
             self.draws.append(draw)
         else:
@@ -111,10 +114,10 @@ class Recording(_Session):
 
 
 class Replaying(_Session):
-    """Gives answers that were kept while a function is traced; `values` are what it asks about.
+    """Replays recorded answers while a function is traced; `values` are the tensors in question.
 
-    What is read stands for numbers if it `is_told` what becomes of these.
-    What the function draws it gets of those `collected`; `drawn` are those that its own lines draw.
+    Numbers that are read have placeholders, if it `is_told` how these are used.
+    The function gets its random numbers from `collected`; `drawn` counts those of its own statements.
     """
 
     def __init__(self, answers, buffers, collected, *, asks_counts, is_told):
@@ -122,7 +125,7 @@ class Replaying(_Session):
         self.collected, self.drawn = collected, 0
         self.is_told = is_told
         self.count, self.places, self.values = 0, [], []
-        self.compared = {}  # by its place, what stands for what a comparison says
+        self.compared = {}  # by position, the placeholder for the result of a comparison
         self.trace = jax.extend.core.get_opaque_trace_state()
 
     def ask(self, tensor, plain, kind):
@@ -158,20 +161,20 @@ class Replaying(_Session):
         return plain()
 
     def _value(self, tensor):
-        # What is traced within, such as a custom gradient, has values that cannot come out.
+        # The values of an inner trace, such as a custom gradient, cannot be returned.
         if jax.extend.core.get_opaque_trace_state() != self.trace:
             raise Unknown
         return jax.lax.stop_gradient(tensor.jax().reshape(()))
 
     def check_early(self, numbers):
-        """The same of what is known before the computation."""
+        """Compare the answers that are known before the computation."""
         for place, later in self.compared.items():
             if not later.is_early:
                 break
             self._compare(place, later.number(numbers))
 
     def check(self, values, numbers):
-        """Raise `Others` where what came out, values and numbers, gives other answers than those taken for granted."""
+        """Raise `Others` if returned values and numbers do not give the answers of the trace."""
         given = dict(zip(self.places, jax.device_get(values)))
         for place in sorted((*given, *self.compared)):
             value = given[place] if place in given else self.compared[place].number(numbers)
@@ -184,7 +187,7 @@ class Replaying(_Session):
 
 
 def stand_in(value, taken, place):
-    """What stands for a number that a call is given, of which the computation has `taken`."""
+    """A placeholder for a number that is an input; the computation has it as `taken`."""
     if isinstance(_session, Recording):
         return _session.reads.told(value)
     if not isinstance(_session, Replaying):
@@ -200,18 +203,18 @@ def is_replayed():
 
 
 def session():
-    """The recording or the replay that is under way."""
+    """The current recording or replay."""
     return _session
 
 
 def is_asked():
-    """Whether a call is under way in which something may be asked."""
+    """Whether answers are recorded or replayed."""
     return _session is not None
 
 
 @contextlib.contextmanager
 def by(session):
-    """Let a recording or a replay have what is asked; None lets it be as ever."""
+    """Let a recording or a replay give the answers; with None, tensors give their values."""
     global _session
     before, _session = _session, session
     try:
@@ -221,12 +224,12 @@ def by(session):
 
 
 def length(tensor):
-    """The number of a tensor that is a size: a function that asks for one is compiled for each."""
+    """The number in a tensor that is a size: a function is compiled for each size."""
     answer = lambda: spans.Length(tensor.jax().item())  # noqa: E731
     return answer() if _session is None else _session.ask(tensor, answer, spans.Length)
 
 
-#: What Python makes of the one number of a tensor, by the method that it calls.
+#: The conversion of a tensor's single number, by the method that Python calls.
 _KINDS = {"__bool__": bool, "item": lambda number: number, "__int__": int, "__float__": float}
 _KINDS["__index__"] = operator.index
 _ANSWERS = {"__bool__": bool, "__int__": int, "__float__": float, "__index__": int}
@@ -238,7 +241,7 @@ def _asking(name):
     def ask(tensor):
         if tensor.numel() != 1 or tensor.is_complex():
             return plain(tensor.torch() if isinstance(tensor, View) else tensor)
-        # Not by torch, to which an array of JAX has no number where `torch.FloatTensor([a, b])` asks.
+        # Not by torch, which finds no number in a JAX array for `torch.FloatTensor([a, b])`.
         answer = lambda: kind(tensor.jax().item())  # noqa: E731
         return answer() if _session is None else _asked(name, tensor, answer)
 
@@ -248,7 +251,7 @@ def _asking(name):
             return plain(tensor)
 
         def answer():
-            with torch._C.DisableTorchFunction():  # which would come here once more
+            with torch._C.DisableTorchFunction():  # it would call this function again
                 return plain(tensor)
 
         return _asked(name, tensor, answer)
@@ -272,28 +275,28 @@ for _name in _KINDS:
 
 
 class Answers:
-    """The answers that a function was given, for one combination of what it is called with."""
+    """The answers of a function, for one combination of arguments."""
 
     def __init__(self, *, asks_counts=False):
         self.asks_counts = asks_counts
         self.before, self.known, self.last, self.following = None, [], (), {}
         self.hits = self.misses = self.others = 0
-        self.patterns, self.draws = {}, {}  # of what was told and drawn where these were the answers
+        self.patterns, self.draws = {}, {}  # the output and the draws of a run with these answers
         self.is_borrowed = self.may_draw_others = False
 
     def borrowed(self):
-        """The latest of these, for other shapes that are tried with them first; None where there are none."""
+        """The latest answers, to be tried for other shapes; None if there are none."""
         if not self.known:
             return None
         made, answers = Answers(asks_counts=self.asks_counts), self.known[-1]
         made.known, made.before = [answers], answers
-        # Noise has other shapes where inputs have.
+        # The shapes of noise change with those of inputs.
         made.is_borrowed = made.may_draw_others = True
         made.patterns[answers], made.draws[answers] = self.patterns[answers], self.draws[answers]
         return made
 
     def keep(self, answers, pattern, draws):
-        """Keep those of a run, if they are worth a version of their own, and what it told and drew."""
+        """Keep the answers of a run if they are worth a version of their own, with its output and draws."""
         self.misses += self.before is not None
         self.is_borrowed = False
         self.patterns[answers], self.draws[answers] = pattern, draws
@@ -302,27 +305,27 @@ class Answers:
         self.before = answers
 
     def may_be_others(self):
-        """Whether what is asked and told may be learned anew, as where an attribute that it depends on changed."""
+        """Whether the answers may be recorded again, as after a change of an attribute."""
         self.others += 1
         return self.others <= max(MOST_MISSES, self.hits)
 
     def keep_changing(self):
-        """Whether versions are in vain."""
+        """Whether the answers change too often for compiled versions."""
         return len(self.known) > MOST_VERSIONS or self.misses > max(MOST_MISSES, self.hits)
 
     def fitting(self, first=()):
-        """Those to try, which begin with some that are known to be right; None where there are none."""
+        """Answers to try that begin with `first`, which are known to be right; None if there are none."""
         fitting = [one for one in self.known if one[: len(first)] == first]
         likely = self.following.get(self.last)
         return likely if likely in fitting else (fitting or [None])[-1]
 
     def fitting_instead(self, answers):
-        """Those to try where some turned out to be too few, as when a number was not known to change yet."""
+        """Answers to try after some were incomplete, as before a number was known to change."""
         self.known = [one for one in self.known if one != answers]
         return self.fitting()
 
     def were(self, answers):
-        """Note that these were right, after those of the last call."""
+        """Note that these answers were right, after those of the last call."""
         self.hits += 1
         self.following[self.last] = self.last = answers
         self.known.remove(answers)

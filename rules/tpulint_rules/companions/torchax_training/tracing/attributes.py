@@ -1,8 +1,8 @@
-"""What a traced function reads of objects' attributes, and what it leaves in them.
+"""Attributes that a traced function reads and writes.
 
-Tracing runs a function's Python once, and later calls do not.
-So a function holds for the attributes that it read while it was traced, and is traced anew where one of them
-differs; and what it put into attributes is computed with its results, and put there after each call.
+Tracing runs the Python code of a function once, and later calls do not.
+So a trace is valid for the attributes that it read, and the function is traced again if one of them differs.
+Values that it assigns to attributes are computed with its results, and assigned after each call.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from torchax.view import View
 from .. import arrays
 from . import owners, reach, reads, records, standing, surroundings, written
 
-#: Attributes of torch's own modules that programs change.
+#: Attributes of torch's own modules that programs assign.
 _CHANGED_OF_TORCH = frozenset({"p", "momentum"})
-#: Values that decide for what a function was traced.
+#: Types of values that are compared.
 _PLAIN = (bool, int, float, str, type(None))
-#: What most tuples that modules hold consist of.
+#: The types of items in most tuples of modules.
 _NUMBERS = {bool, int, float}
 _KINDS = (Tensor, View)
 _CONTAINERS = (list, dict, set, deque)
@@ -31,9 +31,9 @@ _MISSING = object()
 
 
 class Attribute:
-    """An attribute of an object, among those that the object itself holds.
+    """An attribute in the `__dict__` of an object.
 
-    `apart` are the ids of parameters and buffers, which a function is given in another way.
+    `apart` are the `id`s of parameters and buffers, which are inputs of a function already.
     """
 
     def __init__(self, owner, name, apart=frozenset()):
@@ -41,7 +41,7 @@ class Attribute:
         self.key, self.apart = (key_of(owner), name), apart
         self.is_container = isinstance(owner, owners.Container)
         self.is_name = type(owner) is surroundings.Held and vars(owner).kind != "dict"
-        self.stands = False  # something stands for its value, which holds no tensors (`standing.py`)
+        self.stands = False  # its value has a placeholder, and no tensors (`standing.py`)
 
     def get(self):
         return self.held.get(self.name, _MISSING)
@@ -55,13 +55,13 @@ class Attribute:
             self.held[self.name] = value
 
     def tensors(self, value, watched=frozenset()):
-        """The tensors of a value of the attribute, but for those in containers whose ids are `watched`."""
+        """The tensors in a value of the attribute, without those in containers whose `id`s are `watched`."""
         if watched and isinstance(value, dict):
             value = {name: one for name, one in dict.items(value) if id(one) not in watched}
         return [tensor for tensor in _tensors(value) if id(tensor) not in self.apart]
 
     def leaves(self):
-        """The leaves of its value, which of them are inputs, and its shape."""
+        """The leaves of its value, which of them are inputs, and their structure."""
         value = self.get()
         if self.stands and isinstance(value, _CONTAINERS):
             return [type(value)], [False], None
@@ -75,19 +75,19 @@ class Attribute:
 
 
 def key_of(owner):
-    """What tells one that has attributes from others."""
+    """A key that identifies an object with attributes."""
     return vars(owner).key if type(owner) is surroundings.Held else id(owner)
 
 
 def _kind(owner):
-    """The name of what has an attribute."""
+    """The name of an object with attributes."""
     return str(vars(owner).kind) if type(owner) is surroundings.Held else type(owner).__name__
 
 
 class Guard:
-    """An attribute as it was read: what was traced with it holds as long as it is the same.
+    """An attribute as it was read: a trace is valid as long as it is the same.
 
-    `watched` are the ids of containers that have guards of their own.
+    `watched` are the `id`s of containers that have guards of their own.
     """
 
     def __init__(self, attribute, value, watched=frozenset()):
@@ -108,11 +108,11 @@ class Guard:
         return _same(list(map(_element, self.attribute.tensors(value, self.watched))), self.elements)
 
     def is_traced(self):
-        """Whether it holds for tensors that JAX differentiates."""
+        """Whether its value has tensors that JAX differentiates."""
         return any(isinstance(element, jax.core.Tracer) for element in self.elements)
 
     def put_back(self, originals):
-        """Hold for what is in a container, not for what stood for it."""
+        """Compare with the items of a container, not with their placeholders."""
         if self.content is None:
             return
         places = self.content if isinstance(self.content, dict) else range(len(self.content))
@@ -124,7 +124,7 @@ class Guard:
         return standing.has_grown(self.value, self.attribute.get(), self.content)
 
     def may_stand(self):
-        """Whether something may stand for what it is now."""
+        """Whether a placeholder can replace the present value."""
         attribute, now = self.attribute, self.attribute.get()
         attribute.stands = not attribute.is_container and (
             (standing.is_number(now) and type(now) is type(self.value)) or self.has_grown()
@@ -137,11 +137,12 @@ class Guard:
 
 
 class Watch:
-    """Notes, as a context, what is read and written of some objects' attributes, and puts back what was there.
+    """Context that notes which attributes of some objects are read and written, and restores their values.
 
-    `given` are attributes whose tensors are inputs, with the values to begin with, and `apart` the ids of
+    `given` are attributes whose tensors are inputs, with the initial values, and `apart` the `id`s of
     parameters and buffers.
-    What is read is noted where the function `is_traced`: one that runs reads it at each call.
+    Reads are noted if the function `is_traced`: one that runs without tracing reads the attributes at each
+    call.
     """
 
     def __init__(self, objects, given=(), apart=frozenset(), *, is_traced=True):
@@ -199,7 +200,7 @@ class Watch:
         others.discard(surroundings.Held)
         for cls in [torch.nn.Module, *others]:
             if "__getattribute__" not in vars(cls):
-                with contextlib.suppress(TypeError):  # of what is written in C
+                with contextlib.suppress(TypeError):  # classes written in C
                     cls.__getattribute__ = self._reading(cls.__getattribute__)
                     self.classes.append(cls)
         return self
@@ -220,11 +221,11 @@ class Watch:
         key = (id(one), name)
         if id(one) not in self.objects or name in reach.INTERNAL or key in self.guards:
             return
-        held = object.__getattribute__(one, "__dict__")  # of some dictionaries, they themselves
+        held = object.__getattribute__(one, "__dict__")  # some dictionaries are their own
         if dict.get(held, name, _MISSING) is not self.before[id(one)].get(name, _MISSING):
-            return  # it was written before
+            return  # it was written in this run
         if name not in held and not isinstance(value, _PLAIN) and value is not _MISSING:
-            return  # a method, or what the class holds
+            return  # a method, or an attribute of the class
         if name not in held and any(
             name in dict.get(held, part, ()) for part in ("_parameters", "_buffers", "_modules")
         ):
@@ -269,7 +270,7 @@ class Watch:
                 arrays.put(tensor, element)
 
     def _settle(self, attribute, before):
-        """Note what was written to an attribute, and put back what was there."""
+        """Note the new value of an attribute, and restore the old one."""
         value = attribute.get()
         if type(before) is standing.Grown:
             items, before = before.items(), self.originals[attribute.key]
@@ -280,7 +281,7 @@ class Watch:
                 attribute.set(before)
                 return
             if items:
-                raise reads.Needed(f"{attribute} is another list")
+                raise reads.Needed(f"it replaces {attribute}, a list that grows at each call")
         content = self.contents.get(attribute.key)
         inputs = [tensor for tensor in _tensors(value) if id(tensor) in self.inputs]
         if (
@@ -299,7 +300,7 @@ class Watch:
         attribute.set(self.originals.get(attribute.key, before))
 
     def _is_as_nested(self, attribute):
-        """Whether containers within one, which are not watched, hold what they held."""
+        """Whether containers within a container, which are not watched, have the same items as before."""
         leaves, shape = self.nested.get(attribute.key, ((), None))
         if shape is None:
             return True
@@ -307,15 +308,15 @@ class Watch:
         return like == shape and _same(now, leaves)
 
     def left(self):
-        """The tensors that were left in attributes."""
+        """The tensors that were assigned to attributes."""
         return [leaf for _, leaves, _ in self.written for leaf in leaves if self._is_traced(leaf)]
 
     def results(self):
-        """What was left and what was written in place, as JAX has it."""
+        """The arrays that were assigned, or written in place."""
         return [*map(_element, self.left()), *(value for _, value in self.put)]
 
     def plan(self):
-        """What puts values of the results where the function put its own."""
+        """Where `leave` has to assign the results."""
         written = [
             (
                 attribute,
@@ -333,17 +334,17 @@ class Watch:
 
 
 class _End:
-    """The shape of items that were put to the end of a list."""
+    """The structure of items that were appended to a list."""
 
     def __init__(self, items):
         self.items = items
 
 
 def leave(plan, values, guards, numbers):
-    """Put what a function computed into the attributes that it wrote to, as tensors, which are returned.
+    """Assign the results of a function to the attributes that it wrote to, and return the tensors.
 
-    Of what stands for a number it puts one of the `numbers` there.
-    Guards of containers hold from then on.
+    Placeholders are replaced by `numbers`.
+    Guards of containers are valid from then on.
     """
     written, tensors = plan
     values, made = iter(values), []
@@ -369,7 +370,7 @@ def leave(plan, values, guards, numbers):
 
 
 def values(attributes):
-    """What attributes hold that is an input: tensors, as JAX has them, and numbers."""
+    """The inputs that attributes have: arrays of their tensors, and numbers."""
     found = []
     for attribute in attributes:
         leaves, given, _ = attribute.leaves()
@@ -378,7 +379,7 @@ def values(attributes):
 
 
 def shapes(attributes):
-    """What a function is traced for of attributes whose tensors are inputs."""
+    """The structures and shapes of attributes that a function is traced for."""
     found = []
     for attribute in attributes:
         leaves, given, shape = attribute.leaves()
@@ -391,7 +392,7 @@ def _kind_of(x):
 
 
 def filled(attributes, values):
-    """Attributes with values in which the tensors are others, or with what stands for their values."""
+    """Attributes with values that have other tensors, or with placeholders for their values."""
     values, place = iter(values), 0
     for attribute in attributes:
         leaves, given, shape = attribute.leaves()
@@ -418,7 +419,7 @@ def _element(tensor):
 
 
 def _version(value):
-    """How often a tensor of the host was written to; None of anything else, and where torch does not count."""
+    """How often a CPU tensor was written to; None for anything else, and if torch does not count."""
     if not isinstance(value, torch.Tensor) or isinstance(value, _KINDS):
         return None
     with torch._C.DisableTorchFunction():
@@ -430,10 +431,10 @@ def _items(container):
 
 
 def _content(value):
-    """What a container holds, as a dictionary or a list."""
+    """The items of a container, as a dictionary or a list."""
     if isinstance(value, set):
         return dict.fromkeys(value)
-    if isinstance(value, dict):  # one of the program's own may make what it is asked for
+    if isinstance(value, dict):  # a subclass may compute its items
         return dict(dict.items(value))
     return list(value) if isinstance(value, _CONTAINERS) else None
 
@@ -445,7 +446,7 @@ def _same(one, other):
 
 
 def _is_same(one, other):
-    """Whether two values are one, or plain ones that equal each other."""
+    """Whether two values are the same object, or equal plain values."""
     return one is other or (type(one) is type(other) and isinstance(one, _PLAIN) and one == other)
 
 

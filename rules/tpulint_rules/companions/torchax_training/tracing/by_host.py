@@ -1,10 +1,10 @@
-"""Functions of torch whose shapes keep changing, within a function that is compiled call by call.
+"""Torch functions whose shapes keep changing, run on the host in a function that runs call by call.
 
-JAX compiles each of them for each shape, and once more on the way back: a step of a detector, with another
-number of boxes for each batch, took a minute so.
-What was called with many shapes the host computes, where it has to do with few numbers, and torch's autograd
-leads back through that.
-What shows other memory, writes to what it is given, or draws, is not for the host.
+JAX compiles each of them for each shape, forward and backward: a step of a detector, with another number of
+boxes for each batch, took a minute.
+Functions that were called with many shapes run on the host if they have few elements, and torch's autograd
+computes their gradients.
+Functions that return views, write to their arguments, or draw random numbers do not run on the host.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ..autograd import taps
 from ..tensors import irregular
 from . import asked
 
-#: Functions of which values decide what shape they give.
+#: Functions whose result has a shape that depends on values.
 _SIZED = frozenset(
     "argwhere bincount masked_select nonzero one_hot repeat_interleave tensor_split unique where".split()
 )
-#: Functions that give tensors of the host, which stay there.
+#: Functions that return CPU tensors, which stay on the host.
 _HALF_ON_HOST = frozenset({"_pack_padded_sequence", "_pad_packed_sequence"})
-#: What turned out to be none for the host, by its function and the types of what it was given.
+#: Functions that cannot run on the host, with the types of their arguments.
 _refused = set()
 #: How often each program was called with which shapes.
 _counts = weakref.WeakKeyDictionary()
@@ -39,17 +39,17 @@ _trace = None
 
 
 class _Refused(Exception):
-    """A call is not for the host."""
+    """A call cannot run on the host."""
 
 
 def begin():
-    """Note what JAX differentiates: the host leads back through that, and not through what is so within."""
+    """Note the current trace: only calls in it run on the host, not those in a nested one."""
     global _trace
     _trace = jax.extend.core.get_opaque_trace_state()
 
 
 def keeps_changing(call, program):
-    """Whether a call that is not compiled yet has shapes that are new again, and few numbers."""
+    """Whether a call that is not compiled yet has new shapes again, and few elements."""
     if getattr(program.function, "__name__", "") in _HALF_ON_HOST:
         return False
     if asked.is_asked() and _asks(program.function, call.inputs):
@@ -61,14 +61,14 @@ def keeps_changing(call, program):
 
 
 def _asks(function, tensors):
-    """Whether a function asks how many elements there are, which is told apart by its place."""
-    name = getattr(function, "__name__", "")  # of a module's call there is none
+    """Whether a function needs a number of elements, which is an answer."""
+    name = getattr(function, "__name__", "")  # the call of a module has none
     is_mask = name == "__getitem__" and any(tensor.dtype == torch.bool for tensor in tensors)
     return is_mask or name in _SIZED
 
 
 def computed(function, args, kwargs):
-    """What a function of torch gives for tensors that JAX differentiates, computed by the host; None if it is not."""
+    """The result of a torch function on the host, for traced tensors; None if it cannot run there."""
     leaves, tree = pytree.tree_flatten((args, kwargs))
     kind = function, tuple(map(type, leaves))
     if kind in _refused:
@@ -76,20 +76,20 @@ def computed(function, args, kwargs):
     run = _Run(function, leaves, tree)
     try:
         values = _through_host(run, [leaf.jax() for leaf in leaves if isinstance(leaf, (Tensor, View))])
-    except Exception:  # what is the function's own it raises once more
+    except Exception:  # an error of the function itself is raised again
         _refused.add(kind)
         return None
     return run.result(values)
 
 
 class _Run:
-    """One call that the host computes, and the way back through it."""
+    """A call on the host, and its backward pass."""
 
     def __init__(self, function, leaves, tree):
         self._function, self._leaves, self._tree = function, leaves, tree
 
     def forth(self, values, are_wanted):
-        """The arrays that it gives."""
+        """The arrays of its results."""
         self._inputs = given = [irregular.on_host(value) for value in values]
         for tensor, is_wanted in zip(given, are_wanted):
             if tensor.is_complex():
@@ -115,7 +115,7 @@ class _Run:
             return self._arrays
 
     def back(self, gradients):
-        """The gradients of what it was given, from those of what it gave; None for those that are zero."""
+        """The gradients of its arguments, from those of its results; None for gradients that are zero."""
         known = [(out, g) for out, g in zip(self._outputs, gradients) if g is not None and out.requires_grad]
         wanted = [tensor for tensor in self._inputs if tensor.requires_grad]
         if not known or not wanted:
@@ -129,7 +129,7 @@ class _Run:
             return [None if one is None else irregular.on_device(one) for one in each]
 
     def result(self, values):
-        """What the function gives, with what JAX differentiates of it; all else is none of that."""
+        """The results, with those that JAX differentiates."""
         learns = torch.is_grad_enabled()
         found = (
             arrays.tensor(value if learns and one.requires_grad else array)

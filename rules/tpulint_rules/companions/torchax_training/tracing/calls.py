@@ -1,12 +1,18 @@
-"""The calls of a function that cannot be compiled as a whole, each compiled by itself.
+"""The calls in a function that cannot be compiled as a whole, compiled one by one.
 
-Where a function needs the value of a tensor, or draws random numbers on the host, its own lines run one by one.
-A module that it calls is compiled nevertheless; where that cannot be, those within it are, and else the
-functions of torch, of which JAX differentiates a compiled one in a fraction of the time.
-Modules that are evaluated, called without gradients or in that mode, are compiled where that pays: once their
-calls with the same shapes have taken as long as compiling may, or those with new ones take longer than it.
-A call leaves behind what it would leave else: in parameters, buffers and attributes, in its arguments, and in
-the memory that its results share with those.
+If a function needs the value of a tensor, or draws random numbers on the host, its own statements run one by
+one.
+Modules that it calls are compiled nevertheless.
+If a module cannot be compiled, the modules within it are, and otherwise the torch functions: JAX
+differentiates a compiled one in a fraction of the time.
+
+Modules that are called without gradients, or in evaluation mode, are compiled if it pays off: once their
+calls with the same shapes have taken as long as compiling may take, or calls with new shapes take longer than
+that.
+
+A compiled call has the same side effects: on parameters, buffers, attributes and arguments, and on memory
+that its results share with these.
+Importing this module patches `torch.nn.Module.__call__`.
 """
 
 from __future__ import annotations
@@ -47,10 +53,10 @@ from . import (
     written,
 )
 
-#: What arguments and results may hold beside tensors: nothing that a call changes, or in which it hides tensors.
+#: Types of arguments and results beside tensors: calls cannot change them, or hide tensors in them.
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
 
-#: Functions that compute nothing, or nothing but a host's value.
+#: Functions that compute nothing, or only a value on the host.
 _NOT_COMPUTING = frozenset(
     "__get__ __set__ __delete__ __repr__ __str__ __format__ __len__ __hash__ __bool__ __int__ __float__ __index__ "
     "item tolist numpy cpu to type size dim numel is_floating_point is_complex data_ptr backward requires_grad_ retain_grad detach".split()
@@ -58,16 +64,16 @@ _NOT_COMPUTING = frozenset(
 
 _HOST = ("cpu", torch.device("cpu"))
 
-#: A function of torch is compiled for no more combinations of shapes and plain values than these.
+#: The number of combinations of shapes and plain values for which a torch function is compiled.
 MOST_KINDS = 256
 
-#: Seconds that the calls of a module may take before it is compiled, if it is evaluated.
+#: Seconds that the calls of a module take before it is compiled for evaluation.
 PATIENCE = 1.0
-#: One that could not be compiled for so many of its shapes is not, before its calls with the same ones took as long.
+#: After so many shapes that could not be compiled, a module is compiled only if its calls took that long.
 MOST_REFUSED = 3
-#: A module that is evaluated is traced no more often than this for attributes that it reads.
+#: The number of traces of a module in evaluation for attributes that it reads.
 MOST_STATES = 2
-#: Within `jax.vjp` JAX takes its slow path even for what it does not differentiate.
+#: Within `jax.vjp`, JAX takes its slow path even for values that it does not differentiate.
 _evaluating = getattr(jax.core, "eval_context", contextlib.nullcontext)
 
 _call = torch.nn.Module.__call__
@@ -75,17 +81,17 @@ _functions = {}
 
 
 class Apart:
-    """What is compiled of some modules; one that `hesitates` compiles what its calls took long for."""
+    """The compiled versions of some modules; with `hesitates`, only calls that took long are compiled."""
 
     def __init__(self, *, hesitates=False):
         self.programs, self.objects, self.hesitates = {}, list, hesitates
 
     def __reduce__(self):
-        return bool, ()  # copies and files of a module that has one do without
+        return bool, ()  # copies and pickles of a module do not include it
 
     @contextlib.contextmanager
     def compiled(self, modules, objects):
-        """Run it where they are called; `objects` gives those whose attributes may be read and written."""
+        """Use them for calls of modules; `objects` returns those whose attributes may be read and written."""
         for module in modules:
             if id(module) not in self.programs:
                 function = functools.partial(_call, module)
@@ -95,13 +101,13 @@ class Apart:
             yield
 
 
-#: What is compiled of the modules that are called; none of them while JAX traces.
+#: The compiled versions for calls of modules; None while JAX traces.
 _running = _OUTSIDE = Apart()
 
 
 @contextlib.contextmanager
 def running(apart):
-    """What is compiled of modules that are called within; None is for what JAX traces."""
+    """Use these compiled versions for calls of modules within the context; None while JAX traces."""
     global _running
     before, _running = _running, apart
     try:
@@ -120,7 +126,7 @@ def _called(module, *args, **kwargs):
     if _running is not _OUTSIDE or (torch.is_grad_enabled() and _may_learn(module, args, kwargs)):
         return _call(module, *args, **kwargs)
     modules = list(module.modules())
-    if any(map(owners.hooks_of, modules)):  # they may fill what no module among these holds
+    if any(map(owners.hooks_of, modules)):  # they may fill containers outside of these modules
         return _call(module, *args, **kwargs)
     apart = vars(module).get(reach.EVALUATED) or Apart(hesitates=True)
     vars(module)[reach.EVALUATED] = apart
@@ -129,7 +135,7 @@ def _called(module, *args, **kwargs):
 
 
 def _may_learn(module, args, kwargs):
-    """Whether gradients may be asked of a call that torch's graph sees: no marked function, which JAX traces."""
+    """Whether gradients may be needed of a call outside of decorated functions."""
     leaves = pytree.tree_leaves((args, kwargs))
     return module.training or any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor))
 
@@ -138,9 +144,9 @@ torch.nn.Module.__call__ = _called
 
 
 class Calls(no_grad.NoGradStops):
-    """Lets `torch.no_grad()` mean to JAX what it means to torch, and compiles what torch computes."""
+    """Gives `torch.no_grad()` its effect on JAX's gradients, and compiles torch functions."""
 
-    hands_gradients = True  # to hooks, where these are of torch's backward
+    hands_gradients = True  # to hooks of torch's backward pass
 
     def __init__(self, freezing):
         super().__init__()
@@ -152,7 +158,7 @@ class Calls(no_grad.NoGradStops):
             padded.check(args, sys._getframe(1))
         func, args, kwargs = self._written.latest(func, moving.latest(args), kwargs or {})
         if args and type(args[0]) is torch.Tensor and _is_traced((args[1:], kwargs)):
-            # In a function that runs call by call what is copied to the host is on the device, too.
+            # In a function that runs call by call, copies to the host stay on the device.
             func, args = self._written.writing(func, args, OnHost if _is_whole() else Tensor)
         result = self._called(func, types, args, kwargs)
         self._written.note(result, (args, kwargs))
@@ -183,7 +189,7 @@ class Calls(no_grad.NoGradStops):
             with _evaluating():
                 return plain(args, kwargs)
         if _is_copy_to_host(func, args, kwargs):
-            return args[0]  # what JAX differentiates has no copy there
+            return args[0]  # tensors that JAX differentiates have no copy there
         if func.__name__ in _NOT_COMPUTING:
             return plain(args, kwargs)
         if any(type(one) is torch.Tensor for one in args) and not func.__name__.endswith("_"):
@@ -197,12 +203,12 @@ class Calls(no_grad.NoGradStops):
 
 
 def _is_whole():
-    """Whether what runs is compiled as a whole, not call by call."""
+    """Whether the running function is compiled as a whole, not call by call."""
     return _running is None or _running is _OUTSIDE
 
 
 class OnHost(Tensor):
-    """What a function that is compiled as a whole copies to the host: the copy is made of its result."""
+    """A copy to the host in a function that is compiled as a whole: its result is copied to the host."""
 
 
 def _is_copy_to_host(func, args, kwargs):
@@ -213,7 +219,7 @@ def _is_copy_to_host(func, args, kwargs):
 
 
 def _is_traced(value):
-    """Whether there is a tensor among arguments that JAX differentiates."""
+    """Whether one of the arguments is a tensor that JAX differentiates."""
     if isinstance(value, (list, tuple)):
         return any(map(_is_traced, value))
     if isinstance(value, dict):
@@ -223,28 +229,28 @@ def _is_traced(value):
 
 
 class _CannotBeApart(Exception):
-    """A call does what only running it does."""
+    """A call does something that a compiled call would not do again."""
 
 
 class _Silent(io.TextIOBase):
-    """Refuses what is printed, which a compiled call would print but once."""
+    """Refuses output, which a compiled call would print only once."""
 
     def write(self, _text):
         raise _CannotBeApart
 
 
 class _Program:
-    """A function of tensors, or a module, and what it was compiled to."""
+    """A function of tensors, or a module, and its compiled versions."""
 
     def __init__(self, function, module=None, *, hesitates=False):
         self.function, self.module, self.hesitates = function, module, hesitates
-        # A module without parameters may be made for one call, as `nn.MSELoss()(output, target)` does.
+        # A module without parameters may be created for one call, as in `nn.MSELoss()(output, target)`.
         self.beyond = reach.beyond(module) if module is not None else []
         self.is_lasting = module is None or any(True for _ in module.parameters())
         self.most = MOST_KINDS if module is None or hesitates else trace.MOST_VERSIONS
         self.known = trace.Known(MOST_STATES) if hesitates else trace.Known()
         self.seconds, self.refused = {}, set()
-        #: Seconds of calls as they are, with shapes that were new: of all, of the last; and of the last that was compiled.
+        #: Seconds of calls with new shapes: all and the last one without compilation, and the last with it.
         self.new, self.last_new, self.last_compiled = 0.0, 0.0, 0.0
 
     def __call__(self, args, kwargs, plain=None):
@@ -271,7 +277,7 @@ class _Program:
             is_new = compiled is None
             compiled = compiled or self._compiled(call, in_place_of)
             results = compiled.compute(call, is_new=is_new)
-        except Exception:  # what is the function's own it raises once more
+        except Exception:  # an error of the function itself is raised again
             if in_place_of:
                 self.known.varying.is_on = False
             else:
@@ -282,22 +288,22 @@ class _Program:
         return compiled.finish(call, results)
 
     def _waits(self, call):
-        """Whether a call that is not known yet should not be compiled."""
+        """Whether a call with new arguments should not be compiled."""
         if call.key not in self.seconds and len(self.seconds) >= self.most:
             if not self.hesitates:
-                return True  # its arguments grow, and so do those of what is within it
+                return True  # its arguments grow, and so do those of calls within it
             self._forget()
         seconds = self.seconds.setdefault(call.key, 0.0)
         if not self.hesitates:
             return False
         if any(isinstance(value, jax.core.Tracer) for value in call.given):
             return True
-        # Operation by operation, JAX compiles most of them for each new shape, and that may take longer.
+        # Run eagerly, JAX compiles most operations for each new shape, which may take longer.
         is_quicker = self.new >= PATIENCE and self.last_compiled < self.last_new
         return seconds < PATIENCE and not (is_quicker and len(self.refused) < MOST_REFUSED)
 
     def _took(self, call, seconds):
-        """Note how long a call took as it is."""
+        """Note the duration of a call that was not compiled."""
         if self.seconds.get(call.key) == 0.0:
             self.new += seconds
             self.last_new = seconds
@@ -305,7 +311,7 @@ class _Program:
             self.seconds[call.key] += seconds
 
     def _forget(self):
-        """Of many shapes only the latest half stay compiled."""
+        """Of many shapes, only the latest half stay compiled."""
         for key in list(self.seconds)[: self.most // 2]:
             del self.seconds[key]
             self.known.traces.pop(key, None)
@@ -327,7 +333,7 @@ class _Program:
 
 
 class _Call:
-    """What a function is called with, and how its modules are; `key` is None where it cannot be compiled."""
+    """The arguments of a call, and the state of its modules; `key` is None if it cannot be compiled."""
 
     def __init__(self, module, beyond, leaves, tree):
         self.leaves, self.tree = leaves, tree
@@ -340,13 +346,13 @@ class _Call:
             *(b for one in self.modules for b in one._buffers.values() if b is not None),
         ]
         is_there = bool(self.inputs) and all(isinstance(tensor, Tensor) for tensor in held)
-        # `torch.func.functional_call` puts others there.
+        # `torch.func.functional_call` puts other tensors there.
         is_there = is_there and all(isinstance(p, torch.nn.Parameter) for p in self.parameters)
         self.key = self._key({id(tensor) for tensor in held}) if is_there else None
 
     def _key(self, held):
         self.given = [tensor.jax() for tensor in (*self.parameters, *self.inputs)]
-        #: Whether what is written to one of the arguments may be written to something else, too.
+        #: Whether a write to one of the arguments may be a write to something else, too.
         self.shares = any(isinstance(tensor, View) or id(tensor) in held for tensor in self.inputs)
         with torch._C.DisableTorchFunction():
             wanted = tuple(p.requires_grad for p in self.parameters)
@@ -365,7 +371,7 @@ class _Call:
 
 
 class _Compiled(trace.Trace):
-    """A function as it is called with some arguments."""
+    """A function for one combination of arguments."""
 
     def __init__(self, program, call, in_place_of):
         super().__init__(
@@ -384,7 +390,7 @@ class _Compiled(trace.Trace):
         self.held = [*call.parameters, *call.buffers.values()]
 
     def trace(self, call):
-        """Compile it, unless attributes have to be inputs, which hold what JAX differentiates: they are returned."""
+        """Compile it. Attributes that JAX differentiates have to be inputs: these are returned instead."""
         given = *self._given(call), [draw.like() for draw in self.draws]
         try:
             program, shape = jax.make_jaxpr(self._run, return_shape=True)(*given)
@@ -419,7 +425,7 @@ class _Compiled(trace.Trace):
         return tensors, *changes
 
     def compute(self, call, *, is_new):
-        """All that a call changes and gives."""
+        """The results of a call, and all that it changes."""
         states = random_states.states_of_host(self.generators) if is_new and self.draws else None
         given = jax.tree.leaves((self._given(call), draws.taken(self.draws)))
         is_traced = any(isinstance(value, jax.core.Tracer) for value in given)
@@ -432,7 +438,7 @@ class _Compiled(trace.Trace):
             raise
 
     def finish(self, call, results):
-        """Leave what a call changes where it belongs, and put together what it gives."""
+        """Apply the changes of a call, and build its result."""
         tensors, *changes = results
         left = self.leave([*call.parameters, *call.inputs], call.buffers.values(), *changes)
         new = list(map(arrays.tensor, tensors))
@@ -444,7 +450,7 @@ class _Compiled(trace.Trace):
         return records.together(pytree.tree_unflatten(leaves, self.shape))
 
     def taken(self, result, inputs, arguments):
-        """The tensors of a result that the call makes; where each comes from is noted."""
+        """The new tensors of a result; the origin of each tensor is noted."""
         leaves, self.shape = pytree.tree_flatten(result)
         kept = owners.kept(self.objects)
         if (
@@ -468,7 +474,7 @@ class _Compiled(trace.Trace):
         return [arrays.on_torchax(tensor).jax() for tensor in self.new]
 
     def _are_changed(self, inputs, arguments):
-        """Whether the lists and dictionaries among the arguments are not as they were."""
+        """Whether lists and dictionaries among the arguments were changed."""
         leaves, tree = pytree.tree_flatten(arguments)
         before = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
         return tree != self.tree or any(now is not then for now, then in zip(leaves, before))
@@ -476,7 +482,7 @@ class _Compiled(trace.Trace):
     def _origin(self, leaf, known, shared):
         root, views = origins.root(leaf)
         if id(root) not in known and shared[id(root)] == 1:
-            root, views = leaf, ()  # nothing else shows what it shows
+            root, views = leaf, ()  # no other tensor shares its memory
         if id(root) not in known:
             known[id(root)] = origins.Origin("new", len(self.new))
             self.new.append(root)
@@ -497,6 +503,6 @@ class _Compiled(trace.Trace):
 
 
 def _objects(modules):
-    """The objects that may be read and written while modules are called, and the names that these know."""
+    """The objects that may be read and written while modules are called, and the names that they use."""
     others = [one for one in _running.objects() if type(one) is not surroundings.Held]
     return [*others, *(one for one in surroundings.of(None, modules, ()) if type(one) is surroundings.Held)]

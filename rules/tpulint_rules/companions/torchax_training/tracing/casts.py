@@ -1,10 +1,11 @@
-"""`float(x)`, `int(x)` and `math.exp(x)` in the program's files, where what is read is known later.
+"""`float(x)`, `int(x)` and `math.exp(x)` of numbers that are read from tensors, in the program's files.
 
-Python makes a plain number of what `__float__` gives.
-So the names stand for classes there that hand on what stands for a number, as long as a function runs that tells
-what becomes of its numbers, or that is traced.
-A file that does something else with a name than call it, or ask for the class of a value, keeps Python's.
-For the functions of `math`, and those that draw (`draws.py`), others stand likewise, there and where they are.
+Python converts the result of `__float__` to a plain float.
+So while a function is traced, or runs to record how its numbers are used, these names stand for classes that
+return placeholders.
+In a file that uses such a name for anything but calls and checks of a value's class, it keeps its meaning.
+The functions of `math`, and those that draw random numbers (`draws.py`), are replaced in the same way, in
+these files and in their own modules.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _KINDS = (types.BuiltinFunctionType, types.MethodType)
 
 
 class _StandIn(type):
-    """The class of what stands for a class of numbers."""
+    """The metaclass of the replacements for `float` and `int`."""
 
     def __call__(cls, *args):
         if len(args) == 1 and isinstance(args[0], (Tensor, View)):
@@ -55,7 +56,7 @@ _STAND_INS = {kind.__name__: _StandIn(kind.__name__, (kind,), {}) for kind in (f
 
 @contextlib.contextmanager
 def handed_on(function, modules):
-    """Let the files of a function, of the classes of modules, and what they import have the names so."""
+    """Replace these names in the files of a function, of the classes of modules, and of their imports."""
     changed = []
     files = _files(function, modules)
     for names in files:
@@ -80,7 +81,7 @@ def handed_on(function, modules):
 
 
 def _files(function, modules):
-    """The names of the program's files that a function and modules lead to."""
+    """The namespaces of the program's files that a function and modules lead to."""
     found, waiting = {}, [function, *map(type, modules)]
     while waiting:
         names = _names_of(waiting.pop())
@@ -94,7 +95,7 @@ def _files(function, modules):
 
 
 def _names_of(value):
-    """What the file has names for that defines a function or class, or that is a module."""
+    """The namespace of the file that defines a function or class, or of a module."""
     if isinstance(value, types.ModuleType):
         return vars(value)
     if isinstance(value, type):
@@ -103,12 +104,12 @@ def _names_of(value):
     elif "__wrapped__" in getattr(value, "__dict__", ()):
         value = inspect.unwrap(value)
     if isinstance(value, (types.MethodType, staticmethod, classmethod)):
-        value = value.__func__  # not asked of any object: a mapping may take it for a key
+        value = value.__func__  # not of any object: a mapping may take the name for a key
     return value.__globals__ if isinstance(value, types.FunctionType) else None
 
 
 def _names_called_only(names):
-    """The names of classes of numbers that a file only calls, or asks `isinstance` about."""
+    """The names of number classes that a file only calls, or uses in `isinstance`."""
     path = names["__file__"]
     if path not in _called_only:
         try:
@@ -121,7 +122,7 @@ def _names_called_only(names):
 
 
 def _used_otherwise(node):
-    """The names that are read elsewhere than where they are called, compared, asked about, or annotated."""
+    """The names that are used other than in calls, comparisons, `isinstance` and annotations."""
     for field, value in ast.iter_fields(node):
         match node:
             case ast.Call() if field == "func" and isinstance(value, ast.Name):
@@ -131,7 +132,7 @@ def _used_otherwise(node):
             case ast.Compare(ops=[ast.Eq() | ast.NotEq() | ast.In() | ast.NotIn()]) if field == "comparators":
                 value = [one for one in value if not _are_names(one)]
             case ast.keyword(arg="type"):
-                continue  # of an argument of a command
+                continue  # of a command-line argument
             case _ if field in ("annotation", "returns"):
                 continue
         for child in value if isinstance(value, list) else [value]:

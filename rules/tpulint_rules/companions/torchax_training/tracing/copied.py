@@ -1,6 +1,7 @@
-"""Tensors of the host, and parts of others, that a marked function is given: it has copies of them on the device.
+"""CPU tensors and views as arguments of a decorated function, which gets copies of them on the device.
 
-What it writes to a copy, as an average of weights that were read from a file does, is written to the tensor.
+Writes to a copy, such as those to an average of weights that was loaded from a file, are written to the
+tensor after the call.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import torchax
 
 
 def copies(tensors, given):
-    """The tensors of which something else is given, with that and what is in it."""
+    """The tensors that were copied, with the copy and its array."""
     return [(one, copy, copy.jax()) for one, copy in zip(tensors, given) if one is not copy]
 
 
 def put_back(copies):
-    """Write to the tensors what was written to their copies."""
+    """Write the changes of the copies to the tensors."""
     for tensor, copy, value in copies:
         if copy.jax() is value:
             continue

@@ -1,11 +1,12 @@
-"""Random numbers that torch and Python draw while a function is traced, as inputs of it.
+"""Random numbers that a traced function draws on the host, as inputs of the compiled function.
 
-Tracing would draw `random.random()` or `torch.randn(x.shape)` but once.
-The first run notes what is drawn, and each call of what was traced with that draws the same kinds before it
-computes: numbers stand for themselves as those do that are read, and tensors are on the device.
-What else draws, such as `random.shuffle`, shows by the states of the generators.
-Noise, such as that of dropout, needs no first run: where tracing comes upon some that it knew nothing of, it
-begins anew with that.
+Tracing would draw `random.random()` or `torch.randn(x.shape)` only once.
+So the first run records the draws, and each call of the compiled function makes the same draws before it
+computes.
+Numbers have placeholders, like those that are read from tensors, and tensors are on the device.
+Other draws, such as `random.shuffle`, are noticed by the states of the random generators.
+Noise, such as that of dropout, needs no first run: if tracing finds an unknown draw of noise, it begins again
+with it.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from torchax.view import View
 from .. import arrays
 from . import asked, reads, standing
 
-#: What gives a number, or in NumPy's place an array.
+#: Functions that return a number, or in NumPy an array.
 _OF_PYTHON = "random uniform randint randrange gauss normalvariate betavariate expovariate triangular".split()
 _OF_NUMPY = (
     "rand random random_sample uniform normal randn standard_normal beta randint permutation exponential gamma"
 ).split()
-#: What gives a tensor.
+#: Functions that return a tensor.
 _OF_TORCH = {torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal}
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Size)
 
 
-#: Whether noise is torch's, so that a program draws what it does on the host: else the device draws its own.
+#: Whether noise is torch's, so that a program draws the same as on the host; otherwise the device draws it.
 is_of_torch = jax.default_backend() == "cpu"
 
 _collected = None
@@ -46,7 +47,7 @@ _again = None
 
 
 class Like(NamedTuple):
-    """Stands for a tensor of which a draw knows how it lies, and not its elements."""
+    """A tensor argument of a draw: its layout, and not its elements."""
 
     shape: tuple
     stride: tuple
@@ -57,25 +58,25 @@ class Like(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """What is drawn in one place."""
+    """One draw of random numbers."""
 
     function: Any
     args: tuple
     kwargs: dict
 
     def taken(self):
-        """What is drawn now, as an input."""
+        """The numbers of a new draw, as an input."""
         made = self._made("cpu")
         if isinstance(made, torch.Tensor):
             with torch._C.DisableTorchFunction(), no_dispatch():
                 value, kind = arrays.of_host(made), _kind(made)
             return value if value.dtype == kind else value.astype(kind)
         if type(made) is int and not standing.is_number(made):
-            raise reads.Needed("a number that is drawn is too large for an input")
+            raise reads.Needed("it draws an integer of more than 31 bits, which cannot be an input")
         return jax.numpy.asarray(made) if isinstance(made, numpy.ndarray) else made
 
     def like(self):
-        """What has the shape and the type of a tensor that is drawn."""
+        """The shape and dtype of a tensor that is drawn."""
         made = self._made("meta")
         return jax.ShapeDtypeStruct(tuple(made.shape), _kind(made))
 
@@ -86,7 +87,7 @@ class Draw(NamedTuple):
             return self.function(*args, **{**self.kwargs, **place})
 
     def is_like(self, other):
-        """Whether another one is drawn in the same way."""
+        """Whether another draw is made in the same way."""
         return self.function is other.function and self[1:] == other[1:]
 
 
@@ -99,17 +100,17 @@ def _is_like(value):
 
 
 class Others(Exception):
-    """Something else is drawn than was known, more or less: all that is are `draws`."""
+    """The function made other draws than known; `draws` are all of them."""
 
     def __init__(self, draws, *, are_more):
-        super().__init__("something else is drawn")
+        super().__init__("the function made other random draws than known")
         self.draws, self.are_more = draws, are_more
 
 
 class Collected:
-    """The draws of what is traced, in their order, with what was `taken` for those that were known before.
+    """The draws of a traced function in order, with the numbers `taken` for those that were known before.
 
-    They are those of other shapes if noise `may_be_other`.
+    Noise may have other shapes than the known draws if it `may_be_other`.
     """
 
     def __init__(self, draws, taken, *, may_be_other=False):
@@ -117,7 +118,7 @@ class Collected:
         self.may_be_other = may_be_other
 
     def value(self, one, *, is_noise=False):
-        """What was taken for a draw; for noise that was not known something of its shape stands in."""
+        """The numbers for a draw; for unknown noise, zeros of its shape."""
         place, self.count = self.count, self.count + 1
         if place < len(self.taken):
             if self.draws[place].is_like(one):
@@ -132,7 +133,7 @@ class Collected:
         return jax.numpy.zeros(like.shape, like.dtype)
 
     def check(self):
-        """Raise `Others` where some were not known, or not drawn, as where they are there from another call."""
+        """Raise `Others` if draws were unknown, or if known ones were not made, as those of another call."""
         if len(self.draws) > len(self.taken):
             raise Others(self.draws, are_more=True)
         if self.count < len(self.taken):
@@ -141,7 +142,7 @@ class Collected:
 
 @contextlib.contextmanager
 def collecting(collected):
-    """Let what is traced have its draws as inputs; None lets the device draw."""
+    """Let a traced function have its draws as inputs; None lets the device draw."""
     global _collected
     before, _collected = _collected, collected
     try:
@@ -152,7 +153,7 @@ def collecting(collected):
 
 @contextlib.contextmanager
 def noting():
-    """Note what noise is drawn, for `again`."""
+    """Record the noise that is drawn, for `again`."""
     global _noted
     before, _noted = _noted, []
     try:
@@ -163,7 +164,7 @@ def noting():
 
 @contextlib.contextmanager
 def again(noted):
-    """Let the same be drawn as was noted."""
+    """Repeat the noise that was recorded."""
     global _again
     before, _again = _again, iter(noted)
     try:
@@ -173,7 +174,7 @@ def again(noted):
 
 
 def noise(one):
-    """What is drawn for the device, as an array; None where it draws itself."""
+    """Noise for the device, as an array; None if the device draws it itself."""
     if not is_of_torch and one.kwargs.get("generator") is None:
         return None
     if _again is not None:
@@ -190,7 +191,7 @@ def noise(one):
 
 
 def taken(draws):
-    """What is drawn now; a run that is recorded notes it."""
+    """New numbers for the draws; a run that is recorded notes them."""
     session = asked.session()
     if isinstance(session, asked.Recording):
         for one in draws:
@@ -199,7 +200,7 @@ def taken(draws):
 
 
 class Drawn:
-    """Stands for an array of NumPy that is an input, of which a tensor can be made."""
+    """A placeholder for a random NumPy array that is an input, from which a tensor can be created."""
 
     def __init__(self, value):
         self.value = value
@@ -208,14 +209,14 @@ class Drawn:
         return Drawn(self.value.astype(dtype))
 
     def __array__(self, *_args, **_options):
-        raise reads.Needed("an array that is drawn is needed")
+        raise reads.Needed("it uses a random NumPy array for more than to create a tensor from it")
 
     def __getattr__(self, name):
-        raise reads.Needed(f"`{name}` needs an array that is drawn")
+        raise reads.Needed(f"it uses `{name}` of a random NumPy array; create a tensor from the array first")
 
 
 def draw(function, args, kwargs):
-    """What a function gives that draws, while a function is noted or traced."""
+    """The result of a function that draws, while draws are recorded or a function is traced."""
     session, one = asked.session(), Draw(function, args, kwargs)
     if isinstance(session, asked.Recording):
         _note(session, one)
@@ -232,7 +233,7 @@ def draw(function, args, kwargs):
 
 
 def _note(session, one):
-    """Note a draw: it is the same each time where it is given plain values, and generators that can go back."""
+    """Note a draw: it can be repeated for plain arguments, and a generator whose state can be restored."""
     session.note(one, is_repeated=_is_repeated(one.args, one.kwargs, session.generators))
 
 
@@ -245,19 +246,19 @@ def _is_repeated(args, kwargs, generators):
 
 
 def of_torch(func, args, kwargs):
-    """What `torch.randn(x.shape)` gives while a function is noted or traced; None where that is none of the host."""
+    """The result of `torch.randn(x.shape)` while recording or tracing; None if not drawn on the host."""
     if func not in _OF_TORCH or "out" in kwargs or any(isinstance(one, (Tensor, View)) for one in args):
         return None
-    device = kwargs.get("device")  # by the number of a device, it is on the device
+    device = kwargs.get("device")  # the index of a device means the device
     if type(device) is int or torchax.default_env()._should_use_torchax_tensor(device):
         return None
     return draw(func, args, kwargs)
 
 
 def in_tensors(arguments):
-    """Arguments of a function of torch in which tensors stand for arrays that are drawn."""
+    """Arguments of a torch function, with tensors for random NumPy arrays."""
     if not any(type(leaf) is Drawn for leaf in pytree.tree_leaves(arguments)):
-        return arguments  # of which a `torch.Size` would become a tuple
+        return arguments  # a `torch.Size` would become a tuple
     return pytree.tree_map(lambda one: arrays.tensor(one.value) if type(one) is Drawn else one, arguments)
 
 
@@ -273,7 +274,7 @@ def _from_numpy(array):
 
 
 _plain_from_numpy = torch.from_numpy
-#: What stands for functions that draw, while a function is noted or traced.
+#: Replacements for functions that draw, while draws are recorded or a function is traced.
 DRAWING = {
     plain: _drawing(plain)
     for names, module in ((_OF_PYTHON, random), (_OF_NUMPY, numpy.random))

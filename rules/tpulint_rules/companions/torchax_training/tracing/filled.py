@@ -1,8 +1,8 @@
-"""Dictionaries and lists that a traced function is given and fills, such as one that keeps what is logged.
+"""Dictionaries and lists among the arguments that a traced function fills, such as one for logged values.
 
-Within the function they are others, with the same content; what it puts into them comes out of it beside its
-results, and is put into those that it was called with.
-Those that it gives back are those that it was called with.
+The function gets others with the same items.
+Items that it adds are returned beside its results, and added to the arguments after the call.
+If the function returns one of them, the caller gets the argument.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from torch.utils import _pytree as pytree
 
 
 def changes(before, after):
-    """What was put into dictionaries and lists among arguments, and what was taken out, by their places.
+    """The items that were added to dictionaries and lists among the arguments, and those that were removed.
 
-    `before` and `after` are positional arguments and those by name.
+    `before` and `after` are pairs of positional and keyword arguments.
     """
     places = [(0, i) for i in range(len(before[0]))] + [(1, name) for name in before[1]]
     for kind, place in places:
@@ -34,7 +34,7 @@ def changes(before, after):
 
 
 def put(changed, arguments):
-    """Put it into the arguments of a call."""
+    """Apply the changes to the arguments of a call."""
     for (kind, place), new, gone in changed:
         held = arguments[kind][place]
         if isinstance(held, dict):
@@ -47,14 +47,14 @@ def put(changed, arguments):
 
 
 class _Given:
-    """Stands in a result for a dictionary or list that is an argument."""
+    """A placeholder in a result for a dictionary or list that is an argument."""
 
     def __init__(self, kind, place):
         self.kind, self.place = kind, place
 
 
 def marked(result, arguments):
-    """A result in which the dictionaries and lists are marked that are arguments."""
+    """A result with placeholders for dictionaries and lists that are arguments."""
     held = [((0, i), one) for i, one in enumerate(arguments[0])]
     held += [((1, name), one) for name, one in arguments[1].items()]
     given = {id(one): _Given(*place) for place, one in held if type(one) in (dict, list)}
@@ -62,7 +62,7 @@ def marked(result, arguments):
 
 
 def given_back(result, arguments):
-    """The result, with those that a call was given."""
+    """The result with the arguments of a call in place of placeholders."""
     return _each(result, lambda one: arguments[one.kind][one.place] if type(one) is _Given else one)
 
 

@@ -1,4 +1,4 @@
-"""Where the tensors come from that a call gives: what it made, or what it was given, as a view or whole."""
+"""The origin of the tensors that a call returns: new, or an argument, as a whole or as a view."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import records
 
 
 class Origin(NamedTuple):
-    """Where a tensor of a result comes from, and by which views it is seen."""
+    """The origin of a tensor in a result, and the views between."""
 
     source: str
     index: int
@@ -25,7 +25,7 @@ class Origin(NamedTuple):
 
 
 def root(tensor):
-    """The tensor that a view shows, or the tensor itself, and the views on the way from it."""
+    """The tensor behind a view, or the tensor itself, and the views between."""
     views = []
     while isinstance(tensor, View):
         views.insert(0, tensor.view_info)
@@ -34,7 +34,7 @@ def root(tensor):
 
 
 def containers(value):
-    """The ids of the lists and dictionaries in a value."""
+    """The `id`s of the lists and dictionaries in a value."""
     if isinstance(value, (list, tuple)):
         items = value
     elif isinstance(value, dict):

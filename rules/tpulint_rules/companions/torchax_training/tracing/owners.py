@@ -1,4 +1,4 @@
-"""The objects whose attributes a traced function may read and write: what it is given, knows, and what hooks fill."""
+"""The objects whose attributes a traced function may read and write: arguments, globals, hooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import reach, records, surroundings
 
 
 def of(modules, leaves, function=None):
-    """The modules and objects of the program's own that a function is given or knows, with what those hold."""
+    """The modules and program objects that a function gets or uses, with the objects that these hold."""
     own = [leaf for leaf in leaves if _is_own(leaf)]
     held = [one for one in kept([*modules, *own]) if _is_own(one)]
     filled = filled_by([hook for module in modules for hook in hooks_of(module)])
@@ -22,7 +22,7 @@ def of(modules, leaves, function=None):
 
 
 def kept(objects):
-    """What objects hold in attributes of their own."""
+    """The values of the objects' attributes."""
     return [value for one in objects for name, value in vars(one).items() if name not in reach.INTERNAL]
 
 
@@ -37,13 +37,13 @@ _containers = {}
 
 
 def hooks_of(module):
-    """The functions that run before or after a module, and on its gradients."""
+    """The forward hooks and gradient hooks of a module."""
     gradients = (*module._backward_pre_hooks.values(), *module._backward_hooks.values())
     return [*module._forward_pre_hooks.values(), *module._forward_hooks.values(), *gradients]
 
 
 def filled_by(hooks):
-    """The objects and containers that hooks know, which they may fill."""
+    """The objects and containers that hooks can access, and may fill."""
     found = []
     for hook in hooks:
         known = [getattr(hook, "__self__", None)]
@@ -62,7 +62,7 @@ def filled_by(hooks):
 
 
 def with_containers(hooks, args, kwargs):
-    """Arguments in which objects stand for what hooks fill: that must be itself, not a copy of it."""
+    """Arguments with objects for containers that hooks fill, which must not be replaced by copies."""
     known = {id(one.content): one for one in filled_by(hooks) if isinstance(one, Container)}
     return (
         [known.get(id(value), value) for value in args],
@@ -71,7 +71,7 @@ def with_containers(hooks, args, kwargs):
 
 
 def without_containers(args, kwargs):
-    """Arguments as the function wants them."""
+    """Arguments as the function expects them."""
     return tuple(_meant(value) for value in args), {name: _meant(value) for name, value in kwargs.items()}
 
 

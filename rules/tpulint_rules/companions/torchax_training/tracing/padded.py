@@ -1,7 +1,7 @@
-"""Packed sequences while a function is traced whose lengths are an input: all steps of all sequences.
+"""Packed sequences whose lengths are an input of a traced function: all steps of all sequences.
 
-Only torch's own recurrent layers and `pad_packed_sequence` know what to do with them; where anything else reads
-their elements, which would be fewer, the function cannot be traced.
+Only torch's own recurrent layers and `pad_packed_sequence` support them.
+If other code reads their elements, of which there would be fewer, the function cannot be traced.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torchax.tensor import Tensor
 
 from . import asked
 
-#: What of torch's file on packed sequences asks for no elements of theirs.
+#: Functions of torch's file on packed sequences that do not read elements.
 _KNOWING = {"pack_padded_sequence", "pad_packed_sequence", "_packed_sequence_init_args", "__new__"}
 
 
@@ -23,15 +23,15 @@ class Padded(Tensor):
     """The elements of a packed sequence, step by step, with those beyond the ends."""
 
     def with_elements(self, value):
-        """Other elements of the same sequences; `value` has dimensions for the steps and the sequences."""
+        """Other elements of the same sequences; `value` has dimensions for steps and sequences."""
         return _made(value, self.lengths, self._env)
 
     def elements(self):
-        """An array with dimensions for the steps and the sequences."""
+        """An array with dimensions for steps and sequences."""
         return self.jax().reshape(self.times, -1, *self.shape[1:])
 
     def unpacked(self, batch_first, value, total_length):
-        """What `pad_packed_sequence` gives, with a value beyond the ends."""
+        """The result of `pad_packed_sequence`, with `value` beyond the ends."""
         inside = jnp.arange(self.times)[:, None] < self.lengths
         x = self.elements()
         x = jnp.where(inside.reshape(*inside.shape, *[1] * (x.ndim - 2)), x, jnp.asarray(value, x.dtype))
@@ -41,7 +41,7 @@ class Padded(Tensor):
 
 
 def of(x, lengths, batch_first):
-    """The elements, and as many sequences for each step as there are."""
+    """The elements, and the number of sequences for each step, which is the same for all."""
     value = x.jax().swapaxes(0, 1) if batch_first else x.jax()
     with no_dispatch(), torch._C.DisableTorchFunction():
         sizes = torch.full((value.shape[0],), value.shape[1])
@@ -56,7 +56,7 @@ def _made(value, lengths, environment):
 
 
 def check(args, caller):
-    """Raise `asked.Unknown` where code asks for elements that is not torch's own for such sequences."""
+    """Raise `asked.Unknown` if code outside of torch's files for such sequences reads elements."""
     if not any(type(one) is Padded for one in args):
         firsts = args[0] if args and isinstance(args[0], (list, tuple)) else ()
         if not any(type(one) is Padded for one in firsts):

@@ -1,8 +1,9 @@
-"""What a function prints and logs while it is traced, which is told again after each call.
+"""Output of `print` and logging in a traced function, which is repeated after each call.
 
-Texts of numbers that it reads are made once these are known.
-A function that prints is run as it is first: unless what it tells is the same then as while it is traced, but
-for such texts, and each of these goes there, it is not compiled as a whole.
+Numbers that are read from tensors are formatted once they are known.
+A function that prints runs without compilation first.
+If its output, apart from such numbers, is not the same while it is traced, or if a formatted number is used
+elsewhere, it is not compiled as a whole.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ _handle = logging.Logger.handle
 
 
 class Told:
-    """What one run of a function tells; `pattern` has it with marks in the places of numbers."""
+    """The output of one run of a function; `pattern` has it with markers in place of numbers."""
 
     def __init__(self, numbers):
         self.numbers, self.pattern = numbers, []
 
     @contextlib.contextmanager
     def listening(self):
-        """Note what is told."""
+        """Record the output."""
         with contextlib.redirect_stdout(_Output(self, sys.stdout)):
             logging.Logger.handle = lambda logger, record: self.log(logger, record)
             try:
@@ -41,7 +42,7 @@ class Told:
 
 
 class Spoken(Told):
-    """What a function tells that runs as it is."""
+    """The output of a function that runs without compilation."""
 
     def __init__(self, numbers):
         super().__init__(numbers)
@@ -71,15 +72,15 @@ class Spoken(Told):
         return marked + rest
 
     def is_complete(self):
-        """Whether all texts of numbers were told, and something else keeps none of them."""
+        """Whether all formatted numbers were printed, and nothing else holds them."""
         texts = set(map(id, self.numbers.texts))
-        # A line is known to the list, the variable, and what counts.
+        # The list, the variable and `getrefcount` hold a line.
         are_kept = any(len(one) > 1 and sys.getrefcount(one) > 3 + (id(one) in texts) for one in self.lines)
         return self.used == len(self.numbers.texts) and not are_kept
 
 
 class Held(Told):
-    """What a function tells that is traced: it is held back, to be told after each call."""
+    """The output of a traced function, which is held back and repeated after each call."""
 
     def __init__(self, numbers):
         super().__init__(numbers)
@@ -95,13 +96,13 @@ class Held(Told):
         self.parts.append((logger, record))
 
     def numbers_kept(self):
-        """What stands for numbers of which texts are made."""
+        """The placeholders of numbers that are formatted."""
         records = (what for _, what in self.parts if not isinstance(what, str))
         arguments = [one for record in records if isinstance(record.args, tuple) for one in record.args]
         return [*arguments, *(number for number, _ in self.numbers.texts)]
 
     def tell(self, values):
-        """Tell it, with the numbers that were read."""
+        """Repeat the output, with the numbers that were read."""
         texts = [format(number.number(values), form) for number, form in self.numbers.texts]
         for to, what in self.parts:
             if isinstance(what, str):
@@ -119,14 +120,14 @@ class Held(Told):
                 _handle(to, record)
 
     def tell_without_numbers(self):
-        """Tell what went before an error."""
+        """Repeat the output that preceded an error."""
         for to, what in self.parts:
             if isinstance(what, str) and not re.search(reads.MARK, what):
                 to.write(what)
 
 
 class _Output:
-    """The standard output, of which something is told what is written to it."""
+    """A standard output that reports to an object what is written to it."""
 
     def __init__(self, told, output):
         self._told, self._output = told, output

@@ -1,4 +1,4 @@
-"""What random generators go on from, so that what was drawn can be drawn again."""
+"""The states of random generators, so that random numbers can be drawn again."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 
 
 def states_of_host(generators=()):
-    """What random generators go on from: those of Python, NumPy and torch on the host, and others."""
+    """The states of the generators of Python, NumPy and torch on the host, and of others."""
     drawn = numpy.random.get_state()
     own = [(one, _state(one)) for one in generators]
     return random.getstate(), drawn[1].tobytes(), drawn[2:], torch.get_rng_state().numpy().tobytes(), own
 
 
 def draw_again(states):
-    """Let the generators go on from where they were."""
+    """Restore the states of the generators."""
     of_python, key, rest, of_torch, own = states
     random.setstate(of_python)
     numpy.random.set_state(("MT19937", numpy.frombuffer(key, dtype=numpy.uint32), *rest))
@@ -43,13 +43,13 @@ def _state(generator):
 
 
 def _bits(generator):
-    """What a generator of NumPy draws from."""
+    """The bit generator of a NumPy generator."""
     return (
         generator.bit_generator if isinstance(generator, numpy.random.Generator) else generator._bit_generator
     )
 
 
 def generators(values):
-    """Those of some values that are generators of random numbers."""
+    """The random generators among some values."""
     kinds = (numpy.random.Generator, numpy.random.RandomState, random.Random, type(torch.default_generator))
     return list({id(one): one for one in values if type(one) in kinds}.values())

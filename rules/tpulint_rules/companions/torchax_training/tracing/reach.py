@@ -1,4 +1,4 @@
-"""The modules that a function reaches, and what else it learns."""
+"""The modules that a function can access, and the trainable tensors outside of modules."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from torchax.tensor import Tensor
 
 from .. import once
 
-#: Of longer lists only the first items are asked whether they are modules.
+#: Of longer lists, only the first items are searched for modules.
 _MOST_ITEMS = 1000
-#: Not looked into for modules.
+#: Types that are not searched for modules.
 _WITHOUT_MODULES = {bool, int, float, str, type(None), type, types.ModuleType, types.BuiltinFunctionType}
 _WITHOUT_MODULES |= {Tensor, torch.Tensor, torch.dtype, torch.device}
-#: Where a module holds what is compiled of it.
+#: The attribute of a module for its compiled versions.
 EVALUATED = "_torchax_evaluated"
-#: What a module holds as such.
+#: The attributes that every module has.
 INTERNAL = frozenset({*vars(torch.nn.Module()), EVALUATED})
 _LIBRARIES = {"torch", "torchax", "jax", "numpy", "builtins", once.FOLDER}
-#: Where the files of Python and of what is installed are.
+#: The folders of Python's files, and of installed packages.
 PATHS_OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 def modules_of(function, leaves):
-    """The modules that a function can reach by its arguments, globals and closure, with those within them."""
+    """The modules that a function can access by its arguments, globals and closure, with their submodules."""
     return reached(function, leaves)[0]
 
 
 def reached(function, leaves):
-    """The modules that a function can reach, and the tensors that are learned but belong to none of them.
+    """The modules that a function can access, and the trainable tensors that belong to none of them.
 
-    Such tensors are attributes of other objects, such as the temperature of an agent, or globals.
+    Such tensors are globals, or attributes of other objects, such as the temperature of an agent.
     """
     found, tensors, seen = {}, {}, set()
 
@@ -106,13 +106,13 @@ def reached(function, leaves):
 
 
 def _is_wrapper(value):
-    """Whether a value is an object made of a function, as decorators that are classes make it."""
+    """Whether a value is an object around a function, as created by decorators that are classes."""
     return "__wrapped__" in getattr(value, "__dict__", ())
 
 
 @functools.cache
 def names(code):
-    """What code, and that of functions within it, has names of: globals and attributes."""
+    """The names of globals and attributes in code, and in that of functions within it."""
     inner = [names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return tuple(dict.fromkeys(itertools.chain(code.co_names, *inner)))
 
@@ -126,7 +126,7 @@ def global_names(code):
 
 
 def globals_of(cls):
-    """The names of the file that defines a class."""
+    """The namespace of the file that defines a class."""
     file = sys.modules.get(cls.__module__)
     return {"__name__": cls.__module__} if file is None else vars(file)
 
@@ -140,7 +140,7 @@ def is_of_library(names):
 
 @functools.cache
 def _named_by(cls):
-    """Where methods of a class find modules and tensors by the name of a global."""
+    """The globals by which methods of a class access modules and tensors."""
     found, seen, waiting = {}, set(), []
     for base in cls.__mro__:
         if not is_of_library(globals_of(base)):
@@ -165,7 +165,7 @@ def _named_by(cls):
 
 
 def beyond(module):
-    """The modules that one reaches, but does not hold: globals, and what closures have that it holds."""
+    """The modules that a module uses but does not hold: globals, and variables of closures that it holds."""
     held = list(module.modules())
     named = [names.get(name) for cls in set(map(type, held)) for names, name in _named_by(cls)]
     named += [one for part in held for one in vars(part).values() if isinstance(one, types.FunctionType)]

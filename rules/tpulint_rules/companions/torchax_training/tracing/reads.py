@@ -1,12 +1,14 @@
-"""Numbers that a traced function reads out of tensors and hands on, as what is logged is.
+"""Numbers that a traced function reads from tensors and passes on, for example to a log.
 
-`return loss, {"kl": kl.item()}` needs no number while it is traced: what is read comes out of the compiled
-function beside its results, and becomes a number there.
-Torch's functions are given the one of the computation instead, without a gradient: `b * (a.item() / c.item())`.
-What comparisons of it say is asked, as whether a tensor is true is (`asked.py`).
-A function that reads is run as it is first, with numbers that tell what becomes of them: nothing but its
-results and the attributes of what it was given may hold one afterwards, and none may have been made anything
-but another number, or text that is printed (`printed.py`).
+`return loss, {"kl": kl.item()}` does not need the number while it is traced: the compiled function returns
+the tensor beside its results, and it becomes a number then.
+Torch functions get the tensor of the computation in place of such a number, without a gradient: `b *
+(a.item() / c.item())`.
+The result of a comparison is an answer, like the truth value of a tensor (`asked.py`).
+
+A function that reads numbers runs without compilation first, with numbers that record how they are used.
+Only its results and the attributes of its arguments may hold such a number afterwards, and no number may have
+been converted to anything but another number, or text that is printed (`printed.py`).
 """
 
 from __future__ import annotations
@@ -24,16 +26,16 @@ from .. import arrays
 
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 _UNARY = ("neg", "pos", "abs", "round")
-#: What needs a number as it is.
+#: Methods that need the value of a number.
 _NEEDING = "int float index complex trunc floor ceil hash array".split()
 _ASKING = "bool lt le gt ge eq ne".split()
 _TEXTS = ("format", "repr")
-#: What stands for the text of a number that is not known yet.
+#: The marker for the text of a number that is not known yet.
 MARK = "\ue000([0-9]{9})\ue001"
 
 
 class Needed(TypeError):
-    """A number is needed as it is."""
+    """The value of a number is needed while a function is traced."""
 
 
 class Numbers(NamedTuple):
@@ -45,43 +47,43 @@ class Numbers(NamedTuple):
 
 
 class Reads:
-    """The numbers that are read in one run of a function, as arrays of JAX where it is traced.
+    """The numbers that are read in one run of a function, as JAX arrays if it is traced.
 
-    What a comparison says, or would say, it hands to `answer`, which gives the answer.
+    The result of a comparison, or its placeholder, is passed to `answer`, which returns the answer.
     """
 
     def __init__(self, answer):
         self.answer = answer
         self.values, self.alive, self.are_used = [], 0, False
-        self.texts = []  # that were made of numbers: themselves, or of what they are made and how
+        self.texts = []  # texts of numbers, or the placeholders and their formats
 
     def are_kept(self):
-        """Whether something holds one of the numbers still."""
+        """Whether something still holds one of the numbers."""
         if self.alive:
             gc.collect()
         return self.alive > 0
 
     def told(self, number):
-        """A number that tells what becomes of it."""
+        """A number that records how it is used."""
         return (_ToldInt if type(number) is int else _ToldFloat)(number)._of(self)
 
     def later(self, value, kind):
-        """What stands for a number that is not known yet, but for its kind."""
+        """A placeholder for a number of which only the type is known yet."""
         self.values.append(value)
         place = len(self.values) - 1
         return _Later(self, kind, lambda numbers: numbers.read[place], lambda: weak(value))
 
     def given(self, value, kind, place):
-        """What stands for a number that is given at each call."""
+        """A placeholder for a number that is an input of each call."""
         return _Later(self, kind, lambda numbers: numbers.given[place], lambda: value, is_early=True)
 
     def drawn(self, value, kind, place):
-        """What stands for a number that is drawn for each call."""
+        """A placeholder for a number that is drawn for each call."""
         return _Later(self, kind, lambda numbers: numbers.drawn[place], lambda: value, is_early=True)
 
 
 class _One:
-    """A number of a run; how many there are is counted."""
+    """A number of a run; the existing ones are counted."""
 
     def _of(self, reads):
         self._reads = reads
@@ -92,15 +94,15 @@ class _One:
         self._reads.alive -= 1
 
     def ask(self, answer):
-        """What a number of the same run says that Python has to know."""
+        """The answer that the run gives about a number."""
         return self._reads.answer(answer)
 
 
 class _Told(_One):
-    """A number that tells what becomes of it: a float, or an integer."""
+    """A number, a float or an integer, that records how it is used."""
 
     def __reduce_ex__(self, _protocol):
-        return type(self.real), (self.real,)  # copies and files have a plain one
+        return type(self.real), (self.real,)  # copies and pickles have a plain number
 
 
 class _ToldFloat(_Told, float):
@@ -166,10 +168,10 @@ for _kind, _told in ((float, _ToldFloat), (int, _ToldInt)):
 
 
 class _Later(_One):
-    """A number that is known once the function has run.
+    """A placeholder for a number that is known after the function has run.
 
-    `number` gives it from all `Numbers` of a call, and `traced` gives the one that the computation has.
-    One that `is_early` is known before that.
+    `number` computes it from the `Numbers` of a call, and `traced` returns it as an array of the computation.
+    If it `is_early`, it is known before the computation.
     """
 
     def __init__(self, reads, kind, number, traced, parts=(), *, is_early=False):
@@ -179,7 +181,7 @@ class _Later(_One):
 
     @property
     def __class__(self):
-        return self._kind  # what asks by `isinstance` is told so
+        return self._kind  # for `isinstance`
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -190,7 +192,7 @@ class _Later(_One):
         try:
             format(self._kind(1), form)
         except ValueError as error:
-            raise Needed("a number has no such text") from error
+            raise Needed("it formats a number that is read from a tensor in a way that fails") from error
         self._reads.texts.append((self, form))
         return mark(len(self._reads.texts) - 1)
 
@@ -201,7 +203,7 @@ class _Later(_One):
 
 
 def later(compute, *parts, traced=None):
-    """What comes of numbers of which some are not known yet; `traced` computes it of arrays."""
+    """The result of a function of numbers of which some are not known yet; `traced` is for arrays."""
     laters = [part for part in parts if type(part) is _Later]
     if any(type(part) not in (_Later, bool, int, float) for part in parts):
         return NotImplemented
@@ -209,7 +211,7 @@ def later(compute, *parts, traced=None):
     try:
         kind = type(compute(*(kind(1) for kind in kinds)))
     except (ArithmeticError, ValueError) as error:
-        raise Needed("a number that is read is needed") from error
+        raise Needed("it needs the value of a number that is read from a tensor") from error
 
     def number(values):
         return compute(*(part.number(values) if type(part) is _Later else part for part in parts))
@@ -222,13 +224,13 @@ def later(compute, *parts, traced=None):
 
 
 def weak(value):
-    """An array of one number, which promotes others as little as a number of Python does."""
+    """An array with one number that promotes other arrays as little as a Python number does."""
     kind = 0 if jax.numpy.issubdtype(value.dtype, jax.numpy.integer) else 0.0
     return jax.numpy.asarray(kind).at[()].set(value)
 
 
 def of_computation(arguments):
-    """Arguments of a function of torch: tensors for numbers that are not known yet, and no others that tell."""
+    """Arguments of a torch function: tensors for placeholders, and plain numbers for recording ones."""
     leaves, tree = pytree.tree_flatten(arguments)
     if not any(map(is_read, leaves)):
         return arguments
@@ -244,7 +246,7 @@ def _computing(compute, *, is_turned=False):
 
 def _needing(name):
     def refuse(self, *_):
-        raise Needed(f"`{name}` needs a number that is read")
+        raise Needed(f"`{name}` needs the value of a number that is read from a tensor")
 
     return refuse
 
@@ -261,16 +263,16 @@ for _name in _NEEDING:
 
 
 def cast(kind, *args):
-    """`float(x)` or `int(x)`, which stands for a number where `x` does."""
+    """`float(x)` or `int(x)`, which is a placeholder if `x` is one."""
     return _made_of_numbers(kind, lambda value: value.astype(kind), *args)
 
 
 def _made_of_numbers(compute, traced, *args):
-    """What a function makes of numbers: another one to be known later, or that tells, where one of these does."""
+    """The result of a function: a placeholder, or a recording number, if one of its arguments is one."""
     if any(type(one) is _Later for one in args):
         found = later(compute, *args, traced=traced)
         if found is NotImplemented:
-            raise Needed("a number that is read is needed")
+            raise Needed("it needs the value of a number that is read from a tensor")
         return found
     reads = next((one._reads for one in args if isinstance(one, _Told)), None)
     if reads is None:
@@ -280,12 +282,12 @@ def _made_of_numbers(compute, traced, *args):
 
 
 def _of_arrays(name):
-    """What a function of `math` is for arrays."""
+    """The version of a `math` function for arrays."""
     compute = getattr(jax.numpy, name, None)
 
     def traced(*args):
         if compute is None or (name == "log" and len(args) > 1):
-            raise Needed(f"`{name}` of a number that is read is needed")
+            raise Needed(f"`math.{name}` needs the value of a number that is read from a tensor")
         return compute(*args)
 
     return traced
@@ -298,7 +300,7 @@ def _of_numbers(name, compute):
     return made
 
 
-#: The functions of `math` of one or two numbers, and what stands for them where numbers are not known yet.
+#: The functions of `math` of one or two numbers, and their replacements for placeholders.
 MATHEMATICS = {
     compute: _of_numbers(name, compute)
     for name, compute in vars(math).items()
@@ -307,36 +309,36 @@ MATHEMATICS = {
 
 
 def mark(index):
-    """What stands for one of the texts of numbers."""
+    """The marker for a formatted number."""
     return f"\ue000{index:09}\ue001"
 
 
 def is_later(value):
-    """Whether a value stands for a number that is not known yet."""
+    """Whether a value is a placeholder for a number that is not known yet."""
     return type(value) is _Later
 
 
 def is_read(value):
-    """Whether a value is a number that is read, or stands for one."""
+    """Whether a value is a number that was read, or a placeholder for one."""
     return type(value) is _Later or isinstance(value, _Told)
 
 
 def plain(leaf):
-    """A number that told what became of it, as a number like others; anything else as it is."""
+    """A recording number as a plain one; other values unchanged."""
     return leaf.real if isinstance(leaf, _Told) else leaf
 
 
 def known(leaf, numbers):
-    """What stood for a number that is known now, as that; anything else as it is."""
+    """The number for a placeholder, which is known now; other values unchanged."""
     return leaf.number(numbers) if type(leaf) is _Later else leaf
 
 
 def check(reads, leaves):
-    """Raise `Needed` where something else than these holds what stands for a number."""
+    """Raise `Needed` if anything but these values holds a placeholder."""
     held, waiting = {}, [leaf for leaf in leaves if type(leaf) is _Later]
     while waiting:
         one = waiting.pop()
         held[id(one)] = one
         waiting += one.parts
     if reads.alive > len(held):
-        raise Needed("something keeps a number that is read")
+        raise Needed("it keeps a number that is read from a tensor where a compiled function cannot put it")

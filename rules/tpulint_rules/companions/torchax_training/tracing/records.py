@@ -1,12 +1,12 @@
-"""Objects of the program's own that hold tensors, as arguments and as results of functions.
+"""Objects of the program that hold tensors, as arguments and results of functions.
 
-What a function makes and gives back, such as an `Output` with a loss, is taken apart, and put together again
-around the tensors that come out.
-As for arguments, a function is compiled for the objects that it is called with.
-One that holds tensors and plain values alone, and is another one at each call, is taken apart instead: its
-tensors are inputs, and the function gets an object like it.
-Where the function writes to its attributes, it is given the object itself, and so is one that is never compiled
-as a whole, which may be run but once.
+A new object that a function returns, such as an `Output` with a loss, is taken apart, and built again around
+the tensors of each call.
+As arguments, a function is compiled for the very objects that it is called with.
+An object that holds only tensors and plain values, and that is a new one at each call, is taken apart
+instead: its tensors are inputs, and the function gets an object like it.
+If the function writes to its attributes, it gets the object itself.
+So does a function that always runs call by call, which may run only once.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _WRITTEN = 1 << 9
 
 
 class Record:
-    """What an object holds, by the names of its attributes, and its items where it is a dictionary.
+    """The attributes of an object, and its items if it is a dictionary.
 
-    `number` tells it from the others of one result.
+    `number` distinguishes it from other records of one result.
     """
 
     def __init__(self, kind, names, keys, values, number=None):
@@ -54,24 +54,24 @@ class Record:
 
     @classmethod
     def of(cls, one, number=None):
-        """What an object holds."""
+        """The record of an object."""
         held, items = attributes_of(one), one if isinstance(one, dict) else {}
         return cls(type(one), tuple(held), tuple(items), [*held.values(), *items.values()], number)
 
     def made(self):
-        """An object that holds the same."""
+        """A new object with the same contents."""
         one = self.empty()
         self.fill(one, self.values)
         return one
 
     def empty(self):
-        """An object of the same class, of which no constructor was called."""
-        # The nearest class that is not written in Python makes it, as Python wants it.
+        """An object of the same class, without a call of its constructor."""
+        # Python requires `__new__` of the nearest class that is not written in Python.
         built_in = next(kind for kind in self.kind.__mro__ if not kind.__flags__ & _WRITTEN)
         return built_in.__new__(self.kind)
 
     def fill(self, one, values):
-        """Let an object hold values as this one does."""
+        """Set the attributes and items of an object."""
         plain = getattr(one, "__dict__", {})
         slots = set(_slots(self.kind))
         for name, value in zip(self.names, values):
@@ -83,36 +83,36 @@ class Record:
             (OrderedDict if isinstance(one, OrderedDict) else dict).__setitem__(one, key, value)
 
     def is_kept(self, one):
-        """Whether an object that was made still holds the same."""
+        """Whether a new object still has the same contents."""
         now = Record.of(one)
         are_same = len(now.values) == len(self.values) and all(map(_is, now.values, self.values))
         return are_same and (now.names, now.keys) == (self.names, self.keys)
 
 
 class _Again:
-    """An object that a result holds a second time, by the number of its record."""
+    """An object that occurs a second time in a result, by the number of its record."""
 
     def __init__(self, number):
         self.number = number
 
 
 def attributes_of(one):
-    """The attributes of an object, those in slots among them, by their names."""
+    """The attributes of an object by name, including those in slots."""
     held = {name: getattr(one, name) for name in _slots(type(one)) if hasattr(one, name)}
     return {**held, **getattr(one, "__dict__", {})}
 
 
 def _slots(kind):
-    """The names of the slots that a class has for attributes."""
+    """The names of a class's slots."""
     slots = (vars(base).get("__slots__", ()) for base in kind.__mro__)
     named = (name for names in slots for name in ((names,) if isinstance(names, str) else names))
     return [name for name in named if name not in ("__dict__", "__weakref__")]
 
 
 def apart(value, known):
-    """A value in which records stand for objects that hold what is traced; not for those with a known `id`.
+    """A value with records for objects that hold traced tensors, except for objects with a known `id`.
 
-    What such objects hold is made anew with them at each call: other objects of the program's, and sets.
+    Objects and sets in these objects are created again at each call, too.
     """
     return _apart(value, known, {}, is_within=False)
 
@@ -130,14 +130,14 @@ def _apart(value, known, numbers, *, is_within):
         return value
     if id(value) in numbers:
         return _Again(numbers[id(value)][0])
-    numbers[id(value)] = len(numbers), value  # which is kept, for its `id` to stay its own
+    numbers[id(value)] = len(numbers), value  # which is kept alive, so that its `id` stays unique
     record = Record.of(value, numbers[id(value)][0])
     record.values = [_apart(one, known, numbers, is_within=True) for one in record.values]
     return record
 
 
 def _holds_traced(value, known):
-    """Whether something traced is in an object, or in one that it holds."""
+    """Whether an object, or one that it holds, has a traced tensor."""
     waiting, seen = [value], set()
     while waiting:
         one = waiting.pop()
@@ -158,7 +158,7 @@ def _is_container(value):
 
 
 def together(value):
-    """A value with the objects that records stand for."""
+    """A value with objects in place of records."""
     records, made = [], {}
     pytree.tree_map(lambda one: _list(one, records), value, is_leaf=_is_record)
     for record in records:
@@ -201,7 +201,7 @@ class Written(Exception):
 
 
 def check(taken, made, results, written):
-    """Raise `Written` where a function wrote to what stands for an object, gives it back, or keeps it."""
+    """Raise `Written` if a function writes to the replacement of an object, returns it, or keeps it."""
     pairs = [*zip(taken[0], made[0]), *((value, made[1][name]) for name, value in taken[1].items())]
     pairs = [(record, one) for record, one in pairs if isinstance(record, Record)]
     if not pairs:
@@ -223,18 +223,18 @@ pytree.register_pytree_node(
 
 
 class Records:
-    """Which arguments of one function are others at each call."""
+    """The arguments of a function that are new objects at each call."""
 
     def __init__(self, *, is_on):
         self.is_on, self.seen = is_on, {}
 
     @property
     def are_taken(self):
-        """Whether any was taken apart."""
+        """Whether an argument was taken apart."""
         return self.is_on and 0 in self.seen.values()
 
     def taken(self, args, kwargs):
-        """The arguments, those among them taken apart."""
+        """The arguments, with records for those that are taken apart."""
         if not self.is_on:
             return args, kwargs
         args = [self._taken(i, value) for i, value in enumerate(args)]
@@ -249,7 +249,7 @@ class Records:
         record = Record.of(value)
         if not all(map(_is_data, record.values)):
             return value
-        self.seen[place, kind] = 0  # no object has this identity: it is another one each time
+        self.seen[place, kind] = 0  # no object has this `id`: it is a new one each time
         return record
 
 
@@ -260,7 +260,7 @@ def _is_of_program(kind):
 
 
 def _is_data(value):
-    """Whether a value is a tensor, a plain value, or some of these."""
+    """Whether a value is a tensor, a plain value, or a container of these."""
     if isinstance(value, dict):
         return all(map(_is_data, dict.values(value)))
     if type(value) in (list, tuple):

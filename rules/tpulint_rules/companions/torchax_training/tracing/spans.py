@@ -1,8 +1,9 @@
-"""Slices between numbers that a traced function reads, such as the place of a batch in a queue, or between tensors.
+"""Slices whose bounds are read from tensors, or are tensors, such as the position of a batch in a queue.
 
-`queue[start : start + 16]` is the same computation wherever it starts, and so is `x[i, :, start : start + 16]`,
-of which `start` is an element of a tensor, as where each item of a batch is cut at a place of its own.
-How many elements there are is asked, since a slice may reach beyond the end.
+`queue[start : start + 16]` is the same computation for each `start`.
+So is `x[i, :, start : start + 16]`, where `start` is an element of a tensor, as when each item of a batch is
+cropped at a position of its own.
+The number of elements is an answer (`asked.py`), since a slice may extend beyond the end.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from . import reads
 
 
 class Length(int):
-    """How many elements there are between two bounds."""
+    """The number of elements between two bounds."""
 
 
 class Span(NarrowInfo):
-    """A view of elements between bounds that the computation has."""
+    """A view of elements between traced bounds."""
 
     def calculate_output_shape(self, source):
         """The shape of the view."""
@@ -29,7 +30,7 @@ class Span(NarrowInfo):
 
 
 def apart(tensor, index, environment):
-    """What an index picks by numbers, and the rest of the index, where there is a slice between others in that."""
+    """The part that the integers of an index select, and the rest of the index, if it has such a slice."""
     items = index if isinstance(index, tuple) else (index,)
     has_numbers = any(type(one) is int for one in items)
     if not has_numbers or not any(map(_is_span, items)) or not all(map(_is_beside_numbers, items)):
@@ -40,9 +41,9 @@ def apart(tensor, index, environment):
 
 
 def places(shape, index, ask):
-    """An index of a tensor, in which slices between numbers that are read are the places of their elements.
+    """An index of a tensor, with the positions of elements for slices whose bounds are read from tensors.
 
-    `ask` tells the number of a tensor that is a length.
+    `ask` returns the number in a tensor that is a length.
     """
     items = index if isinstance(index, tuple) else (index,)
     if not any(map(_is_span, items)):
@@ -57,13 +58,13 @@ def places(shape, index, ask):
         made.append(_places(one, shape[dim], is_alone=is_alone) if _is_span(one) else one)
         dim += beyond if one is Ellipsis else one is not None
     if sum(isinstance(one, Tensor) for one in made) > 1:
-        raise reads.Needed("several slices are between numbers that are read")
+        raise reads.Needed("it uses an index with several slices whose bounds are read from tensors")
     made = reads.of_computation(tuple(made))
     return made if isinstance(index, tuple) else made[0]
 
 
 def view_of(index):
-    """What makes a view by an index with places in it, or None."""
+    """The view for an index with positions in it, or None."""
     items = index if isinstance(index, tuple) else (index,)
     if not any(type(one) is _Places for one in items):
         return None
@@ -71,7 +72,7 @@ def view_of(index):
 
 
 class _Places(Tensor):
-    """Those of the elements of a slice."""
+    """The positions of the elements of a slice."""
 
 
 def _is_beside_numbers(item):
@@ -94,19 +95,19 @@ def _is_number(bound):
 
 
 def _places_between(span, size, ask, *, is_alone):
-    """Those of a slice between tensors, of which the length is asked; the slice itself where it is not traced."""
+    """The positions for a slice between tensors, whose length is an answer; the slice if it is not traced."""
     first = _place(0 if span.start is None else span.start, size)
     length = jax.numpy.maximum(_place(size if span.stop is None else span.stop, size) - first, 0)
     count = ask(arrays.tensor(length))
     if not arrays.is_traced(arrays.tensor(first)):
         return slice(int(first), int(first) + int(count))
     if not is_alone:
-        raise reads.Needed("a slice is between tensors")
+        raise reads.Needed("it combines a slice whose bounds are tensors with other indices")
     return _Places((first + jax.numpy.arange(count)).astype("int32"), torchax.default_env())
 
 
 def _place(bound, size):
-    """The place in a dimension that a bound of a slice means."""
+    """The position in a dimension that a bound of a slice means."""
     if isinstance(bound, (Tensor, View)):
         bound = bound.jax().reshape(())
     bound = bound.traced() if reads.is_later(bound) else reads.plain(bound)
@@ -122,10 +123,10 @@ def _places(span, size, *, is_alone):
         return slice(start, stop)
     length = reads.later(lambda start, stop: _length(start, stop, size), start, stop)
     if length is NotImplemented or not is_alone:
-        raise reads.Needed("a slice is between numbers that are read")
+        raise reads.Needed("it combines a slice whose bounds are read from tensors with other indices")
     length = length.ask(length)
     if type(length) is not Length:
-        raise reads.Needed("a slice is between numbers that are read")
+        raise reads.Needed("it uses a slice whose bounds are read from tensors, and whose length is unknown")
     start = start.traced() if reads.is_later(start) else start
     return _Places((_place(start, size) + jax.numpy.arange(length)).astype("int32"), torchax.default_env())
 

@@ -1,9 +1,10 @@
-"""Attributes that keep changing without tensors: what stands for their values while a function is traced.
+"""Placeholders for attributes without tensors that change at each call, such as a counter or a list.
 
-`self.total += loss.item()` and `self.step += 1` leave another number at each call, `self.history.append(...)`
-another list.
-The number stands for one that is known at the call, as what is read does (`reads.py`), and what is put to the
-end of a list comes out of the function; neither may be made use of otherwise.
+`self.total += loss.item()` and `self.step += 1` leave another number at each call, and
+`self.history.append(...)` a longer list.
+A placeholder stands for the number, which is known at the call (`reads.py`).
+Items that are appended to a list are returned by the compiled function.
+Neither may be used in another way.
 """
 
 from __future__ import annotations
@@ -12,33 +13,33 @@ from collections import deque
 
 from . import asked, reads
 
-#: What JAX takes for a whole number.
+#: The largest integer that JAX accepts.
 _MOST = 2**31 - 1
 
 
 def is_number(value):
-    """Whether a value is a number that an input may be."""
+    """Whether a value is a number that can be an input."""
     return type(value) is float or (type(value) is int and abs(value) <= _MOST)
 
 
 def has_grown(before, now, content):
-    """Whether a list is what it was, with more at its end; of a deque it is enough that it is the same."""
+    """Whether a list is the same, with items appended; a deque only has to be the same."""
     if type(now) not in (list, deque) or now is not before or content is None:
         return False
     return type(now) is deque or (len(now) > len(content) and all(a is b for a, b in zip(content, now)))
 
 
 class Grown(list):
-    """Stands for a list or a deque, of which nothing is known but what is put to its end."""
+    """A placeholder for a list or deque of which only the appended items are known."""
 
     def items(self):
-        """What was put to its end."""
+        """The appended items."""
         return list.copy(self)
 
 
 def _refusing(name):
     def refuse(self, *_args, **_options):
-        raise reads.Needed(f"`{name}` needs a list that keeps growing")
+        raise reads.Needed(f"`{name}` needs the items of a list that grows at each call")
 
     return refuse
 
@@ -59,7 +60,7 @@ for _name in {*dir(list), *dir(deque)} - _PUTTING:
 
 
 def in_place_of(value, taken, place):
-    """What stands for a value of an attribute, of which the computation has `taken`, in the `place` given."""
+    """A placeholder for the value of an attribute, which has the value `taken` in the computation."""
     if isinstance(value, (list, deque)):
         return Grown() if asked.is_replayed() else value
     return asked.stand_in(value, taken, place)

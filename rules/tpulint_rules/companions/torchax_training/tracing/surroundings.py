@@ -1,8 +1,8 @@
-"""What a function knows by names: those of its files, of the functions around it, and what these hold.
+"""Globals, closures and objects that a function uses without getting them as arguments.
 
-`loss * args.beta` depends on an object that nothing hands to the function, and `seen.append(loss.detach())`
-leaves something in a list of its file.
-Both are to it what attributes of its modules are.
+`loss * args.beta` depends on an object that is not passed to the function, and `seen.append(loss.detach())`
+adds to a list of its file.
+Both are treated like attributes of its modules.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from torchax.view import View
 from .. import once
 from . import reach
 
-#: Longer lists and dictionaries are data, not what a function notes.
+#: Longer lists and dictionaries are data, and are not watched.
 _MOST_ITEMS = 1000
-#: How far objects are followed into what they hold.
+#: How deep the attributes of objects are followed.
 _DEPTH = 3
 _NAMESPACES = (argparse.Namespace, types.SimpleNamespace)
 _OTHERS = (
@@ -40,7 +40,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 class Names(MutableMapping):
-    """Some of the names of a file, a class, a dictionary, or of the cells of a function; `key` tells it from others."""
+    """Some names of a file, a class, a dictionary, or a closure; `key` identifies it."""
 
     def __init__(self, held, kind, key):
         self.held, self.kind, self.key, self.used = held, kind, key, {}
@@ -68,7 +68,7 @@ class Names(MutableMapping):
 
 
 class _Cells(dict):
-    """The variables of the functions around one, which are in cells."""
+    """The variables of enclosing functions, which are in cells."""
 
     def __init__(self, function):
         super().__init__(zip(function.__code__.co_freevars, function.__closure__))
@@ -97,7 +97,7 @@ class _Cells(dict):
 
 
 class Held:
-    """What names stand for, as the attributes of an object."""
+    """The values of names, as attributes of an object."""
 
     def __init__(self, names):
         self._names = names
@@ -108,7 +108,10 @@ class Held:
 
 
 class Surroundings:
-    """What functions know, and the classes of objects: `held` are names of plain values and containers, `objects` others."""
+    """The values that functions, and the classes of objects, use.
+
+    `held` are names of plain values and containers, `objects` are other objects.
+    """
 
     def __init__(self, values, apart):
         self.held, self.objects, self._seen = {}, {}, set(apart)
@@ -209,7 +212,7 @@ _WITHOUT_NAMES |= {torch.Tensor, torch.nn.Parameter, Tensor, View, numpy.ndarray
 
 
 class Executed:
-    """Notes, as a context, which functions run: what only others read does not matter."""
+    """Context that notes which functions run: values that only other functions use do not matter."""
 
     def __init__(self):
         self.codes = set()
@@ -228,7 +231,7 @@ class Executed:
         self.codes.add(frame.f_code)
 
     def used(self):
-        """The names that these functions use; None where nobody knows."""
+        """The names that these functions use; None if they are unknown."""
         if not self.is_noted:
             return None
         own = [code for code in self.codes if not code.co_filename.startswith(reach.PATHS_OF_LIBRARIES)]
@@ -236,16 +239,16 @@ class Executed:
 
 
 def of(function, modules, leaves, apart=()):
-    """The names that a function, modules and what it is given lead to, and objects of the program's own.
+    """The names that a function, modules and arguments lead to, and objects of the program.
 
-    `apart` are the ids of containers that are handled in another way.
+    `apart` are the `id`s of containers that are handled in another way.
     """
     found = Surroundings([function, *modules, *leaves], apart)
     return [*found.held.values(), *found.objects.values()]
 
 
 def is_own(one):
-    """Whether an object is of the program's own, and none that computes or gives data."""
+    """Whether an object is one of the program, and neither computes nor provides data."""
     if not hasattr(one, "__dict__") or isinstance(one, _OTHERS):
         return False
     return isinstance(one, _NAMESPACES) or _is_of_program(type(one).__module__)
@@ -262,7 +265,7 @@ def _is_container(value):
 
 @functools.cache
 def _is_of_program(name):
-    """Whether a file of this name is one of the program's."""
+    """Whether the file with this module name is one of the program."""
     path = getattr(sys.modules.get(name), "__file__", None)
     is_there = path is not None and not str(path).startswith(reach.PATHS_OF_LIBRARIES)
     return name == "__main__" or (is_there and not str(name).startswith(once.FOLDER))

@@ -1,7 +1,8 @@
-"""A function of tensors that uses modules, as JAX traces it.
+"""A function of tensors and modules, as JAX traces it.
 
-What it is given are the parameters and buffers of the modules, its tensors, the random state, and attributes
-that keep changing; what it gives are its results, and what it left in parameters, buffers and attributes.
+Its inputs are the parameters and buffers of the modules, tensor arguments, the random state, and attributes
+that keep changing.
+Its outputs are its results, and the new values of parameters, buffers and attributes.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from torchax.tensor import Tensor
 from .. import arrays
 from . import attributes, owners, random_states, reads, records, surroundings, varying
 
-#: With more versions than this, compiling costs more than it gains: some plain number differs at each call.
+#: With more versions than this, compiling costs more than it gains: some plain value differs at each call.
 MOST_VERSIONS = 16
-#: The same where most calls had to be compiled, as where a decoder is told step by step what it is given next.
+#: The same if most calls had to be compiled, as for a decoder with a list of the inputs of its steps.
 MOST_NEW_VERSIONS = 8
 #: The same for attributes that it reads.
 MOST_STATES = 8
-#: What tells that a computation needs the value of a tensor.
+#: Errors of a computation that needs the value of a tensor.
 NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError, reads.Needed)
 _PLAIN = (bool, int, float, str, type(None), torch.dtype)
 
@@ -34,23 +35,23 @@ class TooManyStates(Exception):
 
 
 class Known:
-    """One function, as it was traced for each combination of what it was called with."""
+    """The traces of a function, for each combination of arguments."""
 
     def __init__(self, most_states=MOST_STATES, *, takes_numbers=False):
         self.traces, self.states, self.most_states = {}, {}, most_states
         self.takes_numbers = takes_numbers
-        self.knows_names = False  # what it is traced with includes names that are another thing now
+        self.knows_names = False  # whether names that it was traced with have changed
         self.varying = varying.Varying()
-        self.changed = {}  # by attribute, what it was where it was another thing
+        self.changed = {}  # by attribute, the values that differed
 
     def fitting(self, key):
-        """What was traced with the attributes as they are, or None; of those that differ tensors become inputs."""
+        """The trace for the present attributes, or None; tensors of attributes that differ become inputs."""
         known = self.traces.get(key, ())
         found = next((one for one in known if not one.is_void and not any(one.differing())), None)
         if found is None and known:
             differing = list(known[-1].differing())
             if not self.knows_names and any(g.attribute.is_name for g in differing):
-                self.knows_names = True  # it may be read by functions that do not run
+                self.knows_names = True  # only functions that do not run may read it
                 return None
             standing = [g for g in differing if self.takes_numbers and g.may_stand()]
             others = [g for g in differing if g not in standing and g.has_tensors()]
@@ -61,14 +62,14 @@ class Known:
         return found
 
     def _keeps_changing(self, guard):
-        """Whether an attribute is not what a trace was made with for the second time, and another thing again."""
+        """Whether an attribute differs from a trace for the second time, with another value."""
         value = guard.attribute.get()
         values = self.changed.setdefault(guard.attribute.key, set())
         values.add(value if isinstance(value, (int, float)) else len(value))
         return len(values) > 1
 
     def refuse(self):
-        """Let nothing stand for attributes without tensors; whether something did."""
+        """Use no placeholders for attributes from now on; returns whether there were any."""
         standing = [key for key, attribute in self.states.items() if attribute.stands]
         for key in standing:
             self.states.pop(key).stands = False
@@ -81,32 +82,32 @@ class Known:
 
 
 class Trace:
-    """A function with its plain arguments, modules and their modes; what remains to be given are tensors.
+    """A function with its plain arguments, modules and their modes; tensors remain as inputs.
 
-    `places` says which of the tensors stands where among the leaves of the arguments, those of parameters
-    counted from the end, below zero.
+    `places` has the index of the tensor for each tensor among the leaves of the arguments; those of
+    parameters are negative, and count from the end.
     """
 
     def __init__(self, function, leaves, tree, places, modules, parameters, objects, states):
-        # Of tensors only the places: a trace must not keep the batch alive that it was made with.
+        # Without tensors: a trace must not keep the batch alive that it was traced with.
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.function, self.tree, self.places = function, tree, places
         self.modules, self.parameters, self.objects = modules, parameters, objects
         self.states, self.shapes, self.guards = list(states), attributes.shapes(states), []
         self.in_place_of = []  # leaves that stand for plain numbers
-        self.notes_names = False  # which functions run matters
-        self.is_void = False  # it came to no end, and only tells what it read
+        self.notes_names = False  # whether it matters which functions run
+        self.is_void = False  # tracing failed, and only its reads are known
         held = owners.kept(one for one in (*modules, *objects) if hasattr(one, "__dict__"))
         self.generators = random_states.generators([*leaves, *held, *_of_files(function, modules)])
 
     def differing(self):
-        """Attributes that are not as they were when this was traced."""
+        """The attributes that have changed since this was traced."""
         if self.states and attributes.shapes(self.states) != self.shapes:
             yield from (attributes.Guard(attribute, None) for attribute in self.states)
         yield from (guard for guard in self.guards if not guard.holds())
 
     def stands_in(self):
-        """Whether something stands for attributes without tensors."""
+        """Whether there are placeholders for attributes without tensors."""
         return any(attribute.stands for attribute in self.states)
 
     def around(self):
@@ -114,7 +115,7 @@ class Trace:
         return ()
 
     def run(self, values, buffers, random, states, *, is_traced=True):
-        """Call the function with other tensors; all that is changed by that is put back, and returned."""
+        """Call the function with other tensors; all that it changes is restored, and returned."""
         count = len(self.parameters)
         plain = {self.places[i] for i in self.in_place_of}
         kinds = (varying.stand_in if k in plain else arrays.tensor for k in range(len(values) - count))
@@ -177,19 +178,19 @@ class Trace:
         return tensors, written, random, watch.results()
 
     def with_tensors(self, inputs):
-        """The leaves of the arguments, with the tensors where they stand."""
+        """The leaves of the arguments, with the tensors among them."""
         tensors = [*inputs, *self.parameters]
         return [tensors[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
 
     def settle(self, watch):
-        """Called with what is known of the attributes once the function has run."""
+        """Called with the noted attributes, once the function has run."""
 
     def told(self, result, _arguments):
-        """A result, in which what is an argument may be told."""
+        """A result, in which arguments may be replaced by placeholders."""
         return result
 
     def taken(self, result, _inputs, _arguments):
-        """The tensors of a result, as JAX has them."""
+        """The arrays of the tensors in a result."""
         self.outputs, self.shape = pytree.tree_flatten(result)
         self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.outputs]
         tensors = [leaf for leaf, is_tensor in zip(self.outputs, self.is_tensor) if is_tensor]
@@ -199,7 +200,7 @@ class Trace:
         return [arrays.on_torchax(tensor).jax() for tensor in tensors]
 
     def leave(self, tensors, buffers, written, random, left, numbers=()):
-        """Put what a call changed where it belongs; `numbers` are those that it read."""
+        """Apply the changes of a call; `numbers` are those that it read."""
         made = attributes.leave(self.left, left, self.guards, numbers)
         for tensor, value in zip([*buffers, *(tensors[i] for i in self.changed)], written):
             arrays.write(tensor, value)
@@ -208,7 +209,7 @@ class Trace:
 
 
 def identity(leaf):
-    """What tells a plain argument from another."""
+    """A value that distinguishes a plain argument from others."""
     if type(leaf) is varying.Text:
         return varying.Text
     if isinstance(leaf, torch.nn.Module):
@@ -217,7 +218,7 @@ def identity(leaf):
 
 
 def _settings(module):
-    """All that tells one of torch's own modules from others, such as a loss that is made for each epoch."""
+    """All settings of one of torch's own modules, such as a loss that is created for each epoch."""
     if not type(module).__module__.startswith("torch.nn."):
         return None
     found = [type(module)]
@@ -226,15 +227,16 @@ def _settings(module):
             found.append((name, *value))
         elif isinstance(value, _PLAIN):
             found.append((name, type(value), value))
-        elif value:  # a set that is empty holds nothing
+        elif value:  # an empty set has no settings
             return None
     return tuple(found)
 
 
 def numbered(leaves, parameters=()):
-    """The tensors among leaves, each once, and the number of the tensor that stands at each of their places.
+    """The tensors among leaves, each once, and the index of the tensor for each tensor leaf.
 
-    Parameters are none of them, and their numbers are below zero: a list of those of a module is of the module.
+    Parameters are not included, and have negative indices: a list of a module's parameters belongs to the
+    module.
     """
     numbers, tensors = {id(p): i - len(parameters) for i, p in enumerate(parameters)}, []
     for leaf in leaves:
@@ -250,13 +252,13 @@ def unique(tensors):
 
 
 def parameters_on_device(modules):
-    """The parameters of modules, but for those of modules that nobody moved, such as others in a table."""
+    """The parameters of modules, without those of modules that were not moved, such as unused ones."""
     found = (tensor for module in modules for tensor in module._parameters.values())
     return (tensor for tensor in found if isinstance(tensor, Tensor))
 
 
 def buffers_of(modules):
-    """The buffers by the module that holds them and their name; one that is held twice is there once."""
+    """The buffers by module and name; a buffer with several names occurs once."""
     named, seen = {}, set()
     for module in modules:
         for name, buffer in module._buffers.items():
@@ -267,7 +269,7 @@ def buffers_of(modules):
 
 
 def parameters_of(modules, parameters):
-    """The numbers of parameters by the module that holds them and their name."""
+    """The indices of parameters, by module and name."""
     numbers = {id(parameter): i for i, parameter in enumerate(parameters)}
     return {
         (module, name): numbers[id(parameter)]
@@ -278,12 +280,12 @@ def parameters_of(modules, parameters):
 
 
 def modes():
-    """What else decides how a function computes."""
+    """Other settings that a function is traced for."""
     return torch.is_grad_enabled(), torchax.default_env().param.autocast_dtype
 
 
 def _of_files(function, modules):
-    """What the files of the program have names for that define a function and the classes of modules."""
+    """The global values of the program's files that define a function, and the classes of modules."""
     names = {getattr(function, "__module__", None), *(type(module).__module__ for module in modules)}
     files = [sys.modules.get(name) for name in names if name and not name.startswith("torch.")]
     return [value for file in files if file is not None for value in list(vars(file).values())]

@@ -1,11 +1,11 @@
-"""Plain arguments of a traced function that keep changing, as inputs of it.
+"""Plain arguments of a traced function that keep changing, as inputs of the compiled function.
 
 A function is compiled for the plain values that it is called with.
-A number that is another one again and again, such as a weight that is annealed or the count of steps, and
-NumPy's integers, such as the indices of a minibatch, are handed to it as tensors instead, so that one version
-serves all of them.
-A text that is another one again and again, such as the name of a picture beside it, is left out.
-Where the function does with one what it cannot do with a tensor, or gives it back, all stay what they are.
+A number that keeps changing, such as an annealed weight or a step count, is passed as a tensor instead, so
+that one version serves all values.
+The same holds for NumPy arrays of integers, such as the indices of a minibatch.
+A string that keeps changing, such as the name of an image, is left out.
+If the function uses one of them as a tensor cannot be used, or returns it, all stay as they are.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from torchax.tensor import Tensor
 
 from .. import arrays
 
-#: A number of which there were so many is one that keeps changing.
+#: A number that had this many values is one that keeps changing.
 FEWEST_VALUES = 3
 
 
 class Varying:
-    """What one function is called with."""
+    """The plain arguments of one function."""
 
     def __init__(self):
         self.is_on, self.seen = True, {}
 
     def taken(self, leaves, tree, *, has_texts=False):
-        """The arguments, in which what varies is a tensor, and where those stand."""
+        """The arguments, with tensors for those that vary, and their positions."""
         places = [i for i, leaf in enumerate(leaves) if self.is_on and self._varies(leaf, (tree, i))]
         leaves = list(leaves)
         if has_texts and self.is_on:
@@ -40,7 +40,7 @@ class Varying:
                 leaves[i] = Text(leaves[i])
         for i in places:
             value = float(leaves[i]) if isinstance(leaves[i], float) else leaves[i]
-            leaves[i] = stand_in(jax.numpy.asarray(value))  # of a float, it promotes nothing
+            leaves[i] = stand_in(jax.numpy.asarray(value))  # of a Python float: it promotes no others
         return leaves, places
 
     def _varies(self, leaf, place):
@@ -58,11 +58,11 @@ class Varying:
 
 
 class Number(Tensor):
-    """A tensor in the place of a number of Python, which it cannot be in a text, as an index, or as a key."""
+    """A tensor in place of a Python number: it cannot be formatted, or used as an index or a key."""
 
     def _plain(self):
         if isinstance(self.jax(), jax.core.Tracer):
-            raise TypeError("a number that keeps changing is needed as it is")
+            raise TypeError("the value of a number that changes between calls is needed for tracing")
         return self.jax().item()
 
     def __format__(self, form):
@@ -79,7 +79,7 @@ class Number(Tensor):
 
 
 class Text:
-    """In the place of a text, with which nothing is done while a function is traced."""
+    """A placeholder for a string that a function does not use while it is traced."""
 
     __slots__ = ("told",)
     __class__ = property(lambda self: str)
@@ -88,36 +88,36 @@ class Text:
         self.told = told
 
     def _needed(self, *args):
-        raise TypeError("a text that keeps changing is needed as it is")
+        raise TypeError("the value of a string that changes between calls is needed for tracing")
 
     __str__ = __repr__ = __format__ = __hash__ = __len__ = __iter__ = __getitem__ = __contains__ = _needed
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _needed
     __add__ = __radd__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _needed
 
     def __getattr__(self, name):
-        if name.startswith("__"):  # which the folder asks for
+        if name.startswith("__"):  # for lookups by this package
             raise AttributeError(name)
         self._needed()
 
 
 def has_texts(leaves):
-    """Whether a text is left out among some arguments."""
+    """Whether a string is left out among some arguments."""
     return any(type(leaf) is Text for leaf in leaves)
 
 
 def with_texts(leaves):
-    """Arguments with the texts that are left out."""
+    """Arguments with the strings that are left out."""
     return [leaf.told if type(leaf) is Text else leaf for leaf in leaves]
 
 
 def stand_in(value):
-    """A tensor around an array of JAX in the place of a plain argument."""
+    """A tensor around a JAX array in place of a plain argument."""
     kind = arrays.tensor if value.ndim else lambda value: Number(value, torchax.default_env())
     return kind(value)
 
 
 def check(given, results, written):
-    """Raise where a function gives back, or keeps, a plain argument that a tensor stands for."""
+    """Raise if a function returns, or keeps, a plain argument that was replaced by a tensor."""
     for leaf in (*results, *(leaf for _, leaves, _ in written for leaf in leaves)):
         if type(leaf) is Text or (isinstance(leaf, torch.Tensor) and any(leaf is one for one in given)):
-            raise TypeError("it gives back a plain argument")
+            raise TypeError("the function returns or keeps a number or string that changes between calls")

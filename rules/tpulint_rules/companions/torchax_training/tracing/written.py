@@ -1,6 +1,7 @@
-"""Tensors that a traced function makes on the host, and then writes into what JAX traces.
+"""CPU tensors that a traced function creates, and writes traced values to.
 
-`torch.zeros(n, k).scatter_(1, labels.cpu(), 1)` is such a one: no memory of the host can hold what is traced.
+`torch.zeros(n, k).scatter_(1, labels.cpu(), 1)` is an example.
+CPU memory cannot hold traced values, so a device tensor replaces the CPU tensor.
 """
 
 from __future__ import annotations
@@ -13,26 +14,26 @@ from torchax.tensor import Tensor
 
 from .. import arrays
 
-#: The attribute of a tensor that says what stands for it.
+#: The attribute of a tensor that holds its replacement.
 _MARK = "_torchax_written"
 _AUGMENTED = frozenset(f"__i{name}__" for name in "add sub mul truediv floordiv mod pow and or xor".split())
 
 
 class Written:
-    """The tensors of the host that one run of a function makes, and what stands for those that it wrote into."""
+    """The CPU tensors that one run of a function creates, and the replacements of those that it writes to."""
 
     def __init__(self):
         self._made, self._became = WeakIdKeyDictionary(), WeakIdKeyDictionary()
 
     def note(self, result, given):
-        """Note what a function of torch gave, that is no other tensor's memory."""
+        """Note a CPU tensor that a torch function returned, and that shares no memory with another one."""
         if type(result) is torch.Tensor and not any(
             type(one) is torch.Tensor for one in pytree.tree_leaves(given)
         ):
             self._made[result] = True
 
     def latest(self, func, args, kwargs):
-        """A call, with what stands for tensors that were written into."""
+        """A call with the replacements of tensors that were written to."""
         if not self._became:
             return func, args, kwargs
         latest, kwargs = pytree.tree_map_only(
@@ -46,7 +47,7 @@ class Written:
         return func, latest, kwargs
 
     def writing(self, func, args, kind):
-        """A call that may write what is traced into a tensor of the host: that is done to what stands for it."""
+        """A call that may write a traced value to a CPU tensor: it writes to the replacement."""
         name = func.__name__
         writes = name == "__setitem__" or name in _AUGMENTED or (name[-1] == "_" and name[-2] != "_")
         if not writes or args[0] not in self._made or _is_shared(args[0]):
@@ -57,12 +58,12 @@ class Written:
 
 
 def standing_for(value):
-    """What stands for a tensor that was written into, where a function keeps it; any other value itself."""
+    """The replacement of a tensor that was written to; other values unchanged."""
     return vars(value).get(_MARK, value) if type(value) is torch.Tensor else value
 
 
 def _is_shared(tensor):
-    """Whether there is a view of a tensor of the host, which knows nothing of what stands for the tensor."""
+    """Whether a CPU tensor has a view, which does not know its replacement."""
     return _sharing(tensor) > _sharing(torch.empty(()))
 
 
@@ -71,7 +72,7 @@ def _sharing(tensor):
 
 
 def _of_torchax(func):
-    """What a method or attribute of torch's tensors is of torchax's."""
+    """torchax's version of a method or attribute of torch's tensors."""
     name = func.__self__.__name__ if func.__name__ == "__get__" else func.__name__
     own = vars(Tensor).get(name, func)
     return own.fget if isinstance(own, property) else own

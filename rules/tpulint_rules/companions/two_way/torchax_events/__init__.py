@@ -1,4 +1,4 @@
-"""What a program takes for `torch.cuda.Event`: that itself, on CUDA."""
+"""`torch.cuda.Event`: PyTorch's own if CUDA is available, otherwise a replacement for torchax."""
 
 import torch
 

@@ -1,4 +1,8 @@
-"""What `torch.save(..., pickle_module=torchax_pickle)` pickles with: Python's own on CUDA."""
+"""A pickle module for `torch.save` that writes torchax tensors as CPU tensors.
+
+If CUDA is available, it is Python's own pickler.
+Use it as `torch.save(state, path, pickle_module=torchax_pickle)`.
+"""
 
 import torch
 

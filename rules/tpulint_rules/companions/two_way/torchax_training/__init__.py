@@ -1,13 +1,19 @@
-"""The marks of a program that trains on CUDA where there is any, and elsewhere with JAX.
+"""Decorators for training on CUDA if it is available, and on torchax otherwise.
 
-On CUDA functions and optimizers stay as they are: torch's autograd differentiates them.
-Elsewhere a function marked `@differentiable` is compiled by JAX, which takes its gradients; torch's
-`backward()` hands them on (`training.py`).
-Within `@recorded` ones `torch.autograd.grad` works, too (`gradients.py`).
-What is `compiled` is: the `step` of an optimizer, or a function that changes weights without gradients
-(`updates.py`).
-How functions are traced is in `tracing/`; the other folders make torchax do what these rely on (`amended.py`).
-This folder belongs to the program: change it as it needs.
+On CUDA they return functions and optimizers unchanged: PyTorch's autograd computes the gradients, and torchax
+is not imported.
+On torchax they have the following effects.
+
+- `@differentiable`: JAX compiles the function and computes its gradients, and `loss.backward()` works as
+  usual (`training.py`).
+- `@recorded`: `torch.autograd.grad` works in the function (`gradients.py`).
+- `compiled(...)`: JAX compiles the `step` of an optimizer, or a function that changes weights without
+  gradients (`updates.py`).
+
+Functions are traced by the modules in `tracing/`.
+The other folders change functions of torch and torchax, so that they behave as in PyTorch; `amended.py`
+imports them.
+This package is part of your repository: change it as you need.
 """
 
 import logging
@@ -16,31 +22,31 @@ import sys
 import torch
 
 _others = [one for name, one in sys.modules.items() if name != __name__ and name.endswith("torchax_training")]
-if _others:  # of a package of the program, which has it as well: torchax is changed once
+if _others:  # a copy in another package of the program: torch and torchax are patched once
     sys.modules[__name__] = _others[0]
 elif torch.cuda.is_available():  # tpulint: ignore[TPU103]
 
     def differentiable(function=None, **_options):
-        """The function as it is."""
+        """Returns the function unchanged: PyTorch's autograd computes its gradients."""
         return function if function is not None else differentiable
 
     def recorded(function):
-        """The function as it is."""
+        """Returns the function unchanged."""
         return function
 
     def compiled(changing):
-        """The optimizer or function as it is."""
+        """Returns the optimizer or function unchanged."""
         return changing
 
 else:
-    # What a program logs of all libraries is not what JAX compiles, of which there is some in this folder.
+    # Programs that log messages of all libraries should not log each compilation of JAX.
     logging.getLogger("jax").setLevel(logging.WARNING)
 
     from .gradients import recorded
-    from .host import undivided  # noqa: F401 # for what it makes of the wrappers that stay
+    from .host import undivided  # noqa: F401 # patches `DataParallel`
     from .training import differentiable
     from .updates import compiled
 
-    from . import amended  # noqa: F401, I001 # for what it changes, after what the above changes
+    from . import amended  # noqa: F401, I001 # patches torchax, after the imports above
 
 __all__ = ["compiled", "differentiable", "recorded"]

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import ast
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tpulint.dev import evidence, new_rule, render_docs
+from tpulint.dev import new_rule, render_docs
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,27 +61,3 @@ def test_rule_pages_are_written_and_stale_ones_removed(tmp_path: Path) -> None:
     assert [folder / "README.md"] == list(folder.iterdir())
     shutil.rmtree(folder)
     assert [folder / "README.md"] == render_docs.stale(tmp_path)
-
-
-def test_evidence_page_shows_outcomes_and_counts_cases() -> None:
-    row = {
-        "code": "TPU301",
-        "rule": "item_in_traced_code",
-        "case": "example",
-        "side": "original",
-        "stage": "jit",
-    }
-    rows = [
-        {**row, "happened": "raises Error:\n a | b", "state": "verified"},
-        {**row, "case": "clean", "happened": "differs: the result is 1", "state": "failed"},
-        {**row, "case": "gpu", "stage": "reference", "happened": "needs a GPU", "state": "not run"},
-        {**row, "side": "fixed", "happened": "equal: 9 operations", "state": "verified"},
-    ]
-    page = evidence.render(json.dumps(rows))
-    folder = "../fixtures/item_in_traced_code"
-    assert "1 of 3 cases are verified: they did all that they claim. 1 failed, 1 were not run." in page
-    assert "## [TPU301 item-in-traced-code](rules/item-in-traced-code.md)" in page
-    assert f"| [example]({folder}/example) | original | raises Error |" in page
-    assert f"| [example]({folder}/example) | fixed | equal (9) |" in page
-    assert f"| [clean]({folder}/clean) | original | **failed**: differs |" in page
-    assert f"| [item_in_traced_code/gpu]({folder}/gpu) | needs a GPU |" in page

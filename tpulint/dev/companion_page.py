@@ -56,7 +56,7 @@ def _folder(top: Path) -> str:
             about = _first(_docstring(top / parent / "__init__.py"))
             parts.append(f"### {PurePosixPath(parent)}\n\n{about}\n")
         if named:
-            parts.append(f"| file | what it is about |\n| --- | --- |\n{''.join(named)}")
+            parts.append(f"| file | contents |\n| --- | --- |\n{''.join(named)}")
     return "\n".join(parts)
 
 
@@ -65,6 +65,5 @@ def _docstring(path: Path) -> str:
 
 
 def _first(docstring: str) -> str:
-    """Its first paragraph on one line, without that importing the file does it."""
-    line = " ".join(docstring.partition("\n\n")[0].split())
-    return line.partition("; importing this file")[0].partition(" Importing this file")[0].rstrip(".")
+    """Its first paragraph on one line."""
+    return " ".join(docstring.partition("\n\n")[0].split()).rstrip(".")

@@ -113,8 +113,7 @@ def test_what_enters_torchax_is_laid_over_a_mesh(spread: Any) -> None:
     assert ((2 * spread.mesh.size, 3), ()) == (rows.shape, whole.shape)
 
 
-@pytest.mark.xfail(reason="the shorter way to the device does not ask `Environment.t2j_copy`")
-def test_batches_are_laid_over_a_mesh_beside_the_larger_folder(spread: Any) -> None:
+def test_batches_are_sharded_over_a_mesh_beside_the_runtime(spread: Any) -> None:
     assert spread._ROWS == torch.ones(2 * spread.mesh.size, 3).to("jax").jax().sharding
 
 

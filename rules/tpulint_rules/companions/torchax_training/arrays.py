@@ -114,5 +114,5 @@ def entered():
 
 
 def first_line(error):
-    """The first line of an error message."""
-    return str(error).splitlines()[0]
+    """The first line of an error message, or the type of an error without one."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -202,7 +202,7 @@ def _is_plain(data):
 def _on_device(environment, tensor):
     if tensor.layout is not torch.strided or tensor.requires_grad:
         return None
-    return Tensor(arrays.of_host(tensor), environment)
+    return Tensor(environment.t2j_copy(tensor), environment)  # which `torchax_mesh` may have replaced
 
 
 #: Functions that take the faster path if they can.

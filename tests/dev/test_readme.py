@@ -88,13 +88,13 @@ def test_the_figures_are_those_of_the_data() -> None:
     assert f"{results.total()} programs of {len(repositories)} public repositories" in README
     right = results["same"] + results["close"]
     counts = f"{right} give the same results, up to rounding; {results['differs']} differ by more; "
-    assert f"{counts}{results['fails']} fail." in README
+    assert f"{counts}{results['fails']} fail" in README
     rounds = [entry for entry in data["round"] if "right_at_first" in entry]
     right, tried = (sum(entry[key] for entry in rounds) for key in ("right_at_first", "programs"))
     assert f"{right} of {tried} ({right / tried:.0%})".replace("%", " %") in README
     rounds = [entry for entry in data["round"] if "wrong_without_error" in entry]
     wrong, tried = (sum(entry[key] for entry in rounds) for key in ("wrong_without_error", "programs"))
-    counted = f"in the {tried} for which it was counted, {wrong} ({wrong / tried:.0%})"
+    counted = f"For {tried} of them it was recorded which: {wrong} ({wrong / tried:.0%})"
     assert f"{counted} gave different results".replace("%", " %") in README
     rules = len([path for path in (ROOT / "docs/rules").glob("*.md") if path.name != "README.md"])
     assert f"tpulint has {rules} rules" in README

@@ -5,6 +5,8 @@ Messages and titles of findings are checked on all fixture cases, in tests/rules
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -16,6 +18,14 @@ from tpulint.registry import rules
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def strings(tree: ast.Module) -> Iterator[str]:
+    """The sentences of a file that users may see: strings with a space, other than docstrings."""
+    docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:
+            yield from [node.value] if " " in node.value else []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[path.relative_to(ROOT).as_posix() for path in PAGES])
@@ -31,6 +41,13 @@ def test_help_uses_no_odd_words(name: str) -> None:
 
 def test_summaries_use_no_odd_words() -> None:
     assert [] == [fault for rule in rules() for fault in odd_words(rule.summary)]
+
+
+def test_reports_and_errors_use_no_odd_words() -> None:
+    folder = ROOT / "tpulint"
+    files = [*folder.glob("*.py"), *(folder / "engine").glob("*.py"), *(folder / "report").glob("*.py")]
+    found = (text for path in sorted(files) for text in strings(ast.parse(path.read_text("utf-8"))))
+    assert [] == [fault for text in found for fault in odd_words(text)]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_deviation_names_the_shift_and_notes_name_execution_and_changes(tmp_path
         "3 or 4",
         "close",
         "0.1 % (shift: 0.2 %)",
-        "call by call: it prints; changed: one process |",
+        "call by call: it prints; changes to the original: one process |",
     ]
 
 
@@ -110,7 +110,7 @@ def test_results_are_counted_by_program_and_by_entry(tmp_path: Path) -> None:
     lines = rendered(tmp_path, program("a/b", "close", "programs=7"), program("a/c", "close"))
     assert rows(lines, "| `close`")[0].endswith(" | 8 | 2 |")
     assert rows(lines, "| `fails`")[0].endswith(" | 0 | 0 |")
-    assert "8 programs of 2 repositories, each at the commit that its link leads to." in lines
+    assert "The table has 8 programs of 2 repositories, each at the commit that its link leads to." in lines
 
 
 def test_other_tables_are_shown_and_bars_in_cells_escaped(tmp_path: Path) -> None:
@@ -118,4 +118,4 @@ def test_other_tables_are_shown_and_bars_in_cells_escaped(tmp_path: Path) -> Non
     assert "| `gan` | a \\| b |" in lines
     assert "| BERT | loop | same |  |" in lines
     assert "| 3 | 2 |  |  | GANs |  |" in lines
-    assert rows(lines, "For six more repositories")[0].endswith("e/f.")
+    assert rows(lines, "Six more repositories")[0].endswith("e/f.")

@@ -97,7 +97,7 @@ def test_the_figures_are_those_of_the_data() -> None:
     counted = f"For {tried} of them it was recorded which: {wrong} ({wrong / tried:.0%})"
     assert f"{counted} gave different results".replace("%", " %") in README
     rules = len([path for path in (ROOT / "docs/rules").glob("*.md") if path.name != "README.md"])
-    assert f"tpulint has {rules} rules" in README
+    assert f"[{rules} rules](docs/rules/README.md)" in README
     programs = sum(path.is_dir() for path in (ROOT / "fixtures/programs").iterdir())
     assert f"[{programs} programs](fixtures/programs)" in README
 

@@ -23,7 +23,7 @@ def dev() -> None:
 @click.argument("group")
 @click.argument("name")
 def _new_rule(group: str, name: str) -> None:
-    """Write the module and the fixture folder of a rule that is still to be thought out.
+    """Write the skeleton of a new rule: its module and its fixture folder.
 
     GROUP is a package of rules/tpulint_rules, NAME says what the rule finds: item_in_traced_code.
     """
@@ -44,7 +44,7 @@ def _probe_operators() -> None:
 
 @dev.command("program-times")
 def _program_times() -> None:
-    """Print how long a step of each training program takes on plain CPU torch and, fixed, on torchax."""
+    """Print how long a step of each training program takes, in PyTorch on the CPU and fixed on torchax."""
     for line in program_times.table(ROOT / "fixtures"):
         click.echo(line)
 
@@ -52,10 +52,14 @@ def _program_times() -> None:
 @dev.command("on-gpu")
 @click.argument("programs", nargs=-1)
 @click.option(
-    "-j", "--jobs", type=click.IntRange(1), default=1, help="Run so many at a time; times tell less then."
+    "-j",
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    help="The number of programs to run at the same time; with more than one, times are not exact.",
 )
 def _on_gpu(programs: tuple[str, ...], jobs: int) -> None:
-    """Print what PROGRAMS, or all, do on a GPU: on CUDA, fixed with `--keep-gpu`, and fixed on torchax."""
+    """Run PROGRAMS, or all, on a GPU: unchanged, fixed with `--keep-gpu`, and fixed on torchax."""
     try:
         for line in on_gpu.table(ROOT / "fixtures", programs, jobs):
             click.echo(line)
@@ -64,9 +68,9 @@ def _on_gpu(programs: tuple[str, ...], jobs: int) -> None:
 
 
 @dev.command("render-docs")
-@click.option("--check", is_flag=True, help="Write nothing; exit 1 if a page is stale.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a page is out of date.")
 def _render_docs(check: bool) -> None:
-    """Write docs/rules/ from the rules' docstrings and their `example` cases."""
+    """Write the generated pages: docs/rules/, programs.md, coverage.md, runtime.md and evidence.md."""
     stale = render_docs.stale(ROOT)
     if not check:
         render_docs.write(ROOT)
@@ -78,7 +82,7 @@ def _render_docs(check: bool) -> None:
 
 @dev.command("test-change")
 def _test_change() -> None:
-    """Run the unit tests that mirror the changed files, or those of the last commit where none changed."""
+    """Run the unit tests of the changed files, or of the files of the last commit if none changed."""
     try:
         runs = touched.runs(touched.changed(ROOT), ROOT)
     except OSError as error:

@@ -13,20 +13,34 @@ _HEAD = """\
 
 # The runtime
 
-Some fixes need code that torchax does not have: gradients for `loss.backward()`, operators, data loaders.
-`tpulint fix` writes this code beside the fixed program, as the packages below, and the program imports it.
-Most programs need only `torchax_training`.
+Some fixes need code that torchax does not have, such as gradients for `loss.backward()`, operators, and a
+data loader that works with JAX.
+`tpulint fix` writes this code into packages beside the fixed program, and the program imports them.
+Most programs need only the package `torchax_training`; the other pages call it *the runtime*.
 
-- The packages import torch, torchax and JAX, and nothing else. Your program does not need tpulint.
-- They are part of your repository: commit them, and change them if you need to.
+- The packages import only torch, torchax and JAX.
+  Your program does not need tpulint.
+- The packages are part of your repository.
+  Commit them, and change them if you need to.
   `tpulint check` reports nothing in them as long as they are unchanged.
-- A package is not updated once it is written. To get the one of a newer tpulint, delete the folder and copy
-  it from `tpulint_rules/companions/` of the installed package.
-- With `--keep-gpu`, `torchax_training` does nothing if CUDA is available: functions and optimizers stay as
-  they are, and torchax is not imported.
+- `tpulint fix` does not update a package that it has written before.
+  To get the version of a newer tpulint, delete the folder, and copy it from `tpulint_rules/companions/` of
+  the installed tpulint.
+- With `--keep-gpu`, `torchax_training` does nothing if CUDA is available.
+  Functions and optimizers stay unchanged, and torchax is not imported.
 
-Importing `torchax_training` changes functions of torch and torchax for the whole process, so that they behave
-as in PyTorch. The tables say which file changes what.
+`import torchax_training` replaces functions of torch and torchax in the whole process, so that they behave as
+in PyTorch.
+The tables below say which file replaces which functions.
+
+Terms in the tables:
+
+- A *decorated function* has the decorator `@differentiable`: JAX compiles it and computes its gradients.
+- A *traced function* is a function that JAX traces.
+  Its Python code runs once, with placeholders instead of arrays, while JAX compiles it.
+- A function runs *call by call* if it cannot be compiled as a whole.
+  Its statements then run in Python at each call, and JAX compiles the modules and functions that it calls
+  separately.
 """
 
 

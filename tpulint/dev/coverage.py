@@ -1,7 +1,7 @@
-"""docs/coverage.md: which patterns, of those whose behaviour on torchax was measured, tpulint reports.
+"""docs/coverage.md: how many of the patterns that were run on torchax tpulint reports.
 
-`tests/behaviour/rows.jsonl` has a pattern a line, `reasons.json` why no rule reports some of them.
-Each snippet is checked as a program of its own, in which its function `f` is jitted.
+`tests/behaviour/rows.jsonl` has one pattern per line; `reasons.json` says why no rule reports some of them.
+Each snippet is checked as a separate program, in which its function `f` is jitted.
 """
 
 from __future__ import annotations
@@ -45,14 +45,42 @@ jit = torchax.compile
 _RUN = "def run(dev, jit):"
 _POOL = re.compile(r"pools\[\d\]\['(\w+)'\]")
 _FUNCTION = re.compile(r"^def f\(([^)]*)\):", re.MULTILINE)
+_MODES = {"eager": "", "jit": "when compiled: "}
 #: The snippets' names for masks and for integers.
 _TYPES = {
     **dict.fromkeys(("m", "mrow"), "BoolTensor"),
     **dict.fromkeys(("i", "n", "ids"), "LongTensor"),
 }
 _NARROWED = re.compile(r"((call\d: )?(\[[\d\]\[ ]+ )?dtype (int64->int32|float64->float32)[;, ]*)+")
-#: What happened, and whether a rule reports it, in the order of the page.
-_STATES = ("found", "not found", "silent", "explained")
+_FOUND, _MISSED = "fails, reported", "fails, not reported"
+_SILENT, _EXPLAINED = "works, not reported", "works, reported"
+#: Whether a pattern works on torchax, and whether a rule reports it, in the order of the page.
+_STATES = (_FOUND, _MISSED, _SILENT, _EXPLAINED)
+_FAMILIES = {
+    "aot": "compilation ahead of time: memory, weights, sharding",
+    "autograd": "`backward`, gradients, `no_grad`, training loops",
+    "callback": "host functions, `print` and `assert` in jitted functions",
+    "control-flow": "`if`, `while`, `for`, `assert` and `try` with tensors",
+    "data-io": "data loaders, NumPy, checkpoints",
+    "device": "`cuda()`, `to(...)`, checks of the device",
+    "dtype": "64-bit dtypes, bfloat16, type promotion",
+    "dynamic-shape": "boolean masks, `nonzero`, sizes that depend on data",
+    "env-config": "environment variables, warnings, installation commands",
+    "factory": "functions that create tensors",
+    "host-conversion": "`.item()`, `float(t)`, `.numpy()`, formatting",
+    "import-side-effect": "code that fails after `import torchax`",
+    "op-support": "operators and layers",
+    "rng": "random numbers and seeds",
+    "splash-attention": "the splash attention kernel of JAX",
+    "state": "attributes, buffers, hooks, arguments of jitted functions",
+    "tensorflow": "TPU classes of TensorFlow",
+    "torch.cuda": "functions of `torch.cuda`, AMP, distributed training, GPU packages",
+    "torch_xla": "functions of torch_xla",
+    "torchax-api": "functions of torchax and JAX",
+    "torchvision": "transforms, operators and image files of torchvision",
+    "view-inplace": "views, in-place operations, memory layout",
+    "warnings": "warnings of PyTorch",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +97,10 @@ class Row:
 
     @property
     def state(self) -> str:
-        """`found` or `not found` where it does not work, `silent` or `explained` where it does."""
+        """Whether it works, and whether a rule reports it: one of `_STATES`."""
         if self.works:
-            return "explained" if self.codes else "silent"
-        return "found" if self.codes else "not found"
+            return _EXPLAINED if self.codes else _SILENT
+        return _FOUND if self.codes else _MISSED
 
 
 def rows(root: Path) -> list[Row]:
@@ -126,15 +154,15 @@ def _outcome(row: dict[str, str]) -> tuple[bool, str]:
     for mode in ("eager", "jit"):
         said = row[mode]
         if said.startswith("raises"):
-            return False, f"{mode}: {said.removeprefix('raises ').partition(':')[0]}"
+            return False, f"{_MODES[mode]}raises `{said.removeprefix('raises ').partition(':')[0]}`"
         if said.startswith("DIFFERS"):
-            return False, f"{mode}: different result"
+            return False, f"{_MODES[mode]}gives a different result"
         if said.startswith("ok,"):
             what = said.removeprefix("ok, ")
             if _NARROWED.match(what):
                 works = "works, in 32 bits"
                 continue
-            return False, f"{mode}: {what}"[:60]
+            return False, f"{_MODES[mode]}{what}"[:60]
     return True, works
 
 
@@ -145,14 +173,17 @@ def rendered(root: Path) -> tuple[str, str]:
     families: dict[str, list[Row]] = defaultdict(list)
     for row in everything:
         families[row.family].append(row)
-    parts = [_INTRODUCTION, "| family | patterns | " + " | ".join(_STATES) + " |", "| --- |" + " ---: |" * 5]
+    head = ("family", "about", "patterns", *_STATES)
+    parts = [_INTRODUCTION.format(count=len(everything)), f"| {' | '.join(head)} |", _RULE]
     for name, family in (*sorted(families.items()), ("all", everything)):
         counts = Counter(row.state for row in family)
-        parts.append(f"| {name} | {len(family)} | " + " | ".join(str(counts[s]) for s in _STATES) + " |")
-    parts.append(_NOT_FOUND)
-    missed = sorted((row for row in everything if row.state == "not found"), key=lambda row: row.reason)
+        cells = (name, _FAMILIES.get(name, ""), len(family), *(counts[state] for state in _STATES))
+        parts.append(f"| {' | '.join(map(str, cells))} |")
+    parts.append(_NOT_REPORTED)
+    missed = sorted((row for row in everything if row.state == _MISSED), key=lambda row: row.reason)
     for reason, group in groupby(missed, key=lambda row: row.reason):
-        parts += ["", f"### {reason[0].upper()}{reason[1:]}", "", "| pattern | on torchax |", "| --- | --- |"]
+        title = f"### {reason[0].upper()}{reason[1:]}"
+        parts += ["", title, "", "| pattern | what happens on torchax |", "| --- | --- |"]
         parts += [f"| {_cell(row.pattern)} | {_cell(row.happens)} |" for row in group]
     return "\n".join(parts) + "\n", _data(everything)
 
@@ -167,7 +198,7 @@ def _data(everything: list[Row]) -> str:
                 "torchax": row.happens,
                 "state": row.state,
                 "rules": row.codes,
-                **({"reason": row.reason} if row.state == "not found" else {}),
+                **({"reason": row.reason} if row.state == _MISSED else {}),
             }
         )
         for row in everything
@@ -176,28 +207,40 @@ def _data(everything: list[Row]) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    """Text for a cell of a table, whose `<` outside of code would begin a tag."""
+    parts = " ".join(text.split()).replace("|", "\\|").split("`")
+    return "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))
 
 
+_RULE = "| --- | --- |" + " ---: |" * 5
 _INTRODUCTION = """\
 <!-- Written by `python -m tpulint.dev render-docs` from tests/behaviour. -->
 
 # Coverage
 
-920 patterns of GPU code were run on torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2, and compared
+{count} patterns of GPU code were run on torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2, and compared
 with plain PyTorch.
-tpulint checks each of them as a program of its own, in which the tensors are annotated.
-This page counts which ones it reports.
+This page counts how many of them tpulint reports, and lists those that fail without a report.
 [data/coverage.json](data/coverage.json) has every pattern, with the rules that report it.
 
-| word | meaning |
-| --- | --- |
-| found | the pattern fails or gives different results on torchax, and a rule reports it |
-| not found | it fails or gives different results, and no rule reports it |
-| silent | it works, and no rule reports it |
-| explained | it works in this snippet, and a rule reports it because it has no effect or fails elsewhere |
-"""
-_NOT_FOUND = """
-## Patterns that are not found
+Each pattern is a short snippet.
+It was run eagerly (one operation at a time), and in most cases also compiled, with `jax_jit` or
+`torchax.compile`.
+tpulint checked each snippet as a separate program, in which the tensors have type annotations.
 
-They are grouped by the reason."""
+| column | meaning |
+| --- | --- |
+| fails, reported | On torchax, the pattern raises, or gives a different result. A rule reports it. |
+| fails, not reported | On torchax, the pattern raises, or gives a different result. No rule reports it. |
+| works, not reported | The pattern works on torchax, and no rule reports it. |
+| works, reported | The pattern works in this snippet. A rule reports it, because it has no effect, \
+or because it fails in other code. |
+
+*Different results* include that torchax returns a result where PyTorch raises.
+If the only difference is a 32-bit dtype instead of a 64-bit one, the pattern counts as working.
+"""
+_NOT_REPORTED = """
+## Patterns that fail and are not reported
+
+The patterns are grouped by the reason why no rule reports them.
+*When compiled* means that the pattern works eagerly, and fails only when it is compiled."""

@@ -29,31 +29,57 @@ _HEAD = """\
 
 # Evidence
 
-Each rule has fixture cases: code as it is written for CUDA, the code after `tpulint fix`, and a script that
-runs both.
-This page summarizes what happened when all of them were executed, with {versions}.
+Each rule of tpulint has *fixture cases*.
+A fixture case is a folder with code as it is written for CUDA (the original), the code after `tpulint fix`
+(the fixed code), and a script that runs both.
+This page summarizes what happened when all fixture cases were executed, with {versions}.
 
 **{verified} of {cases} cases are verified**, {failed} failed, and {not_run} were not run.
 
-A case is verified if everything that it claims happened:
+A case is verified if these four steps have the results that the case claims:
 
-1. The original runs in plain PyTorch on the CPU. Its result is the reference.
-2. The original runs on torchax, eagerly and, if it is meant to be traced, under `jax_jit`.
-   It fails in the way that the rule describes, or, in cases that must not be reported, gives the same result.
-3. The fixed code runs on torchax, eagerly and under `jax_jit`, and gives the result of the reference.
-4. If it is meant to be traced, the fixed code is compiled by the real TPU compiler (libtpu), without a TPU.
+1. The original runs in plain PyTorch on the CPU.
+   Its result is the reference.
+2. The original runs on torchax: eagerly (one operation at a time) and, if it is code that JAX has to trace,
+   also under `jax_jit`.
+   It fails in the way that the rule describes.
+   In a case that the rule must not report, it gives the same result as the reference instead.
+3. The fixed code runs on torchax in the same ways, and gives the same result as the reference.
+4. If JAX has to trace the fixed code, the TPU compiler (libtpu) compiles it.
 
-No TPU was used: everything but the compilation ran on a CPU.
+No TPU was used.
+The TPU compiler works without one, and everything else ran on a CPU.
 
-All outcomes, with the numbers of operations and the bytes of memory that the compiler reports, are in
-[data/evidence.json](data/evidence.json).
-`tpulint verify RULE` executes the cases of a rule again and shows every message; `make evidence` executes all
-cases and updates this page.
+[data/evidence.json](data/evidence.json) has all outcomes, the numbers of operations, and the bytes of memory
+that the compiler reports.
+`tpulint verify RULE` executes the cases of a rule again and shows all messages.
+`make evidence` executes all cases and updates this page.
 
 ## By rule
 
-*Original* and *fixed* count the cases by what the code does on torchax.
-*Equal in 32 bits* means equal, except that 64-bit numbers became 32-bit ones, which is torchax's default.
+The columns *original on torchax* and *fixed on torchax* count the cases by what their code does on torchax:
+
+| word | what the code does on torchax |
+| --- | --- |
+| crash | The process crashes. |
+| raise | The code raises an error. |
+| differ | The code gives a different result than PyTorch, without an error. |
+| stay on the host | The code computes nothing on torchax: all tensors stay in CPU memory. |
+| do not end | The code was stopped after a time limit. |
+| equal in 32 bits | The result is the same as in PyTorch, except that 64-bit dtypes became 32-bit dtypes. \
+This is the default of torchax. |
+| equal | The result is the same as in PyTorch. |
+
+If a case was run in several ways, the first of these words that applies counts.
+The numbers in these two columns can add up to less than the column *cases*, because some cases have no fixed
+code, and some were not run.
+
+"""
+_NOT_RUN = """
+## Not run
+
+The reasons are those that the scripts of the cases give.
+*The page* is the page of the rule.
 
 """
 
@@ -85,13 +111,13 @@ def render(root: Path) -> str:
         failed=states["failed"],
         not_run=states["not run"],
     )
-    columns = ["rule", "cases", "verified", "original", "fixed", "compiled for TPU"]
+    columns = ["rule", "cases", "verified", "original on torchax", "fixed on torchax", "compiled for TPU"]
     parts = [head, _line(columns), _line(["---", "---:", "---:", "---", "---", "---:"])]
     for (code, rule), group in groupby(cases, key=lambda case: (case["code"], case["rule"])):
         parts.append(_line(_row(code, rule, list(group))))
     missing = [case for case in cases if case["state"] == "not run"]
     if missing:
-        parts += ["\n## Not run\n\n", _line(["case", "why"]), _line(["---"] * 2)]
+        parts += [_NOT_RUN, _line(["case", "why"]), _line(["---"] * 2)]
         parts += [_line([_link(case), _reason(case)]) for case in missing]
     failed = [case for case in cases if case["state"] == "failed"]
     if failed:

@@ -25,12 +25,12 @@ from tpulint.verify.script import Ended, Launch
 
 _COLUMNS = (
     "program",
-    "CUDA, beside the emulation",
-    "kept on CUDA, beside the original",
-    "torchax, beside the emulation",
-    "CUDA, ms a step",
-    "kept, ms a step",
-    "torchax, ms a step",
+    "original on CUDA, compared with emulated CUDA",
+    "fixed with `--keep-gpu` on CUDA, compared with the original on CUDA",
+    "fixed on torchax, compared with emulated CUDA",
+    "original on CUDA: a step (ms)",
+    "fixed with `--keep-gpu` on CUDA: a step (ms)",
+    "fixed on torchax: a step (ms)",
 )
 _TIMEOUT = 240.0
 

@@ -18,10 +18,15 @@ from tpulint.verify.platform import choose
 from tpulint.verify.recipe import Recipe
 from tpulint.verify.script import Ended, Launch
 
-HEAD = (
-    "| program | steps | CPU torch, ms a step | torchax, s for the first two | torchax, ms a step | ratio |",
-    "| --- | --- | --- | --- | --- | --- |",
+_COLUMNS = (
+    "program",
+    "number of steps",
+    "PyTorch on the CPU: a step (ms)",
+    "torchax: the first two steps, with compilation (s)",
+    "torchax: a later step (ms)",
+    "torchax, if PyTorch on the CPU = 1",
 )
+HEAD = (f"| {' | '.join(_COLUMNS)} |", f"| --- |{' ---: |' * 5}")
 _TIMEOUT = 600.0
 
 # JAX's host backend would else compute on all processors, and torch on one.

@@ -31,28 +31,39 @@ def render(root: Path) -> str:
     own = [(f"`{entry['name']}`", entry["about"]) for entry in data["own"]]
     parts = [
         _HEAD,
-        _table(("result", "meaning", "programs", "entries"), _counts(data["program"]), right=(2, 3)),
+        _table(
+            ("result", "meaning", "programs", "rows of the table below"),
+            _counts(data["program"]),
+            right=(2, 3),
+        ),
         _OWN.format(programs=len(own)),
-        _table(("program", "features"), own),
+        _table(("program", "what it contains"), own),
         _ON_A_GPU,
         _PUBLIC.format(
             programs=sum(map(_programs, data["program"])),
             repositories=len({entry["repository"] for entry in data["program"]}),
         ),
         _table(
-            ("repository", "program", "lines", "result", "deviation", "notes"),
+            ("repository", "program", "lines compared", "result", "difference from the original", "notes"),
             (_public(entry) for entry in sorted(data["program"], key=_repository)),
             right=(2,),
         ),
         _READ.format(repositories=", ".join(entry["repository"] for entry in data["read"])),
         _LIBRARIES,
         _table(
-            ("program", "features", "result", "deviation"),
+            ("program", "what it contains", "result", "difference from the original"),
             [(e["program"], e["about"], e["result"], e.get("deviation", "")) for e in data["library"]],
         ),
         _ROUNDS,
         _table(
-            ("programs", "right at first", "right now", "wrong without an error", "subjects", "notes"),
+            (
+                "number of programs",
+                "right at first",
+                "right now",
+                "wrong at first, without an error",
+                "what the programs are about",
+                "notes",
+            ),
             (_round(entry) for entry in data["round"]),
             right=(0, 1, 2, 3),
         ),
@@ -82,7 +93,7 @@ def _public(entry: Entry) -> tuple[str, ...]:
     link = f"[{repository}](https://github.com/{repository}/tree/{entry['commit']})"
     notes = [": ".join(entry[key] for key in ("execution", "note") if key in entry)]
     if "changes" in entry:
-        notes.append(f"changed: {entry['changes']}")
+        notes.append(f"changes to the original: {entry['changes']}")
     deviation = entry.get("deviation", "")
     if "shift" in entry:
         deviation += f" (shift: {entry['shift']})"
@@ -102,11 +113,11 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
 
 
 _MEANINGS = {
-    "same": "every printed line is equal, except for names of devices and for times",
-    "close": "values differ by rounding: by at most 1e-4, or by no more than the original itself changes when"
-    " its first weights are shifted by 1e-6, or for a reason in the notes that is rounding",
-    "differs": "values differ by more; the notes give the cause where it is known",
-    "fails": "the program raises, does not end, or stays on the host",
+    "same": "Every printed line is equal, except for names of devices and for times.",
+    "close": "Values differ by rounding: by at most 1e-4, or by no more than the *shift*, which is explained"
+    " below. In a few programs, the notes give another reason that is rounding.",
+    "differs": "Values differ by more. The notes give the cause if it is known.",
+    "fails": "The program raises an error, does not end, or stays on the host.",
 }
 
 _HEAD = """\
@@ -117,37 +128,49 @@ _HEAD = """\
 `tpulint fix --unsafe-fixes` was tried on the programs of this page.
 Each program was run twice, before and after the fix, and the two outputs were compared:
 
-- The original runs on a CPU build of PyTorch, where `cuda` is emulated by the CPU.
-- The fixed copy runs under torchax on JAX's CPU backend, without any edit after the fix.
+- The original runs in PyTorch on the CPU, with an emulation that lets `cuda` mean the CPU.
+- The fixed copy runs on torchax with JAX's CPU backend.
+  It was not edited after the fix.
 
 No TPU was used.
 
-[how-it-works.md](how-it-works.md) explains the changes of the fix, [compatibility.md](compatibility.md) lists
-features that do not work yet, and [program-speed.md](program-speed.md) shows how long the programs take.
+[how-it-works.md](how-it-works.md) explains the changes of the fix.
+[compatibility.md](compatibility.md) lists features that do not work yet.
+[program-speed.md](program-speed.md) shows how long the programs take.
 
-Results of the programs of public repositories:
+These are the results of the programs of public repositories:
 """
 
 _OWN = """\
 ## Programs of this repository
 
-[fixtures/programs](../fixtures/programs) holds {programs} programs, written as people write them for a GPU.
-`tpulint verify` runs each original on plain CPU PyTorch, fixes a copy, runs the copy under torchax, and
-compares the loss of every step, the parameters and buffers at the end, and the output.
-A program that stays on the host fails.
-All {programs} are verified.
+The folder [fixtures/programs](../fixtures/programs) has {programs} programs, written as people write them for
+a GPU.
+`tpulint verify` does the following with each program:
+
+1. It runs the original in plain PyTorch on the CPU.
+2. It fixes a copy, and runs the copy on torchax.
+3. It compares the loss of every step, the parameters and buffers at the end, and the output.
+
+A program that stays on the host counts as failed.
+All {programs} programs are verified.
 """
 
 _ON_A_GPU = """\
 ### On a GPU
 
-`python -m tpulint.dev on-gpu` runs each of these programs three times on a GPU: unchanged on CUDA, fixed with
-`--keep-gpu` on CUDA, and fixed on torchax, where JAX computes on the GPU.
-Matrix products use full precision.
-On an H100 with torch 2.11 and JAX 0.11.2:
+`python -m tpulint.dev on-gpu` runs each of these programs three times on a GPU:
 
-| program | CUDA, compared with its emulation | with `--keep-gpu`, compared with CUDA | \
-torchax, compared with the emulation |
+- unchanged, on CUDA;
+- fixed with `--keep-gpu`, on CUDA;
+- fixed for torchax, where JAX computes on the GPU.
+
+Matrix products use full precision.
+*Emulated CUDA* is the run of the original on the CPU.
+These are the results on an H100, with torch 2.11 and JAX 0.11.2:
+
+| program | original on CUDA, compared with emulated CUDA | fixed with `--keep-gpu` on CUDA, compared with \
+the original on CUDA | fixed on torchax, compared with emulated CUDA |
 | --- | --- | --- | --- |
 | `actor_critic` | equal | equal | equal |
 | `classifier` | equal | equal | equal |
@@ -158,24 +181,29 @@ torchax, compared with the emulation |
 | `gan` | loss 8 of 36 differs by 2e-5 | equal | equal |
 
 The other fifteen programs ran without an error, but their output was not compared.
-In that run `generate` could not be fixed with `--keep-gpu`, because its fixes did not converge; a test over
-all fixtures has checked this since.
-With emulated CUDA, all 22 programs that are fixed with `--keep-gpu` print the same lines, compute the same
-losses, and end with the same parameters as the originals.
+In that run, `generate` could not be fixed with `--keep-gpu`, because each round of fixes led to new findings.
+Since then, a test over all fixture cases checks that this does not happen.
 
-Of 118 fixtures that train, all but four gave the same result on the GPU as on the host.
-Three of the four draw random numbers, which a GPU draws differently, and one depends on the order of equal
-elements.
+All 22 programs were also fixed with `--keep-gpu` and run with emulated CUDA.
+They print the same lines as the originals, compute the same losses, and end with the same parameters.
+
+118 fixture cases that train (examples of the rules; see [evidence.md](evidence.md)) were run on the GPU, too.
+All but four of them gave the same result as on the host.
+Three of the four draw random numbers, which a GPU draws differently.
+One depends on the order of equal elements.
 
 ### Versions
 
-All results are for torch 2.13, torchax 0.0.14 and JAX 0.10.2, which `tpulint[verify]` installs.
+All other results are for torch 2.13, torchax 0.0.14 and JAX 0.10.2.
+The extra `tpulint[verify]` installs these versions.
 
-JAX 0.11.2 and 0.12.0.1 were tried with torch 2.11 in Python 3.12, on JAX's CPU backend.
-There, the programs of this repository are verified, too (`image_processing` was not run), and so are all
-fixtures that train but one.
-That one compares random numbers that depend on the memory layout, and torch 2.11 draws them in a different
-order.
+JAX 0.11.2 and 0.12.0.1 were tried with torch 2.11 and Python 3.12, on JAX's CPU backend:
+
+- The programs of this repository are verified, too, but `image_processing` was not run.
+- All fixture cases that train are verified, except one.
+  This case compares random numbers that depend on the memory layout, and torch 2.11 draws them in a different
+  order.
+
 Three files of the runtime (`torchax_training`) depend on internals of JAX: `autograd/pullbacks.py`,
 `host/xla_flags.py` and `operators/convolutions_on_cpu.py`.
 """
@@ -183,47 +211,56 @@ Three files of the runtime (`torchax_training`) depend on internals of JAX: `aut
 _PUBLIC = """\
 ## Programs of public repositories
 
-{programs} programs of {repositories} repositories, each at the commit that its link leads to.
+The table has {programs} programs of {repositories} repositories, each at the commit that its link leads to.
 
 Before the fix, the originals were changed so that both runs can be compared:
 
-- Seeds are set where there are none.
-- Runs are shortened, by the program's own options where it has some.
-- Dropout is set to 0, and noise that is drawn on the device is drawn on the host.
-- Tokens that a program samples are drawn on the host, in most programs.
+- Seeds are set if the program sets none.
+- Runs are shortened, with options of the program if it has such options.
+- Dropout is set to 0.
+- Noise that the program draws on the device is drawn on the host.
+- In most programs, tokens that the program samples are drawn on the host, too.
 - Times are removed from the output.
 - Data sets are replaced by synthetic ones of the same form.
 
-Columns:
+The columns are:
 
-- *lines*: how many printed lines were compared, for each program of a row.
-- *deviation*: of the fixed program from the original.
-  With `same`, it is the deviation of losses in full precision, where it was measured.
-- *shift*: deviation of the original from itself, when its first weights are shifted by 1e-6.
-- *notes*: `call by call` means that the loss computation is not compiled as a whole; the modules and
-  functions that it calls are compiled one by one.
-  `changed` lists further changes to the original.
+- *Lines compared*: the number of printed lines, for each program of a row.
+- *Difference from the original*: how the output of the fixed program differs from that of the original.
+  With the result `same`, this is the difference of losses in full precision, if it was measured.
+- *Shift*, in parentheses: how the output of the original changes when its first weights are shifted by 1e-6.
+  It shows how much of a difference is rounding that grows from step to step.
+- *Notes*: *call by call* means that the loss computation is not compiled as a whole.
+  Its statements run in Python at each call, and JAX compiles the modules and functions that it calls
+  separately.
+  The reason follows, if it is known.
+  *Partly call by call* means that only the part that follows runs in this way.
+  *Changes to the original* are changes in addition to those above.
 """
 
 _READ = """\
-For six more repositories the changes were read, without running the programs: {repositories}.
+Six more repositories were fixed, and the changes were read without running the programs: {repositories}.
 """
 
 _LIBRARIES = """\
 ## Programs that use libraries
 
-Ten programs that use transformers 5.23, accelerate 1.15, timm 1.0, peft 0.21, torchmetrics 1.9 and einops
+These ten programs use transformers 5.23, accelerate 1.15, timm 1.0, peft 0.21, torchmetrics 1.9 and einops
 0.8, with small models and with dropout.
-`fix` changes the program, and the libraries stay as they are installed.
+`fix` changes only the program.
+The installed libraries stay unchanged.
 """
 
 _ROUNDS = """\
 ## Right at first
 
-How many programs were `same` or `close` when they were first tried, before tpulint was changed because of
-them, and how many are now.
-*wrong without an error*: programs whose results differed at first, while nothing raised.
-An empty cell means that the number was not recorded.
-The programs of the first rows are those of the public repositories and libraries above.
-All others were written for this test, most of them by authors who had not seen the rules.
+Programs were tried in rounds.
+After each round, tpulint was changed because of the programs that failed.
+The table says how many programs of a round were right (`same` or `close`) when they were first tried, and how
+many are right now.
+
+- *Wrong at first, without an error*: programs whose results differed at first, although no error was raised.
+- An empty cell means that the number was not recorded.
+- The programs of the first rows are those of the public repositories and libraries above.
+  All other programs were written for this test, most of them by authors who had not seen the rules.
 """

@@ -410,7 +410,7 @@ class Context(Editing):
         imports = self.companion_import(companion)
         if imports is None:
             return None
-        title = title or f"use the runtime `{companion.name}`, which supports this"
+        title = title or f"add the tpulint runtime `{companion.name}`, which implements this operation"
         return self.fix(title, *imports, applicability=Applicability.UNSAFE, companion=companion)
 
 

@@ -5,21 +5,21 @@ Measured on torch 2.13.0+cpu, torchax 0.0.14.dev20261026, jax 0.10.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
 class Effect(StrEnum):
     """What a call comes to, as the end of a sentence about it."""
 
-    RAISES = "raises without CUDA"
+    RAISES = "raises on a TPU host, which has no CUDA"
     UNLINKED = "raises under torchax"
     NOTHING = "does nothing on TPU"
     ZERO = "returns 0 on a TPU host, without an error"
     FALSE = "returns false on a TPU host, without an error"
     EMPTY = "returns an empty result on a TPU host, without an error"
-    UNSEEDED = "has no effect on TPU: the random numbers of the device stay unseeded"
-    UNRESTORED = "has no effect on TPU: the random state of the device is not restored"
+    UNSEEDED = "does not seed the random numbers that torchax draws on TPU"
+    UNRESTORED = "does not restore the random state that torchax uses on TPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class CudaCall:
 
     `instead` is the expression, or the statement, that takes the place of a call, with `{}` for its first
     argument; empty where nothing does. `needs` are the imports of that expression, one a line.
+    `described` describes the expression in the title of a fix, where its code is long.
+    `name` is the qualified name of the function, which the table of all functions adds.
     `removable` says that a call that is a statement can go, `exact` that nothing is lost with it.
     `stands_in` says that the expression is no answer, but lets a program go on.
     """
@@ -38,6 +40,8 @@ class CudaCall:
     removable: bool = False
     exact: bool = False
     stands_in: bool = False
+    described: str = ""
+    name: str = ""
 
 
 _STATS = "(jax.local_devices()[0].memory_stats() or {{}})"
@@ -50,9 +54,13 @@ _FROM_KEY = (
     'torchax.default_env().prng_key = jax.random.wrap_key_data(jax.numpy.asarray({}.tolist(), "uint32"))'
 )
 _OF_KEY = "import jax\nimport torch\nimport torchax"
+_OWN_KEY = "the random key of torchax, `torchax.default_env().prng_key`"
+_SET_KEY = "an assignment to `torchax.default_env().prng_key`, the random key of torchax"
 _SEED = CudaCall(Effect.UNSEEDED, "torchax.default_env().manual_seed({})", "import torchax")
 
 
+#: How titles of fixes name one of the memory statistics.
+MEMORY = "`{}` from the memory statistics of JAX"
 _LIMIT = f'{_STATS}.get("bytes_limit", 0)'
 # What asks for it wants to know whether kernels of CUDA can be had.
 _CAPABILITY = "(0, 0)"
@@ -69,7 +77,7 @@ _PROPERTIES = _PROPERTIES.replace("{}", "{{}}")
 
 
 def _memory(key: str) -> CudaCall:
-    return CudaCall(Effect.ZERO, f'{_STATS}.get("{key}", 0)')
+    return CudaCall(Effect.ZERO, f'{_STATS}.get("{key}", 0)', described=MEMORY.format(key))
 
 
 #: By the name behind `torch.cuda.`; those in `torch.cuda.memory` and `torch.cuda.random` are the same ones.
@@ -88,10 +96,14 @@ CALLS = {
     "reset_max_memory_cached": _GONE,
     "reset_accumulated_memory_stats": _GONE,
     "reset_peak_host_memory_stats": _GONE,
-    "memory_stats": CudaCall(Effect.EMPTY, "(jax.local_devices()[0].memory_stats() or {{}})"),
-    "memory_summary": CudaCall(Effect.RAISES, f"str{_STATS}"),
+    "memory_stats": CudaCall(Effect.EMPTY, _STATS, described="the memory statistics of JAX"),
+    "memory_summary": CudaCall(Effect.RAISES, f"str{_STATS}", described="the memory statistics of JAX"),
     "memory_snapshot": _RAISES,
-    "mem_get_info": CudaCall(Effect.RAISES, f'({_LIMIT} - {_STATS}.get("bytes_in_use", 0), {_LIMIT})'),
+    "mem_get_info": CudaCall(
+        Effect.RAISES,
+        f'({_LIMIT} - {_STATS}.get("bytes_in_use", 0), {_LIMIT})',
+        described="the free and total memory from the memory statistics of JAX",
+    ),
     "set_per_process_memory_fraction": _GONE,
     "get_per_process_memory_fraction": _RAISES,
     "caching_allocator_alloc": _RAISES,
@@ -104,7 +116,13 @@ CALLS = {
     "init": _GONE_EXACTLY,
     "get_device_name": CudaCall(Effect.RAISES, "jax.local_devices()[0].device_kind"),
     "get_device_capability": CudaCall(Effect.RAISES, _CAPABILITY, "", stands_in=True),
-    "get_device_properties": CudaCall(Effect.RAISES, _PROPERTIES, "import jax\nimport types", stands_in=True),
+    "get_device_properties": CudaCall(
+        Effect.RAISES,
+        _PROPERTIES,
+        "import jax\nimport types",
+        stands_in=True,
+        described="a `types.SimpleNamespace` with the name and memory of the TPU",
+    ),
     "is_bf16_supported": CudaCall(Effect.FALSE, "True", ""),
     "can_device_access_peer": _RAISES,
     "cudart": _RAISES,
@@ -128,10 +146,12 @@ CALLS = {
     "seed": CudaCall(Effect.UNSEEDED),
     "seed_all": CudaCall(Effect.UNSEEDED),
     "initial_seed": _RAISES,
-    "get_rng_state": CudaCall(Effect.RAISES, _KEY, _OF_KEY),
-    "get_rng_state_all": CudaCall(Effect.EMPTY, f"[{_KEY}]", _OF_KEY),
-    "set_rng_state": CudaCall(Effect.UNRESTORED, _FROM_KEY, _OF_KEY),
-    "set_rng_state_all": CudaCall(Effect.UNRESTORED, _FROM_KEY.replace("{}", "{}[0]"), _OF_KEY),
+    "get_rng_state": CudaCall(Effect.RAISES, _KEY, _OF_KEY, described=_OWN_KEY),
+    "get_rng_state_all": CudaCall(Effect.EMPTY, f"[{_KEY}]", _OF_KEY, described=_OWN_KEY),
+    "set_rng_state": CudaCall(Effect.UNRESTORED, _FROM_KEY, _OF_KEY, described=_SET_KEY),
+    "set_rng_state_all": CudaCall(
+        Effect.UNRESTORED, _FROM_KEY.replace("{}", "{}[0]"), _OF_KEY, described=_SET_KEY
+    ),
 }
 
 #: By the name behind `torch.accelerator.`: its device is torchax's, of which torch knows no more than that.
@@ -143,11 +163,11 @@ ACCELERATOR_CALLS = {
     "empty_cache": CudaCall(Effect.UNLINKED, removable=True, exact=True),
     "get_device_capability": CudaCall(Effect.UNLINKED),
     "get_memory_info": CudaCall(Effect.UNLINKED),
-    "max_memory_allocated": CudaCall(Effect.UNLINKED, CALLS["max_memory_allocated"].instead),
-    "max_memory_reserved": CudaCall(Effect.UNLINKED, CALLS["max_memory_reserved"].instead),
-    "memory_allocated": CudaCall(Effect.UNLINKED, CALLS["memory_allocated"].instead),
-    "memory_reserved": CudaCall(Effect.UNLINKED, CALLS["memory_reserved"].instead),
-    "memory_stats": CudaCall(Effect.UNLINKED, CALLS["memory_stats"].instead),
+    "max_memory_allocated": replace(CALLS["max_memory_allocated"], effect=Effect.UNLINKED),
+    "max_memory_reserved": replace(CALLS["max_memory_reserved"], effect=Effect.UNLINKED),
+    "memory_allocated": replace(CALLS["memory_allocated"], effect=Effect.UNLINKED),
+    "memory_reserved": replace(CALLS["memory_reserved"], effect=Effect.UNLINKED),
+    "memory_stats": replace(CALLS["memory_stats"], effect=Effect.UNLINKED),
     "reset_accumulated_memory_stats": CudaCall(Effect.UNLINKED, removable=True),
     "reset_peak_memory_stats": CudaCall(Effect.UNLINKED, removable=True),
     "set_device_idx": CudaCall(Effect.UNLINKED, removable=True),
@@ -161,8 +181,9 @@ _SAME = {
     "torch.nn.parallel.comm.": "torch.cuda.comm.",
 }
 _TABLES = {
-    **{f"torch.cuda.{name}": call for name, call in CALLS.items()},
-    **{f"torch.accelerator.{name}": call for name, call in ACCELERATOR_CALLS.items()},
+    name: replace(call, name=name)
+    for prefix, calls in (("torch.cuda.", CALLS), ("torch.accelerator.", ACCELERATOR_CALLS))
+    for name, call in ((f"{prefix}{last}", call) for last, call in calls.items())
 }
 #: The last parts of all of these names.
 CALLED = frozenset(name.rpartition(".")[2] for name in CALLS.keys() | ACCELERATOR_CALLS.keys())

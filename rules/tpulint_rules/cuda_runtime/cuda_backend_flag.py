@@ -1,11 +1,12 @@
-"""Setting of CUDA kernels or of matrix multiplication precision.
+"""Setting for CUDA kernels or for the precision of matrix products.
 
 ## What it does
 
-Reports:
+Reports settings that torch uses only on CUDA:
 
-- flags of `torch.backends.cudnn` and `torch.backends.cuda`;
-- `torch.set_float32_matmul_precision`;
+- assignments to flags of `torch.backends.cudnn` and `torch.backends.cuda`;
+- calls of functions of `torch.backends.cuda` that select a kernel or a library;
+- calls of `torch.set_float32_matmul_precision`;
 - the context managers `torch.backends.cuda.sdp_kernel`, `torch.nn.attention.sdpa_kernel` and
   `torch.backends.cudnn.flags`.
 
@@ -13,31 +14,33 @@ Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-XLA reads none of these settings:
+XLA, the compiler for TPU, reads none of these settings:
 
-- For `cudnn.benchmark`, `cudnn.deterministic` and the choice of an attention kernel this is harmless.
-- For the precision of matrix products it changes results without an error.
-  On TPU, a float32 product is one bfloat16 pass by default, even if the program turns TF32 off or asks for
-  `"highest"`.
+- For `cudnn.benchmark`, `cudnn.deterministic` and the choice of an attention kernel, this is harmless.
+- For the precision of matrix products, results change without an error.
+  By default, a TPU rounds the inputs of a float32 product to bfloat16 (one bfloat16 pass).
+  This is the case even if the program turns TF32 off or requests `"highest"`.
 - `torch.backends.cuda.preferred_linalg_library("magma")` raises `RuntimeError: Cannot set preferred backend
   to MAGMA if PyTorch has not been compiled with MAGMA`.
 
 ## Fix safety
 
-- Safe where a setting without effect is removed.
-  If a command-line option provided the value, nothing reads that option afterwards.
-- Unsafe where the precision is set in JAX with `jax_default_matmul_precision`.
-  This applies to all products of the program and makes them slower: `"high"` is three bfloat16 passes,
-  `"highest"` is six.
+- The fix is safe if it removes a setting that has no effect.
+  If the value came from a command-line option, the program no longer uses that option.
+- The fix is unsafe if it sets the precision in JAX, with `jax_default_matmul_precision`.
+  The JAX setting applies to all products of the program and makes them slower: `"high"` needs three bfloat16
+  passes, and `"highest"` needs six.
 
 ## Without a fix
 
 - A context manager has no fix if its arguments contain calls, if the layout of the `with` statement is
-  unusual, or if its `as` name is used.
-  Remove it from the statement by hand.
-- An assignment with several targets, or with a computed value, has no fix: remove the flag by hand.
-- A precision that is not a literal has no fix: call
-  `jax.config.update("jax_default_matmul_precision", precision)` with `"default"`, `"high"` or `"highest"`.
+  unusual, or if the name after `as` is used.
+  Remove the context manager from the statement by hand.
+- An assignment has no fix if it has several targets, or if its value is computed.
+  Remove the assignment by hand.
+- A precision that is not a literal has no fix.
+  Call `jax.config.update("jax_default_matmul_precision", precision)` with `"default"`, `"high"` or
+  `"highest"`.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU205",
-    "setting of CUDA kernels or of matrix multiplication precision",
+    "setting for CUDA kernels or for the precision of matrix products",
     module=__name__,
     fix=Applicability.SAFE,
 )
@@ -68,6 +71,7 @@ _READS = (
     ast.boolop,
     ast.unaryop,
 )
+_PASSES = "has no effect on TPU, where float32 matrix products are computed in bfloat16 by default"
 _TORCH_TO_JAX = {"highest": "highest", "high": "high", "medium": "default"}
 
 
@@ -80,13 +84,13 @@ def switch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     alone = len(statement.targets) == 1 and statement.targets[0] is node
     constant = isinstance(statement.value, ast.Constant)
     removable = alone and all(isinstance(node, _READS) for node in ast.walk(statement.value))
-    message = f"`{name}` has no effect on TPU"
+    message = f"`{name}` configures CUDA libraries and has no effect on TPU"
     if name in SWITCHES:
         yield ctx.finding(node, message, _remove(statement, name, ctx) if removable else None)
     elif name in PRECISION:
         full = constant and statement.value.value == PRECISION[name]  # type: ignore[attr-defined]
         if full:
-            message = f"`{name}` has no effect on TPU, where float32 products are one bfloat16 pass"
+            message = f"`{name}` {_PASSES}"
             yield ctx.finding(node, message, _precision(statement, "highest", ctx) if alone else None)
         else:
             yield ctx.finding(node, message, _remove(statement, name, ctx) if alone and constant else None)
@@ -103,7 +107,7 @@ def matmul_precision(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         wanted = _TORCH_TO_JAX.get(asked) if isinstance(asked, str) else None
         fix = _precision(statement, wanted, ctx) if wanted is not None else None
     name = "torch.set_float32_matmul_precision"
-    message = f"`{name}` has no effect on TPU, where float32 products are one bfloat16 pass"
+    message = f"`{name}` {_PASSES}"
     yield ctx.finding(call, message, fix)
 
 
@@ -124,12 +128,13 @@ def context(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name not in KERNEL_CONTEXTS or ctx.only_with_cuda(call):
         return
-    message = f"`{name}` selects a CUDA kernel, which has no effect on TPU"
+    message = f"`{name}` selects CUDA kernels, so it has no effect on TPU"
     yield ctx.finding(call, message, _unwrap(call, name, ctx))
 
 
 def _remove(statement: ast.stmt, name: str, ctx: Context) -> Fix:
-    return ctx.fix(f"remove `{name}`", ctx.delete(statement))
+    what = "assignment to" if isinstance(statement, ast.Assign) else "call to"
+    return ctx.fix(f"remove the {what} `{name}`", ctx.delete(statement))
 
 
 def _precision(statement: ast.stmt, wanted: str, ctx: Context) -> Fix | None:
@@ -138,7 +143,8 @@ def _precision(statement: ast.stmt, wanted: str, ctx: Context) -> Fix | None:
         return None
     text = f'jax.config.update("jax_default_matmul_precision", "{wanted}")'
     edit = ctx.replace(statement, text)
-    return ctx.fix(f"replace with `{text}`", edit, *imports, applicability=Applicability.UNSAFE)
+    title = f"replace the PyTorch setting with `{text}`"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _unwrap(call: ast.Call, name: str, ctx: Context) -> Fix | None:
@@ -149,4 +155,5 @@ def _unwrap(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     if any(isinstance(node, ast.Call) for arg in (*call.args, *call.keywords) for node in ast.walk(arg)):
         return None
     edits = ctx.unwrap(statement, item)
-    return ctx.fix(f"remove `{name}`", *edits) if edits is not None else None
+    title = f"remove the `{name}` context and keep the code inside"
+    return ctx.fix(title, *edits) if edits is not None else None

@@ -7,23 +7,25 @@ Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-The constructor raises `RuntimeError: Tried to instantiate dummy base class Event`.
-JAX has no events.
-The clock of the host measures the same time, if the program first waits for the computed arrays.
+- On a host without CUDA, the constructor raises `RuntimeError: Tried to instantiate dummy base class Event`.
+- JAX has no events.
+  The clock of the host measures the same time if the program waits for the computed arrays before it reads
+  the clock.
 
 ## Fix safety
 
-The fix is unsafe:
+The fix is unsafe, because it measures with the clock of the host:
 
-- `record()` becomes a reading of `time.perf_counter()`.
+- The fix replaces `record()` with a reading of `time.perf_counter()`.
   If the function has computed something since the previous reading, the program first waits for all arrays.
-- `elapsed_time` becomes the difference of two readings in milliseconds.
-- The program does not wait for work whose result has already been dropped.
-- The first call of a jitted function includes tracing and compilation: call it once before you measure.
+- The fix replaces `elapsed_time` with the difference of two readings, in milliseconds.
+- The program does not wait for a computation whose result is no longer referenced.
+- The first call of a jitted function includes tracing and compilation.
+  Call the function once before you measure.
 
-Events that are kept in lists or attributes, or passed to other functions, become objects with the same
-methods.
-Their class is in `torchax_events`, a package that the fix writes beside the program.
+Some events are kept in lists or attributes, or passed to other functions.
+The fix replaces them with objects that have the same methods.
+The class of these objects is in `torchax_events`, a package that the fix writes beside the program.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def event(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _EVENTS and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
         fix = _on_the_clock(ctx) or _stand_in(call, ctx)
-        yield ctx.finding(call, f"`{name}` raises without CUDA, and JAX has no events", fix)
+        yield ctx.finding(call, f"`{name}` raises on a TPU host, and JAX has no equivalent", fix)
 
 
 def _stand_in(call: ast.Call, ctx: Context) -> Fix | None:
@@ -56,7 +58,7 @@ def _stand_in(call: ast.Call, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     made = ctx.replace(call.func, f"{_COMPANION.name}.Event")
-    title = "replace with an event that reads the clock of the host"
+    title = f"replace `{ctx.text(call.func)}` with `{_COMPANION.name}.Event`, which reads the host clock"
     return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, companion=_COMPANION)
 
 
@@ -99,7 +101,7 @@ def _on_the_clock(ctx: Context) -> Fix | None:
         edits |= dict.fromkeys(_reading(statement, pending, ctx))
     if not waited:
         return None
-    title = "read `time.perf_counter()` after `jax.block_until_ready`"
+    title = "replace the CUDA events with `time.perf_counter()` after `jax.block_until_ready`"
     return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 
 

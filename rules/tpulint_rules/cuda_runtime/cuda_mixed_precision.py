@@ -2,46 +2,62 @@
 
 ## What it does
 
-Reports `GradScaler`, and `torch.autocast("cuda")`, `torch.amp.autocast` and `torch.cuda.amp.autocast`, used
-as a context manager, a decorator or a value.
+Reports:
 
-Not reported are `enabled=False`, other devices, and code that runs only where CUDA is available.
+- `torch.autocast("cuda")`, `torch.amp.autocast` and `torch.cuda.amp.autocast`, used as a context manager, a
+  decorator or a value;
+- `GradScaler`.
+
+The rule does not report:
+
+- calls with `enabled=False`;
+- `autocast` with the dtype `torch.float32`;
+- other devices, such as `"cpu"`;
+- code that runs only where CUDA is available.
 
 ## Why it matters on TPU
 
 `autocast` has no effect:
 
-- For `cuda` it disables itself with the warning `User provided device_type of 'cuda', but CUDA is not
-  available. Disabling`.
-- For `jax` it changes no operation of torchax.
-- `torchax.amp.autocast` leaves `nn.Linear` in float32 too.
+- `autocast` for `cuda` disables itself, with the warning
+  `User provided device_type of 'cuda', but CUDA is not available. Disabling`.
+- `autocast` for `jax` changes no operation of torchax.
+- `torchax.amp.autocast` does not change `nn.Linear`, which stays in float32.
 
-Everything inside stays in float32, without an error, and does not save the memory and bandwidth that bfloat16
-saves.
-Instead, convert the model once, on the host, with `model = model.to(torch.bfloat16)`, and its inputs as well.
-The matrix products themselves lose little: on TPU, a float32 product is one bfloat16 pass by default.
+All operations in the block therefore run in float32, without an error.
+The program does not get the savings in memory and bandwidth that bfloat16 brings.
+Instead, convert the model once, on the host, with `model = model.to(torch.bfloat16)`.
+Convert its inputs to bfloat16, too.
+The matrix products lose little precision by this: on TPU, a float32 product rounds its inputs to bfloat16 by
+default.
 
-`GradScaler` for CUDA disables itself with a warning too.
-A `GradScaler` for the torchax device, created for example with `device.type`, raises `OperatorNotFound:
-Operator with name aten::_amp_foreach_non_finite_check_and_unscale_ has no lowering`.
-bfloat16 has the exponent range of float32 and needs no loss scaling.
+`GradScaler` has no effect, or raises:
+
+- A `GradScaler` for CUDA disables itself, with a warning.
+- A `GradScaler` for the torchax device, created for example with `device.type`, raises `OperatorNotFound:
+  Operator with name aten::_amp_foreach_non_finite_check_and_unscale_ has no lowering`.
+
+bfloat16 has the exponent range of float32, so it needs no loss scaling.
 
 ## Fix safety
 
-The fix is unsafe, although under torchax it changes no result:
+The fix changes no result under torchax.
+It is unsafe because it changes the program on CUDA:
 
-- Without `autocast`, operations that computed in bfloat16 or float16 on CUDA compute in float32, and their
-  results have that dtype.
-- A scaler is removed if the file only uses its `scale`, `unscale_`, `step` and `update`.
-  These calls are replaced with the effect that they have on a disabled scaler.
-  On CUDA, float16 gradients are then no longer scaled either.
-- A scaler that is passed to other functions, kept in an attribute or saved in a checkpoint stays, and is
-  disabled with `enabled=False`.
+- The fix removes `autocast`.
+  Operations that computed in bfloat16 or float16 on CUDA then compute in float32, and their results are
+  float32.
+- The fix removes a scaler if the file only uses its `scale`, `unscale_`, `step` and `update`.
+  The fix replaces these calls with the effect that they have on a disabled scaler.
+  On CUDA, float16 gradients are then no longer scaled.
+- A scaler stays if it is passed to other functions, kept in an attribute or saved in a checkpoint.
+  The fix disables it with `enabled=False`.
 
 ## Without a fix
 
-A decorator has no fix if its line contains a comment or other code, and a `with` statement if its layout is
-unusual.
+- A decorator has no fix if its line contains a comment or other code.
+- A `with` statement has no fix if its layout is unusual.
+
 Remove `autocast` by hand.
 """
 
@@ -86,7 +102,7 @@ def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     dtype = _argument(call, "dtype", 1)
     if dtype is not None and ctx.qualified_name(dtype) == "torch.float32":
         return  # which is what it stays in
-    message = f"`{name}` has no effect on TPU: everything inside stays in float32, without an error"
+    message = f"`{name}` has no effect on TPU: the operations inside stay in float32, without an error"
     yield ctx.finding(call, message, _without_autocast(call, ctx))
 
 
@@ -99,16 +115,16 @@ def grad_scaler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if device is not None and not _is_for_accelerator(device, ctx):
         return
     of_cuda = device is None or (isinstance(device, ast.Constant) and device.value == "cuda")
-    does = "disables itself without CUDA" if of_cuda else "raises on the torchax device"
+    does = "disables itself on a TPU host" if of_cuda else "raises on the torchax device"
     fix = _without_scaler(call, ctx) or _disabled_scaler(call, name, ctx)
     if fix is None and device is not None and not of_cuda and ctx.module.project.keeps_gpu:
         edit = ctx.replace(device, '"cuda"')
         fix = ctx.fix(
-            'replace the device with `"cuda"`, so that only CUDA uses the scaler',
+            'replace the device with `"cuda"`, so that `GradScaler` is disabled on a TPU host',
             edit,
             applicability=Applicability.UNSAFE,
         )
-    yield ctx.finding(call, f"`GradScaler` {does}; bfloat16 needs no loss scaling", fix)
+    yield ctx.finding(call, f"`GradScaler` {does}, where bfloat16 needs no loss scaling", fix)
 
 
 def _argument(call: ast.Call, keyword: str, position: int | None) -> ast.expr | None:
@@ -137,16 +153,18 @@ def _without_autocast(call: ast.Call, ctx: Context) -> Fix | None:
     outer = ctx.parent(call)
     statement = ctx.statement(call)
     edits: tuple[Edit, ...] | None
+    title = "remove `autocast` and keep the code inside"
     if isinstance(outer, ast.withitem):
         edits = ctx.unwrap(statement, outer) if isinstance(statement, ast.With) else None
     elif isinstance(outer, ast.FunctionDef) and call in outer.decorator_list:
-        edits = ctx.remove_decorator(call)
+        title, edits = "remove the decorator `autocast`", ctx.remove_decorator(call)
     else:
+        title = "replace `autocast` with `contextlib.nullcontext()`"
         imports = ctx.imports("import contextlib")
         edits = (ctx.replace(call, "contextlib.nullcontext()"), *imports) if imports is not None else None
     if edits is None:
         return None
-    return ctx.fix("remove `autocast`", *edits, applicability=Applicability.UNSAFE)
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
@@ -170,7 +188,8 @@ def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
             used += 1
     if used != sum(1 for _ in ctx.loads(target.id)):
         return None
-    return ctx.fix("remove the scaler", *edits, applicability=Applicability.UNSAFE)
+    title = "remove `GradScaler` and call `backward()` and `step()` without it"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
@@ -188,7 +207,7 @@ def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         edit = ctx.insert(max(ctx.span(one).end for one in given), ", enabled=False")
     else:
         edit = ctx.replace(call, f"{ctx.text(call.func)}(enabled=False)")
-    return ctx.fix("pass `enabled=False` to the scaler", edit, applicability=Applicability.UNSAFE)
+    return ctx.fix("pass `enabled=False` to `GradScaler`", edit, applicability=Applicability.UNSAFE)
 
 
 def _is_bound_elsewhere(target: ast.Name, ctx: Context) -> bool:

@@ -9,17 +9,23 @@ Reports:
 
 ## Why it matters on TPU
 
-A TPU that runs out of memory raises `jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while
-trying to allocate`, often while a program is compiled, before it starts.
-This is a `RuntimeError`, but not a `torch.OutOfMemoryError`, and its message says `Out`, not `out`.
-The handler never runs, so the program never tries the smaller batch.
+A TPU that runs out of memory raises
+`jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate`.
+Often the error is raised while a program is compiled, before it starts.
+
+- The exception is a `RuntimeError`, but not a `torch.OutOfMemoryError`, so the handler does not catch it.
+- The message says `Out`, not `out`, so the search does not find it.
+
+The code for the out-of-memory case never runs, so the program never tries the smaller batch.
 
 ## Fix safety
 
 The fix is unsafe:
 
-- The handler also catches `jax.errors.JaxRuntimeError`, which JAX raises for other reasons too.
-- The search looks for `RESOURCE_EXHAUSTED`, which the message of CUDA does not contain.
+- The fix adds `jax.errors.JaxRuntimeError` to the handler.
+  JAX raises this exception for other reasons, too.
+- The fix replaces the searched string with `RESOURCE_EXHAUSTED`.
+  The message of a CUDA error does not contain this string.
 """
 
 from __future__ import annotations
@@ -61,11 +67,10 @@ def handler(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if imports is not None:
         both = f"{ctx.text(node)}, jax.errors.JaxRuntimeError"
         edit = ctx.replace(node, both if others else f"({both})")
-        title = "add `jax.errors.JaxRuntimeError` to the handler"
+        title = "add `jax.errors.JaxRuntimeError` to the exceptions of this `except`"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(
-        node, f"`{name}` is never raised on TPU, where out of memory raises `jax.errors.JaxRuntimeError`", fix
-    )
+    message = f"`{name}` is never raised on TPU: running out of memory raises `jax.errors.JaxRuntimeError`"
+    yield ctx.finding(node, message, fix)
 
 
 def _is_caught_too(handler: ast.ExceptHandler, others: list[ast.expr], ctx: Context) -> bool:
@@ -97,8 +102,9 @@ def message(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
         return
     wanted = "resource_exhausted" if lowered else "RESOURCE_EXHAUSTED"
     edit = ctx.replace(node.left, ctx.quoted(wanted, node.left))
-    fix = ctx.fix(f"replace with `{wanted}`", edit, applicability=Applicability.UNSAFE)
-    said = f"`{text}` is not in the error message on TPU, which says `RESOURCE_EXHAUSTED: Out of memory`"
+    title = f"replace `{text}` with `{wanted}`, which the error message on TPU contains"
+    fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    said = f"`{text}` does not match the error message on TPU, `RESOURCE_EXHAUSTED: Out of memory`"
     yield ctx.finding(node, said, fix)
 
 

@@ -2,76 +2,84 @@
 
 ## What it does
 
-Reports calls of functions that query or manage devices, memory and random numbers of CUDA, such as:
+Reports calls that query or manage devices, memory and random numbers of CUDA, such as:
 
 - memory: `torch.cuda.empty_cache()`, `torch.cuda.max_memory_allocated()`;
 - devices: `torch.cuda.set_device(0)`, `torch.cuda.device_count()`, `with torch.cuda.device(0):`;
 - copies between GPUs: `torch.cuda.comm.scatter(...)`;
 - seeds: `torch.cuda.manual_seed_all(seed)`;
-- the functions of `torch.accelerator` that fail under torchax.
+- functions of `torch.accelerator` that fail under torchax.
 
-Not reported:
+The rule does not report:
 
 - Code that runs only where CUDA is available.
-  Seeding is reported there too, because the device would not be seeded at all, and so are random states that
-  are saved and restored.
-- A call whose exception is caught.
-- A number of devices that is only compared with more than one: `if torch.cuda.device_count() > 1:` asks for
-  several GPUs, and false is the right answer.
-  `> 0` and similar comparisons ask whether there is any GPU, and are reported.
+  Calls that seed random numbers, or that save or restore a random state, are an exception and are reported
+  there, too.
+  Otherwise the device would not be seeded at all.
+- A call that raises, if the program catches the exception.
+- `torch.cuda.device_count()`, if it is only compared with a number of several GPUs:
+  `if torch.cuda.device_count() > 1:`.
+  This condition asks for several GPUs, and false is the right answer on a TPU host.
+  In contrast, `> 0` and similar comparisons ask for any GPU, and are reported.
 
 ## Why it matters on TPU
 
-Many of these functions raise:
+Many of these functions raise on a host without CUDA:
 
 - Most raise `AssertionError: Torch not compiled with CUDA enabled`.
 - Some raise `AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'` (or
-  `_cuda_resetPeakMemoryStats`, `_broadcast`, `_scatter`), or `RuntimeError: PyTorch was compiled without CUDA
-  support`.
+  `_cuda_resetPeakMemoryStats`, `_broadcast`, `_scatter`).
+- Some raise `RuntimeError: PyTorch was compiled without CUDA support`.
 - Under torchax, the device of `torch.accelerator` is the torchax device.
-  Most of its functions raise `RuntimeError: PyTorch is not linked with support for jax devices`, or fail an
-  assertion inside torch.
+  Most functions of `torch.accelerator` then raise
+  `RuntimeError: PyTorch is not linked with support for jax devices`, or fail an assertion inside torch.
 
-Others return a wrong answer, without an error:
+Other functions return a wrong answer, without an error:
 
 - The memory in use is 0, the number of devices is 0, and bfloat16 is not supported.
-- `torch.cuda.manual_seed` waits until CUDA is initialized, which never happens, so two runs with the same
-  seed differ.
+- `torch.cuda.manual_seed` takes effect when CUDA is initialized, which never happens.
+  Two runs with the same seed therefore differ.
 
-`torch.cuda.empty_cache()` does nothing; the allocator of XLA keeps no cache of its own.
+`torch.cuda.empty_cache()` does nothing.
+XLA's allocator keeps no cache of its own.
 
 ## Fix safety
 
-Safe where a call is removed that does nothing or only raises (`empty_cache`, `ipc_collect`, `init`), and
-where `torch.cuda.current_device()` is an argument of torch: it becomes `"jax"`.
+The fix is safe in two cases:
 
-Unsafe in all other cases:
+- The fix removes a call that does nothing or only raises, such as `empty_cache`, `ipc_collect` and `init`.
+- The fix replaces `torch.cuda.current_device()` with `"jax"` where it is an argument of torch.
+
+The fix is unsafe in all other cases:
 
 - Memory functions become the values that JAX reports for its first local device.
   JAX cannot reset the peak, so a peak counts from the start of the program.
-  The CPU backend reports nothing, so the answer there is 0.
+  JAX's CPU backend reports no memory, so the answer there is 0.
 - `torch.cuda.device_count()` becomes the number of devices of this host.
-  JAX drives all of them from one process, so it becomes 1 where it is the number of processes that
-  `torch.multiprocessing.spawn` starts.
-- `torch.cuda.set_device` and `with torch.cuda.device(...)` are removed: in JAX, sharding decides which device
-  holds a tensor.
-- A seed gives the same numbers in each run, but not the numbers of CUDA.
-  A seed inside a condition with other statements moves in front of the condition.
+  If the program starts as many processes with `torch.multiprocessing.spawn`, the call becomes 1: in JAX, one
+  process drives all devices.
+- The fix removes `torch.cuda.set_device` and `with torch.cuda.device(...)`.
+  In JAX, the sharding of a tensor decides which devices hold it.
+- A seed for CUDA becomes a seed for torchax.
+  The program then draws the same numbers in each run, but not the numbers of CUDA.
+  If a condition contains the seed and other statements, the fix moves the seed in front of the condition.
 - `torch.cuda.current_device()` becomes 0 where it is not used as a device.
-- A TPU has no compute capability.
-  It becomes `(0, 0)`, so that a program skips its CUDA kernels.
-  Device properties are limited to the name, the memory, and one processor.
+- The compute capability becomes `(0, 0)`, because a TPU has none.
+  The program then skips its CUDA kernels.
+- Device properties become an object with the name, the memory, this capability, and one processor.
 - The random state of torchax is a JAX key, which `torch.save` does not accept.
-  The fix saves and restores its data as a tensor.
+  The fix saves and restores the data of the key as a tensor.
 
 ## Without a fix
 
-- `torch.cuda.memory_snapshot()`: `jax.profiler.save_device_memory_profile(path)` writes a profile.
-- `torch.cuda.comm`: a tensor is on several chips through its sharding, as the page of TPU801 shows.
-  That one tensor replaces the copies of `broadcast` and the result of `gather`.
-- `torch.cuda.manual_seed(...)` inside a condition that is not about CUDA alone, and `torch.cuda.seed()`: call
-  `torchax.default_env().manual_seed(seed)` yourself.
-- For other functions, such as `utilization` and `temperature`, tpulint knows no replacement.
+- `torch.cuda.memory_snapshot()`: write a memory profile with `jax.profiler.save_device_memory_profile(path)`
+  instead.
+- `torch.cuda.comm`: distribute a tensor over several chips by its sharding, as the page of TPU801
+  (`process-group`) shows.
+  That one tensor replaces the copies that `broadcast` makes, and the result of `gather`.
+- `torch.cuda.seed()`, and `torch.cuda.manual_seed(...)` inside a condition that does not only ask for CUDA:
+  call `torchax.default_env().manual_seed(seed)` yourself.
+- Other functions, such as `utilization` and `temperature`, have no replacement that tpulint knows.
   Remove the call, or run it only if `torch.cuda.is_available()`.
 """
 
@@ -81,7 +89,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.knowledge.cuda_api import CALLED, PROPERTIES, CudaCall, Effect, cuda_call
+from tpulint.knowledge.cuda_api import CALLED, MEMORY, PROPERTIES, CudaCall, Effect, cuda_call
 from tpulint.model.devices.doors import becomes_device, takes_device
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.processes.spawned import is_number_of_processes
@@ -97,6 +105,7 @@ rule = Rule(
 
 _FAILS = (Effect.RAISES, Effect.UNLINKED)
 _RANDOM = (Effect.UNSEEDED, Effect.UNRESTORED)
+_SEEDED = "remove this call, because the statement before it already seeds torchax"
 #: What binds less tightly than `and`.
 _LOOSE = ast.BoolOp | ast.IfExp | ast.NamedExpr | ast.Lambda
 _STATES = ("get_rng_state", "get_rng_state_all")
@@ -138,17 +147,19 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
     if name == "get_device_properties":
         read = ctx.parent(call)
         if isinstance(read, ast.Attribute) and read.attr in PROPERTIES:
-            return _replaced(read, PROPERTIES[read.attr], what, ctx)
+            code = PROPERTIES[read.attr]
+            new = MEMORY.format("bytes_limit") if read.attr == "total_memory" else f"`{code}`"
+            return _replaced(read, code, what, ctx, f"replace `{what.name}().{read.attr}` with {new}")
     if what.removable:
         applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
         item = ctx.parent(call)
+        title = f"remove the call to `{what.name}`"
         if alone:
-            return ctx.fix(f"remove the `{name}` call", ctx.delete(statement), applicability=applicability)
+            return ctx.fix(title, ctx.delete(statement), applicability=applicability)
         if isinstance(item, ast.withitem) and isinstance(statement, ast.With):
             edits = ctx.unwrap(statement, item)
-            return (
-                ctx.fix(f"remove the `{name}` call", *edits, applicability=applicability) if edits else None
-            )
+            title = f"remove the `{what.name}` context and keep the code inside"
+            return ctx.fix(title, *edits, applicability=applicability) if edits else None
         return None
     if what.effect in _RANDOM and alone:
         return _random(call, statement, what, ctx)
@@ -156,23 +167,31 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
         return None
     if name == "device_count" and is_number_of_processes(ctx.module, call, ctx.scope):
         return ctx.fix(
-            "replace with `1`: one process drives all devices",
+            "replace `torch.cuda.device_count()` with `1`, because one JAX process drives all devices",
             ctx.replace(call, "1"),
             applicability=Applicability.UNSAFE,
         )
     whole = _asked_with_availability(call, name, ctx) or call
     outer = ctx.parent(whole)
     if what.instead == "True" and isinstance(outer, ast.IfExp) and outer.test is whole:
-        return _replaced(outer, ctx.text(outer.body), what, ctx)
+        chosen = ctx.text(outer.body)
+        title = f"replace the choice with `{chosen}`, because TPUs support bfloat16"
+        return _replaced(outer, chosen, what, ctx, title)
     return _replaced(whole, what.instead.format(), what, ctx)
 
 
-def _replaced(node: ast.expr | ast.stmt, text: str, what: CudaCall, ctx: Context) -> Fix | None:
+def _replaced(
+    node: ast.expr | ast.stmt, text: str, what: CudaCall, ctx: Context, title: str = ""
+) -> Fix | None:
     imports = ctx.imports(*what.needs.splitlines())
     if imports is None:
         return None
-    title = f"replace with `{text}`"
+    title = title or _title(text, what)
     return ctx.fix(title, ctx.replace(node, text), *imports, applicability=Applicability.UNSAFE)
+
+
+def _title(text: str, what: CudaCall) -> str:
+    return f"replace `{what.name}()` with {what.described or f'`{text}`'}"
 
 
 def _random(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -> Fix | None:
@@ -193,9 +212,7 @@ def _random(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -
     position = next(number for number, item in enumerate(block) if item is whole)
     if position and _seeds(block[position - 1], call.args[0], ctx):
         delete = ctx.delete(whole)
-        return ctx.fix(
-            "remove the second call with the same seed", delete, applicability=Applicability.UNSAFE
-        )
+        return ctx.fix(_SEEDED, delete, applicability=Applicability.UNSAFE)
     return _replaced(whole, what.instead.format(_given(call, what, ctx)), what, ctx)
 
 
@@ -233,7 +250,7 @@ def _unguarded(
         texts = ((one, ctx.text(one)) for one in others)
         kept = [f"({text})" if isinstance(one, _LOOSE) and not is_alone else text for one, text in texts]
         edits = [ctx.replace(guard.test, " and ".join(kept)), ctx.replace(inner, text)]
-    title = f"replace with `{text}`, whether or not CUDA is available"
+    title = f"{_title(text, what)}, and remove the check for CUDA"
     return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 
 
@@ -285,15 +302,14 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
     block = ctx.block(outer)
     position = block.index(outer)
     if position and _seeds(block[position - 1], seed, ctx):
-        return ctx.fix(
-            "remove the second call with the same seed", delete, applicability=Applicability.UNSAFE
-        )
+        return ctx.fix(_SEEDED, delete, applicability=Applicability.UNSAFE)
     imports = ctx.imports(*what.needs.splitlines())
     if imports is None:
         return None
     text = what.instead.format(ctx.text(seed))
     edits = (ctx.insert(start, f"{text}{source.newline}{indent}"), delete, *imports)
-    return ctx.fix(f"move in front of the condition, as `{text}`", *edits, applicability=Applicability.UNSAFE)
+    title = f"{_title(text, what)} before the `if`, whose condition is false on TPU"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _seeds(before: ast.stmt, seed: ast.expr, ctx: Context) -> bool:
@@ -317,7 +333,8 @@ def _as_device(call: ast.Call, ctx: Context) -> Fix | None:
         return None
     edit: Edit = ctx.replace(call, '"jax"')
     applicability = Applicability.SAFE if handed else Applicability.UNSAFE
-    return ctx.fix('use the torchax device, `"jax"`', edit, applicability=applicability)
+    title = 'replace `torch.cuda.current_device()` with the torchax device `"jax"`'
+    return ctx.fix(title, edit, applicability=applicability)
 
 
 def _asked_with_availability(call: ast.Call, name: str, ctx: Context) -> ast.BoolOp | None:

@@ -1,21 +1,26 @@
-"""CUDA stream or graph.
+"""Use of a CUDA stream or a CUDA graph.
 
 ## What it does
 
 Reports:
 
 - streams: `torch.cuda.Stream`, `torch.cuda.stream(...)`, `torch.cuda.current_stream()`, and calls on them;
-- graphs: `torch.cuda.CUDAGraph`, `torch.cuda.graph(...)` and `torch.cuda.make_graphed_callables`.
+- graphs: `torch.cuda.CUDAGraph`, `torch.cuda.graph(...)` and `torch.cuda.make_graphed_callables`;
+- the query `torch.cuda.is_current_stream_capturing()`.
 
 Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-These calls raise `RuntimeError: torch.cuda.Stream requires CUDA support`, `AssertionError: Torch not compiled
-with CUDA enabled` or `RuntimeError: Tried to instantiate dummy base class CUDAGraph`.
+On a host without CUDA, these calls raise one of these errors:
 
-Streams are not needed: JAX starts work in the order of the program, returns results before they are ready,
-and overlaps transfers with computation.
+- `RuntimeError: torch.cuda.Stream requires CUDA support`
+- `AssertionError: Torch not compiled with CUDA enabled`
+- `RuntimeError: Tried to instantiate dummy base class CUDAGraph`
+
+JAX needs no streams.
+It starts work in the order of the program, returns results before they are ready, and overlaps transfers with
+computation.
 
 A CUDA graph launches many kernels at once.
 On TPU, `torchax.interop.jax_jit` has this effect: it compiles a function to one program.
@@ -24,18 +29,18 @@ On TPU, `torchax.interop.jax_jit` has this effect: it compiles a function to one
 
 The fix is unsafe:
 
-- It removes a stream, and the calls that wait for it, if the stream is a variable or an attribute of `self`
-  that the file uses for nothing else.
-  Reading a value still waits for that value.
-  A wait that only made a measured time correct is lost.
-- Streams that are kept in lists, or passed to other functions, become objects that do nothing.
-  Their class is in `torchax_events`, a package that the fix writes beside the program.
+- The fix removes a stream, together with the calls that wait for it.
+  The stream must be a variable or an attribute of `self`, and the file must use it for nothing else.
+  Code that reads a value still waits for that value.
+  A measured time may become wrong, if only the removed call waited for the device.
+- The fix replaces streams that are kept in lists, or passed to other functions, with objects that do nothing.
+  The class of these objects is in `torchax_events`, a package that the fix writes beside the program.
+- The fix replaces `torch.cuda.is_current_stream_capturing()` with `False`.
 
 ## Without a fix
 
-To replace a graph, move the work into a function of its inputs, and call
-`torchax.interop.jax_jit(function)`.
-The static tensors into which the graph writes become the results of the function.
+To replace a graph, move the work into a function of its inputs, and call `torchax.interop.jax_jit(function)`.
+Return the tensors that the graph writes into as results of this function.
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
 from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule, is_name
 
-rule = Rule("TPU203", "CUDA stream or graph", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("TPU203", "use of a CUDA stream or a CUDA graph", module=__name__, fix=Applicability.UNSAFE)
 
 _COMPANION = Companion("tpulint_rules:companions/torchax_events")
 _MADE = frozenset(
@@ -67,6 +72,7 @@ _GRAPHS = frozenset(
 )
 _CAPTURING = "torch.cuda.is_current_stream_capturing"
 _ORDERS = frozenset({"wait_stream", "wait_event", "record_stream"})
+_REMOVE = "remove the CUDA stream and all of its uses"
 
 
 def _last(names: frozenset[str]) -> frozenset[str]:
@@ -83,24 +89,26 @@ def stream(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name in _ASKED and _is_synchronized(call, ctx):
         return
     fix = _fix(call, name, ctx) or _stand_in(call, name, ctx)
-    yield ctx.finding(call, f"`{name}` raises without CUDA; JAX orders the work itself", fix)
+    yield ctx.finding(
+        call, f"`{name}` raises on a TPU host and is not needed: JAX orders operations itself", fix
+    )
 
 
 @rule.on(ast.Call, named=_last(_GRAPHS))
 def graph(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _GRAPHS and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
-        yield ctx.finding(
-            call, f"`{name}` raises without CUDA; compile the function with `torchax.interop.jax_jit` instead"
-        )
+        message = f"`{name}` raises on a TPU host; compile functions with `torchax.interop.jax_jit` instead"
+        yield ctx.finding(call, message)
 
 
 @rule.on(ast.Call, named={_CAPTURING.rpartition(".")[2]})
 def capturing(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != _CAPTURING or ctx.only_with_cuda(call) or ctx.is_caught(call):
         return
-    fix = ctx.fix("replace with `False`", ctx.replace(call, "False"), applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, f"`{_CAPTURING}` raises without CUDA; on TPU nothing is captured", fix)
+    title = f"replace `{_CAPTURING}()` with `False`"
+    fix = ctx.fix(title, ctx.replace(call, "False"), applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, f"`{_CAPTURING}` raises on a TPU host, which has no CUDA graphs", fix)
 
 
 def _is_stream(node: ast.expr, ctx: Context) -> bool:
@@ -121,7 +129,7 @@ def _stand_in(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return None
     instead = "Stream" if name in _MADE else "current_stream" if name in _ASKED else "stream"
     made = ctx.replace(call.func, f"{_COMPANION.name}.{instead}")
-    title = "replace with a stream object that does nothing"
+    title = f"replace `{name}` with `{_COMPANION.name}.{instead}`, a stand-in that does nothing"
     return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, companion=_COMPANION)
 
 
@@ -136,7 +144,7 @@ def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
             return None
         if not isinstance(target, ast.Name):
             edit = _without_attribute(statement, target, ctx)
-            return ctx.fix("remove the stream", edit, applicability=Applicability.UNSAFE) if edit else None
+            return ctx.fix(_REMOVE, edit, applicability=Applicability.UNSAFE) if edit else None
         names.add(target.id)
     else:
         found = _without_order(call, ctx)
@@ -151,7 +159,7 @@ def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         if uses is None:
             return None
         edits |= dict.fromkeys(uses)
-    return ctx.fix("remove the stream", *edits, applicability=Applicability.UNSAFE)
+    return ctx.fix(_REMOVE, *edits, applicability=Applicability.UNSAFE)
 
 
 def _without_order(call: ast.expr, ctx: Context) -> tuple[Edit, ...] | None:

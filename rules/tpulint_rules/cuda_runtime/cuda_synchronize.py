@@ -7,20 +7,24 @@ Reports:
 - `torch.cuda.synchronize()`, also behind a check such as `if torch.cuda.is_available():`;
 - `torch.cuda.current_stream().synchronize()`;
 - `torch.accelerator.synchronize()`;
-- these functions as values, as in `wait = torch.cuda.synchronize`.
+- these functions used as values, as in `wait = torch.cuda.synchronize`.
 
 ## Why it matters on TPU
 
-The call raises `AssertionError: Torch not compiled with CUDA enabled`.
-Behind a check for CUDA the problem is hidden: the check is false, nothing waits for the device, and every
-measured time is the time to dispatch the work instead of the time to do it.
+- On a host without CUDA, the call raises `AssertionError: Torch not compiled with CUDA enabled`.
+- Behind a check for CUDA, the call is skipped without an error.
+  Nothing then waits for the device, so each measured time is the time to dispatch the work, not the time to
+  do it.
+
 In JAX, `jax.block_until_ready` waits for arrays.
 
 ## Fix safety
 
-The fix is unsafe: it waits for all arrays that exist, with `jax.block_until_ready(jax.live_arrays())`.
-It does not wait for work whose result has already been dropped.
-With 3000 arrays, all of them ready, the call takes half a millisecond.
+The fix is unsafe: it replaces the call with `jax.block_until_ready(jax.live_arrays())`, which waits for all
+arrays that exist.
+
+- The program does not wait for a computation whose result is no longer referenced.
+- With 3000 arrays, all of them ready, the call takes half a millisecond.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from tpulint.rule import Context, Rule
 rule = Rule("TPU201", "`torch.cuda.synchronize()` call", module=__name__, fix=Applicability.UNSAFE)
 
 _EVERYTHING = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
-_TITLE = "wait for all arrays with `jax.block_until_ready`"
+_TITLE = f"replace the synchronization with `{WAIT_FOR_ALL}`"
 _STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream")
 
 
@@ -45,10 +49,10 @@ def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not _is_synchronize(call, ctx):
         return
     message = (
-        "`torch.cuda.synchronize()` raises without CUDA; if a CUDA check skips it, measured times are wrong"
+        "`torch.cuda.synchronize()` raises on a TPU host; if a CUDA check skips it, measured times are wrong"
     )
     if ctx.qualified_name(call.func) == "torch.accelerator.synchronize":
-        message = "`torch.accelerator.synchronize()` raises under torchax"
+        message = "`torch.accelerator.synchronize()` raises under torchax instead of waiting for the TPU"
     yield ctx.finding(call, message, _block_until_ready(call, ctx))
 
 

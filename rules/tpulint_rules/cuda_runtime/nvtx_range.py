@@ -13,28 +13,27 @@ Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-- The functions of `nvtx` raise `RuntimeError: NVTX functions not installed. Are you sure you have a CUDA
-  build?`.
+- The functions of `nvtx` raise
+  `RuntimeError: NVTX functions not installed. Are you sure you have a CUDA build?`.
 - The functions of `torch.cuda.profiler` raise `AssertionError: Torch not compiled with CUDA enabled`.
 - `torch.profiler` runs, but does not record the work of the TPU.
-  With `ProfilerActivity.CUDA` as the only activity it raises `AssertionError: No activities specified for the
-  profiler`.
+  With `ProfilerActivity.CUDA` as the only activity, `torch.profiler` raises
+  `AssertionError: No activities specified for the profiler`.
 
 ## Fix safety
 
-The fix is unsafe:
+The fix changes no computed value.
+It is unsafe because the profile changes:
 
-- `with torch.cuda.nvtx.range(name)` becomes `jax.profiler.TraceAnnotation(name)`, which shows the range in
-  the row of the host in a JAX profile.
-- `range_push`, `range_pop` and `mark` are removed, and the profile loses their ranges.
-
-Computed values never change.
+- `with torch.cuda.nvtx.range(name)` becomes `jax.profiler.TraceAnnotation(name)`.
+  A JAX profile shows this range in the row of the host.
+- The fix removes `range_push`, `range_pop` and `mark`, so the profile no longer shows their ranges.
 
 ## Without a fix
 
-`with jax.profiler.trace("/tmp/profile"):` around the steps of interest writes a profile for TensorBoard or
-XProf.
-`jax.named_scope(name)` names operations in compiled code.
+- To profile, write `with jax.profiler.trace("/tmp/profile"):` around the steps of interest.
+  JAX writes a profile for TensorBoard or XProf.
+- To name operations in compiled code, use `jax.named_scope(name)`.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def nvidia_tool(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _CALLS or ctx.only_with_cuda(call):
         return
     yield ctx.finding(
-        call, f"`{name}` raises without CUDA; on TPU, profile with `jax.profiler`", _fix(call, name, ctx)
+        call, f"`{name}` raises on a TPU host; profile with `jax.profiler` instead", _fix(call, name, ctx)
     )
 
 
@@ -94,18 +93,18 @@ def activity(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     statement = ctx.statement(call)
     if name in _REMOVED and isinstance(statement, ast.Expr) and statement.value is call:
-        title = f"remove `{name}`"
+        title = f"remove the call to `{name}`"
         return ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
     item = ctx.parent(call)
     if not isinstance(item, ast.withitem) or not isinstance(statement, ast.With):
         return None
     if name != "torch.cuda.nvtx.range":
         edits = ctx.unwrap(statement, item)
-        title = f"remove `{name}`"
+        title = f"remove the `{name}` context and keep the code inside"
         return ctx.fix(title, *edits, applicability=Applicability.UNSAFE) if edits is not None else None
     imports = ctx.imports("import jax")
     if imports is None or len(call.args) != 1 or call.keywords:
         return None
     edit = ctx.replace(call.func, "jax.profiler.TraceAnnotation")
-    title = "replace with `jax.profiler.TraceAnnotation`"
+    title = f"replace `{name}` with `jax.profiler.TraceAnnotation`"
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

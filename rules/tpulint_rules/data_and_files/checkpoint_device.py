@@ -2,38 +2,42 @@
 
 ## What it does
 
-Reports `torch.load` with a location on a CUDA or torchax device:
+Reports `torch.load` if its `map_location` is a CUDA or torchax device:
 
-- `map_location="cuda"`, also with an index, such as `f"cuda:{rank}"`, or in a dictionary that maps to it;
+- `map_location="cuda"`, also with an index, such as `f"cuda:{rank}"`, or as a value of a dictionary;
 - `lambda storage, location: storage.cuda()`;
 - `map_location="jax"`;
-- a name that holds the program's device, because a literal for such a device is assigned or passed to it in
-  any file.
+- a name that holds the program's device.
+  tpulint knows this if any file assigns a literal such as `"cuda"` to the name, or passes such a literal for
+  it.
 
-Other computed locations are not reported, and neither is a choice that is the CPU where CUDA is not
-available.
+Other computed locations are not reported.
+A location that is the CPU where CUDA is not available is not reported, either.
 
-It also reports `torch.load` of a whole module, alone or in a list, that the program never moves to a device,
-in programs that use one.
-A value counts as a module if its name holds a module in other code, or if the program asks for its parameters
-or calls its `eval()` or `train()`.
+In programs that use a device, the rule also reports `torch.load` of a whole module that the program never
+moves to a device.
+The module may be the only loaded value, or an element of a list.
+A value counts as a module if other code assigns a module to the same name, or if the program calls its
+`parameters()`, `eval()` or `train()`.
 
 ## Why it matters on TPU
 
 - With a CUDA location, `torch.load` raises `RuntimeError: Attempting to deserialize object on a CUDA device
   but torch.cuda.is_available() is False`.
-- With `"jax"`, it raises `AttributeError: module 'torchax.device_module' has no attribute 'device'`.
-- A whole module is loaded onto the host.
-  torch loads it onto the device from which it was saved, but device tensors of torchax cannot be pickled.
+- With the location `"jax"`, `torch.load` raises
+  `AttributeError: module 'torchax.device_module' has no attribute 'device'`.
+- torch loads a whole module onto the device from which it was saved.
+  Device tensors of torchax cannot be pickled, so the module was saved from the host and is loaded onto the
+  host.
 
 ## Fix safety
 
 The fix is unsafe:
 
-- The location becomes `"cpu"`, so the loaded tensors are on the host.
+- The fix replaces the location with `"cpu"`, so the loaded tensors are on the host.
   This is right for `load_state_dict`, which copies them to the device of the module.
   Tensors that are used directly need `.to("jax")`.
-- A whole module is moved to the device.
+- The fix moves a whole module to the device.
 """
 
 from __future__ import annotations
@@ -72,12 +76,16 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = _device(place, ctx) if place is not None else None
     if place is not None and name is not None:
         edit = ctx.replace(place, ctx.quoted("cpu", place))
-        title = 'replace the location with `"cpu"`' + (", and move the module to the device" if moved else "")
+        title = 'replace the value of `map_location` with `"cpu"`'
+        title += ", and move the loaded module to the device" if moved else ""
         fix = ctx.fix(title, edit, *moved, applicability=Applicability.UNSAFE)
-        yield ctx.finding(place, f"`torch.load` cannot load tensors onto `{name}` under torchax", fix)
+        message = f"`torch.load` cannot load tensors onto `{name}` under torchax, only onto the CPU"
+        yield ctx.finding(place, message, fix)
     elif moved and place is None:
-        fix = ctx.fix("move the module to the device", *moved, applicability=Applicability.UNSAFE)
-        yield ctx.finding(call, "`torch.load` leaves the module on the host under torchax", fix)
+        title = f"move the loaded module to the device with `.to({device})`"
+        fix = ctx.fix(title, *moved, applicability=Applicability.UNSAFE)
+        message = "`torch.load` leaves the module on the CPU under torchax, so it does not run on the TPU"
+        yield ctx.finding(call, message, fix)
 
 
 def _device(place: ast.expr, ctx: Context) -> str | None:

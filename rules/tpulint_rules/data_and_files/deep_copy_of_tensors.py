@@ -2,7 +2,7 @@
 
 ## What it does
 
-Reports `copy.deepcopy`, in programs that use a device, of:
+Reports `copy.deepcopy`, in programs that use a CUDA or torchax device, of:
 
 - tensors;
 - modules that were moved to a device;
@@ -11,28 +11,30 @@ Reports `copy.deepcopy`, in programs that use a device, of:
 ## Why it matters on TPU
 
 - A torchax tensor cannot be deep-copied.
-  `copy.deepcopy(model)`, which programs use to average weights or to keep the best model, raises `TypeError:
-  cannot pickle '_PropertyHolder' object`.
-- A CPU tensor, and a module with buffers on the host, also raise inside the environment: `OperatorNotFound:
-  Operator with name aten::set_.source_Storage has no lowering`.
-- `torch.optim.swa_utils.AveragedModel` copies its module in the same way.
+  `copy.deepcopy(model)`, which programs use to average weights or to keep the best model, raises
+  `TypeError: cannot pickle '_PropertyHolder' object`.
+- Inside the torchax environment, a CPU tensor cannot be deep-copied, either, and neither can a module with
+  buffers on the host.
+  They raise `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
+- `torch.optim.swa_utils.AveragedModel` raises, too, because it copies its module in the same way.
 
 `copy.deepcopy` works in a program that imports the runtime (`torchax_training`).
-Programs that call `backward` get it from the fix of TPU611.
+Programs that call `backward` get the runtime from the fix of TPU611 (`backward-on-torchax`).
 
 ## Fix safety
 
-- Safe for a module: `deepcopy` receives ready copies of the parameters and buffers.
+- The fix is safe for a module: it passes copies of the parameters and buffers to `deepcopy`.
   Weights that the module has under two names stay shared.
   A tensor in another attribute of the module still raises.
-- Unsafe for a `state_dict()`: it becomes a dictionary of clones without the attribute `_metadata`.
-- Unsafe for a tensor: its clone does not require gradients.
-- Unsafe in a program that calls `backward`, where the fix adds the runtime.
+- The fix is unsafe for a `state_dict()`, which becomes a dictionary of clones without the attribute
+  `_metadata`.
+- The fix is unsafe for a tensor, because its clone does not require gradients.
+- The fix is unsafe in a program that calls `backward`, because it adds the runtime there.
 
 ## Without a fix
 
 A module that is not a plain name or attribute, as in `copy.deepcopy(models[0])`, has no fix.
-Assign it to a variable first; then the fix is offered.
+Assign the module to a variable first; then the fix is offered.
 """
 
 from __future__ import annotations
@@ -70,14 +72,12 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(value)
     brought = None
     if ctx.module.name in project.programs.calling_backward:  # which brings the folder anyway
-        brought = ctx.companion_fix(
-            TRAINING, f"add the runtime `{TRAINING.name}`, with which `deepcopy` works"
-        )
+        title = f"add the tpulint runtime `{TRAINING.name}`, with which `deepcopy` works"
+        brought = ctx.companion_fix(TRAINING, title)
     if isinstance(kind, Tensor) and kind.certain:
         edit = f"{ctx.operand(value)}.detach().clone()"
-        fix = ctx.fix(
-            "copy the tensor with `clone`", ctx.replace(call, edit), applicability=Applicability.UNSAFE
-        )
+        title = "replace `deepcopy` with `detach().clone()`"
+        fix = ctx.fix(title, ctx.replace(call, edit), applicability=Applicability.UNSAFE)
         yield ctx.finding(
             call, "`deepcopy` of a tensor raises inside the torchax environment", brought or fix
         )
@@ -157,7 +157,8 @@ def _copy(call: ast.Call, ctx: Context) -> Fix | None:
         return None
     memo = _PARAMETERS.format(ctx.text(value))
     edit = ctx.replace(call, f"{ctx.text(call.func)}({ctx.text(value)}, {memo})")
-    return ctx.fix("pass copies of the parameters and buffers to `deepcopy`", edit, *imports)
+    title = "pass copies of the parameters and buffers to `deepcopy`, which then does not copy them"
+    return ctx.fix(title, edit, *imports)
 
 
 def _clones(call: ast.Call, ctx: Context) -> Fix | None:
@@ -165,4 +166,5 @@ def _clones(call: ast.Call, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     edit = ctx.replace(call, f"tree_map_only(torch.Tensor, torch.clone, {ctx.text(call.args[0])})")
-    return ctx.fix("copy the tensors with `clone`", edit, *imports, applicability=Applicability.UNSAFE)
+    title = "replace `deepcopy` with `torch.clone` of each tensor"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -2,39 +2,44 @@
 
 ## What it does
 
-Reports, in programs that use a device, `torch.save`, `pickle.dump` and `pickle.dumps` of:
+Reports, in programs that use a CUDA or torchax device, `torch.save`, `pickle.dump` and `pickle.dumps` of:
 
 - the `state_dict()` of a module or an optimizer;
 - a whole module or optimizer;
 - a device tensor.
 
-The value may be saved directly, in a dictionary or list, through a variable, or through a function that saves
-its argument, also one in another file.
+tpulint also finds such a value in a dictionary or a list, in a variable, and as an argument of a function
+that saves it.
+That function may be in another file.
 A value that is copied to the host before it is saved is not reported.
 
 ## Why it matters on TPU
 
 torchax tensors cannot be pickled.
 `torch.save` raises `RuntimeError:
-<pybind11_builtins.pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1 object>
-is not pickleable`, possibly only after hours of training.
-CPU tensors can be saved inside the environment as usual, and plain torch reads the file without torchax.
+<pybind11_builtins.pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1 object> is
+not pickleable`, possibly only after hours of training.
+CPU tensors can be saved inside the torchax environment as usual, and plain torch reads the file without
+torchax.
 
 ## Fix safety
 
 The fix is unsafe.
 
-For states and tensors, it copies every tensor in the saved value to the host, at any depth of dictionaries,
-lists and tuples.
-Objects of other classes are not changed.
-The copied state of a module or an optimizer is equal to the original, except that the dictionary loses its
-attribute `_metadata`.
-A few modules whose layout changed between releases read it when they load a state.
+For a `state_dict()` or a tensor, the fix copies every tensor in the saved value to the host:
 
-A whole module is pickled with `torchax_pickle`, a package that the fix writes beside the fixed file.
-It writes device tensors, in any attribute of any object, as CPU tensors.
-Plain torch reads the file, and the loaded module is on the host; the fix of TPU704 then moves it to the
-device.
+- The fix finds tensors at any depth of dictionaries, lists and tuples.
+  It does not change objects of other classes.
+- The copied state of a module or an optimizer is equal to the original, except that the dictionary loses its
+  attribute `_metadata`.
+  A few modules whose layout changed between releases of torch read this attribute when they load a state.
+
+For a whole module, the fix adds `pickle_module=torchax_pickle`.
+`torchax_pickle` is a package that the fix writes beside the fixed file:
+
+- The package writes device tensors as CPU tensors, in any attribute of any object.
+- Plain torch reads the file.
+  The loaded module is on the host; the fix of TPU704 (`checkpoint-device`) then moves it to the device.
 
 ## Without a fix
 
@@ -89,7 +94,7 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         if _holds(_is_state, value, at, _DEPTH) or _holds(_is_tensor, value, at, _DEPTH):
             yield at.finding(
                 value,
-                "a function saves this value, but torchax tensors cannot be pickled",
+                "this value is passed to a function that saves it, but torchax tensors cannot be pickled",
                 _on_host(value, at),
             )
 
@@ -213,7 +218,7 @@ def _has_tensors(owner: ast.expr, ctx: Context) -> bool:
 
 
 def _on_host(value: ast.expr, ctx: Context) -> Fix | None:
-    title = "copy the saved tensors to the host"
+    title = "copy the tensors to the CPU with `.cpu()` before they are saved"
     if ctx.kind(value).is_tensor:
         edit = ctx.replace(value, f"{ctx.operand(value)}.cpu()")
         return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
@@ -231,5 +236,5 @@ def _pickled(call: ast.Call, ctx: Context) -> Fix | None:
     given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     last = max(ctx.span(argument).end for argument in given)
     edit = ctx.insert(last, ", pickle_module=torchax_pickle")
-    title = "write device tensors as CPU tensors, with `pickle_module=torchax_pickle`"
+    title = "add `pickle_module=torchax_pickle`, which saves device tensors as CPU tensors"
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE, companion=_COMPANION)

@@ -2,19 +2,21 @@
 
 ## What it does
 
-Reports `torchvision.utils.save_image` and `make_grid` in programs that use a device, unless their argument is
-known to be on the host.
+Reports `torchvision.utils.save_image` and `make_grid` in programs that use a CUDA or torchax device, unless
+their argument is known to be on the host.
 A list of tensors is not reported.
 
 ## Why it matters on TPU
 
-Both functions write into a view of a new tensor, which torchax does not support: `AttributeError: 'View'
-object has no attribute '_elem'`.
+Both functions write into a view of a new tensor, which torchax does not support.
+They raise `AttributeError: 'View' object has no attribute '_elem'`.
 
 ## Fix safety
 
-The fix is unsafe: it copies the images to the host first, and waits for them.
-The grid is then a CPU tensor.
+The fix is unsafe:
+
+- The fix copies the images to the host first, and waits until they are computed.
+- The grid is then a CPU tensor.
 """
 
 from __future__ import annotations
@@ -59,9 +61,8 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     message = f"`{name.rpartition('.')[2]}` raises for device tensors"
     edit = ctx.replace(pictures, f"{ctx.operand(pictures)}.cpu()")
-    yield ctx.finding(
-        pictures, message, ctx.fix("copy the images to the host", edit, applicability=Applicability.UNSAFE)
-    )
+    fix = ctx.fix("copy the images to the CPU with `.cpu()`", edit, applicability=Applicability.UNSAFE)
+    yield ctx.finding(pictures, message, fix)
 
 
 def _is_host(node: ast.expr, kind: object) -> bool:

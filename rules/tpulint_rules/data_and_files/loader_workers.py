@@ -2,34 +2,37 @@
 
 ## What it does
 
-Reports `DataLoader(..., num_workers=n)` in programs that use a device, unless `n` is known to be 0.
-`n` may be an integer, a variable, or the default of a parameter or command-line option in the same file.
-A value from a configuration or from another file is unknown, and counts as more than 0.
-`num_workers` in a dictionary is reported as well, in a file that unpacks it into a `DataLoader`.
+Reports `DataLoader(..., num_workers=n)` in programs that use a CUDA or torchax device, unless `n` is known to
+be 0.
 
-Programs that train are not reported.
-Their fix adds the runtime (`torchax_training`), whose `host/workers.py` creates each batch in the program
-itself, as the worker in turn would, with the random numbers of that worker.
+- `n` may be an integer, a variable, or the default of a parameter or command-line option in the same file.
+- A value from a configuration or from another file is unknown, and counts as more than 0.
+- `num_workers` in a dictionary is reported if the file unpacks a dictionary into a `DataLoader`.
+
+Programs that train are not reported, because the fix of TPU611 (`backward-on-torchax`) adds the runtime
+(`torchax_training`) to them.
+The runtime creates each batch in the main process, with the random numbers of the worker that would have
+created it (`host/workers.py`).
 
 ## Why it matters on TPU
 
-The torchax environment changes torch for the `DataLoader` too:
+The torchax environment also changes the torch functions that a `DataLoader` uses:
 
-- Workers that are forked inside the environment hang without a message, or fail with `OperatorNotFound:
-  Operator with name aten::set_.source_Storage has no lowering`.
-- With `forkserver` and `spawn`, the program itself fails with this error when it takes a batch.
+- Workers that are forked inside the environment hang without a message, or fail with
+  `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
+- With `forkserver` and `spawn`, the main process fails with this error when it fetches a batch.
 
 ## Fix safety
 
-The fix is unsafe:
+The fix is unsafe: it removes the worker processes.
 
-- The program creates the batches itself, so the device may wait for them.
-- Random transforms draw different numbers, because workers have seeds of their own.
+- The main process creates the batches, so the device may wait for them.
+- Random transforms draw different numbers, because each worker had its own seed.
 - The number of workers in the configuration no longer has an effect.
 
 ## Without a fix
 
-If batches take long to create, keep the workers and leave the environment while you take a batch:
+If batches take long to create, keep the workers, and leave the environment while you fetch a batch:
 
 ```python
 def batches(loader):
@@ -78,11 +81,8 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if ctx.only_with_cuda(call) or not _is_some(workers, ctx):
         return
-    fix = ctx.fix(
-        "remove the worker processes",
-        ctx.without_keywords(call, _OF_WORKERS),
-        applicability=Applicability.UNSAFE,
-    )
+    title = "remove `num_workers`, so that the main process loads the data"
+    fix = ctx.fix(title, ctx.without_keywords(call, _OF_WORKERS), applicability=Applicability.UNSAFE)
     yield ctx.finding(
         workers, "worker processes of a `DataLoader` hang or raise inside the torchax environment", fix
     )
@@ -104,7 +104,8 @@ def _left_out(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     if workers is None or not _is_concerned(ctx) or not _is_some(workers, ctx):
         return
     edits = [ctx.replace(options[name], none) for name, none in _WITHOUT.items() if name in options]
-    fix = ctx.fix("remove the worker processes", *edits, applicability=Applicability.UNSAFE)
+    title = "replace the value of `num_workers` with `0`, so that the main process loads the data"
+    fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
     yield ctx.finding(
         workers, "worker processes of a `DataLoader` hang or raise inside the torchax environment", fix
     )

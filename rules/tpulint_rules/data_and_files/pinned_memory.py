@@ -15,15 +15,16 @@ A `pin_memory` that depends on something else, such as `torch.cuda.is_available(
 
 ## Why it matters on TPU
 
-Pinned memory serves copies from the host to a CUDA device.
-After `import torchax`, torch assumes that the torchax device supports pinned memory, and all of these calls
-raise `RuntimeError: Please register PrivateUse1HooksInterface by RegisterPrivateUse1HooksInterface first`.
-A `DataLoader` raises it with its first batch.
+Pinned memory makes copies from the host to a CUDA device faster; a TPU does not need it.
+After `import torchax`, torch assumes that the torchax device supports pinned memory, which it does not.
+All of these calls then raise `RuntimeError: Please register PrivateUse1HooksInterface by
+RegisterPrivateUse1HooksInterface first`.
+A `DataLoader` raises this error when it creates its first batch.
 
 ## Fix safety
 
-- Safe: the fix removes only the pinning.
-- Unsafe for a mapping, because other code may read its key too.
+- The fix is safe for a call: it removes only the pinning.
+- The fix is unsafe for a mapping, because other code may read the same key.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def pinned(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not isinstance(ctx.kind(call.func.value), Tensor):
         return
     edit = ctx.edit(Span(ctx.span(call.func.value).end, ctx.span(call).end), "")
-    yield ctx.finding(call, f"`.pin_memory()` {_RAISES}", ctx.fix("remove `pin_memory`", edit))
+    yield ctx.finding(call, f"`.pin_memory()` {_RAISES}", ctx.fix("remove `.pin_memory()`", edit))
 
 
 @rule.on(ast.Call, named={"DataLoader"} | _MAKERS)
@@ -64,9 +65,10 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _LOADERS and not (name.startswith("torch.") and name.removeprefix("torch.") in _MAKERS):
         return
     if ctx.module.project.keeps_gpu:
-        fix = ctx.fix(f"replace with `{_WITH_CUDA}`", ctx.replace(word.value, _WITH_CUDA))
+        title = f"replace the value of `pin_memory` with `{_WITH_CUDA}`"
+        fix = ctx.fix(title, ctx.replace(word.value, _WITH_CUDA))
     else:
-        fix = ctx.fix("remove `pin_memory`", ctx.without_keywords(call, _KEYWORDS))
+        fix = ctx.fix("remove the argument `pin_memory`", ctx.without_keywords(call, _KEYWORDS))
     yield ctx.finding(word.value, f"`pin_memory={ctx.text(word.value)}` {_RAISES}", fix)
 
 
@@ -83,8 +85,9 @@ def in_dict(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _turned_off(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     value = ctx.options(node, "DataLoader").get("pin_memory")
     if value is not None and _pins(value, ctx):
-        edit = ctx.replace(value, _WITH_CUDA if ctx.module.project.keeps_gpu else "False")
-        fix = ctx.fix("turn off `pin_memory`", edit, applicability=Applicability.UNSAFE)
+        new = _WITH_CUDA if ctx.module.project.keeps_gpu else "False"
+        title = f"replace the value of `pin_memory` with `{new}`"
+        fix = ctx.fix(title, ctx.replace(value, new), applicability=Applicability.UNSAFE)
         yield ctx.finding(value, f"`pin_memory` {_RAISES}", fix)
 
 

@@ -6,23 +6,26 @@ Reports `torchvision.io.decode_image`, `read_image`, `decode_png` and `decode_jp
 
 ## Why it matters on TPU
 
-The compiled decoders write to the memory of a tensor that torchax has taken over.
-Inside the torchax environment:
+The compiled decoders of torchvision write directly to the memory of a tensor.
+Inside the torchax environment, torchax replaces this tensor with one of its own:
 
 - Decoding a PNG ends the process with a segmentation fault.
 - Decoding a JPEG or GIF raises `RuntimeError: The tensor has a non-zero number of elements, but its data is
   not allocated yet`.
-- Decoding a WebP happens to work.
+- Decoding a WebP currently works, but is not guaranteed to.
 
 ## Fix safety
 
 The fix decodes the file with Pillow into the same `uint8` tensor, channels first.
 
-- Safe for the mode RGB, which is exact for 8-bit PNG, JPEG, WebP and GIF (not for 16-bit PNG).
-- Unsafe for the other modes: GRAY of a color image may differ by up to 8 levels, and RGB_ALPHA of a GIF, a
-  palette image or a 1-bit PNG, and UNCHANGED of a CMYK or 1-bit image, give different results.
+- The fix is safe for the mode RGB.
+  For 8-bit PNG, JPEG, WebP and GIF, the result is exact; for 16-bit PNG, it is not.
+- The fix is unsafe for the other modes:
+  - GRAY of a color image may differ by up to 8 levels.
+  - RGB_ALPHA of a GIF, a palette image or a 1-bit PNG gives different results.
+  - UNCHANGED of a CMYK or 1-bit image gives different results.
 
-This was measured against the decoders of torchvision on 155 pairs of file and mode.
+These results were measured against the decoders of torchvision, on 155 pairs of file and mode.
 
 ## Without a fix
 
@@ -79,9 +82,8 @@ def _pillow(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     else:
         code = f'torch.from_numpy(np.array({image}.convert("{mode}"))).permute(2, 0, 1)'
     applicability = Applicability.SAFE if mode == "RGB" else Applicability.UNSAFE
-    return ctx.fix(
-        "decode the image with Pillow", ctx.replace(call, code), *imports, applicability=applicability
-    )
+    title = f"replace `{name}` with `PIL.Image.open`, which decodes the image with Pillow"
+    return ctx.fix(title, ctx.replace(call, code), *imports, applicability=applicability)
 
 
 def _opened(argument: ast.expr, name: str, ctx: Context) -> tuple[str, bool | None]:

@@ -3,50 +3,60 @@
 ## What it does
 
 Reports functions of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional` that fail
-or give wrong results on torchax, if their argument is on the device or in traced code:
+or give wrong results on torchax.
+The argument must be a device tensor, or a tensor in traced code (code that JAX traces to compile it, such as
+a model's `forward`).
+These functions are reported:
 
 - `affine`, `perspective`, `rotate` with a `center`, and `adjust_sharpness` of v2;
 - `resized_crop` with antialiasing, and `adjust_hue` of v2;
 - `to_pil_image`;
 - in traced code, `normalize` and `equalize`.
 
-It also reports the classes `Normalize`, `Resize`, `ToPILImage`, `RandomAffine`, `RandAugment` and similar
-ones if the file calls their instance, alone or in a `Compose`, with such a tensor.
+The rule also reports the classes `Normalize`, `Resize`, `ToPILImage`, `RandomAffine`, `RandAugment` and
+similar ones.
+A class is reported if the file calls its instance with such a tensor, directly or as part of a `Compose`.
 
 Transforms of data sets, which receive images on the host, are not reported.
 
 ## Why it matters on TPU
 
-Wrong results, without an error:
+Some transforms give wrong results, without an error:
 
 - `affine`, `perspective` and `rotate` with a center fill a part of their grid with
-  `base_grid[..., 2].fill_(1)`, a write that torchax loses, so the image moves to the wrong position.
+  `base_grid[..., 2].fill_(1)`.
+  torchax loses this write, so the image moves to the wrong position.
 - `RandAugment` and `TrivialAugmentWide` call these functions.
-- `adjust_sharpness` of v2 loses a write too.
+- `adjust_sharpness` of v2 loses a write, too.
 
-Errors:
+Other transforms raise:
 
 - The antialiased kernels raise `TypeError: 'tuple' object is not callable`.
 - The random transforms of v2 raise `OperatorNotFound: Operator with name aten::round_ has no lowering` or
   `TypeError: tensor_split() got an unexpected keyword argument`.
 - `to_pil_image` raises `TypeError: Tensor.numpy() got an unexpected keyword argument 'force'`.
-- `normalize` checks whether a standard deviation is zero, which under jit raises `ConcretizationTypeError:
-  Abstract tracer value encountered where concrete value is expected`.
+- `normalize` checks whether a standard deviation is zero.
+  In jitted code, this check raises `ConcretizationTypeError: Abstract tracer value encountered where concrete
+  value is expected`.
 
 Measured on torch 2.13.0, torchvision 0.28.0, torchax 0.0.14.dev20261026, jax 0.10.2.
 Flips, crops, pads, `gaussian_blur` and the other color functions give the same results as in plain torch.
 
 ## Fix safety
 
-- Safe: `normalize` and `equalize` of v2 compute the same and can be traced, as do `adjust_sharpness` and
-  `adjust_hue` of v1 on the device.
-- Safe: `to_pil_image` receives a copy on the host; for a tensor on a GPU it creates this copy itself.
-- Unsafe where the transform runs on the host and its result moves back: the program waits for the image.
+- The fix is safe if it calls the same transform of the other module of torchvision.
+  `normalize` and `equalize` of v2 compute the same as those of v1 and can be traced.
+  `adjust_sharpness` and `adjust_hue` of v1 compute the same as those of v2 and work on the device.
+- The fix is safe for `to_pil_image`: it copies the tensor to the host first.
+  For a tensor on a GPU, `to_pil_image` makes this copy itself.
+- The fix is unsafe if it runs the transform on the host and moves the result back, because the program then
+  waits for the image.
 
 ## Without a fix
 
-Transform images on the host, before the batch is moved to the device.
-In traced code, replace `affine` with `F.grid_sample` and a grid that you compute; see the page of TPU631.
+- Transform images on the host, before the batch is moved to the device.
+- In traced code, replace `affine` with `F.grid_sample` and a grid that you compute; see the page of TPU631
+  (`unsupported-operator`).
 """
 
 from __future__ import annotations
@@ -103,7 +113,7 @@ def made(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _message(name: str, what: Transform, fix: Fix | None) -> str:
     message = f"`{name.rpartition('.')[2]}` {what.effect}"
-    return message if fix is not None else f"{message}; transform the image on the host instead"
+    return message if fix is not None else f"{message}; transform the image on the CPU instead"
 
 
 def _fails(call: ast.Call, what: Transform) -> bool:
@@ -155,15 +165,13 @@ def _fix(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
         return None
     name = picture.id
     edits = ctx.insert(ctx.span(picture).end, ".cpu()"), ctx.insert(ctx.span(call).end, f".to({name}.device)")
-    return ctx.fix(
-        "copy the image to the host, and the result back to the device",
-        *edits,
-        applicability=Applicability.UNSAFE,
-    )
+    title = "copy the image to the CPU for this transform, and the result back to the device"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _from_host(picture: ast.expr, ctx: Context) -> Fix:
-    return ctx.fix("copy the image to the host", ctx.replace(picture, f"{ctx.operand(picture)}.cpu()"))
+    title = "copy the image to the CPU with `.cpu()`"
+    return ctx.fix(title, ctx.replace(picture, f"{ctx.operand(picture)}.cpu()"))
 
 
 def _renamed(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
@@ -173,4 +181,5 @@ def _renamed(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     name = f"{package}.{rest}"
-    return ctx.fix(f"replace with `{name}`", ctx.replace(call.func, name), *imports)
+    title = f"replace `{ctx.text(call.func)}` with `{what.instead}`"
+    return ctx.fix(title, ctx.replace(call.func, name), *imports)

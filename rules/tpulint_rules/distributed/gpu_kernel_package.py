@@ -8,10 +8,10 @@ Reports:
   triton, apex, bitsandbytes, transformer_engine and others;
 - calls of `flash_attn_func` and `memory_efficient_attention`;
 - calls of `torch.utils.cpp_extension` that build CUDA kernels;
-- `flex_attention`.
+- calls of `flex_attention`.
 
-An import in a `try` or under a condition, or inside a function, is not reported, and neither are calls of
-names from such an import.
+An import in a `try`, under a condition or inside a function is not reported.
+Calls of names from such an import are not reported, either.
 
 ## Why it matters on TPU
 
@@ -19,35 +19,40 @@ names from such an import.
 - `CUDAExtension` and `load_inline` raise `OSError: CUDA_HOME environment variable is not set`.
 - `flex_attention` raises `ValueError: FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices`.
 
-On torchax, `F.scaled_dot_product_attention` computes the same attention.
-It creates the whole matrix of scores.
-For long sequences, replace it with a kernel such as the splash attention of JAX, which you register with
-`torchax.default_env().override_op_definition`.
+On torchax, `F.scaled_dot_product_attention` computes the same attention, but it stores the whole matrix of
+scores.
+For long sequences, replace it with a kernel such as JAX's splash attention.
+Register the kernel with `torchax.default_env().override_op_definition`.
 
 ## Fix safety
 
-The fix is unsafe: `flash_attn_func` and `memory_efficient_attention` become `F.scaled_dot_product_attention`,
-which expects the heads before the length.
+The fix is unsafe.
+The original kernels need a GPU and were not executed; the fix was tested against their definition, written in
+plain torch.
 
-- The original kernels need a GPU and were not executed; the rewrite was tested against their definition,
-  written in plain torch.
-- `flash_attn_func` with `causal` aligns the mask at the end of the keys, `is_causal` at the beginning.
+- `flash_attn_func` and `memory_efficient_attention` become `F.scaled_dot_product_attention`.
+  This function expects the dimension of the heads before the dimension of the length, so the fix transposes
+  the arguments and the result.
+- `flash_attn_func` with `causal` aligns the mask at the end of the keys, and `is_causal` aligns it at the
+  beginning.
   The results are the same only if there are as many queries as keys.
-- `memory_efficient_attention` also accepts tensors with three dimensions; the rewrite is for four.
+- `memory_efficient_attention` also accepts tensors with three dimensions, but the fixed code accepts only
+  four.
 - `FusedLayerNorm` of apex becomes `torch.nn.LayerNorm`.
 - An 8-bit optimizer of bitsandbytes becomes the optimizer of torch, which keeps its state in 32 bits.
-  It needs more memory, and its results differ.
+  The optimizer of torch needs more memory, and its results differ.
 
 ## Without a fix
 
 - For a call with other arguments, such as a tensor as `attn_bias`, call `F.scaled_dot_product_attention`
   yourself, with the heads before the length.
 - For `flash_attn_qkvpacked_func(qkv)`, first write `q, k, v = qkv.unbind(2)`.
-- For `flash_attn_varlen_func`, whose sequences are concatenated, pad them to one length, which a TPU needs
-  anyway, and use a mask.
-- `FusedAdam` of apex is `torch.optim.AdamW(..., weight_decay=0)`, unless it is given another weight decay.
-- Write a kernel of your own with torch operations, which XLA fuses, or as a Pallas kernel that
-  `torchax.interop.call_jax` calls.
+- `flash_attn_varlen_func` takes concatenated sequences.
+  Pad the sequences to one length instead, which a TPU needs anyway, and pass a mask.
+- Replace `FusedAdam` of apex with `torch.optim.AdamW(..., weight_decay=0)`, or with the weight decay that the
+  program passes.
+- Write a kernel of your own with torch operations, which XLA fuses.
+  Or write it as a Pallas kernel, and call it with `torchax.interop.call_jax`.
 - For `flex_attention` with a mask, compute the mask as a tensor, and pass it to
   `F.scaled_dot_product_attention`.
 """
@@ -94,7 +99,8 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
     for alias, instead in same.items():
         if instead is not None and ctx.is_import_time and not ctx.is_optional(node):
             edit = ctx.respelled(node, alias, instead)
-            fix = ctx.fix(f"replace with `{instead}`", edit, applicability=Applicability.UNSAFE)
+            title = f"replace `{node.module}.{alias.name}` with `{instead}`"
+            fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
             yield ctx.finding(node, f"`{alias.name}` of `{package}` runs only on NVIDIA GPUs", fix)
     if ctx.first_import(package) is node and not all(same.values()):
         yield ctx.finding(node, _message(package))
@@ -110,7 +116,8 @@ def same_in_torch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     fix = None
     if imports is not None:
         edit = ctx.replace(node, instead)
-        fix = ctx.fix(f"replace with `{instead}`", edit, *imports, applicability=Applicability.UNSAFE)
+        title = f"replace `{name}` with `{instead}`"
+        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"`{name}` runs only on NVIDIA GPUs", fix)
 
 
@@ -187,5 +194,5 @@ def _attention(call: ast.Call, known: Attention, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     text = f"torch.nn.functional.scaled_dot_product_attention({', '.join(arguments)}).transpose(1, 2)"
-    title = "replace with `F.scaled_dot_product_attention`"
+    title = f"replace `{ctx.text(call.func)}` with `F.scaled_dot_product_attention`"
     return ctx.fix(title, ctx.replace(call, text), *imports, applicability=Applicability.UNSAFE)

@@ -9,14 +9,16 @@ Code that runs only where CUDA is available is not reported.
 
 - `DataParallel` raises `RuntimeError: PyTorch is not linked with support for jax devices`, or
   `NotImplementedError: Could not run 'aten::empty_strided' with arguments from the 'jax' backend`.
-- `DistributedDataParallel` raises `ValueError: Default process group has not been initialized`, or, with a
-  group, `RuntimeError: The tensor has a non-zero number of elements, but its data is not allocated yet`.
-- `FullyShardedDataParallel` raises `AttributeError: Custom backend 'jax' not implement
-  'torch.jax.current_stream'`.
-- `fully_shard` raises `RuntimeError: Please register PrivateUse1HooksInterface`, or, if no launcher has set
-  the ranks, `ValueError: Error initializing torch.distributed`.
+- `DistributedDataParallel` raises `ValueError: Default process group has not been initialized`.
+  With a process group, it raises `RuntimeError: The tensor has a non-zero number of elements, but its data is
+  not allocated yet`.
+- `FullyShardedDataParallel` raises
+  `AttributeError: Custom backend 'jax' not implement 'torch.jax.current_stream'`.
+- `fully_shard` raises `RuntimeError: Please register PrivateUse1HooksInterface`.
+  If no launcher has set the ranks, it raises `ValueError: Error initializing torch.distributed`.
 
-Under torchax, one process drives all chips of a host, and the sharding of the tensors distributes the work:
+Under torchax, one process drives all chips of a host.
+The work is distributed by sharding the tensors: each device holds a part of a tensor, or a copy of it.
 
 ```python
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
@@ -25,27 +27,28 @@ for t in (*model.parameters(), *model.buffers()):
 batch.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec("data")))
 ```
 
-If the weights do not fit on one chip, shard them as well: use `PartitionSpec("data")` for weights whose first
-dimension is divisible by the number of devices.
-Both were run on eight CPU devices, with the results of one device.
+If the weights do not fit on one chip, shard the weights as well.
+Use `PartitionSpec("data")` for weights whose first dimension is divisible by the number of devices.
+Both ways were run on eight CPU devices, and gave the results of one device.
 
 ## Fix safety
 
 The fix is unsafe:
 
-- It removes the wrapper, and `.module` after the name of the wrapped module.
+- The fix removes the wrapper, and `.module` after the name of the wrapped module.
   The program then runs on one device until you shard its tensors as above.
-- `no_sync()` of the wrapper becomes `contextlib.nullcontext()`.
-  There is nothing to postpone, because XLA adds up the gradients within the step.
-- Checkpoints lose the prefix `module.`.
-- If other code reads `.module` of a model, or adds or removes that prefix, the module is wrapped in
-  `undivided(...)` instead, a wrapper that only calls the module.
-  `undivided` is part of the runtime (`torchax_training`), which the fix writes beside the file.
+- The fix replaces `no_sync()` of the wrapper with `contextlib.nullcontext()`.
+  XLA adds up the gradients within the step, so there is no synchronization to postpone.
+- Checkpoints lose the prefix `module.` in their keys.
+- If other code reads `.module` of a model, or adds or removes that prefix, the fix wraps the module in
+  `undivided(...)` instead.
+  `undivided` is a wrapper that only calls the module.
+  It is part of the runtime (`torchax_training`), which the fix writes beside the file.
 
 ## Without a fix
 
-Remove the wrapper by hand if the file uses other methods of the wrapper, such as `join()`, or if the wrapper
-is not assigned to a variable or attribute.
+Remove the wrapper by hand if the file uses its other methods, such as `join()`, or if it is not assigned to a
+variable or attribute.
 """
 
 from __future__ import annotations
@@ -82,7 +85,8 @@ def in_place(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     statement = ctx.statement(call)
     fix = None
     if isinstance(statement, ast.Expr) and statement.value is call:
-        fix = ctx.fix("remove `fully_shard`", ctx.delete(statement), applicability=Applicability.UNSAFE)
+        title = "remove the call to `fully_shard`"
+        fix = ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
     yield ctx.finding(call, "`fully_shard` raises after `import torchax`", fix)
 
 
@@ -102,7 +106,7 @@ def _undivided(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return None
     edits = (*imports, ctx.replace(call, f"undivided({ctx.text(model)})"))
     return ctx.fix(
-        "replace with `undivided`, a wrapper that only calls the module",
+        f"replace `{name.rpartition('.')[2]}` with `undivided`, a wrapper that only calls the module",
         *edits,
         applicability=Applicability.UNSAFE,
         companion=TRAINING,
@@ -136,4 +140,5 @@ def _unwrapped(call: ast.Call, ctx: Context) -> Fix | None:
         ]
     same = statement.value is call and ctx.text(model) == text
     edits.append(ctx.delete(statement) if same else ctx.replace(call, ctx.text(model)))
-    return ctx.fix("replace the wrapper with the module itself", *edits, applicability=Applicability.UNSAFE)
+    title = f"replace `{ctx.text(call.func)}(...)` with the module itself"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)

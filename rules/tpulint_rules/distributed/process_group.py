@@ -1,39 +1,39 @@
-"""Process group, or communication inside one.
+"""Process group, or communication between its processes.
 
 ## What it does
 
 Reports:
 
-- `torch.distributed.init_process_group`, except with the backend `"gloo"`, which serves CPU tensors;
+- `torch.distributed.init_process_group`, except with the backend `"gloo"`, which communicates CPU tensors;
 - `init_device_mesh`;
 - `DistributedSampler` without a rank;
 - collectives and queries, such as `all_reduce`, `barrier` and `get_rank`;
 - `get_default_backend_for_device`;
 - `torch.multiprocessing.spawn` with one process per device, or in a file that starts a process group.
 
-Not reported:
+The rule does not report:
 
-- Code behind a condition that asks for several processes, because a program on TPU is one process.
-- Calls to which a `group` is passed.
-- Queries in a program that neither starts a process group nor enters torchax.
+- code behind a condition that asks for several processes, because a program on TPU is one process;
+- calls to which a `group` is passed;
+- queries in a program that neither starts a process group nor enters the torchax environment.
 
 ## Why it matters on TPU
 
 - NCCL does not exist on a TPU host: `RuntimeError: Distributed package doesn't have NCCL built in`.
 - Without a backend, `init_process_group()` raises `RuntimeError: Please register PrivateUse1HooksInterface by
   RegisterPrivateUse1HooksInterface first`.
-  `barrier()` and `init_device_mesh` raise the same after `import torchax`.
+  `barrier()` and `init_device_mesh` raise the same error after `import torchax`.
 - Collectives raise `AssertionError: torchax Tensors can only do math within the torchax environment`, even
   inside the environment.
-- Collectives of objects raise `OperatorNotFound: Operator with name aten::set_.source_Storage has no
-  lowering`.
+- Collectives of objects raise
+  `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
 - `get_default_backend_for_device` raises `ValueError: Default backend not registered for device : jax`.
-- Without a process group, the other functions raise `ValueError: Default process group has not been
-  initialized`.
+- Without a process group, the other functions raise
+  `ValueError: Default process group has not been initialized`.
 
-On one host, JAX needs no process group: one process drives all chips, and a tensor may be distributed over
-them.
-XLA adds the communication that the sharding of the operands requires:
+On one host, JAX needs no process group.
+One process drives all chips, and a tensor may be distributed over them (sharded).
+XLA adds the communication that the sharding requires:
 
 ```python
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
@@ -43,16 +43,18 @@ batch.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec("data")))
 loss = loss_function(model(batch), target)  # the mean over the whole batch, on all devices
 ```
 
-This code was run on eight CPU devices, eagerly and under `torchax.compile`, with the results of one device.
+This code was run on eight CPU devices, eagerly and under `torchax.compile`, and gave the results of one
+device.
 
 ## Fix safety
 
-The fix is unsafe: it is correct for one process that drives all devices, where a sum over processes is the
-value itself.
+The fix is unsafe.
+It assumes that one process drives all devices.
+A sum over all processes is then the value of this one process.
 
-- `get_rank()` becomes `jax.process_index()`, and `get_world_size()` becomes `jax.process_count()`; both count
-  hosts.
-- Calls that only start, end or communicate are removed.
+- `get_rank()` becomes `jax.process_index()`, and `get_world_size()` becomes `jax.process_count()`.
+  JAX uses one process per host, so both functions count hosts.
+- The fix removes calls that only start or end the group, or only communicate.
 - The function that `spawn` starts is called once, as rank 0.
 - The default backend becomes `"gloo"`, the backend of the host.
 - `all_gather(parts, x)` becomes `parts[:] = [x.clone()]`.
@@ -61,11 +63,11 @@ On several hosts, call `jax.distributed.initialize()` before any other function 
 
 ## Without a fix
 
-- Collectives that gather the parts of a result are not needed: the tensor is already whole.
-  Remove them.
-- A mesh of torch becomes `jax.sharding.Mesh(np.array(jax.devices()).reshape(2, -1), ("data", "model"))`.
-- A batch size per process becomes the batch size of all processes together.
-- Start the program without `torchrun`: a second process finds the chips in use.
+- Remove collectives that gather the parts of a result: in one process, the tensor is already whole.
+- Replace a mesh of torch with `jax.sharding.Mesh(np.array(jax.devices()).reshape(2, -1), ("data", "model"))`.
+- Replace the batch size of one process with the batch size of all processes together.
+- Start the program without `torchrun`: a second process cannot use the chips, because the first one holds
+  them.
 """
 
 from __future__ import annotations
@@ -88,7 +90,14 @@ from tpulint.model.processes.groups import backend, is_start, serves_host
 from tpulint.model.processes.spawned import spawned
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU801", "process group, or communication inside one", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU801",
+    "process group, or communication between its processes",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+)
+
+_ONE = "because one process drives all chips"
 
 
 @rule.on(ast.Call, named={START.rpartition(".")[2]})
@@ -99,9 +108,9 @@ def started(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     asked = backend(call)
     if isinstance(asked, ast.Constant) and asked.value == "nccl":
-        message = "there is no NCCL on a TPU host, where one process drives all chips"
+        message = "the NCCL backend does not exist on a TPU host, where one process drives all chips"
     else:
-        message = "a process group does not support torchax, where one process drives all chips"
+        message = "process groups do not support torchax tensors; on a TPU host, one process drives all chips"
     yield ctx.finding(call, message, _removed(call, ctx))
 
 
@@ -150,7 +159,7 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if imports is not None:
         end = ctx.span(call.args[0]).end
         edit = ctx.insert(end, ", num_replicas=jax.process_count(), rank=jax.process_index()")
-        title = "pass the number of processes and the rank from JAX"
+        title = "add `num_replicas=jax.process_count()` and `rank=jax.process_index()`"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, f"`DistributedSampler` {NO_GROUP}", fix)
 
@@ -163,7 +172,8 @@ def default_backend(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not ctx.serves_device or (isinstance(given, ast.Constant) and given.value == "cpu"):
         return
     edit = ctx.replace(call, '"gloo"')
-    fix = ctx.fix('replace with `"gloo"`, the backend of the host', edit, applicability=Applicability.UNSAFE)
+    title = 'replace `get_default_backend_for_device` with `"gloo"`, the backend for CPU tensors'
+    fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(
         call, "`get_default_backend_for_device` raises `ValueError` for the torchax device", fix
     )
@@ -189,11 +199,8 @@ def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             case several:
                 arguments = ["0", f"*{ctx.text(several)}"]
         text = f"{ctx.text(given['fn'])}({', '.join(arguments)})"
-        fix = ctx.fix(
-            "replace with a direct call, as rank 0",
-            ctx.replace(call, text),
-            applicability=Applicability.UNSAFE,
-        )
+        title = f"replace `spawn` with a direct call of `{ctx.text(given['fn'])}` as rank 0"
+        fix = ctx.fix(title, ctx.replace(call, text), applicability=Applicability.UNSAFE)
     yield ctx.finding(call, message, fix)
 
 
@@ -216,7 +223,7 @@ def _fix(call: ast.Call, what: Collective, ctx: Context) -> Fix | None:
     imports = ctx.imports("import jax")
     if not what.instead or imports is None or call.args or call.keywords:
         return None
-    title = f"replace with `{what.instead}`"
+    title = f"replace `{_name(call, ctx)}` with `{what.instead}`"
     return ctx.fix(title, ctx.replace(call, what.instead), *imports, applicability=Applicability.UNSAFE)
 
 
@@ -231,7 +238,7 @@ def _own(call: ast.Call, form: str, ctx: Context) -> Fix | None:
         return None
     plain = "[:] = [{}]" in form
     text = form.format(ctx.text(target), ctx.text(part) if plain else ctx.operand(part))
-    title = "replace the gathered parts with the one of this process"
+    title = f"replace `{_name(call, ctx)}` with `{text}`, {_ONE}"
     return ctx.fix(title, ctx.replace(statement, text), applicability=Applicability.UNSAFE)
 
 
@@ -239,5 +246,9 @@ def _removed(call: ast.Call, ctx: Context) -> Fix | None:
     statement = ctx.statement(call)
     if not isinstance(statement, ast.Expr) or statement.value is not call:
         return None
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else ctx.text(call.func)
-    return ctx.fix(f"remove `{name}`", ctx.delete(statement), applicability=Applicability.UNSAFE)
+    title = f"remove the call to `{_name(call, ctx)}`, {_ONE}"
+    return ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
+
+
+def _name(call: ast.Call, ctx: Context) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ctx.text(call.func)

@@ -8,7 +8,7 @@ Reports:
 - `module.compile(...)` of a `torch.nn.Module`;
 - `torch.jit.trace(...)` with a device tensor.
 
-`disable=True`, and code that runs only where CUDA is available, are not reported.
+Calls with `disable=True`, and code that runs only where CUDA is available, are not reported.
 
 ## Why it matters on TPU
 
@@ -17,54 +17,56 @@ Reports:
   The program runs one operation at a time (eagerly), which on TPU costs most of the speed.
 - With `fullgraph=True`, it raises `RuntimeError: torch.compile with fullgraph=True found no compiled frames.
   Skipped frames: ... non-infra torch dispatch mode present, this is not supported today in torch.compile`.
-- Outside the environment, but after `import torchax`, it raises `InternalTorchDynamoError: RuntimeError:
-  PyTorch is not linked with support for jax devices`.
-- `torch.jit.trace` of a torchax tensor records none of its operations: its check raises `TracingCheckError:
-  Tracing failed sanity checks! ... Tensor-valued Constant nodes differed in value across invocations`.
-  It still traces CPU tensors, and the result of `torch.jit.script` runs on torchax too.
+- Outside the environment, but after `import torchax`, `torch.compile` raises
+  `InternalTorchDynamoError: RuntimeError: PyTorch is not linked with support for jax devices`.
+- `torch.jit.trace` records no operations on torchax tensors.
+  Its check then raises `TracingCheckError: Tracing failed sanity checks! ... Tensor-valued Constant nodes
+  differed in value across invocations`.
+  `torch.jit.trace` still works for CPU tensors, and the result of `torch.jit.script` also runs on torchax.
 
 `torchax.compile` compiles a module or a function to one XLA program, once for each new shape.
 
 ## Fix safety
 
-The fix is unsafe: `torch.compile(x, ...)` becomes `torchax.compile(x)`, and so does `torch.jit.trace(x, ...)`
-in a file that saves nothing.
-The backend and the mode are removed, because they mean nothing to XLA.
+The fix is unsafe.
 
-The compilation is removed instead:
+In a program that does not train, the fix replaces `torch.compile(x, ...)` with `torchax.compile(x)`.
+In a file that saves nothing, the fix replaces `torch.jit.trace(x, ...)` in the same way.
+The fix removes the backend and the mode, because XLA does not use them.
+The replacement changes the following:
 
-- in a program that trains.
-  The runtime (`torchax_training`) compiles the step that JAX differentiates, and modules in evaluation mode.
-  A module compiled here would keep the statistics and the mode that it had when it was compiled.
-- in a program that imports the runtime, if the compiled object is not known to be a module or a function.
-
-What changes with `torchax.compile`:
-
-- It traces: code that branches on the value of a tensor, or that creates tensors on the host, raises, where
-  torch would have broken the graph.
+- `torchax.compile` traces the code.
+  Code that branches on the value of a tensor, or that creates tensors on the host, raises; `torch.compile`
+  would have broken the graph there.
 - A module must be on the device before it is compiled.
 - The keys in the `state_dict()` of a compiled module begin with `_model.`, instead of `_orig_mod.` in torch.
-- `.backward()` through it raises `element 0 of tensors does not require grad`.
-  To train, compile a whole step with `torchax.interop.jax_value_and_grad` or
-  `torchax.train.make_train_step`.
+- `.backward()` through a compiled module raises `element 0 of tensors does not require grad`.
+  To train, compile a whole step with `torchax.interop.jax_value_and_grad` or `torchax.train.make_train_step`.
 - A Python scalar becomes an array in a compiled function, and a string raises `TypeError`.
-  Name such arguments with
+  Declare such arguments as static, with
   `torchax.interop.jax_jit(f, kwargs_for_jax_jit={"static_argnames": (...)})`.
+
+In two cases, the fix removes the compilation instead:
+
+- The program trains.
+  The runtime (`torchax_training`) then compiles the training step, and modules in evaluation mode.
+  A module that `torchax.compile` compiles would keep the statistics and the mode that it had at that time.
+- The program imports the runtime, and the compiled object is not known to be a module or a function.
 
 ## Without a fix
 
-- A bound method closes over its module, whose weights would become constants of the program.
-  Compile the module instead:
-  `torchax.compile(module, torchax.CompileOptions(methods_to_compile=["forward", "decode"]))`.
 - If tpulint does not know whether the compiled object is a module or a function, write `torchax.compile(x)`
   yourself.
+- The weights of a bound method would become constants of the compiled program.
+  Compile its module instead:
+  `torchax.compile(module, torchax.CompileOptions(methods_to_compile=["forward", "decode"]))`.
 - To replace a decorated method, compile a function of the tensors that the method needs.
 - To export a model with `torch.jit.trace`, trace it on the host: `torch.jit.trace(model.cpu(), x.cpu())`.
 
-A loop that generates one token at a time passes a longer sequence to the model each time, and each length is
-compiled anew.
-Allocate the sequence with its final length, and write the tokens into it; a causal model does not use the
-positions after the current one:
+A loop that generates one token at a time passes a longer sequence to the model each time.
+JAX compiles the model again for each length.
+Allocate the sequence with its final length instead, and write the tokens into it.
+A causal model does not use the positions after the current one:
 
 ```python
 @torchax.interop.jax_jit
@@ -87,7 +89,8 @@ Generating twelve tokens with a small model with attention took, on the CPU:
 - with the code above, 7 compilations and 0.6 s.
 
 All three give the same tokens; the compilations were counted with `jax.monitoring`.
-Write keys and values that are cached for the next token into tensors of the final length in the same way.
+If the model caches keys and values for the next token, write them into tensors of the final length in the
+same way.
 """
 
 from __future__ import annotations
@@ -159,7 +162,8 @@ def traced(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kinds = [ctx.kind(example) for example in examples]
     if ctx.serves_device and any(isinstance(kind, Tensor) and not kind.is_host for kind in kinds):
         fix = None if any(ctx.calls("save")) else _compiled(call, model, ctx)
-        yield ctx.finding(call, "`torch.jit.trace` records no operations on torchax tensors, and raises", fix)
+        message = "`torch.jit.trace` cannot record operations on torchax tensors and raises"
+        yield ctx.finding(call, message, fix)
 
 
 def _is_true(node: ast.expr | None) -> bool:
@@ -170,7 +174,8 @@ def _is_true(node: ast.expr | None) -> bool:
 def _compiled(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
     if not ctx.is_module(ctx.kind(model)) and not ctx.is_function(model):
         return None
-    return _fix(ctx.replace(call, f"torchax.compile({ctx.text(model)})"), ctx)
+    edit = ctx.replace(call, f"torchax.compile({ctx.text(model)})")
+    return _fix(ctx.text(call.func), edit, ctx)
 
 
 def _decorated(node: ast.expr, definition: ast.AST, ctx: Context) -> Fix | None:
@@ -179,7 +184,7 @@ def _decorated(node: ast.expr, definition: ast.AST, ctx: Context) -> Fix | None:
         return None
     if definition.decorator_list != [node]:
         return None
-    return _fix(ctx.replace(node, "torchax.compile"), ctx)
+    return _fix("torch.compile", ctx.replace(node, "torchax.compile"), ctx)
 
 
 def _left_out(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
@@ -197,9 +202,8 @@ def _dropped(edits: tuple[Edit, ...] | None, ctx: Context) -> Fix | None:
         return None
     wrapped = [node for node in ast.walk(ctx.tree) if isinstance(node, ast.Attribute)]
     edits += tuple(ctx.replace(one, ctx.text(one.value)) for one in wrapped if one.attr == "_orig_mod")
-    return ctx.fix(
-        "remove the compilation, which the runtime does itself", *edits, applicability=Applicability.UNSAFE
-    )
+    title = "remove this compilation, because the tpulint runtime `torchax_training` compiles the model"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _in_place(call: ast.Call, func: ast.Attribute, ctx: Context) -> Fix | None:
@@ -210,12 +214,12 @@ def _in_place(call: ast.Call, func: ast.Attribute, ctx: Context) -> Fix | None:
     if ctx.is_trained:
         return _dropped((ctx.delete(statement),), ctx)
     name = func.value.id
-    return _fix(ctx.replace(statement, f"{name} = torchax.compile({name})"), ctx)
+    return _fix(f"{name}.compile()", ctx.replace(statement, f"{name} = torchax.compile({name})"), ctx)
 
 
-def _fix(edit: Edit, ctx: Context) -> Fix | None:
+def _fix(old: str, edit: Edit, ctx: Context) -> Fix | None:
     imports = ctx.imports("import torchax")
     if imports is None:
         return None
-    title = "replace with `torchax.compile`"
+    title = f"replace `{old}` with `torchax.compile`"
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -2,54 +2,58 @@
 
 ## What it does
 
-Reports, in traced code (code that runs while JAX traces it),
+Reports, in traced code (code that JAX traces to compile it, such as a model's `forward`):
 
-- reads `x[mask]`, where `mask` is a boolean tensor, or a tensor of unknown dtype whose name ends in `mask`
-- writes that need the number of selected elements: `x[mask] += v`, `x[mask] = y[mask]` and `x[:, mask] = v`
+- reads of `x[mask]`, where `mask` is a boolean tensor, or a tensor of unknown dtype whose name ends in
+  `mask`;
+- writes that need the number of selected elements: `x[mask] += v`, `x[mask] = y[mask]` and `x[:, mask] = v`.
 
 `x[mask] = 0.5` can be traced and is not reported.
 
 ## Why it matters on TPU
 
 The number of selected elements depends on the values of the mask, but XLA compiles for fixed shapes.
-Under `jit` this raises `jax.errors.NonConcreteBooleanIndexError: Array boolean indices must be concrete`.
+In jitted code, JAX raises `jax.errors.NonConcreteBooleanIndexError: Array boolean indices must be concrete`.
 
 ## Fix safety
 
-The fix computes on all elements, and `torch.where` keeps those that the mask selects.
+The fix computes all elements, and selects the result with `torch.where`:
 
-- `x[mask].sum()`, `.mean()`, `.any()` and `.all()`, also of element-wise expressions such as
-  `x[mask] - y[mask]`, become reductions over the full shape.
+- `x[mask].sum()`, `.mean()`, `.any()` and `.all()` become reductions over the full shape.
+  The same applies to elementwise expressions, such as `x[mask] - y[mask]`.
 - `x[mask] = y[mask]` and `x[mask] += 1` become writes of the whole of `x`.
 
 A NaN or an infinity outside of the mask does not change the result.
 
-The fix is safe where the mask is known to have the shape of the tensors, because it is computed from them
-element by element.
-It is unsafe
+The fix is safe if tpulint knows that the mask has the shape of the tensors, because the mask is computed from
+them element by element.
+It is also safe for `x[..., mask] = 0`, which becomes `masked_fill`.
 
-- where the shape of the mask is not known: a mask with fewer dimensions selects rows, and the fix gives it
-  as many dimensions as the tensor has;
-- where the expression divides, multiplies tensors or calls functions: an infinity outside of the mask then
-  makes gradients NaN or infinite;
-- for `max` and `min` of floating-point elements: without selected elements they raise, but the fixed code
-  returns an infinity;
-- for `len(x[mask])`, `x[mask].numel()` and `x[mask].shape[0]`: a zero-dimensional tensor replaces the
-  integer, where that is only used in arithmetic with tensors;
-- for `F.mse_loss(x[mask], y[mask])` and similar losses, which become a sum over the full shape divided by
-  the number of selected elements;
-- for `F.cross_entropy(logits[mask], labels[mask])`, where the fix replaces the labels that are not selected
-  by -100, which the loss ignores: the mask must have the shape of the labels;
-- for `torch.cat([x[mask], x[~mask]])`, which becomes an index by a stable `argsort`: the mask must have one
-  dimension;
-- for `x[mask].sum(0)` and `x[mask].mean(0)`: `x` must have two dimensions and the mask one;
-- for `x[:, mask] = 0`: the mask must cover all further dimensions of `x`.
+The fix is unsafe in these cases:
+
+- The shape of the mask is not known.
+  A mask with fewer dimensions selects rows, so the fix reshapes it to as many dimensions as the tensor has.
+- The expression divides, multiplies tensors or calls functions.
+  An infinity outside of the mask then makes gradients NaN or infinite.
+- `max` and `min` of floating-point elements: if no element is selected, the original raises, but the fixed
+  code returns an infinity.
+- `len(x[mask])`, `x[mask].numel()` and `x[mask].shape[0]`: a zero-dimensional tensor replaces the integer.
+  The fix is offered only if the integer is used in arithmetic with tensors.
+- `F.mse_loss(x[mask], y[mask])` and similar losses become a sum over the full shape, divided by the number of
+  selected elements.
+- `F.cross_entropy(logits[mask], labels[mask])`: the fix replaces the labels that are not selected with -100,
+  which the loss ignores.
+  The mask must have the shape of the labels.
+- `torch.cat([x[mask], x[~mask]])` becomes an index by a stable `argsort`.
+  The mask must have one dimension.
+- `x[mask].sum(0)` and `x[mask].mean(0)`: `x` must have two dimensions, and the mask must have one.
+- `x[:, mask] = 0`: the mask must cover all dimensions of `x` after the first.
 
 ## Without a fix
 
-Keep the full shape and pass the mask along: compute a row-wise operation for all rows, and ignore the other
-rows in the last step.
-Move a check such as `x[mask].numel() == y.numel()` out of the traced function.
+- Keep the full shape, and pass the mask along: compute a row-wise operation for all rows, and ignore the
+  unselected rows in the last step.
+- Move a check such as `x[mask].numel() == y.numel()` out of the traced function.
 """
 
 from __future__ import annotations
@@ -89,7 +93,7 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not any(_is_mask(part, ctx) for part in parts):
         return
-    message = "the number of selected elements depends on the mask's values, but XLA needs fixed shapes"
+    message = "how many elements a boolean mask selects depends on its values, but XLA needs fixed shapes"
     if isinstance(base, Unknown):  # nothing but a tensor takes a tensor of booleans for an index
         indices = [(part, ctx.kind(part)) for part in parts]
         chosen = any(
@@ -171,7 +175,8 @@ def _count(node: ast.Subscript, ctx: Context) -> Fix | None:
     if length is None or not serves_as_tensor(ctx.module, length, ctx.scope):
         return None
     edit = ctx.replace(length, f"torch.count_nonzero({ctx.text(node.slice)})")
-    return _made("count the selected elements with `torch.count_nonzero`", edit, ctx, safe=False)
+    title = "count the selected elements with `torch.count_nonzero` instead of indexing"
+    return _made(title, edit, ctx, safe=False)
 
 
 def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> Fix | None:
@@ -204,7 +209,8 @@ def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> 
     if name == "mean":
         code = ctx.grouped(call, f"{code} / {_number(mask, found, ctx)}")
     safe = found.same_shape and found.plain and name in _NEUTRAL
-    return _made("reduce over the full shape with `torch.where`", ctx.replace(call, code), ctx, safe=safe)
+    title = "replace the indexing with `torch.where` and reduce over the full shape"
+    return _made(title, ctx.replace(call, code), ctx, safe=safe)
 
 
 def _rows(call: ast.Call, name: str, found: Lifted, mask: ast.expr, ctx: Context) -> Fix | None:
@@ -212,7 +218,8 @@ def _rows(call: ast.Call, name: str, found: Lifted, mask: ast.expr, ctx: Context
     code = f"torch.where({_held(mask, ctx)}[:, None], {found.text}, 0).sum(0)"
     if name == "mean":
         code = ctx.grouped(call, f"{code} / {_held(mask, ctx)}.sum()")
-    return _made("reduce over all rows with `torch.where`", ctx.replace(call, code), ctx, safe=False)
+    title = "replace the indexing with `torch.where` and reduce over all rows"
+    return _made(title, ctx.replace(call, code), ctx, safe=False)
 
 
 def _wide(mask: ast.expr, found: Lifted, ctx: Context) -> str:
@@ -257,9 +264,8 @@ def _in_call(node: ast.Subscript, whole: ast.expr, ctx: Context) -> Fix | None:
         code = f"{function}({rows}, torch.where({mask}, {second.text}, -100).reshape(-1))"
     else:
         return None
-    return _made(
-        "compute the loss over the full shape with `torch.where`", ctx.replace(call, code), ctx, safe=False
-    )
+    title = "replace the indexing with `torch.where` and compute the loss over the full shape"
+    return _made(title, ctx.replace(call, code), ctx, safe=False)
 
 
 def _partition(parts: ast.List, ctx: Context) -> Fix | None:
@@ -288,12 +294,8 @@ def _partition(parts: ast.List, ctx: Context) -> Fix | None:
     if half > 1:
         values, masks = f"torch.cat([{values}])", f"torch.cat([{masks}])"
     code = f"{values}[torch.argsort((~{masks}).int(), stable=True)]"
-    return _made(
-        "order the elements by the mask with a stable `torch.argsort`",
-        ctx.replace(call, code),
-        ctx,
-        safe=False,
-    )
+    title = "replace the concatenated selections with a stable `torch.argsort` of the mask"
+    return _made(title, ctx.replace(call, code), ctx, safe=False)
 
 
 # writes
@@ -325,7 +327,7 @@ def _write(node: ast.Subscript, ctx: Context) -> Fix | None:
     wide = _wide(node.slice, target, ctx)
     edit = ctx.replace(statement, f"{base}[...] = torch.where({wide}, {text}, {base})")
     safe = plain and target.same_shape and (value.same_shape or not value.reads)
-    return _made("write the full shape with `torch.where`", edit, ctx, safe=safe)
+    return _made("replace the masked write with `torch.where` over the full shape", edit, ctx, safe=safe)
 
 
 def _fill(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | None:
@@ -341,6 +343,5 @@ def _fill(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | Non
         return None
     base = ctx.text(node.value)
     code = f"{base}[...] = {base}.masked_fill({ctx.text(mask)}, {ctx.text(statement.value)})"
-    return _made(
-        "write the full shape with `masked_fill`", ctx.replace(statement, code), ctx, safe=texts == {"..."}
-    )
+    title = "replace the masked write with `masked_fill` over the full shape"
+    return _made(title, ctx.replace(statement, code), ctx, safe=texts == {"..."})

@@ -2,17 +2,18 @@
 
 ## What it does
 
-Reports these operations in traced code (code that runs while JAX traces it):
+Reports these operations in traced code (code that JAX traces to compile it, such as a model's `forward`):
 
-- `nonzero`, `argwhere` and `torch.where` with only a condition
-- `unique` and `unique_consecutive`
-- `masked_select`
-- `bincount`
-- `torch.combinations`
-- `one_hot` without a number of classes
-- `repeat_interleave` with a tensor of repeats and without `output_size`
-- the function `torch.repeat_interleave` with `output_size`: on torchax only the tensor method accepts it, and
-  the function raises `TypeError: repeat_interleave() got an unexpected keyword argument 'output_size'`
+- `nonzero`, `argwhere`, and `torch.where` with only a condition;
+- `unique` and `unique_consecutive`;
+- `masked_select`;
+- `bincount`;
+- `torch.combinations`;
+- `one_hot` without a number of classes;
+- `repeat_interleave` with a tensor of repeats and without `output_size`;
+- the function `torch.repeat_interleave` with `output_size`.
+  On torchax, only the tensor method accepts `output_size`; the function raises
+  `TypeError: repeat_interleave() got an unexpected keyword argument 'output_size'`.
 
 `count_nonzero`, `torch.where` with three arguments and `one_hot(x, 10)` have fixed output shapes and are not
 reported.
@@ -20,40 +21,45 @@ reported.
 ## Why it matters on TPU
 
 XLA compiles for fixed shapes.
-Under `jit` these operations raise `jax.errors.ConcretizationTypeError: Abstract tracer value encountered
-where concrete value is expected`, with hints such as `The size argument of jnp.nonzero must be statically
-specified`.
+In jitted code, these operations raise `jax.errors.ConcretizationTypeError: Abstract tracer value encountered
+where concrete value is expected`.
+The message also has a hint, such as `The size argument of jnp.nonzero must be statically specified`.
 
 ## Fix safety
 
-Safe:
+These fixes are safe:
 
 - `x[torch.where(mask)] = 0` becomes `x[mask] = 0`.
 - `masked_select(x, mask).sum()` becomes a sum over `torch.where`.
 - `torch.combinations` of pairs becomes an index by `torch.triu_indices`.
-- `torch.repeat_interleave` with `output_size` becomes a method call.
+- `torch.repeat_interleave` with `output_size` becomes a call of the tensor method.
 
-Unsafe:
+These fixes are unsafe:
 
-- The number of true elements, such as `len(torch.nonzero(mask))`, becomes `torch.count_nonzero`, and the
-  number of distinct values becomes a comparison of neighbors after sorting.
-  A zero-dimensional tensor replaces the integer, where that is only used in arithmetic with tensors.
-  The number of distinct values is wrong for an empty tensor and for a tensor with infinities.
-- The index of the first true element, `torch.nonzero(mask)[0]`, becomes `torch.argmax`: the mask must have
-  one dimension and a true element.
-  Without a true element, the original raises and the fixed code returns 0.
-- `x[mask.nonzero().flatten()] = 0` becomes `x[mask] = 0`: the mask must have one dimension.
-- `bincount` with `minlength` becomes an `index_add` into that many bins: no value may lie beyond them.
+- The number of true elements, such as `len(torch.nonzero(mask))`, becomes `torch.count_nonzero`.
+  A zero-dimensional tensor replaces the integer, so the fix is offered only if the integer is used in
+  arithmetic with tensors.
+- The number of distinct values, such as `len(torch.unique(x))`, becomes a comparison of neighbors after
+  sorting, in the same way.
+  The number is wrong for an empty tensor and for a tensor with infinities.
+- The index of the first true element, `torch.nonzero(mask)[0]`, becomes `torch.argmax`.
+  The mask must have one dimension and a true element.
+  Without a true element, the original raises, but the fixed code returns 0.
+- `x[mask.nonzero().flatten()] = 0` becomes `x[mask] = 0`.
+  The mask must have one dimension.
+- `bincount` with `minlength` becomes an `index_add` into that many bins.
+  All values must be less than `minlength`.
 
 ## Without a fix
 
 - Keep the full shape and pass the mask along.
-- Replace a loop over the experts that have tokens, `for expert in mask.nonzero()`, with a loop over all
-  experts, and ignore the other tokens with `torch.where` or with a weight of zero.
+- In a mixture of experts, `for expert in mask.nonzero()` loops over the experts that have tokens.
+  Loop over all experts instead, and ignore the other tokens with `torch.where` or with a weight of zero.
 - Pass the length of the result to `repeat_interleave` as `output_size`, and the number of classes to
   `one_hot`.
-- Where an upper bound of the size is known, call `jnp.nonzero(x, size=bound)` or `jnp.unique(x, size=bound)`
-  through `torchax.interop.call_jax`; they pad the result to that size.
+- If you know an upper bound of the size, call `jnp.nonzero(x, size=bound)` or `jnp.unique(x, size=bound)`
+  through `torchax.interop.call_jax`.
+  These functions pad the result to that size.
 """
 
 from __future__ import annotations
@@ -105,7 +111,8 @@ def known_length(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         arguments = ctx.module.source.text[rest.start : rest.end].lstrip(", \r\n\t")
         if not arguments.startswith(")"):  # of parentheses around the tensor
             edit = ctx.replace(call, f"{ctx.operand(first)}.repeat_interleave({arguments}")
-            fix = ctx.fix("use the tensor method, which accepts `output_size`", edit)
+            title = "call `repeat_interleave` as a tensor method, which accepts `output_size`"
+            fix = ctx.fix(title, edit)
     message = "`torch.repeat_interleave` does not accept `output_size` on torchax and raises `TypeError`"
     yield ctx.finding(call, message, fix)
 
@@ -218,19 +225,16 @@ def _count(places: ast.expr, mask: ast.expr, ctx: Context) -> Fix | None:
     if length is None or imports is None or not serves_as_tensor(ctx.module, length, ctx.scope):
         return None
     edit = ctx.replace(length, f"torch.count_nonzero({ctx.text(mask)})")
-    return ctx.fix(
-        "count the true elements with `torch.count_nonzero`",
-        edit,
-        *imports,
-        applicability=Applicability.UNSAFE,
-    )
+    title = "count the true elements with `torch.count_nonzero` instead of listing them"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _first(whole: ast.expr, mask: ast.expr, ctx: Context, *, as_row: bool = False) -> Fix | None:
     edit = ctx.replace(whole, f"{ctx.operand(mask)}.int().argmax(){'[None]' if as_row else ''}")
     if not _is_bool(mask, ctx):
         return None
-    return ctx.fix("take the first true element with `argmax`", edit, applicability=Applicability.UNSAFE)
+    title = "find the first true element with `argmax` instead of listing all of them"
+    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 def _index(places: ast.expr, mask: ast.expr, applicability: Applicability, ctx: Context) -> Fix | None:
@@ -239,7 +243,7 @@ def _index(places: ast.expr, mask: ast.expr, applicability: Applicability, ctx: 
     if not _is_bool(mask, ctx) or (isinstance(kind, Tensor) and kind.scalar):
         return None
     outer = ctx.parent(places)
-    title = "index with the mask itself"
+    title = "index with the boolean mask instead of the indices of its true elements"
     match outer:
         case ast.Subscript() if _writes_number(outer, places, ctx):
             return ctx.fix(title, ctx.replace(places, ctx.text(mask)), applicability=applicability)
@@ -291,12 +295,8 @@ def _different_values(call: ast.Call, values: ast.expr, is_sorted: bool, ctx: Co
     row = f"{ctx.operand(values)}.flatten()"
     row = f"{row}.sort().values" if is_sorted else row
     edit = ctx.replace(length, ctx.grouped(length, f"1 + torch.count_nonzero({row}.diff())"))
-    return ctx.fix(
-        "count the distinct values by comparing sorted neighbors",
-        edit,
-        *imports,
-        applicability=Applicability.UNSAFE,
-    )
+    title = "count the distinct values with `diff` and `torch.count_nonzero` instead of listing them"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _selected_sum(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
@@ -307,7 +307,7 @@ def _selected_sum(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix
         return None
     values, mask = map(ctx.text, operands)
     edit = ctx.replace(whole, f"torch.where({mask}, {values}, 0).sum()")
-    return ctx.fix("reduce over the full shape with `torch.where`", edit, *imports)
+    return ctx.fix("replace `masked_select` with `torch.where` and sum over the full shape", edit, *imports)
 
 
 def _bins(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
@@ -325,7 +325,8 @@ def _bins(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
     values = ctx.text(operands[0])
     zeros = f"torch.zeros({ctx.text(bins)}, dtype=torch.int64, device={values}.device)"
     edit = ctx.replace(call, f"{zeros}.index_add(0, {values}, torch.ones_like({values}, dtype=torch.int64))")
-    return ctx.fix("count into a fixed number of bins", edit, *imports, applicability=Applicability.UNSAFE)
+    title = "replace `torch.bincount` with `index_add` into a fixed number of bins"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _pairs(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
@@ -336,4 +337,4 @@ def _pairs(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None
     values = operands[0].id
     size = f"len({values})"
     edit = ctx.replace(call, f"{values}[torch.triu_indices({size}, {size}, 1, device={values}.device).T]")
-    return ctx.fix("index with `torch.triu_indices`", edit, *imports)
+    return ctx.fix("replace `torch.combinations` with indexing by `torch.triu_indices`", edit, *imports)

@@ -3,19 +3,19 @@
 ## What it does
 
 Reports `torch.arange`, `torch.zeros`, `torch.ones`, `torch.full`, `torch.empty`, `torch.linspace`,
-`torch.rand`, `torch.randn`, `torch.randperm` and `torch.eye` in traced code (code that runs while JAX traces
-it) where the size depends on the value of a tensor.
+`torch.rand`, `torch.randn`, `torch.randperm` and `torch.eye`, if the size depends on the value of a tensor.
+They are reported only in traced code (code that JAX traces to compile it, such as a model's `forward`).
 A size taken from `x.shape` is known while tracing and is not reported.
 
 ## Why it matters on TPU
 
 XLA compiles for fixed shapes.
-Under `jit`, a size that is a tensor raises `TracerBoolConversionError` or `ConcretizationTypeError`.
+In jitted code, a size that is a tensor raises `TracerBoolConversionError` or `ConcretizationTypeError`.
 
 ## Without a fix
 
-Use a known upper bound, such as the padded length, and mask the elements beyond the actual size:
-`torch.arange(max_length, device=x.device)[None] < lengths[:, None]`.
+Create the tensor with a known upper bound, such as the padded length, and mask the elements beyond the actual
+size: `torch.arange(max_length, device=x.device)[None] < lengths[:, None]`.
 """
 
 from __future__ import annotations

@@ -2,33 +2,37 @@
 
 ## What it does
 
-Reports a tensor in these positions in traced code (code that runs while JAX traces it):
+Reports a tensor in these positions in traced code (code that JAX traces to compile it, such as a model's
+`forward`):
 
-- a bound of a slice: `x[:n]`
-- an index into a list, a tuple or an `nn.ModuleList`
-- an argument of `range`
+- a bound of a slice: `x[:n]`;
+- an index into a list, a tuple or an `nn.ModuleList`;
+- an argument of `range`;
 - a size, an index or another scalar argument of an operation: `x.narrow(0, n, 2)`, `x.view(n, -1)`,
-  `torch.topk(x, n)`, `torch.full_like(x, n)`
+  `torch.topk(x, n)`, `torch.full_like(x, n)`.
 
 A tensor may index a tensor, so `x[n]` and `x.index_select(0, n)` are not reported.
-Scalars that are read with `.item()` or `int()` are reported where they are read (TPU301, TPU302).
+If the scalar comes from `.item()` or `int()`, TPU301 (`item-in-traced-code`) or TPU302
+(`python-scalar-of-tensor`) reports that call instead.
 
 ## Why it matters on TPU
 
-Python and torch read the value of the tensor through `__index__`, and while JAX traces the code there is no
-value.
-Under `jit` this raises
-`jax.errors.ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected` or
-`TracerIntegerConversionError: The __index__() method was called on traced array`.
-A size that changes would also compile the function anew each time.
-Without `jit`, the result of a slice with a tensor bound cannot be used in computations:
-`AssertionError: torchax Tensors can only do math within the torchax environment`.
+Python and torch read the value of the tensor through `__index__`, but while JAX traces the code, the tensor
+has no value.
+
+- In jitted code, this raises `jax.errors.ConcretizationTypeError: Abstract tracer value encountered where
+  concrete value is expected` or
+  `TracerIntegerConversionError: The __index__() method was called on traced array`.
+- Code that is not jitted fails, too, if it uses the result of a slice with a tensor bound:
+  `AssertionError: torchax Tensors can only do math within the torchax environment`.
+
+Even without the error, JAX would compile the function again for each new size.
 
 ## Fix safety
 
-Unsafe:
+The fix is unsafe:
 
-- A slice of fixed length, `x[:, n : n + 4]`, read or written, becomes an index with `torch.arange`.
+- A slice of fixed length, `x[:, n : n + 4]`, becomes an index with `torch.arange`, in a read or in a write.
   The slice must lie within the tensor: Python shortens a slice that does not, but an index out of range
   raises no error on TPU.
   The result of a read is a copy, not a view.
@@ -37,11 +41,10 @@ Unsafe:
 
 ## Without a fix
 
-- Where the length varies, keep the full length and use the mask
-  `torch.arange(x.shape[0], device=x.device) < n`.
+- If the length varies, keep the full length and use the mask `torch.arange(x.shape[0], device=x.device) < n`.
 - Replace a loop over `range(n)`, where `n` is a tensor, with `jax.lax.fori_loop`, called through
   `torchax.interop.torch_view`.
-- Where a tensor selects a module, call all modules and select among their results with `torch.where`.
+- If a tensor selects a module, call all modules and select among their results with `torch.where`.
 """
 
 from __future__ import annotations
@@ -62,7 +65,7 @@ rule = Rule(
     fix=Applicability.UNSAFE,
 )
 
-_NEEDS = "needs its value, which is not available while JAX traces the code"
+_NO_VALUE = "is a tensor, whose value is not available while JAX traces the code"
 
 
 @rule.on(ast.Subscript, traced=True)
@@ -73,10 +76,10 @@ def slice_or_list(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         bound = next((item for item in bounds if item is not None and ctx.kind(item).is_traced), None)
         if bound is not None:
             fix = _positions(node, parts, part, ctx) or _mask(node, parts, ctx)
-            yield ctx.finding(bound, f"a tensor as a slice bound {_NEEDS}", fix)
+            yield ctx.finding(bound, f"this slice bound {_NO_VALUE}", fix)
     base, index = ctx.kind(node.value), ctx.kind(node.slice)
     if isinstance(base, Several) and index.is_traced and _is_list(base, index):
-        yield ctx.finding(node.slice, f"a tensor as a list index {_NEEDS}")
+        yield ctx.finding(node.slice, f"this list index {_NO_VALUE}")
 
 
 def _is_list(base: Several, index: Kind) -> bool:
@@ -95,7 +98,7 @@ def python_range(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) == "builtins.range":
         for argument in call.args:
             if ctx.kind(argument).is_traced:
-                yield ctx.finding(argument, f"a tensor in `range` {_NEEDS}")
+                yield ctx.finding(argument, f"this argument of `range` {_NO_VALUE}")
 
 
 @rule.on(ast.Call, named=NUMBERS, traced=True)
@@ -118,7 +121,7 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     ]
     number = next((item for item in numbers if ctx.kind(item).is_traced), None)
     if number is not None:
-        yield ctx.finding(number, f"a tensor as a scalar argument of `{name}` {_NEEDS}")
+        yield ctx.finding(number, f"this scalar argument of `{name}` {_NO_VALUE}")
 
 
 def _positions(node: ast.Subscript, parts: list[ast.expr], part: ast.expr, ctx: Context) -> Fix | None:
@@ -138,7 +141,8 @@ def _positions(node: ast.Subscript, parts: list[ast.expr], part: ast.expr, ctx: 
         return None
     code = f"torch.arange({ctx.text(length)}, device={ctx.text(node.value)}.device) + {ctx.operand(lower)}"
     edit = ctx.edit(ctx.module.source.span(part), code)
-    return ctx.fix("index with `torch.arange`", edit, *imports, applicability=Applicability.UNSAFE)
+    title = "replace the slice with indices from `torch.arange`"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _mask(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | None:
@@ -160,4 +164,5 @@ def _mask(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | Non
     base = ctx.text(node.value)
     code = f"torch.arange(len({base}), device={base}.device) {sign} {ctx.operand(bound)}"
     edit = ctx.replace(node.slice, code)
-    return ctx.fix("write through a mask", edit, *imports, applicability=Applicability.UNSAFE)
+    title = "replace the slice with a boolean mask computed with `torch.arange`"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

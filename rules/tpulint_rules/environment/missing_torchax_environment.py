@@ -1,60 +1,66 @@
-"""Program that never enters the torchax environment.
+"""Program that uses a device but never enters the torchax environment.
 
 ## What it does
 
-Reports a program that puts tensors on a device but never enters the torchax environment: no module of the
-program calls `torchax.enable_globally()` or uses `with torchax.default_env():`.
-The code that uses the device may be in the file itself or in a module of the project that it imports.
-A command-line option `--device` without `choices` counts as a device, because it may name any device.
+Reports a program that puts tensors on a CUDA or torchax device but never enters the torchax environment.
+A program enters the environment with `torchax.enable_globally()` or `with torchax.default_env():`.
 
-tpulint reports the entry point of the program:
+- The code that uses the device may be in the file itself, or in a module of the project that the file
+  imports.
+- A command-line option `--device` without `choices` counts as a device, because it may name any device.
 
-- `if __name__ == "__main__":`.
-  In a module that other modules import, it counts only if the block itself puts something on a device.
-- In a file without this block that no other module imports, the first of these:
-  - the first statement at the top level that puts something on a device, or that calls a function that does;
-  - if the script selects functions at run time, as in `COMMANDS[name]()`, the first such call;
+tpulint reports the entry point of the program, which is one of these:
+
+- The condition of `if __name__ == "__main__":`.
+  In a module that other modules import, this block counts only if the block itself puts something on a
+  device.
+- In a file without this block that no other module imports, the first of these that exists:
+  - the first statement at the top level that puts something on a device, or that calls a function that does
+    so;
+  - the first call that selects a function at run time, as in `COMMANDS[name]()`;
   - the call that parses the command line, in a function that then uses the device, as in programs that are
     started through the `entry_points` of their package;
   - the first import of a project file that puts something on a device while it is imported.
 
 ## Why it matters on TPU
 
-Outside the environment:
+Outside the environment, torchax tensors cannot be used:
 
 - `.to("jax")` raises `RuntimeError: PyTorch is not linked with support for jax devices`.
-- Operations on torchax tensors that were created inside the environment raise `torchax Tensors can only do
-  math within the torchax environment`.
+- Operations on torchax tensors that were created inside the environment raise
+  `torchax Tensors can only do math within the torchax environment`.
 
 ## Fix safety
 
-The fix is unsafe.
-It adds `import torchax` and `torchax.enable_globally()`:
+The fix is unsafe, because it changes how the whole program computes.
+The fix adds the lines `import torchax` and `torchax.enable_globally()`:
 
-- In a script, both follow the imports, before the first statement that uses the device.
+- In a script, both lines follow the imports, before the first statement that uses the device.
 - In a module that other modules import, `enable_globally()` goes into the `if __name__ == "__main__":` block.
-- If a file of the project puts tensors on a device while it is imported, both go before that import.
-- `enable_globally()` always comes after `import torchvision`, whose import fails inside the environment.
+- If a file of the project puts tensors on a device while it is imported, both lines go before that import.
+- `enable_globally()` always comes after `import torchvision`, because that import fails inside the
+  environment.
+- With `--keep-gpu`, both lines run only where CUDA is not available.
 
-Importing torchax immediately changes parts of torch: `torch.compile`, `DataParallel` and
+As soon as torchax is imported, parts of torch change: `torch.compile`, `DataParallel` and
 `DataLoader(pin_memory=True)` stop working.
-With `--keep-gpu`, both lines run only where CUDA is not available.
 
 A program that uses torchax exits normally; it does not need `os._exit`.
 
-The setting `environment` adds more lines after these two:
+The setting `environment` of tpulint makes the fix add more lines:
 
-- `"compilation-cache"` keeps compiled programs between runs in `~/.cache/jax`.
-  The environment variable `JAX_COMPILATION_CACHE_DIR` does the same with a directory of your choice.
+- `"compilation-cache"` keeps compiled programs between runs, in `~/.cache/jax`.
+  To use another directory, set the environment variable `JAX_COMPILATION_CACHE_DIR` instead.
 - `"mesh"` distributes tensors over all devices with `torchax_mesh.py`, a file that the fix writes beside the
   program.
-  Each device holds all parameters and buffers of a module, and its share of the rows of any other tensor,
-  such as a batch.
-  On four CPU devices, a model with batch normalization, trained with the fix of TPU611, had the same losses
-  as on one device, to six digits.
-- `"quiet"` silences two harmless warnings, each of which is shown once: `The given NumPy array is not
-  writable`, when a tensor is copied to the host, and `Explicitly requested dtype int64 ... will be truncated
-  to dtype int32`.
+  Each device holds all parameters and buffers of a module.
+  The rows of any other tensor, such as a batch, are divided among the devices.
+  On four CPU devices, a model with batch normalization was trained with the fix of TPU611
+  (`backward-on-torchax`).
+  The losses were equal to those on one device, to six digits.
+- `"quiet"` silences two harmless warnings, each of which is shown once.
+  The first is `The given NumPy array is not writable`, when a tensor is copied to the host.
+  The second is `Explicitly requested dtype int64 ... will be truncated to dtype int32`.
 """
 
 from __future__ import annotations
@@ -74,7 +80,10 @@ from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
 rule = Rule(
-    "TPU001", "program that never enters the torchax environment", module=__name__, fix=Applicability.UNSAFE
+    "TPU001",
+    "program that uses a device but never enters the torchax environment",
+    module=__name__,
+    fix=Applicability.UNSAFE,
 )
 
 
@@ -206,7 +215,7 @@ def _moves(call: ast.Call, ctx: Context) -> bool:
 
 def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
     """The fix that enters the torchax environment after the imports, or in a block."""
-    title = "enter the environment with `torchax.enable_globally()`"
+    title = 'add `torchax.enable_globally()`, which makes the device `"jax"` available'
     if ctx.module.project.keeps_gpu:
         edits = _where_no_cuda(ctx)
         if edits is None:

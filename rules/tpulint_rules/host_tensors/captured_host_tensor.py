@@ -2,28 +2,37 @@
 
 ## What it does
 
-Reports tensors that are created without `device=` outside of traced code (code that runs while JAX traces
-it), stored in an attribute or a global variable, and combined with device tensors in traced code.
+Reports tensors to which all of this applies:
+
+- The tensor is created without `device=`, outside of traced code.
+- The tensor is stored in an attribute or a global variable.
+- Traced code combines the tensor with device tensors.
+
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
 Parameters and buffers are not reported: `module.to("jax")` moves them.
 
 ## Why it matters on TPU
 
 `module.to("jax")` does not move a tensor in a plain attribute, and nothing moves a global tensor.
-Both stay on the CPU, and torchax cannot combine CPU tensors with its own, with or without `jit`:
-`AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means there is a mixed
-math between XLATensor and torch.Tensor`.
+Both stay on the CPU.
+torchax cannot combine CPU tensors with its own tensors, whether or not the code is jitted.
+It raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means there
+is a mixed math between XLATensor and torch.Tensor`.
 
 ## Fix safety
 
-Unsafe: `self.x = torch.arange(8)` in a module becomes
+The fix is unsafe.
+In a module, it replaces `self.x = torch.arange(8)` with
 `self.register_buffer("x", torch.arange(8), persistent=False)`.
-The buffer moves with the module and is not part of the checkpoint, but `module.half()` and similar methods
-also cast it.
+
+- The buffer moves with the module, and is not part of the checkpoint.
+- `module.half()` and similar methods also cast the buffer.
 
 ## Without a fix
 
-Register the tensor as a buffer, or create it where it is used, with the `device=` of another tensor there.
-The compiler computes a constant only once.
+Register the tensor as a buffer.
+Or create the tensor where it is used, with the `device=` of another tensor there; the compiler computes a
+constant only once.
 """
 
 from __future__ import annotations
@@ -51,7 +60,7 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in FACTORIES or ctx.trace_path is not None:
         return
     if ctx.span(call).start in ctx.module.mixed:
-        how = "without `device=` creates a CPU tensor, but traced code combines it with device tensors"
+        how = "without `device=` creates a CPU tensor, which traced code cannot combine with device tensors"
         message = f"`torch.{name}` {how}"
         yield ctx.finding(call, message, _as_buffer(call, ctx))
 
@@ -70,4 +79,5 @@ def _as_buffer(call: ast.Call, ctx: Context) -> Fix | None:
     start, value = ctx.span(statement), ctx.span(statement.value)
     opening = ctx.edit(Span(start.start, value.start), f'self.register_buffer("{name}", ')
     closing = ctx.insert(value.end, ", persistent=False)")
-    return ctx.fix("register it as a buffer", opening, closing, applicability=Applicability.UNSAFE)
+    title = f"register `self.{name}` as a buffer, which moves to the device with the module"
+    return ctx.fix(title, opening, closing, applicability=Applicability.UNSAFE)

@@ -2,36 +2,41 @@
 
 ## What it does
 
-Reports tensors that are created without `device=` in traced code (code that runs while JAX traces it), with
-functions such as `torch.arange(n)`, `torch.ones(n)` and `torch.tensor([...])`, and combined with a device
-tensor.
+Reports tensors in traced code that are created without `device=` and combined with a device tensor.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+The tensors come from functions like `torch.arange(n)`, `torch.ones(n)` and `torch.tensor([...])`.
 
-- The two may be combined in another function of the same file: one that receives the tensor, or one that
-  called the function that returns it.
-- `device=device` counts as no device where a call of the function leaves out `device`.
-- Where device tensors are written into a CPU tensor, as in `out[i] = x.sum()`, each write is reported.
-- Integer tensors that a `forward` returns are always reported: CUDA tensors accept CPU tensors as indices, so
-  callers do not move them.
+- Another function of the same file may combine the tensors.
+  That function receives the CPU tensor as an argument, or calls the function that returns it.
+- `device=device` counts as no device if a call of the function omits the argument `device`.
+- If device tensors are written into a CPU tensor, as in `out[i] = x.sum()`, each write is reported.
+- Integer tensors that a `forward` returns are always reported.
+  CUDA tensors accept CPU tensors as indices, so callers usually do not move them.
 
 A tensor that is moved with `.to(...)`, or that has only one element, is not reported.
 
 ## Why it matters on TPU
 
-Without `device=`, torch creates a CPU tensor, and torchax cannot combine CPU tensors with its own, with or
-without `jit`:
-`AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means there is a mixed
-math between XLATensor and torch.Tensor`.
-A write of a device tensor into a CPU tensor fails with `AttributeError: 'Tensor' object has no attribute
-'_elem'`.
+Without `device=`, torch creates a CPU tensor.
+
+- torchax cannot combine CPU tensors with its own tensors, whether or not the code is jitted.
+  It raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means
+  there is a mixed math between XLATensor and torch.Tensor`.
+- A write of a device tensor into a CPU tensor raises
+  `AttributeError: 'Tensor' object has no attribute '_elem'`.
 
 ## Fix safety
 
-Safe: the fix adds the `device=` of another tensor in the function, which has the same effect on a GPU.
-In three cases it adds `.to(device)` instead: for `torch.from_numpy`, which takes no device; for lists
-that mix integers with floats, because torchax takes the dtype of the first element; and for random numbers
-in programs that train, which are still drawn on the CPU.
+The fix is safe, except for random numbers.
+It adds the `device=` of another tensor in the function, which has the same effect on a GPU.
+In three cases, it adds `.to(device)` to the call instead:
 
-Unsafe for other random numbers: on another device they come from another generator.
+- `torch.from_numpy`, which has no parameter `device`;
+- lists that mix integers with floats, because torchax would take the dtype of the first element;
+- random numbers in programs that train, which are still drawn on the CPU.
+
+In other programs, the fix is unsafe for random numbers: the generator of another device draws different
+numbers.
 
 ## Without a fix
 
@@ -81,10 +86,11 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     draws = name.startswith(("rand", "normal"))  # where gradients are asked for, on the host
     if name in NO_DEVICE_KEYWORD or _mixes_numbers(call) or (draws and ctx.asks_gradients):
         edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
-        return ctx.fix(f"move it with `.to({device})`", edit)
+        return ctx.fix(f"move the new tensor to the device with `.to({device})`", edit)
     applicability = Applicability.UNSAFE if draws else Applicability.SAFE
     edit = ctx.with_arguments(call, ctx.arguments(call).before(f"device={device}"))
-    return ctx.fix(f"create it on the device with `device={device}`", edit, applicability=applicability)
+    title = f"create the tensor on the device with `device={device}`"
+    return ctx.fix(title, edit, applicability=applicability)
 
 
 def _names_device(call: ast.Call) -> bool:

@@ -2,49 +2,53 @@
 
 ## What it does
 
-Reports, in traced code and for tensors on the device,
+Reports these functions in traced code (code that JAX traces to compile it, such as a model's `forward`), and
+for device tensors:
 
-- `avg_pool2d`, `avg_pool3d` and `lp_pool2d` with `ceil_mode=True`
-- `torch.stft` with a `win_length` that is known to be shorter than `n_fft`
-- embeddings with `max_norm`
-- `multilabel_margin_loss`
-- transposed convolutions with `groups`, with several channels in each group
+- `avg_pool2d`, `avg_pool3d` and `lp_pool2d` with `ceil_mode=True`;
+- `torch.stft` with a `win_length` that is known to be shorter than `n_fft`;
+- embeddings with `max_norm`;
+- `multilabel_margin_loss`;
+- transposed convolutions with `groups`, if each group has several channels.
 
-Also reports their modules, such as `nn.AvgPool2d(2, ceil_mode=True)`, in programs that use a device.
+In programs that use a CUDA or torchax device, the rule also reports the modules of these functions, such as
+`nn.AvgPool2d(2, ceil_mode=True)`.
 
 ## Why it matters on TPU
 
-All of these give incorrect results without an error, with or without `jit`, except where noted.
+All of these give incorrect results without an error, whether or not the code is jitted, except where noted:
 
 - With `ceil_mode=True`, windows at the border extend beyond the input.
-  Torchax divides by the size of the whole window; torch divides by the number of elements inside the input.
+  torch divides by the number of elements inside the input, but torchax divides by the size of the whole
+  window.
   For an input of ones, the last row and column of the result are 0.5.
-- Torch centers a window that is shorter than `n_fft`.
-  Torchax puts it elsewhere, and the spectrum is wrong.
-- Rows longer than `max_norm` are not rescaled; under `jit`, `F.embedding` raises `ConcretizationTypeError:
-  Abstract tracer value encountered where concrete value is expected`.
-- `multilabel_margin_loss` also counts the entries after the first negative target as targets.
-- `nn.ConvTranspose2d(6, 4, 3, groups=2)` also uses the weights of other groups for each group.
-  With one channel per group, `groups=in_channels`, the result is correct, as it is for convolutions that are
-  not transposed.
+- torch centers a window that is shorter than `n_fft`.
+  torchax does not center it, so the spectrum is wrong.
+- torchax does not rescale the rows of an embedding that are longer than `max_norm`.
+  In jitted code, `F.embedding` raises `ConcretizationTypeError: Abstract tracer value encountered where
+  concrete value is expected`.
+- torchax's `multilabel_margin_loss` also counts the entries after the first negative target as targets.
+- On torchax, `nn.ConvTranspose2d(6, 4, 3, groups=2)` also uses the weights of other groups for each group.
+  With one channel per group (`groups=in_channels`), the result is correct.
+  Convolutions that are not transposed are correct, too.
 
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
 
 ## Fix safety
 
-Safe:
+These fixes are safe:
 
-- Without padding, the fix adds `count_include_pad=False`, which divides by the number of elements inside the
-  input.
-- The window of `stft` is padded with zeros on both sides, which is what torch does.
+- For pooling without padding, the fix adds `count_include_pad=False`.
+  torchax then divides by the number of elements inside the input.
+- For `stft`, the fix pads the window with zeros on both sides, as torch does.
 
-Unsafe: for transposed convolutions, the fix imports the runtime (`torchax_training`), which it writes beside
-the program and which computes them correctly.
-Programs that import the runtime are not reported.
+The fix for transposed convolutions is unsafe.
+It imports the runtime (`torchax_training`), which it writes beside the program.
+The runtime computes transposed convolutions correctly, so they are not reported in programs that import it.
 
 ## Without a fix
 
-Instead of using `max_norm`, scale the rows after the lookup; the table itself keeps the longer rows:
+Instead of `max_norm`, scale the rows after the lookup; the table itself keeps the longer rows:
 
 ```python
 rows = table(ids)
@@ -104,7 +108,7 @@ def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if "lp" not in name.lower() and is_plain and "count_include_pad" not in given:
         edit = ctx.with_arguments(call, ctx.arguments(call).before("count_include_pad=False"))
         fix = ctx.fix("add `count_include_pad=False` to divide by the elements inside the input", edit)
-    message = "with `ceil_mode=True` divides by the whole window size at the border on torchax"
+    message = "with `ceil_mode=True` wrongly divides by the whole window size at the border on torchax"
     yield ctx.finding(call, f"`{name}` {message}", fix)
 
 
@@ -114,16 +118,16 @@ def looked_up(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = by_name(call, _LOOKUPS.get(name, ()))
     longest = given.get("max_norm")
     if isinstance(longest, ast.Constant) and longest.value and _is_computed(name, given.get("input"), ctx):
-        yield ctx.finding(call, f"`{name}` does not rescale rows longer than `max_norm` on torchax")
+        message = "does not rescale rows longer than `max_norm` on torchax, without an error"
+        yield ctx.finding(call, f"`{name}` {message}")
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _LOSSES))
 def lost(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     if name in _LOSSES and _is_computed(name, call.args[0] if call.args else None, ctx):
-        yield ctx.finding(
-            call, f"`{name}` counts entries after the first negative target as targets on torchax"
-        )
+        message = "counts entries after the first negative target as targets on torchax, without an error"
+        yield ctx.finding(call, f"`{name}` {message}")
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _CONVOLUTIONS))
@@ -136,8 +140,9 @@ def grouped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     is_depthwise = channels is not None and _number(channels, ctx) in (0, _number(groups, ctx))
     if is_depthwise or not _is_computed(name, given.get("input"), ctx):
         return
-    fix = ctx.companion_fix(TRAINING)
-    yield ctx.finding(call, f"`{name}` with `groups` mixes the weights of different groups on torchax", fix)
+    title = f"add the tpulint runtime `{TRAINING.name}`, which computes this convolution correctly"
+    message = "with `groups` mixes the weights of different groups on torchax, without an error"
+    yield ctx.finding(call, f"`{name}` {message}", ctx.companion_fix(TRAINING, title))
 
 
 @rule.on(ast.Call, named={"stft"})
@@ -158,9 +163,8 @@ def windowed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         before = (size - width) // 2
         padded = f"torch.nn.functional.pad({ctx.text(window)}, ({before}, {size - width - before}))"
         edits = ctx.replace(window, padded), ctx.replace(given["win_length"], str(size))
-        fix = (
-            ctx.fix("pad the window with zeros to `n_fft`", *edits, *imports) if imports is not None else None
-        )
+        title = "pad `window` with zeros to the length `n_fft`"
+        fix = ctx.fix(title, *edits, *imports) if imports is not None else None
     message = "`stft` does not center a window shorter than `n_fft` on torchax, so the spectrum is wrong"
     yield ctx.finding(call, message, fix)
 

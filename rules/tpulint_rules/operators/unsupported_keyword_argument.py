@@ -2,23 +2,26 @@
 
 ## What it does
 
-Reports, in traced code (code that runs while JAX traces it), `F.linear(x, weight=w)` and the few other
-functions of torch whose parameters have different names in torchax, where an argument is passed by its torch
-name.
+Reports arguments that are passed by their torch name to a function whose parameters have different names in
+torchax.
+An example is `F.linear(x, weight=w)`; only a few functions are concerned.
+They are reported only in traced code: code that JAX traces to compile it, such as a model's `forward`.
 
 ## Why it matters on TPU
 
-Torchax replaces these functions with its own, whose parameters have different names.
-With and without `jit`, they raise `TypeError: functional_linear() got an unexpected keyword argument
-'weight'`, `TypeError: linalg_solve() got an unexpected keyword argument 'A'` and similar errors.
+torchax replaces these functions of torch with its own functions, whose parameters have different names.
+Whether or not the code is jitted, the calls raise errors such as
+`TypeError: functional_linear() got an unexpected keyword argument 'weight'` and
+`TypeError: linalg_solve() got an unexpected keyword argument 'A'`.
 
 ## Fix safety
 
-Safe: the fix passes the arguments by position, in the order of torch.
+The fix is safe: it passes the arguments by position, in the order of torch.
 
 ## Without a fix
 
-Where the keyword arguments are not in the order of the parameters, pass them by position by hand.
+A call has no fix if its keyword arguments are not in the order of the parameters.
+Pass them by position by hand.
 """
 
 from __future__ import annotations
@@ -62,6 +65,7 @@ def named(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     # By position only where each stands where it belongs, so that nothing need change places.
     if [keyword.arg for keyword in call.keywords[: len(words)]] == list(names[len(call.args) :]):
         edits = [ctx.edit(Span(ctx.span(word).start, ctx.span(word.value).start), "") for word in words]
-    fix = ctx.fix("pass it by position", *edits) if edits else None
+    title = f"pass {' and '.join(f'`{word.arg}`' for word in words)} by position"
+    fix = ctx.fix(title, *edits) if edits else None
     message = f"`{name}` does not accept the keyword argument `{words[0].arg}` on torchax"
     yield ctx.finding(words[0].value, message, fix)

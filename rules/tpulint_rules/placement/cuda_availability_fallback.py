@@ -12,7 +12,7 @@ Reports conditions that check for CUDA:
 
 The following are not reported, because false is the right answer on a TPU host:
 
-- a condition in front of code for CUDA only, such as functions of `torch.cuda`, Triton kernels,
+- a condition in front of code that works only with CUDA, such as functions of `torch.cuda`, Triton kernels,
   `forward_cuda` of an extension, or `DistributedDataParallel`;
 - a condition in a file that builds an extension;
 - a choice between the `nccl` and `gloo` backends;
@@ -21,25 +21,28 @@ The following are not reported, because false is the right answer on a TPU host:
 - a value for `pin_memory`, for the `map_location` of `torch.load`, or in an f-string.
 
 A comparison with a value that the program reads from a file, as in `config["device"] == "cuda"`, is not
-reported either, because the file will still say `cuda`.
+reported either.
+The file would still say `cuda` after a fix.
 
 ## Why it matters on TPU
 
-On a TPU host these conditions are false, without an error.
-`"cuda" if torch.cuda.is_available() else "cpu"` puts the whole program on the CPU of the host, where it runs
-slowly and prints correct results, so nobody notices.
-A check such as `assert torch.cuda.is_available()` stops the program instead.
+On a TPU host these conditions are false, without an error:
+
+- `"cuda" if torch.cuda.is_available() else "cpu"` puts the whole program on the CPU of the host.
+  The program runs slowly and prints correct results, so the mistake is easy to miss.
+- A check such as `assert torch.cuda.is_available()` stops the program.
 
 ## Fix safety
 
-- Safe for an expression or assignment that selects a device name: it becomes `"jax"`.
-  Unsafe if a rank is inserted into the name.
-- Unsafe for all other conditions: the code behind the condition may call functions of `torch.cuda` that raise
-  on TPU.
-  `torch.accelerator.is_available()`, which the fix uses, is true under torchax and on a GPU.
+- The fix is safe for an expression or assignment that selects a device name: it replaces the name with
+  `"jax"`.
+  It is unsafe if a rank is inserted into the name.
+- The fix is unsafe for all other conditions, because the code behind the condition may call functions of
+  `torch.cuda` that raise on TPU.
+  The fix uses `torch.accelerator.is_available()`, which is true under torchax and on a GPU.
 
-If the file creates a `torch.device("jax")` while it is imported, the fix also adds `import torchax`, because
-`torch.device("jax")` raises without it.
+If the file creates a `torch.device("jax")` while it is imported, the fix also adds `import torchax`.
+Without this import, `torch.device("jax")` raises.
 
 ## Without a fix
 
@@ -129,7 +132,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = None
     if module != ctx.text(call.func):
         edit = ctx.replace(call, f"{module}.accelerator.is_available()")
-        title = "replace with `torch.accelerator.is_available()`, which is true under torchax"
+        title = f"replace with `{module}.accelerator.is_available()`, which is true with torchax, too"
         fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, message, fix)
 
@@ -244,13 +247,13 @@ def begins_with_cuda(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _asked_for_cuda(node: ast.expr, literal: ast.expr, ctx: Context) -> Finding:
     fix = ctx.fix(
-        'compare with `"jax"`',
+        f"replace `{ctx.text(literal)}` with the torchax device type `{ctx.quoted('jax', literal)}`",
         ctx.replace(literal, ctx.quoted("jax", literal)),
         applicability=Applicability.UNSAFE,
     )
     return ctx.finding(
         node,
-        f"`{ctx.text(node)}` checks for a CUDA device; the device type of a torchax tensor is `jax`",
+        f"`{ctx.text(node)}` checks for a CUDA device, but a tensor on TPU has the device type `jax`",
         fix,
     )
 
@@ -280,8 +283,10 @@ def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if isinstance(receiver, Tensor | Unknown) and ctx.qualified_name(node) is None:
         comparison = f'{ctx.text(node.value)}.device.type == "jax"'
         edit = ctx.replace(node, f"({comparison})" if _binds_tighter(node, ctx) else comparison)
-        fix = ctx.fix('compare the device type with `"jax"`', edit, applicability=Applicability.UNSAFE)
-        yield ctx.finding(node, "`.is_cuda` is false for torchax tensors, without an error", fix)
+        title = 'replace `.is_cuda` with `.device.type == "jax"`'
+        fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+        message = "`.is_cuda` is false for torchax tensors, so a tensor on TPU counts as a CPU tensor"
+        yield ctx.finding(node, message, fix)
 
 
 def _stops_program(outer: ast.AST | None, *, negated: bool) -> bool:

@@ -3,23 +3,23 @@
 ## What it does
 
 Reports a string that names a CUDA device where torch expects a device.
-The string is:
+The string is one of these:
 
 - `"cuda"` or `"cuda:0"`;
 - a string into which an index is inserted, such as `f"cuda:{rank}"`.
 
-It is used as:
+The string is used in one of these ways:
 
-- an argument of torch: `.to("cuda")`, `device="cuda"`, `torch.device("cuda")`;
-- a value that is passed to such an argument in any file of the project: variables, constants and attributes,
-  default values of function parameters, fields and keys of a configuration, and the defaults and choices of
-  command-line options.
+- as an argument of torch: `.to("cuda")`, `device="cuda"`, `torch.device("cuda")`;
+- as a value that is passed to such an argument in any file of the project.
+  tpulint follows variables, constants and attributes, default values of function parameters, fields and keys
+  of a configuration, and the defaults and choices of command-line options.
 
 Other strings (dictionary keys, messages, backend names) are not reported.
 
 ## Why it matters on TPU
 
-Inside its environment, torchax accepts a CUDA device in some calls: `.to("cuda")` on a CPU tensor, and most
+Inside the torchax environment, some calls accept a CUDA device: `.to("cuda")` on a CPU tensor, and most
 factory functions.
 Other calls raise `AssertionError: Torch not compiled with CUDA enabled`:
 
@@ -31,20 +31,21 @@ Under `jax_jit`, `.to("cuda")` raises `TracerArrayConversionError`.
 
 ## Fix safety
 
-- Safe if the literal is an argument of torch.
-- Unsafe if an index is inserted into the string: `"jax"` stands for all devices of the host at once, so a
-  rank selects nothing.
-- Unsafe if the string is passed on before it is used as a device, because it may have other uses.
-- Unsafe for an object of unknown type with a `to` method.
+The fix is safe if the literal is an argument of torch.
+It is unsafe in these cases:
 
-If the file creates a `torch.device("jax")` while it is imported, the fix also adds `import torchax`, because
-`torch.device("jax")` raises without it.
+- An index is inserted into the string.
+  `"jax"` stands for all devices of the host at once, so a rank selects nothing.
+- The string is passed on before it is used as a device, because it may have other uses.
+- The string is the argument of the method `to` of an object of unknown type.
+
+If the file creates a `torch.device("jax")` while it is imported, the fix also adds `import torchax`.
+Without this import, `torch.device("jax")` raises.
 
 ## Without a fix
 
-A device that is also passed to a function of `torch.cuda` has no fix if tpulint knows no replacement for that
-function.
-Remove the call, or put it behind `if torch.cuda.is_available():`; then the fix is offered.
+A device has no fix if it is also passed to a function of `torch.cuda` for which tpulint knows no replacement.
+Remove that call, or put it behind `if torch.cuda.is_available():`; then the fix is offered.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Appl
 
 #: Calls that have rules of their own.
 _REPORTED = ("torch.set_default_device", "torch.Generator")
-MESSAGE = "`{}` names a CUDA device; torchax tensors are on the `jax` device"
+MESSAGE = "`{}` names a CUDA device, which a TPU host does not have; the TPU is the torchax device `jax`"
 
 
 @rule.on(ast.Constant, named=starts_cuda)
@@ -120,7 +121,7 @@ def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     if for_cuda or imports is None:
         yield ctx.finding(node, message)
         return
-    title = 'use the torchax device, `"jax"`'
+    title = f"replace `{ctx.text(node)}` with the torchax device `{ctx.quoted('jax', node)}`"
     fix = ctx.fix(title, _jax(node, outer, ctx), *imports, applicability=applicability)
     yield ctx.finding(node, message, fix)
 

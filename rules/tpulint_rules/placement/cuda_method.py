@@ -7,18 +7,22 @@ Reports `.cuda(...)`, with any arguments, on a value that is, or may be, a tenso
 ## Why it matters on TPU
 
 torchax does not change `.cuda()`.
-On a host without an NVIDIA GPU it raises `AssertionError: Torch not compiled with CUDA enabled`, or
-`RuntimeError: Found no NVIDIA driver on your system`, even inside the torchax environment.
-Use `.to("jax")` to move a tensor or a module to the TPU.
+On a host without an NVIDIA GPU, the call raises `AssertionError: Torch not compiled with CUDA enabled`, or
+`RuntimeError: Found no NVIDIA driver on your system`.
+It raises inside the torchax environment, too.
+`.to("jax")` moves a tensor or a module to the TPU.
 
 ## Fix safety
 
-- Safe if the receiver is known to be a tensor or a module.
-- Unsafe if the type of the receiver is unknown: the fix breaks an object of another class that has a `cuda`
-  method of its own.
-- The device index is removed, because torchax has one logical device.
-  This makes the fix unsafe if the index is a variable.
-- `non_blocking` and `memory_format` are kept.
+The fix replaces `.cuda()` with `.to("jax")`.
+
+- The fix is safe if the receiver is known to be a tensor or a module.
+- The fix is unsafe if the type of the receiver is unknown.
+  An object of another class may have a `cuda` method of its own, and the fix would break the call.
+- The fix is unsafe if the device index is a variable.
+  The fix removes the index, because torchax has one logical device.
+
+The fix keeps the arguments `non_blocking` and `memory_format`.
 
 ## Without a fix
 
@@ -66,7 +70,7 @@ def cuda_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(receiver, Instance) and not known:
         return
     what = "module" if ctx.is_module(receiver) else "tensor"
-    message = f"`.cuda()` raises without an NVIDIA GPU; move the {what} to the torchax device instead"
+    message = f"`.cuda()` moves the {what} to an NVIDIA GPU and raises on a TPU host"
     yield ctx.finding(call, message, _to_jax(call, ctx, known=known))
 
 
@@ -88,7 +92,7 @@ def _to_jax(call: ast.Call, ctx: Context, *, known: bool) -> Fix | None:
     )
     kept = replace(written, texts=tuple(texts)).without([names.index("device")] if device else [])
     return ctx.fix(
-        'move to the `jax` device with `.to("jax")`',
+        'replace `.cuda()` with `.to("jax")`',
         ctx.with_arguments(call, kept.after('"jax"'), method="to"),
         applicability=Applicability.SAFE if known and constant else Applicability.UNSAFE,
     )

@@ -11,30 +11,33 @@ Reports the legacy CUDA tensor types, such as `torch.cuda.FloatTensor`:
 ## Why it matters on TPU
 
 These types do not exist without CUDA.
-They raise `TypeError: type torch.cuda.FloatTensor not available. Torch not compiled with CUDA enabled`, or,
-in `tensor.type(...)`, `RuntimeError: Cannot initialize CUDA without ATen_cuda library`.
+They raise `TypeError: type torch.cuda.FloatTensor not available. Torch not compiled with CUDA enabled`.
+In `tensor.type(...)`, they raise `RuntimeError: Cannot initialize CUDA without ATen_cuda library`.
 
 ## Fix safety
 
-Safe where the type is used directly:
+The fix is safe if the type is used directly:
 
 - `tensor.type(torch.cuda.FloatTensor)` becomes `tensor.to("jax", torch.float32)`.
 - A call of the type with a list becomes `torch.tensor(..., dtype=torch.float32, device="jax")`.
-- `torch.arange(n, out=torch.cuda.LongTensor(n))` gets the dtype and the device instead of `out`.
+- In `torch.arange(n, out=torch.cuda.LongTensor(n))`, the fix replaces `out` with the dtype and the device.
 
-Unsafe where a variable holds the type, in all cases or only where CUDA is available:
+The fix is unsafe if a variable holds the type, always or only where CUDA is available:
 
-- The variable becomes the dtype, and `tensor.type(variable)` becomes `tensor.to("jax", torch.float32)`.
-- If the variable is called, it becomes a function that creates the tensor on the host and moves it.
+- The fix assigns the dtype to the variable, and `tensor.type(variable)` becomes
+  `tensor.to("jax", torch.float32)`.
+- If the program calls the variable, the fix assigns a function to it that creates the tensor on the host and
+  moves it to the device.
 - If the variable is used in another way, or is assigned in several branches, the fix adds
-  `import torchax_training`, the runtime that it writes beside the program.
-  The runtime provides these types: they create tensors on the device, and `tensor.type(...)` moves a tensor
-  there.
+  `import torchax_training`.
+  This runtime, which the fix writes beside the program, provides these types: they create tensors on the
+  device, and `tensor.type(...)` moves a tensor there.
 
 ## Without a fix
 
 Create the tensor with `torch.tensor(..., dtype=..., device="jax")` or
-`torch.empty(..., dtype=..., device="jax")`, and replace `tensor.type(...)` with `tensor.to("jax", dtype)`.
+`torch.empty(..., dtype=..., device="jax")`.
+Replace `tensor.type(...)` with `tensor.to("jax", dtype)`.
 """
 
 from __future__ import annotations
@@ -55,8 +58,8 @@ rule = Rule(
 )
 
 _STRINGS = frozenset(f"torch.cuda.{name}" for name in TENSOR_DTYPES)
-_MESSAGE = "`{}` raises on a host without an NVIDIA GPU"
-_COMPARED = "no tensor on TPU has the type `{}`"
+_MESSAGE = "the CUDA tensor type `{}` raises on a TPU host, which has no NVIDIA GPU"
+_COMPARED = "no tensor on TPU has the CUDA tensor type `{}`, so this comparison never matches"
 
 
 @rule.on(ast.Attribute, named=TENSOR_DTYPES)
@@ -96,7 +99,8 @@ def _brought(ctx: Context) -> Fix | None:
     """The fix that adds the runtime, which provides such types; None for programs without a device."""
     if not ctx.serves_device:
         return None
-    return ctx.companion_fix(TRAINING, f"add the runtime `{TRAINING.name}`, which provides this type")
+    title = f"add the tpulint runtime `{TRAINING.name}`, whose CUDA tensor types create tensors on the TPU"
+    return ctx.companion_fix(TRAINING, title)
 
 
 def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
@@ -107,19 +111,20 @@ def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
     match call:
         case ast.Call(func=ast.Attribute(value=receiver, attr="type"), args=[only]) if only is node:
             code = f'{ctx.text(receiver)}.to("jax", {dtype})'
-            return ctx.fix('replace `.type(...)` with `.to("jax", ...)`', ctx.replace(call, code), *imports)
+            title = f'replace `.type({ctx.text(node)})` with `.to("jax", {dtype})`'
+            return ctx.fix(title, ctx.replace(call, code), *imports)
         case ast.Call(func=func, args=[ast.List() as values]) if func is node:
             code = f'torch.tensor({ctx.text(values)}, dtype={dtype}, device="jax")'
-            return ctx.fix(
-                'create the tensor with `torch.tensor` on `"jax"`', ctx.replace(call, code), *imports
-            )
+            title = f'replace `torch.cuda.{name}(...)` with `torch.tensor(..., dtype={dtype}, device="jax")`'
+            return ctx.fix(title, ctx.replace(call, code), *imports)
     word = ctx.parent(call)
     maker = ctx.parent(word) if isinstance(word, ast.keyword) and word.arg == "out" else None
     if isinstance(maker, ast.Call) and ctx.qualified_name(maker.func) == "torch.arange":
         span = ctx.span(call)
         edit = ctx.edit(Span(span.start - len("out="), span.end), f'dtype={dtype}, device="jax"')
         if ctx.module.source.text[edit.span.start : span.start] == "out=":
-            return ctx.fix("create the tensor on the device instead of passing `out`", edit, *imports)
+            title = f'replace `out=torch.cuda.{name}(...)` with `dtype={dtype}, device="jax"`'
+            return ctx.fix(title, edit, *imports)
     return None
 
 
@@ -155,9 +160,9 @@ def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
         return None
     made = f"lambda *data: torch.{node.attr}(*data).to({ctx.device})" if called else dtype
     edits.append(ctx.replace(value, made))
-    title = f"replace the type with `{dtype}`"
+    title = f"replace the CUDA tensor type with the dtype `{dtype}`"
     if called:
-        title = "replace the type with a function that creates the tensor on the device"
+        title = "replace the CUDA tensor type with a function that creates the tensor on the TPU"
     return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 
 

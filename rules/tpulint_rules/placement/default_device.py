@@ -1,4 +1,4 @@
-"""CUDA or torchax as default device or default tensor type.
+"""Default device or default tensor type set to CUDA or torchax.
 
 ## What it does
 
@@ -11,24 +11,25 @@ Reports:
 
 ## Why it matters on TPU
 
-- After `torch.set_default_device("cuda")`, each new tensor raises `AssertionError: Torch not compiled with
-  CUDA enabled`.
-- After `torch.set_default_device("jax")`, each new tensor raises `RuntimeError: PyTorch is not linked with
-  support for jax devices`, inside the torchax environment too.
+- After `torch.set_default_device("cuda")`, each new tensor raises
+  `AssertionError: Torch not compiled with CUDA enabled`.
+- After `torch.set_default_device("jax")`, each new tensor raises
+  `RuntimeError: PyTorch is not linked with support for jax devices`, inside the torchax environment too.
 - `torch.set_default_tensor_type("torch.cuda.FloatTensor")` raises `TypeError: type torch.cuda.FloatTensor not
   available. Torch not compiled with CUDA enabled.`
 
-torchax does respect a device that is entered as a context manager.
-`torch.device("jax").__enter__()` enters it for the rest of the program.
+torchax creates tensors on a device that is entered as a context manager.
+`torch.device("jax").__enter__()` enters the device for the rest of the program.
 
 `torch.Tensor([1.0])` follows only the default tensor type, so it still creates a CPU tensor.
-An operation that combines it with a device tensor raises.
+An operation that combines this tensor with a device tensor raises.
 
 ## Fix safety
 
-The fix is unsafe:
+The fix is unsafe.
+It enters the device with `torch.device("jax").__enter__()`, and adds `.to("jax")` to `torch.Tensor(...)`.
 
-- It takes effect only where it runs inside the torchax environment.
+- The new default applies only if the call runs inside the torchax environment.
 - `torch.FloatTensor(...)` creates a CPU tensor, whatever the default is.
 - If the default dtype is `float64`, torchax creates `float32` tensors.
 
@@ -51,7 +52,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU105",
-    "CUDA or torchax as default device or default tensor type",
+    "default device or default tensor type set to CUDA or torchax",
     module=__name__,
     fix=Applicability.UNSAFE,
 )
@@ -68,7 +69,7 @@ def default_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not (constant or named or holds_literal_device(ctx.module, device, ctx.scope)):
         return
     text = jax_form(ctx.module, device, ctx.scope) or ctx.text(device)
-    message = "after `torch.set_default_device`, each new tensor raises on a TPU host, with `jax` too"
+    message = "after `torch.set_default_device`, each new tensor raises on a TPU host, even with `jax`"
     yield ctx.finding(call, message, _entered(call, text, None, ctx))
 
 
@@ -81,7 +82,7 @@ def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name is not None:
         dtype = TENSOR_DTYPES.get(name.rpartition(".")[2])
         fix = _entered(call, '"jax"', dtype, ctx) if dtype is not None else None
-        yield ctx.finding(call, f"`{name}` as default type raises on a host without an NVIDIA GPU", fix)
+        yield ctx.finding(call, f"the default tensor type `{name}` raises on a TPU host without CUDA", fix)
 
 
 @rule.on(ast.Call, named={"Tensor"})
@@ -98,13 +99,12 @@ def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if is_size:
         return  # that is another rule's
     fix = ctx.fix(
-        'move the tensor with `.to("jax")`',
+        'move the new tensor to the TPU with `.to("jax")`',
         ctx.insert(ctx.span(call).end, '.to("jax")'),
         applicability=Applicability.UNSAFE,
     )
-    yield ctx.finding(
-        call, "`torch.Tensor(...)` creates a CPU tensor: on TPU there is no CUDA default type", fix
-    )
+    message = "`torch.Tensor(...)` creates a CPU tensor, because no CUDA default tensor type applies on TPU"
+    yield ctx.finding(call, message, fix)
 
 
 def _asks_for_cuda(test: ast.expr, ctx: Context) -> bool:
@@ -129,9 +129,5 @@ def _entered(call: ast.Call, device: str, dtype: str | None, ctx: Context) -> Fi
         gap = f"{ctx.module.source.newline}{ctx.module.source.margin(statement)}    "
         text = f"if {ctx.text(choice.test)}:{gap}{text}"
     edit = ctx.replace(statement, text)
-    return ctx.fix(
-        "enter the torchax device with `torch.device(...).__enter__()`",
-        edit,
-        *imports,
-        applicability=Applicability.UNSAFE,
-    )
+    title = f"replace `{ctx.text(call.func)}(...)` with `{made}.__enter__()`, which sets the default device"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

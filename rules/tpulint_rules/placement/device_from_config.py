@@ -9,17 +9,20 @@ Reports a device name that is read at run time and passed to torch:
 - in such a program, an attribute that no code of the project sets: `config.device`.
 
 Tensors and modules also have an attribute `device`.
-An attribute is therefore reported only if its object has the name of a configuration (such as `cfg` or
-`args`), was created as a namespace, or if the attribute is passed directly to `torch.device`.
+An attribute is therefore reported only in these cases:
+
+- The object that has the attribute is named like a configuration, such as `cfg` or `args`.
+- The object was created as a namespace.
+- The attribute is passed directly to `torch.device`.
 
 ## Why it matters on TPU
 
-The file or the variable says `cuda`, whatever you change in the code.
+The configuration file or the environment variable says `cuda`, whatever you change in the code.
 `.to(device)` then raises `AssertionError: Torch not compiled with CUDA enabled`.
 
 ## Fix safety
 
-The fix is unsafe: where the name is read, any name of a CUDA device becomes `"jax"`.
+The fix is unsafe: where the program reads the name, the fix replaces any CUDA device with `"jax"`.
 Every other name, such as `cpu`, stays.
 """
 
@@ -106,11 +109,10 @@ def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
     outer = ctx.parent(node)
     alone = isinstance(outer, ast.Call | ast.keyword | ast.Assign | ast.AnnAssign | ast.Return | ast.Dict)
     edit = ctx.replace(node, code if alone else f"({code})")
-    fix = ctx.fix(
-        'replace a CUDA device with `"jax"` where it is read', edit, applicability=Applicability.UNSAFE
-    )
+    title = f'use the torchax device `"jax"` if `{text}` is a CUDA device'
+    fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(
-        node, f"`{text}` is read at run time and may name a CUDA device, which raises on TPU", fix
+        node, f"`{text}` may be a CUDA device when the program runs, which raises on a TPU host", fix
     )
 
 

@@ -17,8 +17,10 @@ A CPU generator works for tensors that are drawn on the host and then moved to t
 ## Fix safety
 
 The fix is unsafe: it creates a CPU generator, which draws different numbers than a CUDA generator.
-The fix of TPU614 then draws the tensors that use it on the host and moves them to the device.
-With `--keep-gpu`, the generator is a CPU generator on CUDA too, because the same code draws with it.
+
+- The fix of TPU614 (`wrong-random-numbers`) then draws the tensors that use the generator on the host, and
+  moves them to the device.
+- With `--keep-gpu`, the generator is a CPU generator on CUDA too, because the same code draws with it.
 """
 
 from __future__ import annotations
@@ -47,9 +49,8 @@ def generator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if device is None or not _is_accelerator(device, ctx):
         return
     edit = ctx.replace(call, f"{ctx.text(call.func)}()")
-    fix = ctx.fix(
-        "create the generator on the host", edit, applicability=Applicability.UNSAFE, serves_cuda=True
-    )
+    title = f"create the generator on the CPU with `{ctx.text(call.func)}()`"
+    fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE, serves_cuda=True)
     yield ctx.finding(call, "`torch.Generator` with a CUDA or torchax device raises on a TPU host", fix)
 
 

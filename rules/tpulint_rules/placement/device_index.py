@@ -16,7 +16,7 @@ A parameter with the name `rank` counts as the rank.
 ## Why it matters on TPU
 
 torch reads the integer as the index of a GPU.
-With torchax:
+With torchax, such calls raise:
 
 - Factory functions raise `TypeError: argument of type 'int' is not iterable`.
 - `zeros_like`, and `.to(0)` on a device tensor, raise `NotImplementedError: Could not run
@@ -27,9 +27,11 @@ With torchax:
 
 ## Fix safety
 
-- Safe for a literal that is an argument of torch.
-- Unsafe for a rank, because `"jax"` is the same for all ranks.
-- Unsafe for an object of unknown type with a `to` method.
+The fix replaces the integer with `"jax"`.
+
+- The fix is safe for a literal that is an argument of torch.
+- The fix is unsafe for a rank, because `"jax"` is the same for all ranks.
+- The fix is unsafe for an object of unknown type with a `to` method.
 """
 
 from __future__ import annotations
@@ -84,7 +86,8 @@ def _numbered(call: ast.Call, places: list[ast.expr], ctx: Context, known: bool)
 
 
 def _named(place: ast.expr, ctx: Context, applicability: Applicability) -> Finding:
-    fix = ctx.fix('use the torchax device, `"jax"`', ctx.replace(place, '"jax"'), applicability=applicability)
+    title = f'replace the GPU index `{ctx.text(place)}` with the torchax device `"jax"`'
+    fix = ctx.fix(title, ctx.replace(place, '"jax"'), applicability=applicability)
     return ctx.finding(
         place, f"`{ctx.text(place)}` is a GPU index, which torchax does not accept as a device", fix
     )

@@ -3,7 +3,7 @@
 ## What it does
 
 Reports `net.apply(init_weights)` after `net.cuda()`, `net.to(device)` or `net = Net().to(device)`.
-`init_weights` is one of:
+`init_weights` is one of these:
 
 - a function of the same file that draws from a normal distribution, or that calls another function to
   initialize weights;
@@ -15,12 +15,12 @@ Functions that draw from a normal distribution in place raise for parameters on 
 
 - `nn.init.normal_`, `xavier_normal_` and `kaiming_normal_` raise `RuntimeError: Overloaded torch operator
   invoked from Python failed to match any schema: aten::normal()`.
-- `m.weight.data.normal_()` raises `RuntimeError: a leaf Variable that requires grad is being used in an
-  in-place operation`.
+- `m.weight.data.normal_()` raises
+  `RuntimeError: a leaf Variable that requires grad is being used in an in-place operation`.
 
 ## Fix safety
 
-The fix is unsafe: it moves the module to the host before the call and back to the device after it.
+The fix is unsafe: it moves the module to the host before the call, and back to the device after it.
 
 - The module gets new parameters, so an optimizer that was created earlier still refers to the old ones.
 - The random numbers are those that the host draws.
@@ -59,12 +59,12 @@ def applied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     device = _device(name, ctx.statement(call), ctx)
     if device is None:
         return
-    message = f"`{function.id}` initializes parameters on the device, where in-place `normal_` raises"
+    message = f"`{function.id}` initializes parameters on the torchax device, where in-place `normal_` raises"
     edits = (
         ctx.insert(ctx.span(base).end, '.to("cpu")'),
         ctx.insert(ctx.span(call).end, f".to({device})"),
     )
-    title = "move the module to the host for this call, and back to the device"
+    title = f"move `{name}` to the CPU for this call, and back to the device afterwards"
     yield ctx.finding(call, message, ctx.fix(title, *edits, applicability=Applicability.UNSAFE))
 
 

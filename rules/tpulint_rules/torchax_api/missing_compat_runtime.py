@@ -1,49 +1,51 @@
-"""Program that relies on PyTorch semantics that torchax does not implement.
+"""Program that relies on PyTorch behavior that torchax does not implement.
 
 ## What it does
 
 Reports `torchax.enable_globally()` in programs that compute no gradients and use no other API of torchax than
-`torchax.compile`, if one of these holds:
+`torchax.compile`, if at least one of these holds:
 
 - The program consists of several files.
-- It reads or copies tensors, counts, indexes or sorts elements, or loads data or states.
-- It draws random numbers on the device.
-- It transforms functions with `torch.func`.
-- It calls many functions of torch.
+- The program reads or copies tensors, counts, indexes or sorts elements, or loads data or states.
+- The program draws random numbers on the device.
+- The program transforms functions with `torch.func`.
+- The program calls many functions of torch.
 
 ## Why it matters on TPU
 
 torchax replaces all computations of torch, and some of them behave differently.
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
 
-Different results, without an error:
+Some give different results, without an error:
 
-- `torch.randperm` and `torch.triu_indices` create device tensors where CPU tensors were requested, and
+- `torch.randperm` and `torch.triu_indices` create device tensors where CPU tensors were requested.
   `torch.randperm` with a generator draws different numbers.
 - `torch.multinomial(chances, 1)` draws the same index for all rows that are equal.
 - Other random numbers that are drawn on the device never equal those of torch with the same seed.
-- `x.cpu()` shares memory: with `x`, if JAX computes on the host, and with the result of the next `x.cpu()`
-  otherwise.
+- `x.cpu()` shares memory.
+  If JAX computes on the host, the result shares memory with `x`; otherwise it shares memory with the result
+  of the next `x.cpu()`.
   `shown = x.cpu().mul_(255)` then changes `x`, or the result of a later `x.cpu()`.
 - `x.to("jax")` of 100 KB or more reads `x` after it has returned.
   If the program writes the next image to the same memory, the device may receive that image.
 - `print(x)` prints `Tensor(<class 'jaxlib._jax.ArrayImpl'> [1. 2.])`, not `tensor([1., 2.])`.
 
-Errors:
+Others raise:
 
-- `counts[labels] += 1` with `counts` on the host and `labels` on the device raises `AttributeError: 'Tensor'
-  object has no attribute '_env'`.
-  So do other operations that combine both, such as `load_state_dict` of a module on the host with a state on
-  the device.
-- A slice that a function returns has no `tolist()`: `RuntimeError: .tolist() is not supported for tensor
-  subclasses, got View`.
+- `counts[labels] += 1`, with `counts` on the host and `labels` on the device, raises
+  `AttributeError: 'Tensor' object has no attribute '_env'`.
+  Other operations that combine host and device tensors raise it, too.
+  An example is `load_state_dict` of a module on the host, with a state on the device.
+- `tolist()` of a slice that a function returns raises
+  `RuntimeError: .tolist() is not supported for tensor subclasses, got View`.
 
 ## Fix safety
 
 The fix is unsafe: it adds `import torchax_training`, the runtime that it writes beside the program.
 The runtime changes torch and torchax so that these operations, and others, behave as in torch.
-Programs that compute gradients get the runtime from TPU611, and programs that call a model in a loop from
-TPU645.
+
+Other rules add the runtime, too: TPU611 (`backward-on-torchax`) to programs that compute gradients, and
+TPU645 (`uncompiled-evaluation`) to programs that call a model in a loop.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU905",
-    "program that relies on PyTorch semantics that torchax lacks",
+    "program that relies on PyTorch behavior that torchax does not implement",
     module=__name__,
     former=("otherwise-under-torchax",),
     fix=Applicability.UNSAFE,
@@ -103,12 +105,9 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if not _may_meet_it(ctx):
         return
-    fix = ctx.companion_fix(
-        TRAINING, f"add the runtime `{TRAINING.name}`, which restores the behavior of torch"
-    )
-    message = (
-        "without its runtime, torchax draws, copies, slices or prints differently from torch in some cases"
-    )
+    title = f"add the tpulint runtime `{TRAINING.name}`, which restores the behavior of PyTorch"
+    fix = ctx.companion_fix(TRAINING, title)
+    message = "torchax draws, copies, slices or prints tensors differently from PyTorch in some cases"
     yield ctx.finding(call, message, fix)
 
 

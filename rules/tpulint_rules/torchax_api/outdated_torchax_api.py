@@ -5,15 +5,16 @@
 Reports code for older versions that the current versions do not accept, or ignore:
 
 - names that no longer exist or are deprecated, such as `jax.tree_map`, `jax.experimental.maps`,
-  `jax.experimental.shard_map` and `jax.core.Jaxpr`, and imports of `torch_xla2`, the old name of torchax;
-- `check_rep` of `jax.shard_map`;
+  `jax.experimental.shard_map` and `jax.core.Jaxpr`;
+- imports of `torch_xla2`, the old name of torchax;
+- the argument `check_rep` of `jax.shard_map`;
 - `make_splash_mha` without `head_shards` and `q_seq_shards`, `LocalMask` without `offset`, and
   `jax.make_mesh` without `axis_types`;
-- `env._mesh = mesh`, options of `env.config` that do not exist, such as `use_tpu_splash_attention`, and the
-  environment variables `JAX_PLATFORM` and `JAX_USE_GPU`;
+- `env._mesh = mesh`, and options of `env.config` that do not exist, such as `use_tpu_splash_attention`;
+- the environment variables `JAX_PLATFORM` and `JAX_USE_GPU`;
 - `torchax.compile(function, options)`, because only modules use the options;
-- `static_argnums` of a module that do not count its parameters and buffers, and the modes `"dynamo"` and
-  `"export"` of `torchax.compile`;
+- `static_argnums` of a compiled module that do not count its parameters and buffers;
+- the modes `"dynamo"` and `"export"` of `torchax.compile`;
 - `hasattr(t, "_elem")`, with which older code recognizes torchax tensors;
 - the first import of `torch_xla` at the top level of a file.
 
@@ -31,39 +32,44 @@ Some of this code raises:
 - `RuntimeError: dynamo mode is not supported yet`
 - `ValueError: Non-hashable static arguments are not supported. An error occurred while trying to hash an
   object of type <class 'dict'>`: arguments 0 and 1 of a compiled module are its parameters and its buffers,
-  and `static_argnums` counts them.
+  and `static_argnums` counts them, too.
 
-The rest has no effect or fails elsewhere:
+Other code has no effect, or fails in another place:
 
 - Only whole torchax tensors have the attribute `_elem`; a slice such as `x[0]` does not.
-- torchax does not read `env._mesh`, or an option that it does not know: attention keeps its default
-  implementation.
+- torchax does not read `env._mesh`, or an option that it does not know.
+  Attention therefore keeps its default implementation.
 - JAX ignores `JAX_PLATFORM`.
-- `jax.make_mesh` now creates explicit axes, which the operations of torch do not support: `F.cross_entropy`
-  of a sharded batch, or `x @ x.T`, raises `ShardingTypeError`, and `shard_map` of a tensor that is not
-  sharded yet raises `ValueError: in_specs passed to shard_map ... does not match the specs of the input`.
-- torch_xla is a different backend: it and torchax cannot use each other's tensors.
+- `jax.make_mesh` now creates explicit axes (`AxisType.Explicit`), which the operations of torch do not
+  support.
+  `F.cross_entropy` of a sharded batch, or `x @ x.T`, raises `ShardingTypeError`.
+  `shard_map` of a tensor that is not sharded yet raises
+  `ValueError: in_specs passed to shard_map ... does not match the specs of the input`.
+- torch_xla and torchax are different backends, which cannot use each other's tensors.
   No release of torch_xla is known to import together with torch 2.13.
 
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
 
 ## Fix safety
 
-Safe where a name has only moved.
-For `jax.shard_map`, which accepts only the function by position, the fix adds keywords to the other
-arguments, and renames `check_rep` to `check_vma`.
+These fixes are safe:
 
-Unsafe where the change has other effects:
+- The fix replaces a name that has only moved.
+- `jax.shard_map` accepts only the function by position.
+  The fix adds keywords to the other arguments, and renames `check_rep` to `check_vma`.
+- The fix adds the arguments that `make_splash_mha` and `LocalMask` now require.
 
-- `torch_xla2` becomes `torchax`; some functions may have moved since.
+These fixes are unsafe, because they have other effects:
+
+- `torch_xla2` becomes `torchax`, where some functions may have moved.
 - `JAX_PLATFORM` becomes `JAX_PLATFORMS`, which JAX reads, and a GPU in its value becomes the TPU.
-  `JAX_USE_GPU` is removed.
-- An option that torchax does not know is removed.
-- `jax.make_mesh` gets automatic axes, its earlier behavior.
-  Do not apply this fix if you want explicit axes.
+- The fix removes `JAX_USE_GPU`, and options that torchax does not know.
+- `jax.make_mesh` gets automatic axes, which were the default before.
+  Do not apply this fix if your code uses explicit axes.
 - `jax.experimental.pjit.pjit` becomes `jax.jit`, which accepts a `PartitionSpec` only under `jax.set_mesh`.
-- 2 is added to each of the `static_argnums` of a module, because they follow parameters and buffers.
-- `hasattr(t, "_elem")` becomes a check of the device, which is true for slices too.
+- The fix adds 2 to each of the `static_argnums` of a module, because they follow the parameters and the
+  buffers.
+- `hasattr(t, "_elem")` becomes a check of the device, which is true for slices, too.
   Code that then reads `t._elem` must read `torchax.interop.jax_view(t)` instead.
 - `torchax.compile(function, options)` becomes `torchax.interop.jax_jit`, which uses the options.
 
@@ -74,14 +80,14 @@ Unsafe where the change has other effects:
 - `use_tpu_splash_attention`: register a kernel with
   `env.override_op_definition(torch.nn.functional.scaled_dot_product_attention, function)`.
 - The modes `"dynamo"` and `"export"`: remove `mode`; the default is `"jax"`.
-- A name without a replacement in its message: look it up in the change log of JAX.
+- A name whose message names no replacement: look the name up in the change log of JAX.
 - torch_xla:
-  - `xm.xla_device()` is `"jax"`.
-  - `xm.mark_step()` and `pl.ParallelLoader` are not needed, and `xm.optimizer_step(opt)` is `opt.step()`:
+  - Replace `xm.xla_device()` with `"jax"`.
+  - Remove `xm.mark_step()` and `pl.ParallelLoader`, and replace `xm.optimizer_step(opt)` with `opt.step()`.
     torchax runs each operation immediately, or a whole function under `torchax.interop.jax_jit`.
   - Remove `xmp.spawn`: one process drives all chips of a host.
-  - `xm.xrt_world_size()` is `jax.device_count()`.
-  - `xm.save` is `torch.save` of CPU tensors.
+  - Replace `xm.xrt_world_size()` with `jax.device_count()`.
+  - Replace `xm.save` with `torch.save` of CPU tensors.
 """
 
 from __future__ import annotations
@@ -183,7 +189,7 @@ def _message(name: str, what: Outdated, fix: Fix | None) -> str:
 
 
 def _other_backend(node: ast.stmt, ctx: Context) -> Finding:
-    return ctx.finding(node, f"`{OTHER_BACKEND}` is a different backend, whose tensors torchax cannot use")
+    return ctx.finding(node, f"`{OTHER_BACKEND}` is a different TPU backend; torchax cannot use its tensors")
 
 
 def _renamed(node: ast.Import, alias: ast.alias, ctx: Context) -> Fix | None:
@@ -197,7 +203,8 @@ def _renamed(node: ast.Import, alias: ast.alias, ctx: Context) -> Fix | None:
         if ctx.is_bound("torchax"):
             return None
         edits += [ctx.replace(use, "torchax") for use in ctx.loads(_OLD_NAME)]
-    return ctx.fix("replace with `torchax`", *edits, applicability=Applicability.UNSAFE)
+    title = f"replace `{alias.name}` with `{name}`"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _moved(node: ast.ImportFrom, alias: ast.alias, what: Outdated, ctx: Context) -> Fix | None:
@@ -212,7 +219,8 @@ def _moved(node: ast.ImportFrom, alias: ast.alias, what: Outdated, ctx: Context)
                 return None
             edits += found
     applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
-    return ctx.fix(f"replace with `{what.instead}`", *edits, applicability=applicability)
+    title = f"replace `{node.module}.{alias.name}` with `{what.instead}`"
+    return ctx.fix(title, *edits, applicability=applicability)
 
 
 def _replaced(
@@ -227,9 +235,8 @@ def _replaced(
     if imports is None:
         return None
     applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
-    return ctx.fix(
-        f"replace with `{new}`", ctx.replace(node, new), *edits, *imports, applicability=applicability
-    )
+    title = f"replace `{ctx.text(node)}` with `{new}`"
+    return ctx.fix(title, ctx.replace(node, new), *edits, *imports, applicability=applicability)
 
 
 def _use(node: ast.expr, what: Outdated, ctx: Context) -> list[Edit] | None:
@@ -271,7 +278,8 @@ def keyword(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     for word in call.keywords:
         if word.arg in renamed:
             new = renamed[word.arg]
-            fix = ctx.fix(f"rename to `{new}`", _renamed_keyword(word, new, ctx))
+            title = f"rename the argument `{word.arg}` to `{new}`"
+            fix = ctx.fix(title, _renamed_keyword(word, new, ctx))
             message = f"`{ctx.text(callee)}` no longer accepts the argument `{word.arg}`"
             yield ctx.finding(word.value, message, fix)
 
@@ -289,8 +297,9 @@ def needed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if missing:
         words = " and ".join(f"`{argument}`" for argument in missing)
         text = ", ".join(f"{argument}={value}" for argument, value in missing.items())
-        fix = ctx.fix(f"add `{text}`", _appended(call, text, ctx))
-        yield ctx.finding(call, f"`{name.rpartition('.')[2]}` now requires {words}", fix)
+        noun = "argument" if len(missing) == 1 else "arguments"
+        fix = ctx.fix(f"add the required {noun} `{text}`", _appended(call, text, ctx))
+        yield ctx.finding(call, f"`{name.rpartition('.')[2]}` now requires the {noun} {words}", fix)
 
 
 @rule.on(ast.Call, named={"make_mesh"})
@@ -308,10 +317,12 @@ def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         times = f" * {len(names.elts)}" if len(names.elts) > 1 else ""
         text = f"axis_types=(jax.sharding.AxisType.Auto,){times}"
         edit = _appended(call, text, ctx)
-        fix = ctx.fix(
-            "create the mesh with automatic axes", edit, *imports, applicability=Applicability.UNSAFE
-        )
-    message = "`jax.make_mesh` creates explicit axes in jax 0.10.2, which torch operations do not support"
+        title = "add `axis_types` with `AxisType.Auto` for each axis"
+        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    message = (
+        "`jax.make_mesh` creates `AxisType.Explicit` axes in jax 0.10.2, "
+        "which torch operations do not support"
+    )
     yield ctx.finding(call, message, fix)
 
 
@@ -335,9 +346,10 @@ def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         fix = None
         if base.endswith("."):
             edits = (ctx.replace(call.func, f"{base}interop.jax_jit"), ctx.edit(span, text))
-            title = "replace with `torchax.interop.jax_jit`"
+            title = "replace `torchax.compile` with `torchax.interop.jax_jit`, which accepts these options"
             fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
-        yield ctx.finding(options, "`torchax.compile` ignores options for a function, without an error", fix)
+        message = "`torchax.compile` ignores `CompileOptions` for a function, without an error"
+        yield ctx.finding(options, message, fix)
 
 
 def _static_arguments(given: ast.expr, ctx: Context) -> Iterator[Finding]:
@@ -350,12 +362,9 @@ def _static_arguments(given: ast.expr, ctx: Context) -> Iterator[Finding]:
         counted = [n.value for n in numbers if isinstance(n, ast.Constant) and isinstance(n.value, int)]
         if len(counted) == len(numbers) and any(number in (0, 1) for number in counted):
             edits = (ctx.replace(n, str(i + 2)) for n, i in zip(numbers, counted, strict=True))
-            fix = ctx.fix(
-                "add 2 to each index, for the parameters and the buffers",
-                *edits,
-                applicability=Applicability.UNSAFE,
-            )
-            message = "a compiled module has its parameters and buffers as arguments 0 and 1"
+            title = "add 2 to each index of `static_argnums`, to skip the parameters and buffers"
+            fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+            message = "arguments 0 and 1 of a compiled module are its parameters and buffers, not its inputs"
             yield ctx.finding(value, message, fix)
 
 
@@ -373,8 +382,10 @@ def whole_tensors_only(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     if isinstance(outer, ast.UnaryOp | ast.BoolOp | ast.Compare):
         code = f"({code})"
     edit = ctx.replace(call, code)
-    fix = ctx.fix('compare the device type with `"jax"`', edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, "only whole torchax tensors have the attribute `_elem`; a slice does not", fix)
+    title = 'replace the check for `_elem` with a check for the device type `"jax"`'
+    fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    message = "a slice of a torchax tensor has no attribute `_elem`, so this check does not recognize it"
+    yield ctx.finding(call, message, fix)
 
 
 def _renamed_keyword(word: ast.keyword, new: str, ctx: Context) -> Edit:
@@ -418,7 +429,8 @@ def setting(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     fix = None
     if len(statement.targets) == 1 and isinstance(statement.value, ast.Constant):
         delete = ctx.delete(statement)
-        fix = ctx.fix(f"remove `{node.attr}`", delete, applicability=Applicability.UNSAFE)
+        title = f"remove the assignment to `{node.attr}`"
+        fix = ctx.fix(title, delete, applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"`{node.attr}` is not an option of torchax 0.0.14 and has no effect", fix)
 
 
@@ -441,7 +453,8 @@ def variable(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
         edits = [ctx.replace(node, ctx.quoted(new, node))]
         if isinstance(value, ast.Constant) and value.value in ("gpu", "cuda"):
             edits.append(ctx.replace(value, ctx.quoted("tpu,cpu", value)))
-        fix = ctx.fix(f"replace with `{new}`", *edits, applicability=Applicability.UNSAFE)
+        fix = ctx.fix(f"replace `{name}` with `{new}`", *edits, applicability=Applicability.UNSAFE)
     elif isinstance(statement, ast.Assign) and isinstance(value, ast.Constant):
-        fix = ctx.fix(f"remove `{name}`", ctx.delete(statement), applicability=Applicability.UNSAFE)
+        title = f"remove the assignment to `{name}`"
+        fix = ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"JAX does not read the environment variable `{name}`", fix)

@@ -5,25 +5,28 @@
 Reports an import of torchvision inside `with torchax.default_env():`, or after `torchax.enable_globally()` at
 the top level of a file.
 
-It is not reported beside the runtime (`torchax_training`), which fixes write beside programs that train: the
-runtime makes the import bypass torchax.
+The import is not reported in programs that have the runtime (`torchax_training`), which fixes write beside
+programs that train.
+The runtime makes the import bypass torchax.
 
 ## Why it matters on TPU
 
 torchvision calls its own operators while it is imported.
-Inside the environment these calls go to torchax, which has none of these operators: `OperatorNotFound:
-Operator with name torchvision::_cuda_version has no lowering`.
+Inside the environment, these calls go to torchax, which has none of these operators.
+The import then raises `OperatorNotFound: Operator with name torchvision::_cuda_version has no lowering`.
 An import before the environment is entered works.
 
 Measured with torchvision 0.27.1 on torch 2.12.1.
 If the compiled operators of torchvision do not load, as in its wheels on a torch without CUDA, every import
-fails with `RuntimeError: operator torchvision::nms does not exist`.
+fails.
+It raises `RuntimeError: operator torchvision::nms does not exist`.
 
 ## Without a fix
 
 Move the import to the top of the file, before the program enters the environment.
-tpulint does not see an import in a function that is called inside the environment, which fails in the same
-way.
+
+An import in a function that is called inside the environment fails in the same way, but tpulint does not see
+it.
 """
 
 from __future__ import annotations
@@ -63,9 +66,11 @@ def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
     if not _is_first(node, ctx) or _has_companion(ctx):
         return
     if _is_entered_around(node, ctx) or _is_entered_before(node, ctx):
-        yield ctx.finding(
-            node, "`torchvision` cannot be imported inside the torchax environment; import it before"
+        message = (
+            "`torchvision` cannot be imported inside the torchax environment; "
+            "import it before the environment is entered"
         )
+        yield ctx.finding(node, message)
 
 
 def _has_companion(ctx: Context) -> bool:

@@ -9,13 +9,15 @@ Reports operations that raise, or give different results, on CPU tensors inside 
 - `torch.cov`, `corrcoef`, `combinations`, `one_hot` and `cosine_similarity`;
 - `pad_sequence` of CPU tensors, as in functions that create batches for a `DataLoader`.
 
-Except in functions that create batches, the tensors must be known to be on the host.
-The rule applies to programs that use a device or enter torchax, and to traced code.
+The tensors must be known to be on the host, except in functions that create batches.
+The rule applies to programs that use a CUDA or torchax device or enter the torchax environment, and to traced
+code.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
 Programs that train, or that import the runtime (`torchax_training`), are not reported.
 
 ## Why it matters on TPU
 
-Inside the environment, torchax takes over every tensor that is created, including the tensors that torch
+Inside the environment, torchax replaces every tensor that is created, including the tensors that torch
 creates internally.
 The scalar in `torch.where(mask, x, 0.0)` becomes a device tensor, which is then combined with the CPU tensor
 `x`.
@@ -25,8 +27,8 @@ The scalar in `torch.where(mask, x, 0.0)` becomes a device tensor, which is then
   torch.Tensor`.
 - `quantile` raises `RuntimeError: quantile() q tensor must be on the same device as the input tensor`.
 - `cosine_similarity` raises `AttributeError: 'Tensor' object has no attribute '_env'`.
-- `pad_sequence` creates its result on the device and copies nothing into it: the result is all zeros, without
-  an error.
+- `pad_sequence` creates its result on the device and copies nothing into it.
+  The result is all zeros, without an error.
 
 Data sets and batches are created on the host, so a program fails before its first step.
 
@@ -35,16 +37,18 @@ Of 93 calls on CPU tensors that were tried, 82 were correct.
 
 ## Fix safety
 
-Safe: the scalar becomes a tensor.
+The fix is safe: it replaces the scalar with a tensor.
 
-- In `torch.where`, it becomes a zero-dimensional tensor, which takes part in type promotion as a Python
-  scalar does.
-- In `quantile`, it becomes a tensor of the required dtype.
+- In `torch.where`, the scalar becomes a zero-dimensional tensor, which takes part in type promotion as a
+  Python scalar does.
+- In `quantile`, the scalar becomes a tensor of the required dtype.
 
 ## Without a fix
 
-- All of these operations work after `import torchax_training`; the fix of TPU611 writes this runtime beside
-  programs that train.
+Use one of these:
+
+- Add `import torchax_training`, after which all of these operations work.
+  The fix of TPU611 (`backward-on-torchax`) writes this runtime beside programs that train.
 - Move the tensor to the device first: `torch.cov(x.to("jax")).cpu()`.
 - Leave the environment while you prepare data: `with torchax.disable_temporarily():`.
 - Pad by hand: `torch.stack([F.pad(s, (0, longest - len(s))) for s in sequences])`.
@@ -156,4 +160,4 @@ def _as_tensors(numbers: list[ast.expr], first: ast.expr, name: str, ctx: Contex
     if imports is None:
         return None
     edits = [ctx.replace(number, f"torch.tensor({ctx.text(number)}{dtype})") for number in numbers]
-    return ctx.fix("create a tensor from the scalar", *edits, *imports)
+    return ctx.fix("replace the Python scalar with `torch.tensor(...)`", *edits, *imports)

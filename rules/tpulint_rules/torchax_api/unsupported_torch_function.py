@@ -1,8 +1,8 @@
-"""Function that raises, is a no-op, or is wrong under torchax.
+"""Function that raises, does nothing, or gives wrong results under torchax.
 
 ## What it does
 
-Reports:
+Reports these functions in any program:
 
 - `torch.func.jacrev`, `jacfwd` and `hessian`, and all functions of `torch.autograd.functional`;
 - `torch.cond`;
@@ -12,9 +12,10 @@ Reports:
 - `Function.apply` of a `torch.autograd.Function` with its own `backward`, in code that `jax_value_and_grad`
   differentiates.
 
-In programs that use a device, it also reports `torch.inference_mode`.
+In programs that use a CUDA or torchax device, the rule also reports `torch.inference_mode`.
 
-In programs that use a device, and in traced code, it also reports:
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+In traced code, and in programs that use a CUDA or torchax device, the rule also reports:
 
 - `torch.Tensor(2, 3)` with sizes;
 - `x.new_tensor(...)` and `x.new([...])`;
@@ -29,11 +30,12 @@ Derivatives:
 
 - `torch.func.jacrev` and `jacfwd` of torchax tensors return all zeros, without an error or a warning, eagerly
   and under `jax_jit`.
-- `torch.autograd.functional.jacobian` and `hessian` return all zeros too.
+- `torch.autograd.functional.jacobian` and `hessian` return all zeros, too.
   `vjp`, `jvp`, `vhp` and `hvp` of that module return zeros if `F.linear`, and so `nn.Linear`, is between the
   inputs and the outputs.
-- `torch.func.hessian` raises `OperatorNotFound: Operator with name aten::_efficientzerotensor has no
-  lowering` or `RuntimeError: Cannot access data pointer of Tensor that doesn't have storage`.
+- `torch.func.hessian` raises
+  `OperatorNotFound: Operator with name aten::_efficientzerotensor has no lowering` or
+  `RuntimeError: Cannot access data pointer of Tensor that doesn't have storage`.
 - `jax_value_and_grad` ignores the `backward` of a `torch.autograd.Function`, without an error, and
   differentiates the computation in `forward`.
   For straight-through rounding and similar functions, the gradients are zero.
@@ -42,46 +44,50 @@ Control flow, random state and modes:
 
 - `torch.cond` raises `NotImplementedError: There was no rule registered for HigherOrderOperator cond and mode
   XLADispatchMode`.
-  Outside the environment, but after `import torchax`, it raises `InternalTorchDynamoError: RuntimeError:
-  PyTorch is not linked with support for jax devices`.
-- `torch.random.fork_rng()` raises `TypeError: get_rng_state() takes 0 positional arguments but 1 was given`
-  with torch 2.13, after `import torchax`.
-- Under `torch.inference_mode()`, torch dispatches operations before it decomposes them, and torchax supports
-  only the operations after decomposition.
+  Outside the torchax environment, but after `import torchax`, `torch.cond` raises
+  `InternalTorchDynamoError: RuntimeError: PyTorch is not linked with support for jax devices`.
+- With torch 2.13, after `import torchax`, `torch.random.fork_rng()` raises
+  `TypeError: get_rng_state() takes 0 positional arguments but 1 was given`.
+- `torch.inference_mode()` makes torch dispatch operations before it decomposes them, but torchax supports
+  only the decomposed operations.
   Convolutions, normalization, recurrent layers, `cross_entropy`, `F.normalize`, `chunk`, `square` and many
-  more raise `OperatorNotFound: Operator with name aten::batch_norm has no lowering`, `TypeError:
-  _aten_conv2d() missing 4 required positional arguments` or `RuntimeError: Cannot set version_counter for
-  inference tensor`.
-  Of 108 layers and functions that were tried, 43 raised, and one of these also under `torch.no_grad()`.
+  more raise one of these errors:
+  - `OperatorNotFound: Operator with name aten::batch_norm has no lowering`
+  - `TypeError: _aten_conv2d() missing 4 required positional arguments`
+  - `RuntimeError: Cannot set version_counter for inference tensor`
+
+  Of 108 layers and functions that were tried, 43 raised; one of these also raised under `torch.no_grad()`.
 - `torchax.amp.autocast` converts `mm` and `matmul`, but leaves `nn.Linear`, `F.linear` and convolutions in
   float32, without an error.
 
 New tensors:
 
 - `x.new_tensor([1.0, 2.0])` and `x.new([1.0, 2.0])` of a device tensor create a tensor without data.
-  Operations on it raise `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>` or
+  Operations on the new tensor raise
+  `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>` or
   `NotImplementedError: Cannot copy out of meta tensor; no data!`.
-  `new_zeros`, `new_ones`, `new_full` and `x.new(2, 3)` are correct.
-- `torch.tensor(t)` of a device tensor creates a tensor without data too, often with `RuntimeError:
-  Tensor.item() cannot be called on meta tensors`.
-  `torch.as_tensor(t)`, `torch.tensor(t, device=...)` and `x.new_tensor(t)` are correct.
-- `torch.as_tensor(t, dtype=torch.int32, device="jax")` raises `RuntimeError: Attempting to convert unknown
-  type: int32 to jax type`.
-  It is correct with only one of the two arguments, and for lists and arrays.
-- `torch.Tensor(2, 3)`, with which older layers create parameters, raises `AttributeError: 'int' object has no
-  attribute 'shape'` or `TypeError: Tensor.__init__() missing 1 required positional argument: 'env'` in the
-  environment, on any device.
-  `torch.Tensor([2, 3])` is correct.
-- `torch.tensor(array, device="jax")` is float32, without an error, whatever the dtype of the array is.
-  Used as an index, it raises `ValueError: indices must have an integer type` or `TypeError: Indexer must have
-  integer or boolean type`.
-  `torch.as_tensor` and `torch.tensor(array).to("jax")` keep the dtype.
+  In contrast, `new_zeros`, `new_ones`, `new_full` and `x.new(2, 3)` are correct.
+- `torch.tensor(t)` of a device tensor creates a tensor without data, too, and often raises
+  `RuntimeError: Tensor.item() cannot be called on meta tensors`.
+  In contrast, `torch.as_tensor(t)`, `torch.tensor(t, device=...)` and `x.new_tensor(t)` are correct.
+- `torch.as_tensor(t, dtype=torch.int32, device="jax")` raises
+  `RuntimeError: Attempting to convert unknown type: int32 to jax type`.
+  The call is correct with only one of the two arguments, and for lists and arrays.
+- `torch.Tensor(2, 3)`, with which older layers create parameters, raises in the environment, on any device.
+  The error is `AttributeError: 'int' object has no attribute 'shape'` or
+  `TypeError: Tensor.__init__() missing 1 required positional argument: 'env'`.
+  In contrast, `torch.Tensor([2, 3])` is correct.
+- `torch.tensor(array, device="jax")` creates a float32 tensor, without an error, whatever the dtype of the
+  array is.
+  If this tensor is used as an index, it raises `ValueError: indices must have an integer type` or
+  `TypeError: Indexer must have integer or boolean type`.
+  In contrast, `torch.as_tensor` and `torch.tensor(array).to("jax")` keep the dtype.
 
 Modules under `jax_jit`:
 
-- `jax_jit(module)` calls the module with JAX arrays, so `nn.Linear` raises `TypeError: linear(): argument
-  'input' (position 1) must be Tensor, not DynamicJaxprTracer`.
-- A transform of `torchvision.transforms.v2` does not recognize JAX arrays as images and returns them
+- `jax_jit(module)` calls the module with JAX arrays, so `nn.Linear` raises
+  `TypeError: linear(): argument 'input' (position 1) must be Tensor, not DynamicJaxprTracer`.
+- A transform of `torchvision.transforms.v2` does not recognize JAX arrays as images, and returns them
   unchanged, without an error.
 
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
@@ -89,45 +95,48 @@ Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
 
 ## Fix safety
 
-Safe:
+These fixes are safe:
 
 - `torch.inference_mode` becomes `torch.no_grad`, which computes the same and whose tensors have fewer
   restrictions.
 - `torch.tensor(array, ...)` gets the dtype of the array.
 - `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)`, which is the same.
-- `x.new_tensor(data)` becomes `torch.tensor(data, dtype=x.dtype, device=x.device)`, if the data is a literal.
+- `x.new_tensor(data)` becomes `torch.tensor(data, dtype=x.dtype, device=x.device)`.
+  This fix is safe only if the data is a literal.
 - `torch.as_tensor(t, dtype=d, device=e)` becomes `t.to(device=e, dtype=d)`, which is the same.
 - `torch.tensor(t)` becomes `t.detach().clone()`, as torch itself recommends.
 
-Unsafe:
+These fixes are unsafe:
 
-- `torch.func.jacrev(f)` becomes `jax.jacrev` of `f` as a JAX function, and `torch.cond` becomes
-  `jax.lax.cond`.
-  JAX traces these functions: code that branches on a value, or that creates tensors on the host, raises
-  there, and their tensors must be torchax tensors.
 - In a program that uses a device, the fix for `torch.func` and `torch.autograd.functional` adds the runtime
   (`torchax_training`), in which JAX computes these derivatives.
   With `create_graph=True`, the results of `torch.autograd.functional` have a graph only inside a function
   that is decorated with `@differentiable`.
-- `fork_rng(devices=[])` restores only the random state of the host.
-  For the random state of the device, keep `key = torchax.default_env().prng_key` and set it again.
+- In other files, `torch.func.jacrev(f)` becomes `jax.jacrev` of `f` as a JAX function.
+  `torch.cond` becomes `jax.lax.cond`.
+  JAX traces the functions that are passed to both: code that branches on a value, or that creates tensors on
+  the host, raises there.
+  Their tensors must be torchax tensors.
+- `fork_rng()` becomes `fork_rng(devices=[])`, which restores only the random state of the host.
+  To restore the random state of the device, too, keep `key = torchax.default_env().prng_key` and set it
+  again.
 - `torch.tensor([a, b])` becomes `torch.stack([a, b]).detach().cpu()`, if the list holds scalars.
   The result is on the host, as on a GPU.
 - `jax_jit(module)` becomes `torchax.compile(module)`, in which parameters and buffers are inputs.
   Statistics that the module updates keep their old values.
 - For a custom `backward`, the fix only adds `import torchax_training`.
-  JAX then calls the `backward` of custom functions, which JAX must be able to trace.
+  JAX then calls the `backward` of custom functions; JAX must be able to trace it.
 
 ## Without a fix
 
 - `torchax.amp.autocast`: keep the weights in bfloat16 with `model.to(torch.bfloat16)`, before the model is
   moved to the device.
-- A derivative with `has_aux` or `chunk_size`: call `jax.jacrev` yourself:
+- A derivative with `has_aux` or `chunk_size`: call `jax.jacrev` yourself, as in
   `torchax.interop.torch_view(jax.jacrev(torchax.interop.jax_view(f), has_aux=True))`.
 - `torch.cond` with operands that are not a literal tuple or list: call
   `torchax.interop.torch_view(jax.lax.cond)` yourself, with the operands as separate arguments.
-- `torch.inference_mode(mode)` with a computed mode: use `torch.no_grad()`, or `torch.set_grad_enabled(not
-  mode)`.
+- `torch.inference_mode(mode)` with a computed mode: use `torch.no_grad()`, or
+  `torch.set_grad_enabled(not mode)`.
 - `torch.tensor([a, b])` of device tensors that are not known to be scalars: use `torch.stack([a, b])`.
 """
 
@@ -149,14 +158,14 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU902",
-    "function that raises, is a no-op, or is wrong under torchax",
+    "function that raises, does nothing, or gives wrong results under torchax",
     module=__name__,
     former=("broken-by-torchax",),
     fix=Applicability.SAFE,
 )
 
 _GRADIENTS = "jax_value_and_grad"
-_BY_JAX = f"add the runtime `{TRAINING.name}`, in which JAX computes the derivative"
+_BY_JAX = f"add the tpulint runtime `{TRAINING.name}`, which computes the derivative with JAX"
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in JACOBIANS))
@@ -219,7 +228,8 @@ def fork(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) in FORKS and not call.args and not call.keywords:
         span = ctx.span(call)
         edit = ctx.insert(span.end - 1, "devices=[]")
-        fix = ctx.fix("add `devices=[]`", edit, applicability=Applicability.UNSAFE)
+        title = "add `devices=[]`, so that only the random state of the CPU is restored"
+        fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
         yield ctx.finding(call, "`fork_rng()` raises after `import torchax`", fix)
 
 
@@ -246,7 +256,8 @@ def _inference(node: ast.expr, function: ast.expr, new: str | None, ctx: Context
     fix = None
     if new is not None and imports is not None:
         edit = ctx.replace(node, new)
-        fix = ctx.fix("replace with `torch.no_grad`", edit, *imports, applicability=Applicability.SAFE)
+        title = "replace `torch.inference_mode` with `torch.no_grad`"
+        fix = ctx.fix(title, edit, *imports, applicability=Applicability.SAFE)
     message = (
         "under `torch.inference_mode`, convolutions, normalization and many other operations raise on torchax"
     )
@@ -274,7 +285,8 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = _made_alike(call, tensor, ctx)
     if fix is None and ctx.module.project.imports_any(TRAINING.name):
         return  # the folder mends it
-    yield ctx.finding(call, "`new_tensor` creates a tensor without data under torchax", fix)
+    message = "`new_tensor` creates a tensor without data under torchax, so operations on it raise"
+    yield ctx.finding(call, message, fix)
 
 
 @rule.on(
@@ -285,7 +297,7 @@ def of_list(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_tensor:
         return
     if not _is_other(call.func.value, ctx) and _may_be_in_environment(call, ctx):
-        message = "`new` with a list creates a tensor without data under torchax"
+        message = "`new` with a list creates a tensor without data under torchax, so operations on it raise"
         yield ctx.finding(call, message, _made_alike(call, call.func.value, ctx))
 
 
@@ -297,16 +309,16 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.tensor" or ctx.only_with_cuda(call):
         return
     data = call.args[0]
-    message = "`torch.tensor` of the device tensor `{}` creates a tensor without data under torchax"
+    message = (
+        "`torch.tensor` of the device tensor `{}` creates a tensor without data under torchax, "
+        "so operations on it raise"
+    )
     if _is_on_device(data, ctx) and not _is_maybe_list(data, ctx):
         code = f"{ctx.operand(data)}.detach().clone()"
         code += f".to({given['dtype']})" if "dtype" in given else ""
         code += f".requires_grad_({given['requires_grad']})" if "requires_grad" in given else ""
-        fix = (
-            ctx.fix("copy the tensor with `detach().clone()`", ctx.replace(call, code))
-            if "pin_memory" not in given
-            else None
-        )
+        title = "replace `torch.tensor` with `detach().clone()`"
+        fix = ctx.fix(title, ctx.replace(call, code)) if "pin_memory" not in given else None
         yield ctx.finding(call, message.format(ctx.text(data)), fix)
     elif isinstance(data, ast.List | ast.Tuple) and ctx.trace_path is None and _all_on_device(data, ctx):
         message = message.replace("device tensor", "device tensors")
@@ -323,9 +335,8 @@ def as_another(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if may_be_made_on_device(ctx.module, call, ctx.scope) and _may_be_in_environment(call, ctx):
         code = ", ".join(f"{name}={ctx.text(given[name])}" for name in ("device", "dtype"))
-        fix = ctx.fix(
-            "replace with `.to(device=..., dtype=...)`", ctx.replace(call, f"{ctx.operand(data)}.to({code})")
-        )
+        title = "replace `torch.as_tensor` with `.to(device=..., dtype=...)`"
+        fix = ctx.fix(title, ctx.replace(call, f"{ctx.operand(data)}.to({code})"))
         message = "`torch.as_tensor` of a tensor with both `dtype` and `device` raises under torchax"
         yield ctx.finding(call, message, fix)
 
@@ -343,7 +354,7 @@ def of_array(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if imports is not None and _may_be_in_environment(call, ctx):
         edit = ctx.insert(ctx.span(call.args[0]).end, f", dtype={dtype}")
         message = f"`torch.tensor` converts this `{dtype}` array to float32 under torchax, without an error"
-        yield ctx.finding(call, message, ctx.fix("pass the dtype of the array", edit, *imports))
+        yield ctx.finding(call, message, ctx.fix(f"add `dtype={dtype}`", edit, *imports))
 
 
 @rule.on(ast.Call, named={"jax_jit"})
@@ -355,7 +366,7 @@ def jitted_module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix, imports = None, ctx.imports("import torchax")
     if len(call.args) == 1 and not call.keywords and imports is not None:
         edit = ctx.replace(call.func, "torchax.compile")
-        title = "replace with `torchax.compile`"
+        title = "replace `jax_jit` with `torchax.compile`, which accepts a module"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, "`jax_jit` passes JAX arrays to the module, which expects tensors", fix)
 
@@ -372,8 +383,10 @@ def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     if project.imports_any(TRAINING.name):
         return
-    message = f"JAX differentiates `forward` of `{ctx.text(node.value)}` and does not call its `backward`"
-    fix = ctx.companion_fix(TRAINING, f"add the runtime `{TRAINING.name}`, with which JAX calls `backward`")
+    name = ctx.text(node.value)
+    message = f"JAX differentiates `{name}.forward` itself and never calls `{name}.backward`"
+    title = f"add the tpulint runtime `{TRAINING.name}`, with which JAX calls `{name}.backward`"
+    fix = ctx.companion_fix(TRAINING, title)
     yield ctx.finding(node, message, fix)
 
 
@@ -413,7 +426,8 @@ def _stacked(call: ast.Call, data: ast.List | ast.Tuple, ctx: Context) -> Fix | 
     if call.keywords or len(kinds) < len(data.elts) or len({kind.dtype for kind in kinds}) > 1 or not dot:
         return None
     edit = ctx.replace(call, f"{torch}.stack({ctx.text(data)}).detach().cpu()")
-    return ctx.fix("copy a stack of the tensors to the host", edit, applicability=Applicability.UNSAFE)
+    title = "replace `torch.tensor` with `torch.stack(...).detach().cpu()`"
+    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 @rule.on(ast.Call, named={"Tensor"})
@@ -428,7 +442,8 @@ def of_sizes(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     imports = ctx.imports("import torch")
     fix = None
     if imports is not None:
-        fix = ctx.fix("replace with `torch.empty`", ctx.replace(call.func, "torch.empty"), *imports)
+        title = "replace `torch.Tensor` with `torch.empty`"
+        fix = ctx.fix(title, ctx.replace(call.func, "torch.empty"), *imports)
     yield ctx.finding(call, "`torch.Tensor` with sizes raises in the torchax environment", fix)
 
 
@@ -462,7 +477,8 @@ def _made_alike(call: ast.Call, tensor: ast.expr, ctx: Context) -> Fix | None:
     is_written = isinstance(call.args[0], ast.List | ast.Tuple | ast.Constant)
     applicability = Applicability.SAFE if is_written else Applicability.UNSAFE
     edit = ctx.replace(call, f"torch.tensor({', '.join(given)})")
-    title = "create it with `torch.tensor`, with the same dtype and device"
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else "new_tensor"
+    title = f"replace `{name}` with `torch.tensor` and the same dtype and device"
     return ctx.fix(title, edit, *imports, applicability=applicability)
 
 
@@ -471,4 +487,5 @@ def _replaced(call: ast.Call, text: str, new: str, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     edit = ctx.replace(call, text)
-    return ctx.fix(f"use `{new}`", edit, *imports, applicability=Applicability.UNSAFE)
+    title = f"replace `{ctx.text(call.func)}` with `{new}`"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

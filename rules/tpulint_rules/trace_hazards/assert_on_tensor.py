@@ -2,28 +2,30 @@
 
 ## What it does
 
-Reports `assert`, `torch._assert` and `torch._assert_async` in traced code (code that runs while JAX traces
-it) where the condition depends on the values of a tensor.
-Assertions on shapes, dtypes and types are not reported: they are known while tracing.
+Reports `assert`, `torch._assert` and `torch._assert_async` in traced code, if the condition depends on the
+values of a tensor.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+Assertions on shapes, dtypes and types are not reported: these are known while tracing.
 
 ## Why it matters on TPU
 
 While JAX traces a function, its tensors are tracers: they have a shape and a dtype, but no values.
-Under `jit`, the assertion therefore raises `jax.errors.TracerBoolConversionError` (older versions:
-`ConcretizationTypeError`).
-`torch._assert_async` has no lowering on torchax and raises `OperatorNotFound`.
-A guard such as `if not torch.jit.is_tracing():` does not help, because torchax does not trace with
-TorchScript.
+
+- In jitted code, the assertion raises `jax.errors.TracerBoolConversionError` (older versions:
+  `ConcretizationTypeError`).
+- torchax does not implement `torch._assert_async`, which raises `OperatorNotFound`.
+- A guard such as `if not torch.jit.is_tracing():` does not help, because torchax does not trace with
+  TorchScript.
 
 ## Fix safety
 
-Unsafe: the fix removes the assertion, and with it the check.
+The fix is unsafe: it removes the assertion, so the condition is no longer checked.
 To keep the check, run it before the traced function is called, or use `jax.experimental.checkify`.
 
 ## Without a fix
 
 A call of `torch._assert` or `torch._assert_async` that is part of a larger expression has no fix.
-Remove it by hand, or run the check before the traced function is called.
+Remove the call by hand, or run the check before the traced function is called.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _NO_VALUE = "depends on a tensor's value, which is not available while JAX trace
 def assertion(node: ast.Assert, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is None:
         return
-    fix = ctx.fix("remove the assertion", ctx.delete(node), applicability=Applicability.UNSAFE)
+    fix = ctx.fix("remove the `assert` statement", ctx.delete(node), applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"`assert` {_NO_VALUE}", fix)
 
 
@@ -60,5 +62,6 @@ def called(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     statement = ctx.parent(call)
     fix = None
     if isinstance(statement, ast.Expr):
-        fix = ctx.fix("remove the assertion", ctx.delete(statement), applicability=Applicability.UNSAFE)
+        title = f"remove the call to `{name}`"
+        fix = ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
     yield ctx.finding(call, f"`{name}` {_NO_VALUE}", fix)

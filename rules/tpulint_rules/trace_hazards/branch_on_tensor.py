@@ -2,36 +2,38 @@
 
 ## What it does
 
-Reports Python control flow in traced code (code that runs while JAX traces it) whose outcome depends on the
-values of a tensor:
+Reports Python control flow in traced code, if its outcome depends on the values of a tensor:
 
-- `if` and `while` statements
-- conditional expressions (`a if t else b`)
-- conditions of comprehensions
-- `and`, `or` and `in`
+- `if` and `while` statements;
+- conditional expressions (`a if t else b`);
+- conditions of comprehensions;
+- `and`, `or` and `in`.
 
-Conditions on shapes, dtypes, `is None`, `isinstance` and configuration are not reported: they are known
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+Conditions on shapes, dtypes, `is None`, `isinstance` and configuration are not reported: these are known
 while tracing.
 
 ## Why it matters on TPU
 
-Python has to choose one branch while JAX traces the code, and at that time a tensor is a tracer without
-values.
-Under `jit`, the branch raises `jax.errors.TracerBoolConversionError` (older versions:
+Python has to choose one branch while JAX traces the code.
+At that time, a tensor is a tracer, which has no values.
+In jitted code, the branch raises `jax.errors.TracerBoolConversionError` (older versions:
 `ConcretizationTypeError`).
 
 ## Fix safety
 
-Unsafe: a branch that only assigns or returns a tensor of the same shape becomes `torch.where`, which
+The fix is unsafe.
+If a branch only assigns or returns a tensor of the same shape, the fix replaces it with `torch.where`, which
 computes both sides.
-An error or a side effect in the branch that was not taken before now happens, and a NaN there reaches the
-gradients.
+
+- If the side that is not selected has a side effect or raises, this now happens at each call.
+- If the side that is not selected contains a NaN, gradients may become NaN.
 
 ## Without a fix
 
 - To run only one side, use `jax.lax.cond`; to repeat a computation, use `jax.lax.while_loop`.
   Call both through `torchax.interop.torch_view`.
-- Move a check that only raises out of the traced function, or use `jax.experimental.checkify`.
+- If a check only raises, move it out of the traced function, or use `jax.experimental.checkify`.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ _NO_VALUE = "depends on a tensor's value, which is not available while JAX trace
 @rule.on(ast.If, traced=True)
 def if_statement(node: ast.If, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
-        yield ctx.finding(node.test, f"this branch {_NO_VALUE}", _where_statement(node, ctx))
+        yield ctx.finding(node.test, f"this `if` condition {_NO_VALUE}", _where_statement(node, ctx))
 
 
 @rule.on(ast.While, traced=True)
@@ -66,9 +68,8 @@ def while_statement(node: ast.While, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.IfExp, traced=True)
 def conditional_expression(node: ast.IfExp, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
-        yield ctx.finding(
-            node.test, f"this branch {_NO_VALUE}", _where(node, node.test, node.body, node.orelse, "", ctx)
-        )
+        fix = _where(node, node.test, node.body, node.orelse, "", ctx)
+        yield ctx.finding(node.test, f"this `if` condition {_NO_VALUE}", fix)
 
 
 @rule.on(ast.Compare, traced=True)
@@ -81,7 +82,7 @@ def condition_of_comprehension(node: ast.Compare | ast.Call, ctx: Context) -> It
     while isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.Not):
         test, outer = outer, ctx.parent(outer)
     if isinstance(outer, ast.comprehension) and any(test is condition for condition in outer.ifs):
-        yield ctx.finding(node, f"the condition of this comprehension {_NO_VALUE}")
+        yield ctx.finding(node, f"this `if` condition of a comprehension {_NO_VALUE}")
 
 
 @rule.on(ast.BoolOp, traced=True)
@@ -131,7 +132,7 @@ def _where(
     if condition is None or imports is None:
         return None
     code = f"{prefix}torch.where({condition}, {ctx.text(then)}, {ctx.text(other)})"
-    title = "select between both branches with `torch.where`"
+    title = "replace the `if` with `torch.where`, which computes both branches"
     return ctx.fix(title, ctx.replace(whole, code), *imports, applicability=Applicability.UNSAFE)
 
 

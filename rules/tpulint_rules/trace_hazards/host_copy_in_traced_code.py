@@ -2,38 +2,40 @@
 
 ## What it does
 
-Reports copies of a tensor to CPU memory in traced code (code that runs while JAX traces it):
+Reports copies of a tensor to CPU memory in traced code (code that JAX traces to compile it, such as a model's
+`forward`):
 
-- `.cpu()`, `.numpy()` and `.to("cpu")`
-- `.to(device)`, where `device` is known to be the CPU
-- `.to(self.steps.device)`, where every assignment of the class to `self.steps` creates a CPU tensor, unless
-  the caller of a method such as `set_steps(n, device=None)` passes a device
-- NumPy functions that are called with a tensor
+- `.cpu()`, `.numpy()` and `.to("cpu")`.
+- `.to(device)`, if `device` is known to be the CPU.
+- NumPy functions that are called with a tensor.
+- `.to(self.steps.device)`, if every assignment of the class to `self.steps` creates a CPU tensor.
+  An assignment in a method such as `set_steps(n, device=None)` counts as one, because the tensor is on the
+  CPU unless the caller passes a device.
 
 Tensors that already are on the CPU are not reported, and neither is code that is not traced.
 
 ## Why it matters on TPU
 
-A copy to the host needs the tensor's values, which do not exist while JAX traces the code:
-`jax.errors.TracerArrayConversionError: The numpy.ndarray conversion method __array__() was called on traced
-array`.
-Without `jit`, the copy waits for the device each time.
-The result is a CPU tensor, and torchax cannot combine CPU tensors with its own:
-`AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this
-means there is a mixed math between XLATensor and torch.Tensor`.
+A copy to the host needs the tensor's values, which do not exist while JAX traces the code.
+
+- In jitted code, the copy raises `jax.errors.TracerArrayConversionError: The numpy.ndarray conversion method
+  __array__() was called on traced array`.
+- In code that is not jitted, each copy waits for the device.
+- The result is a CPU tensor, and torchax cannot combine CPU tensors with its own tensors.
+  It raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means
+  there is a mixed math between XLATensor and torch.Tensor`.
 
 ## Fix safety
 
-Unsafe: the fix removes `.cpu()` or `.to("cpu")`, so that the computation stays on the device.
-This is correct unless the code after it passes the tensor to something that needs a CPU tensor, such as
-NumPy.
-Where tpulint sees such code, there is no fix.
+The fix is unsafe: it removes `.cpu()` or `.to("cpu")`, so the computation stays on the device.
+The fixed code fails if later code passes the tensor to something that needs a CPU tensor, such as NumPy.
+If tpulint sees such code, there is no fix.
 
 ## Without a fix
 
 - Replace the NumPy functions with functions of torch.
-- Or return the tensor and copy it outside of the traced function.
-- Where neither is possible, call back to the host with `jax.pure_callback`.
+- Or return the tensor, and copy it outside of the traced function.
+- If neither is possible, call back to the host with `jax.pure_callback`.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ rule = Rule(
     "TPU305", "copy of a tensor to the host in traced code", module=__name__, fix=Applicability.UNSAFE
 )
 
-_COPIES = "copies a tensor to the host, but it has no values while JAX traces the code"
+_COPIES = "copies a tensor to the host, but tensors have no values while JAX traces the code"
 
 
 @rule.on(ast.Call, named={"cpu", "numpy"}, traced=True)
@@ -117,9 +119,9 @@ def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
     dot = text.rfind(".", end, ctx.span(call.func).end - len(call.func.attr))
     gap = text[end:dot]
     edit = ctx.edit(Span(dot if "#" in gap else end + len(gap.rstrip()), ctx.span(call).end), "")
-    return ctx.fix(
-        "remove the copy and keep the tensor on the device", edit, applicability=Applicability.UNSAFE
-    )
+    name = ".cpu()" if call.func.attr == "cpu" else ".to(...)"
+    title = f"remove `{name}` and keep the tensor on the device"
+    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 def _taken_of(call: ast.Call, ctx: Context) -> Iterator[str]:

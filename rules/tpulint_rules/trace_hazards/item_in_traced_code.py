@@ -2,25 +2,29 @@
 
 ## What it does
 
-Reports `.item()` and `.tolist()` on tensors in traced code (code that runs while JAX traces it).
+Reports `.item()` and `.tolist()` on tensors in traced code (code that JAX traces to compile it, such as a
+model's `forward`).
 CPU tensors are not reported, and neither is code that is not traced: both methods work there.
 
 ## Why it matters on TPU
 
 While JAX traces a function, its tensors are tracers: they have a shape and a dtype, but no values.
-Reading the value raises `jax.errors.ConcretizationTypeError: Abstract tracer value encountered where
-concrete value is expected`.
-Without `jit`, the call works, but it waits for the device each time.
+
+- In jitted code, reading the value raises `jax.errors.ConcretizationTypeError: Abstract tracer value
+  encountered where concrete value is expected`.
+- In code that is not jitted, the call works, but it waits for the device each time.
 
 ## Fix safety
 
-Unsafe: `.item()` on a full reduction, such as `x.sum().item()`, becomes `.detach()` where the scalar is only
+The fix is unsafe.
+It replaces `.item()` on a full reduction, such as `x.sum().item()`, with `.detach()`, if the scalar is only
 used in arithmetic with tensors.
 A zero-dimensional tensor then replaces the Python scalar; like the scalar, it has no gradient.
-The result is the same as long as both tensors have the same dtype.
-With different dtypes it is not: on torchax, bfloat16 times a zero-dimensional float32 tensor gives float32,
-but torch gives bfloat16.
-For this reason there is no fix in a function that converts dtypes.
+
+- The result is the same if the tensors in the arithmetic have the same dtype.
+- With different dtypes, the result differs: on torchax, bfloat16 times a zero-dimensional float32 tensor
+  gives float32, but torch gives bfloat16.
+  There is therefore no fix in a function that converts dtypes.
 
 ## Without a fix
 
@@ -67,6 +71,5 @@ def _stay_tensor(call: ast.Call, receiver: object, ctx: Context) -> Fix | None:
         return None
     tensor = call.func.value
     edit = ctx.replace(call, in_place_of_number(tensor, ctx.text(tensor), receiver))
-    return ctx.fix(
-        "use the zero-dimensional tensor instead of the scalar", edit, applicability=Applicability.UNSAFE
-    )
+    title = "remove `.item()` and use the zero-dimensional tensor instead"
+    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)

@@ -1,39 +1,46 @@
-"""Tensor that traced code stores beyond the call.
+"""Tensor that traced code stores for use after the call.
 
 ## What it does
 
-Reports tensors that outlive the call in which they are computed, in `forward` and the functions that it
-calls:
+Reports tensors that outlive the call in which they are computed.
+The rule checks `forward` and the functions that it calls, because JAX traces them to compile a model.
+The following are reported:
 
-- `self.cos = emb.cos()`, where a later call may read the value of an earlier one, where code that is not
-  traced reads the attribute, or where nothing in the file reads it, so that it is meant for other files
-- `self.mean = self.mean.to(x.device)`, which is meant to move a plain tensor once, but stores a tracer
-- `self.cache[n] = t` and `CACHE[n] = t`, in a dictionary that outlives the call
-- an attribute that a module hook (`register_forward_hook`) assigns
-- functions under `functools.lru_cache`, `functools.cache` and `functools.cached_property` that return tensors
+- `self.cos = emb.cos()`, in one of these cases:
+  - A later call may read the value of an earlier call.
+  - Code that is not traced reads the attribute.
+  - Nothing in the file reads the attribute, so other files are likely to read it.
+- `self.mean = self.mean.to(x.device)`.
+  This line is meant to move a plain tensor once, but stores a tracer.
+- `self.cache[n] = t` and `CACHE[n] = t`, in a dictionary that outlives the call.
+- An attribute that a module hook (`register_forward_hook`) assigns.
+- Functions under `functools.lru_cache`, `functools.cache` and `functools.cached_property` that return
+  tensors.
 
-Not reported are:
+The rule does not report:
 
-- attributes that each call assigns before it reads them
-- buffers (see TPU613)
-- functions that are not known to be jitted, unless the `forward` of a module calls them
-- code that is traced only as part of a training step: the fix of TPU611 returns such attributes as results of
-  the compiled function
+- attributes that each call assigns before it reads them;
+- buffers (see TPU613, `state-written-in-traced-code`);
+- functions that are not known to be jitted, unless the `forward` of a module calls them;
+- code that is traced only as part of a training step: the fix of TPU611 (`backward-on-torchax`) returns such
+  attributes as results of the compiled function.
 
 ## Why it matters on TPU
 
-While JAX traces a function, its tensors are tracers: placeholders that are invalid once the trace has ended.
+While JAX traces a function, its tensors are tracers: placeholders that are invalid after the trace has ended.
 The stored tensor is such a tracer.
-Reading it in the next trace (for another shape, or for the evaluation after the training) or on the host
-raises `jax.errors.UnexpectedTracerError: Encountered an unexpected tracer. A function
-transformed by JAX had a side effect, allowing for a reference to an intermediate value with type float32[6]
-wrapped in a DynamicJaxprTracer to escape the scope of the transformation`.
-The first call works, and without `jit` all calls work.
+
+- The first call works, and without `jit` all calls work.
+- The next trace, for another shape or for the evaluation after the training, reads the tracer and raises.
+  Code on the host that reads the tracer raises, too.
+- The error is `jax.errors.UnexpectedTracerError: Encountered an unexpected tracer. A function transformed by
+  JAX had a side effect, allowing for a reference to an intermediate value with type float32[6] wrapped in a
+  DynamicJaxprTracer to escape the scope of the transformation`.
 
 ## Without a fix
 
-- Register a tensor that the module needs on its device as a buffer (`self.register_buffer("mean", mean)`),
-  which `module.to("jax")` moves.
+- If the module needs the tensor on its device, register it as a buffer
+  (`self.register_buffer("mean", mean)`), which `module.to("jax")` moves.
 - Compute a table once, in `__init__`, for the longest input that occurs, and slice it in `forward` (see
   below).
 - Or compute the table in each call: XLA folds an expression that does not depend on the input into a
@@ -65,15 +72,15 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU309",
-    "tensor that traced code stores beyond the call",
+    "tensor that traced code stores for use after the call",
     module=__name__,
     former=("tensor-kept-by-traced-code",),
     fix=None,
 )
 
 _CACHES = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property"})
-_KEPT = "`{}` stores a tracer when JAX traces this code; {} raises `UnexpectedTracerError`"
-_CACHED = "`{}` returns a tracer cached in an earlier trace, which raises `UnexpectedTracerError`"
+_KEPT = "`{}` stores a JAX tracer instead of a tensor in traced code; {} raises `UnexpectedTracerError`"
+_CACHED = "`{}` caches a JAX tracer in traced code; using it in the next trace raises `UnexpectedTracerError`"
 
 
 @rule.on(ast.Module)

@@ -2,35 +2,38 @@
 
 ## What it does
 
-Reports values that a function jitted with `torchax.interop.jax_jit` or `torchax.compile` cannot take or
-return, in the file where the function is jitted:
+Reports values that a jitted function cannot take or return, in the file where the function is jitted with
+`torchax.interop.jax_jit` or `torchax.compile`:
 
-- arguments that are strings
-- arguments `True` and `False` of parameters that the function branches on
+- arguments that are strings;
+- arguments `True` and `False`, if the function branches on the parameter;
 - results that are strings, devices, dtypes or instances of a dataclass, also within tuples, lists and
-  dictionaries
+  dictionaries.
 
-Arguments are not reported where the function is jitted with options, which may declare them static.
+Arguments are not reported if the function is jitted with options, because the options may declare them
+static.
 Dataclasses that are registered with JAX are not reported.
 
 ## Why it matters on TPU
 
-Every argument and every result of a jitted function is an array, or a dictionary, list or tuple of arrays.
+Every argument and every result of a jitted function must be an array, or a dictionary, list or tuple of
+arrays.
 
 - A string argument raises `TypeError: Error interpreting argument to <function ...> as an abstract array. The
   problematic value is of type <class 'str'>`.
-- `return_dict=False` becomes a tracer, and `if return_dict:` raises `ConcretizationTypeError`.
-- A result of another type raises `TypeError: function ... traced for jit returned a value of type
-  <class 'str'> at output component [0], which is not a valid JAX type`.
+- The argument `return_dict=False` becomes a tracer, and `if return_dict:` raises `ConcretizationTypeError`.
+- A result of another type raises `TypeError: function ... traced for jit returned a value of type <class
+  'str'> at output component [0], which is not a valid JAX type`.
 
 ## Fix safety
 
-Unsafe:
+The fix is unsafe:
 
-- The argument becomes a static argument.
-  The function is then compiled once for each value of the argument, and the argument must be hashable in
+- The fix declares the argument as static.
+  JAX then compiles the function once for each value of the argument, and the argument must be hashable in
   every call.
-- A dataclass is registered with JAX: its fields must be tensors or `None`.
+- The fix registers the dataclass with JAX.
+  The fields of the dataclass must be tensors or `None`.
 
 ## Without a fix
 
@@ -119,7 +122,8 @@ def _arguments(jitted: Jitted, ctx: Context) -> Iterator[Finding]:
     if first is not None:
         there, argument = first
         text = there.text(argument)
-        message = f"`{text}` is not a tensor, so it must be a static argument of the jitted `{jitted.name}`"
+        what = f"`{text}` is not a tensor"
+        message = f"{what}, so it must be a static argument of the jitted function `{jitted.name}`"
         yield there.finding(argument, message, _made_static(jitted, numbers, words, ctx))
 
 
@@ -188,7 +192,10 @@ def _made_static(jitted: Jitted, numbers: set[int], words: set[str], ctx: Contex
         edits = (ctx.replace(by, code), *imports) if imports is not None else ()
     if not edits:
         return None
-    return ctx.fix("make it a static argument", *edits, applicability=Applicability.UNSAFE)
+    names = [name for name, given in (("static_argnums", numbers), ("static_argnames", words)) if given]
+    listed = " and ".join(f"`{name}`" for name in names)
+    title = f"list the non-tensor arguments of `{jitted.name}` in {listed}"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 # results
@@ -263,5 +270,5 @@ def _registered(call: ast.Call, ctx: Context) -> Fix | None:
     if indent.strip():
         return None
     line = ctx.insert(start, f"{indent}@jax.tree_util.{_REGISTERS}{source.newline}")
-    title = "register the dataclass with JAX"
+    title = f"register the dataclass `{node.name}` with `jax.tree_util.{_REGISTERS}`"
     return ctx.fix(title, line, *imports, applicability=Applicability.UNSAFE)

@@ -2,42 +2,45 @@
 
 ## What it does
 
-Reports calls in traced code (code that runs while JAX traces it) that turn a tensor into a Python value:
+Reports calls in traced code that turn a tensor into a Python value:
 
-- `float(t)`, `int(t)` and `bool(t)` of a tensor
-- functions of `math`, such as `math.sqrt(t)`
-- the built-in functions `max`, `min`, `sorted`, `any` and `all` on tensors
-- `torch.equal` and `torch.is_nonzero` outside of conditions (TPU303 reports them in conditions)
+- `float(t)`, `int(t)` and `bool(t)` of a tensor;
+- functions of `math`, such as `math.sqrt(t)`;
+- the built-in functions `max`, `min`, `sorted`, `any` and `all` on tensors;
+- `torch.equal` and `torch.is_nonzero` outside of conditions.
+  In conditions, TPU303 (`branch-on-tensor`) reports them.
 
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
 `len(t)`, `sum(t)` and `abs(t)` work and are not reported.
 
 ## Why it matters on TPU
 
 While JAX traces a function, its tensors are tracers: they have a shape and a dtype, but no values.
-Each of these calls reads the value.
-Under `jit` it raises `jax.errors.ConcretizationTypeError: Abstract tracer value
-encountered where concrete value is expected` (`TracerBoolConversionError` for `bool`).
+Each of these calls reads the value of a tensor.
+In jitted code, the call raises `jax.errors.ConcretizationTypeError: Abstract tracer value encountered where
+concrete value is expected` (`TracerBoolConversionError` for `bool`).
 
 ## Fix safety
 
-Unsafe: a zero-dimensional tensor replaces the Python scalar, where the scalar is only used in
-arithmetic with tensors.
-The tensor is detached, because a Python scalar has no gradient.
+The fix is unsafe.
+It replaces the Python scalar with a zero-dimensional tensor, if the scalar is only used in arithmetic with
+tensors.
+The fix detaches the tensor, because a Python scalar has no gradient.
 
-- `int(t)` becomes a conversion to `torch.int64`, and `float(t)` of an integer tensor a conversion to
-  `torch.float32`; both truncate and round as Python does.
+- `int(t)` becomes a conversion to `torch.int64`, which truncates as Python does.
+- `float(t)` of an integer tensor becomes a conversion to `torch.float32`, which rounds as Python does.
 - `math.sqrt(t)` becomes `torch.sqrt(t)`, which computes in the dtype of the tensor; Python computes in 64
   bits.
 - `max(a, b)` of two zero-dimensional tensors becomes `torch.maximum(a, b)`, and `max([...])` of such tensors
-  becomes `torch.stack([...]).max()`; both treat NaN as the largest value.
+  becomes `torch.stack([...]).max()`.
+  Both treat NaN as the largest value.
 
-The result is the same as long as all tensors in the computation have the same dtype.
+The result is the same if all tensors in the computation have the same dtype.
 There is no fix in a function that converts dtypes.
 
 ## Without a fix
 
-Keep the computation in tensor operations, or return the tensor and convert it outside of the traced
-function.
+Keep the computation in tensor operations, or return the tensor and convert it outside of the traced function.
 """
 
 from __future__ import annotations
@@ -97,9 +100,8 @@ def _stay_tensor(call: ast.Call, function: str, kind: Tensor, ctx: Context) -> F
             return None
         dtype = {"float": "float32", "int": "int64", "bool": "bool"}[function]
         edits = (ctx.replace(call, f"{text}.to(torch.{dtype})"), *imports)
-    return ctx.fix(
-        "use a zero-dimensional tensor instead of the scalar", *edits, applicability=Applicability.UNSAFE
-    )
+    title = f"replace `{function}(...)` with a zero-dimensional tensor"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 @rule.on(ast.Call, named=_SAME | _ALONE, traced=True)
@@ -112,7 +114,7 @@ def of_math(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = None
     if function in _SAME and isinstance(kind, Tensor) and kind.scalar and len(call.args) == 1:
         text = in_place_of_number(call.args[0], ctx.text(call.args[0]), kind)
-        fix = _as_tensor(call, f"torch.{function}({text})", ctx)
+        fix = _as_tensor(call, f"torch.{function}({text})", f"torch.{function}", ctx)
     yield ctx.finding(call, f"`{name}` reads a tensor's value, {_NO_VALUE}", fix)
 
 
@@ -136,10 +138,11 @@ def compared(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     scalars = all(isinstance(kind, Tensor) and kind.scalar for kind in kinds)
     if name in ("max", "min") and len(kinds) == 2 and scalars:
         one, two = (ctx.text(argument) for argument in call.args)
-        fix = _as_tensor(call, f"torch.{name}imum({one}, {two})", ctx)
+        fix = _as_tensor(call, f"torch.{name}imum({one}, {two})", f"torch.{name}imum", ctx)
     elif name in ("max", "min") and isinstance(call.args[0], ast.List | ast.ListComp) and not call.keywords:
         stacked = isinstance(held[0], Tensor) and held[0].scalar
-        fix = _as_tensor(call, f"torch.stack({ctx.text(call.args[0])}).{name}()", ctx) if stacked else None
+        code = f"torch.stack({ctx.text(call.args[0])}).{name}()"
+        fix = _as_tensor(call, code, f"torch.stack(...).{name}", ctx) if stacked else None
     yield ctx.finding(call, f"`{name}()` reads a tensor's value, {_NO_VALUE}", fix)
 
 
@@ -157,7 +160,7 @@ def answered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if _decides(call, ctx):
         return  # the branch is what is reported
-    yield ctx.finding(call, f"`{name}` returns a `bool`, so it reads a tensor's value, {_NO_VALUE}")
+    yield ctx.finding(call, f"`{name}` returns a Python `bool`, so it reads a tensor's value, {_NO_VALUE}")
 
 
 def _decides(call: ast.Call, ctx: Context) -> bool:
@@ -172,9 +175,9 @@ def _decides(call: ast.Call, ctx: Context) -> bool:
     return False
 
 
-def _as_tensor(call: ast.Call, code: str, ctx: Context) -> Fix | None:
+def _as_tensor(call: ast.Call, code: str, new: str, ctx: Context) -> Fix | None:
     imports = ctx.imports("import torch")
     if imports is None or converts_dtypes(ctx.scope) or not serves_as_tensor(ctx.module, call, ctx.scope):
         return None
-    title = "use a zero-dimensional tensor instead of the scalar"
+    title = f"replace `{ctx.text(call.func)}(...)` with `{new}(...)`, which returns a tensor"
     return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)

@@ -2,21 +2,26 @@
 
 ## What it does
 
-Reports `except Exception`, `except BaseException`, `except TypeError` and a bare `except` in traced code
-(code that runs while JAX traces it), if the handler raises nothing itself and the `try` block reads the
-value of a tensor: `.item()`, `float(t)`, `if t > 0` and similar.
+Reports `except Exception`, `except BaseException`, `except TypeError` and a bare `except` in traced code, if
+both conditions hold:
+
+- The handler raises nothing itself.
+- The `try` block reads the value of a tensor: `.item()`, `float(t)`, `if t > 0` and similar.
+
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
 
 ## Why it matters on TPU
 
-While JAX traces a function, tensors have no values, and reading one raises
-`jax.errors.ConcretizationTypeError`, `TracerBoolConversionError` or `TracerArrayConversionError`.
+While JAX traces a function, tensors have no values.
+Reading a value raises `jax.errors.ConcretizationTypeError`, `TracerBoolConversionError` or
+`TracerArrayConversionError`.
 All three are subclasses of `TypeError`, so the `except` catches them.
-The compiled program then always takes the path that is meant for failures, without an error.
+The compiled program then always takes the `except` branch, without an error.
 
 ## Without a fix
 
-Rewrite the code that reads the value, as the finding inside the `try` block describes, and name the specific
-exceptions that the code expects.
+- Rewrite the code that reads the value, as the finding inside the `try` block describes.
+- Name the specific exceptions that the code expects.
 """
 
 from __future__ import annotations
@@ -44,7 +49,8 @@ def attempt(node: ast.Try, ctx: Context) -> Iterator[Finding]:
         start = ctx.module.source.span(handler.body[0]).start
         start = ctx.module.source.text.rfind("except", 0, start)
         message = (
-            f"this `except` catches the tracing error of `{ctx.text(needed)}`, so jitted code always runs it"
+            f"`{ctx.text(needed)}` needs a tensor's value and raises under jit; "
+            "this `except` catches the error, so jitted code always runs the `except` block"
         )
         yield ctx.finding_at(Span(start, start + len("except")), message)
 

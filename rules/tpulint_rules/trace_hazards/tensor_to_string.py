@@ -2,34 +2,35 @@
 
 ## What it does
 
-Reports
+Reports:
 
-- a tensor on the device with a format specification, as in `f"{loss:.3f}"` and `"{:.3f}".format(loss)`, in
-  any code
-- `print` and functions of `logging` with a tensor, in traced code (code that runs while JAX traces it)
+- in any code, a device tensor with a format specification, as in `f"{loss:.3f}"` and `"{:.3f}".format(loss)`;
+- in traced code, `print` and functions of `logging` with a tensor.
 
-Shapes, dtypes and devices are known while tracing, and printing them is not reported.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+Shapes, dtypes and devices are known while tracing, so code that prints them is not reported.
 In traced code, messages of `raise` and `assert` are not reported.
 In other code, `"%.3f" % loss` works and is not reported.
 
 ## Why it matters on TPU
 
-- A format specification raises, with or without `jit`: `TypeError: unsupported format string passed to
-  Tensor.__format__`.
+- A format specification raises `TypeError: unsupported format string passed to Tensor.__format__`, whether or
+  not the code is jitted.
   In a training script, this typically happens after the first epoch, when the losses are printed.
-- `print` and `logging` raise no error, but they run only once, while JAX traces the code, and print
-  `Tensor(<class 'jax._src.interpreters.partial_eval.DynamicJaxprTracer'> JitTracer(float32[]))`.
+- `print` and `logging` in traced code raise no error, but they run only once, while JAX traces the code.
+  They print `Tensor(<class 'jax._src.interpreters.partial_eval.DynamicJaxprTracer'> JitTracer(float32[]))`.
 
 ## Fix safety
 
-Safe outside of traced code: the fix formats `loss.item()`, which is the value that torch itself formats.
-Where the value may already be a Python number, such as a sum that starts with 0, the fix formats
-`float(loss)`, which gives the same.
-
-Unsafe: `print(...)` becomes `jax.debug.print`, called through `torchax.interop.call_jax`, which prints the
-values at each call.
-The output appears when the device runs the operation, not in the order of the program, and from then on the
-code needs JAX.
+- The fix is safe outside of traced code: it formats `loss.item()`, which is the value that torch itself
+  formats.
+  If the value may already be a Python number, such as a sum that starts with 0, the fix formats
+  `float(loss)`, which gives the same.
+- The fix for `print` in traced code is unsafe.
+  It replaces `print(...)` with `jax.debug.print`, called through `torchax.interop.call_jax`, which prints the
+  values at each call.
+  The output appears when the device runs the operation, not in the order of the program.
+  The fixed code needs JAX.
 
 ## Without a fix
 
@@ -57,9 +58,9 @@ rule = Rule(
 
 _LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
 
-_FORMAT = "a format specification raises `TypeError` for torchax tensors and tracers"
+_FORMAT = "a format specification such as `:.3f` raises `TypeError` for torchax tensors and JAX tracers"
 _OF_FLOATS = ("e", "E", "f", "F", "g", "G", "%")
-_NO_FORMAT = "a format specification raises `TypeError` for a torchax tensor"
+_NO_FORMAT = "a format specification such as `:.3f` raises `TypeError` for a torchax tensor"
 
 
 @rule.on(ast.FormattedValue, where=lambda node: node.format_spec is not None)
@@ -130,7 +131,7 @@ def _with_number(node: ast.expr, tensors: dict[ast.expr, str], ctx: Context) -> 
         else:
             return ctx.finding(node, _NO_FORMAT)
     # Not `finding`, which gives what is in an f-string no fix: this one brings no quotes.
-    fix = ctx.fix("read the scalar with `.item()` or `float()`", *edits)
+    fix = ctx.fix("format the Python scalar from `.item()` or `float()` instead of the tensor", *edits)
     return ctx.finding_at(ctx.span(node), _NO_FORMAT, fix)
 
 
@@ -203,7 +204,7 @@ def _debug_print(call: ast.Call, ctx: Context) -> Fix | None:
     if '"' in text or "\\" in text or "\n" in text:
         return None
     code = f'interop.call_jax(jax.debug.print, "{text}", {", ".join(values)})'
-    title = "use `jax.debug.print`"
+    title = "replace `print` with `jax.debug.print`, which prints the values at every call"
     return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)
 
 

@@ -3,16 +3,17 @@
 ## What it does
 
 Reports `foreach=True` and `fused=True` of the optimizers in `torch.optim`, in programs that put something on
-a device.
+a CUDA or torchax device.
 
 ## Why it matters on TPU
 
-torchax has no operations on lists of tensors.
+With these arguments, the optimizer calls operations on lists of tensors, which torchax does not have.
 The first step raises `OperatorNotFound: Operator with name aten::_foreach_add.List has no lowering`.
 
 ## Fix safety
 
-Safe: without the argument, torch updates one tensor at a time, which computes the same.
+The fix is safe: it removes the argument.
+torch then updates one tensor at a time, which computes the same.
 """
 
 from __future__ import annotations
@@ -47,5 +48,6 @@ def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         message = (
             f"`{asked[0].arg}=True` needs operations on lists of tensors, which torchax does not support"
         )
-        fix = ctx.fix("remove the argument", ctx.without_keywords(call, _WAYS))
+        title = f"remove {' and '.join(f'`{word.arg}=True`' for word in asked)}"
+        fix = ctx.fix(title, ctx.without_keywords(call, _WAYS))
         yield ctx.finding(asked[0].value, message, fix)

@@ -2,9 +2,10 @@
 
 ## What it does
 
-Reports loops that call a module, in programs that put something on a device and compute no gradients.
+Reports loops that call a module, in programs that put something on a CUDA or torchax device and compute no
+gradients.
 
-Not reported:
+The rule does not report:
 
 - loops over layers, and loops in the `forward` of a module: they belong to the computation of one call;
 - loops in a library that no script of the project imports.
@@ -12,8 +13,10 @@ Not reported:
 ## Why it matters on TPU
 
 torchax runs one operation at a time (eagerly), and JAX compiles each operation for each shape.
-If sequences grow, this is repeated for each length.
-Measured with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2 on a CPU host, in processor time:
+If sequences grow, JAX compiles the operations again for each length.
+
+These times were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2 on a CPU host, in
+processor time:
 
 - A transformer with three layers took 3.5 s for each word that it generated, and 0.7 s when compiled as a
   whole.
@@ -27,8 +30,9 @@ changes torch and torchax.
 
 - The runtime compiles modules in `eval()` mode, and modules that are called inside `torch.no_grad()`, after
   their calls have taken one second.
-  If JAX cannot trace a module, because it needs the value of a tensor, the runtime compiles its submodules.
-- Values that a module keeps in attributes and buffers are kept.
+  Some modules cannot be traced, because they need the value of a tensor; the runtime then compiles their
+  submodules.
+- The compiled module still stores its values in attributes and buffers.
 - A module that has hooks or prints is not compiled.
 """
 
@@ -70,7 +74,8 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
         if _is_whole(call.func, layers) and _is_module(call.func, ctx):
             if ctx.module.name not in ctx.module.project.programs.of_scripts:
                 return  # who uses a library has the program
-            fix = ctx.companion_fix(TRAINING, f"add the runtime `{TRAINING.name}`, which compiles the model")
+            title = f"add the tpulint runtime `{TRAINING.name}`, which compiles the model"
+            fix = ctx.companion_fix(TRAINING, title)
             message = (
                 f"`{ctx.text(call.func)}` runs one operation at a time in this loop, which is slow on TPU"
             )

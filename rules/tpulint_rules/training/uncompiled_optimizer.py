@@ -5,13 +5,13 @@
 Reports `torch.optim.SGD`, `Adam`, `AdamW`, `Adamax`, `NAdam`, `ASGD`, `RMSprop`, `Rprop`, `Adadelta` and
 `Adagrad`, in programs that compute gradients and put something on a device.
 
-It also reports calls that may create one of them: `getattr(torch.optim, name)(...)`, a class from a table of
-optimizers, and a class that branches select.
+The rule also reports calls that may create one of them: `getattr(torch.optim, name)(...)`, a class from a
+table of optimizers, and a class that branches select.
 
 ## Why it matters on TPU
 
-- `Adamax`, and `Adam` with `amsgrad=True`, raise `TypeError: _aten_maximum() got an unexpected keyword
-  argument 'out'`.
+- `Adamax`, and `Adam` with `amsgrad=True`, raise
+  `TypeError: _aten_maximum() got an unexpected keyword argument 'out'`.
 - The other optimizers do not fail, but they are slow.
   An optimizer of torch updates each parameter with about a dozen operations, and torchax runs one operation
   at a time (eagerly).
@@ -24,14 +24,15 @@ The fix is unsafe: it wraps the optimizer in `compiled(...)` of the runtime (`to
 writes beside the program.
 JAX then compiles the `step` of the optimizer itself.
 
-- A step with a closure, and the step of an optimizer with hooks, are not compiled.
+- Results agree to about 1e-6.
+  On the device, the step count is a float, where torch uses a Python scalar; `1 - beta ** step` keeps its
+  digits.
 - The learning rate may change at each step, and so may the weight decay, the `betas` and the momentum, as
   with `OneCycleLR`.
-  An optimizer that needs these values as Python scalars is compiled again for each value, at most 16 times,
-  or four times for learning rates; after that, its step is not compiled.
-- An optimizer that is none of those above, for example one that is selected by name, is not changed.
-- Results agree to about 1e-6: the step count is a float on the device, where torch uses a Python scalar;
-  `1 - beta ** step` keeps its digits.
+- Some optimizers need these values as Python scalars, and their step is compiled again for each value.
+  This happens at most 16 times, or four times for learning rates; after that, the step is not compiled.
+- A step with a closure is not compiled, and neither is the step of an optimizer with hooks.
+- An optimizer of another class than those above, for example one that is selected by name, is not changed.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _uncompiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if imports is not None:
         edits = (*imports, ctx.insert(start.start, "compiled("), ctx.insert(start.end, ")"))
         fix = ctx.fix(
-            "compile the step with `compiled(...)`",
+            f"compile the optimizer step with `compiled(...)` of the tpulint runtime `{TRAINING.name}`",
             *edits,
             applicability=Applicability.UNSAFE,
             companion=TRAINING,

@@ -3,112 +3,83 @@
 ## What it does
 
 Reports `loss.backward()`, `torch.autograd.backward` and `torch.autograd.grad` in programs that put tensors on
-a device or enter the torchax environment.
-If the loss is passed to a function of the project that calls `backward` on it, such as the `GradScaler`
-wrappers of many training scripts, the call that passes it is reported.
-If the loss is stored in an attribute on which other code calls `backward`, the assignment is reported.
+a CUDA or torchax device or enter the torchax environment.
+
+- If the loss is passed to a function of the project that calls `backward` on it, the call that passes it is
+  reported. Examples are the `GradScaler` wrappers of many training scripts.
+- If the loss is stored in an attribute on which other code calls `backward`, the assignment is reported.
 
 Computations on the CPU are not reported: programs that name no device, CPU tensors, and code under
 `torchax.disable_temporarily()`.
 
 ## Why it matters on TPU
 
-Torch's autograd does not record all operations of torchax.
+PyTorch's autograd does not record all operations of torchax.
 These operations cut the autograd graph: `F.linear` (and therefore `nn.Linear`), slicing and other indexing,
 `einsum`, `F.pad`, `t.flatten()`, `max_pool2d` and `.to(torch.bfloat16)`.
 
-- If the loss also depends on a parameter in another way, its gradient lacks the part that goes through the
-  cut, without an error.
-- If it does not, `backward` raises `RuntimeError: element 0 of tensors does not require grad and does not
-  have a grad_fn`.
+- If the loss depends on a parameter both through a cut and in another way, its gradient lacks the part
+  through the cut, without an error.
+- If the loss depends on parameters only through a cut, `backward` raises
+  `RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn`.
 - Convolutions raise `OperatorNotFound: Operator with name aten::convolution_backward has no lowering`.
 - Layer norm raises `TypeError: _aten_native_layer_norm_backward() takes from 5 to 6 positional arguments`.
 
 ## Fix safety
 
-Unsafe: the fix moves the loss computation, from the calls of the modules to the loss, into a function of its
-own (the outlined function), which it decorates with `@differentiable`.
-The decorator is defined in the runtime (`torchax_training`), which the fix writes beside the program.
-JAX compiles the outlined function and computes its gradients, and the function is a single node in the graph
-of torch's autograd.
+The fix is unsafe: it moves the loss computation, from the calls of the modules to the loss, into a new
+function, the outlined function. It decorates this function with `@differentiable` of the runtime
+(`torchax_training`), which it writes beside the program. JAX compiles the outlined function and computes its
+gradients.
 `loss.backward()`, the optimizer, gradient clipping, gradient accumulation and schedulers stay unchanged.
+`docs/how-it-works.md` describes a training step after the fix, and `docs/compatibility.md` lists what works
+in it.
 
-In the outlined function,
+Two effects of the fix may change what the program does:
 
-- running statistics of batch normalization are updated
-- changes of buffers and parameters are written back
-- `torch.no_grad()` stops gradients, and in-place writes under it are not differentiated
-- modules are compiled separately for training mode and for evaluation mode
+- The Python code of the outlined function runs only once, while JAX traces it.
+  The fix writes `@differentiable(compiled=False)`, with which the Python code runs at each call, if the
+  function calls functions that tpulint does not know.
+  It does the same if the function does more than compute and assign, for example if it calls a
+  `SummaryWriter` or appends to a list.
+- Importing the runtime changes parts of torch and torchax for the whole program; see `docs/runtime.md`.
+  For example, a custom `backward` that recomputes the forward pass, such as that of `torch.utils.checkpoint`,
+  is not called. JAX differentiates the forward pass instead, and keeps its intermediate results in memory.
 
-Importing the runtime also changes other parts of torchax; docs/runtime.md describes each of its files.
+Which computation the fix moves depends on the program:
 
-- `tracing/`: attributes, globals and scalars that change from call to call are inputs of the compiled
-  function, or it is compiled again when they change.
-  Values that the function stores in attributes, dictionaries and lists are results of it, and its `print`
-  output appears after each call.
-- `autograd/`: gradients are those of torch where those of JAX are NaN or different.
-  This covers custom `torch.autograd.Function`s, hooks, parameters that are frozen within the function, and
-  complex numbers.
-  A `backward` of a custom function that recomputes the forward pass, such as that of
-  `torch.utils.checkpoint`, is not called: JAX differentiates the forward pass, and keeps its intermediate
-  results in memory.
-- `operators/` and `tensors/`: operators that torchax does not implement or computes differently, and faster
-  implementations of others.
-- `host/`: data loaders run without worker processes, which would hang; also threads, files, and a cache of
-  compiled functions.
-- `optimizers/`: optimizer steps are compiled.
-
-The Python code of a compiled function runs only once, while JAX traces it.
-The fix therefore writes `@differentiable(compiled=False)`, with which the Python code runs at each call, if
-the outlined function
-
-- does more than compute and assign, for example calls a `SummaryWriter` or appends to a list
-- calls functions that tpulint does not know
-
-If a compiled function reads the value of a tensor, the runtime also runs its Python code at each call from
-then on, except for values that are only compared, returned, passed on or printed.
-If the loss is the result of a function in the same file that does more than compute, the fix moves the
-computation within that function instead.
-
-The loss may be stored or collected elsewhere:
-
-- If an object stores a loss in an attribute, as a runner does whose hooks call
-  `runner.outputs["loss"].backward()`, the fix moves the computation at the assignment.
+- If a function in the same file returns the loss and does more than compute it, the fix moves the loss
+  computation out of the body of that function.
+- If an object stores the loss in an attribute, the fix moves the computation that is assigned to the
+  attribute. An example is a runner whose hooks call `runner.outputs["loss"].backward()`.
 - If the loss is computed from values that another function collects in a list, such as the `log_prob` of
-  actions, the fix moves the computation of that function.
-  Torch's autograd then computes the gradients from the loss to the collected values.
-  This works for arithmetic, indexing, `cat`, `stack`, `sum`, `mean` and the losses of `torch.nn.functional`,
-  but not for `F.linear`, `einsum`, `F.pad` and conversions of the dtype.
-
-A function that calls `torch.autograd.grad` on values that it computes, as gradient penalties do, is decorated
-with `@differentiable` and `@recorded`.
-With `@recorded`, the runtime records the computation of the function, and `torch.autograd.grad` lets JAX
-compute it again and differentiate it, twice if the gradients are part of a loss.
-
-- If the function receives the outputs as arguments, the functions of the same file that call it are decorated
-  instead.
-- If the function returns a module built from the gradients, or creates data loaders, the fix splits it and
-  moves only the computation of the gradients.
+  actions, the fix moves the computation in that other function.
+  PyTorch's autograd then computes the gradients from the loss to the collected values, with the limits in
+  `docs/compatibility.md`.
+- If a function calls `torch.autograd.grad` on values that it computes, as gradient penalties do, the fix
+  decorates it with `@differentiable` and `@recorded`.
+  If the function receives these values as arguments, the fix decorates the functions of the same file that
+  call it.
+  If the function returns a module built from the gradients, or creates data loaders, the fix moves only the
+  computation of the gradients.
 
 ## Without a fix
 
-The message says why there is no automatic fix, and what to do.
-Import the decorators with `from torchax_training import differentiable, recorded`; every fix that uses the
-runtime writes it beside the program.
+The message says why there is no automatic fix, and what to do. To decorate a function, write
+`from torchax_training import differentiable, recorded`; every fix that uses the runtime also writes the
+runtime beside the program.
 
-- The loss is computed in another function: decorate that function with `@differentiable`.
-- The loss is part of a larger statement, or statements share a line: assign the loss to a variable, and write
-  each statement on its own line.
-- A statement between the forward pass and the loss leaves the function or the loop, changes a variable that
-  the loss needs, passes `self` to other code, or is a `try` statement or a definition: move it before the
-  forward pass or after the loss.
-- A function that computes the outputs of `torch.autograd.grad` also calls `backward`: apply the fix of that
-  `backward` call first, which moves both.
-  If it has none, move the computation of the outputs into a function of its own, and decorate that with
-  `@differentiable` and `@recorded`.
-
-To do it without the runtime, write the loss as a function of the parameters, and compute the gradients with
-`torchax.interop.jax_value_and_grad`; torch's optimizer reads them from `p.grad`.
+- If the loss is computed in another function, decorate that function with `@differentiable`.
+- If the loss is part of a larger statement, assign it to a variable first. If statements share a line, write
+  each on its own line.
+- Some statements cannot stay between the forward pass and the loss. They leave the function or the loop,
+  change a variable that the loss needs, pass `self` to other code, or are a `try` statement or a definition.
+  Move such a statement before the forward pass or after the loss.
+- If a function computes the outputs of `torch.autograd.grad` and also calls `backward`, apply the fix of that
+  `backward` call first, which moves both. If that call has no fix, move the computation of the outputs into a
+  new function, and decorate it with `@differentiable` and `@recorded`.
+- To train without the runtime, write the loss as a function of the parameters, and compute the gradients with
+  `torchax.interop.jax_value_and_grad`; the optimizer reads them from `p.grad`.
 """
 
 from __future__ import annotations
@@ -144,9 +115,10 @@ _COMPREHENSIONS = (ast.comprehension, ast.DictComp, ast.GeneratorExp, ast.ListCo
 _NOT_ONCE = (ast.BoolOp, ast.IfExp, ast.Lambda, *_COMPREHENSIONS)
 _FUNCTIONS = frozenset({"torch.autograd.backward", "torch.autograd.grad"})
 _LOST = "{} gives partial or no gradients on torchax"
-_WHY = "autograd does not record operations such as `nn.Linear` and slicing"
+_WHY = "autograd skips operations such as `nn.Linear` and slicing"
 
-_TAKEN = "this file uses the name `{}` for something else; rename that"
+_TAKEN = "this file uses the name `{}` for a different variable or function; rename that one"
+_NEXT = "so that the next fix can move the loss computation"
 _WITH_BOTH = "with `@differentiable` and `@recorded`"
 
 
@@ -283,13 +255,14 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
         ctx.insert(start, f"{name} = {value}{source.newline}{indent}"),
         ctx.edit(span, name),
     )
-    return ctx.fix("assign the loss to a variable", *edits, applicability=Applicability.UNSAFE)
+    title = f"assign the loss to the variable `{name}`, {_NEXT}"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _extracted(step: Step, ctx: Context) -> Fix | str:
     behind = step.kept_behind()
     if behind:
-        title = "move `.item()` statements after the `autocast` block"
+        title = f"move the `.item()` statements after the `autocast` block, {_NEXT}"
         return ctx.fix(title, *(ctx.edit(*one) for one in behind), applicability=Applicability.UNSAFE)
     moved = step.moved()
     if isinstance(moved, str):
@@ -299,7 +272,9 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
         return _TAKEN.format("differentiable")
     for one in moved:
         edits += ctx.move(one)
-    title = "move the loss computation into a function decorated with `@differentiable`"
+    title = (
+        "move the loss computation into a function that JAX differentiates, decorated with `@differentiable`"
+    )
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 
@@ -307,7 +282,7 @@ def _put_apart(edits: list[tuple[Span, str]] | None, ctx: Context) -> Fix | None
     """The fix that writes each statement on its own line, so that the next round can move them."""
     if edits is None:
         return None
-    title = "write each statement on its own line"
+    title = f"write each statement on its own line, {_NEXT}"
     return ctx.fix(title, *(ctx.edit(*one) for one in edits), applicability=Applicability.UNSAFE)
 
 
@@ -331,7 +306,7 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     fix = (
         _marked(open_ones[0], ctx)
         if open_ones
-        else f"its `outputs` come from another file; decorate the function there {_WITH_BOTH}"
+        else f"another file computes its `outputs`; decorate that function {_WITH_BOTH}"
     )
     if isinstance(fix, str) and open_ones and open_ones[0] is not function:
         fix = _moved_out(function, open_ones[0], ctx) or fix
@@ -342,13 +317,13 @@ def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
     """The fix for a call outside of all functions: move it into one, with its outputs."""
     steps, statement = ctx.module.training_steps, ctx.statement(call)
     if ctx.scope.function is not None or not isinstance(statement, ast.Assign):
-        return "it is neither in a `def` nor assigned to a variable; move it into a `def` with its `outputs`"
+        return "the call is outside of all functions; move it into a `def`, with the code for its `outputs`"
     if id(statement) in steps.computing:
-        return "it is part of a loss computation; apply the fix of the `backward` call, which moves both"
+        return "it is in a loss computation; apply the fix of `backward` first, which also moves this call"
     others = (ctx.statement(other) for other, at in ctx.calls("grad") if at.scope is ctx.scope)
     block = ctx.parent(statement)
     if any(ctx.parent(other) is block and other.lineno > statement.lineno for other in others):
-        return "apply the fix of the next `torch.autograd.grad` call first, which may move both"
+        return "apply the fix of the next `torch.autograd.grad` call first, which may also move this call"
     return _extracted(steps.asking(call, ctx.scope), ctx)
 
 
@@ -470,14 +445,15 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
     if not isinstance(node, ast.FunctionDef) or any(isinstance(i, ast.Yield | ast.YieldFrom) for i in inside):
         return f"a generator, `async` function or lambda computes the `outputs`; use a `def` {_WITH_BOTH}"
     if any(isinstance(inner, ast.Attribute) and inner.attr == "backward" for inner in inside):
-        return f"`{node.name}` also calls `backward`; apply the fix of that call first, which moves both"
+        return f"apply the fix of `backward` in `{node.name}` first, which also moves this call"
     mark = name = "recorded" if is_differentiated(ctx.module, function) else "differentiable"
     imports = ctx.companion_import(TRAINING, mark)
     if imports is None:
         return _TAKEN.format(mark)
     why = None if mark == "recorded" else ctx.module.training_steps.changing.unseen(node.body, function)
     mark += f"(compiled=False)  # {why}" if why is not None else ""
-    title, decorator = f"decorate `{node.name}` with `@{name}`", ctx.add_decorator(node, mark)
+    title = f"decorate `{node.name}` with `@{name}` of the tpulint runtime `{TRAINING.name}`"
+    decorator = ctx.add_decorator(node, mark)
     return ctx.fix(title, *imports, decorator, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 

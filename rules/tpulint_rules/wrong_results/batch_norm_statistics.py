@@ -2,27 +2,32 @@
 
 ## What it does
 
-Reports the first `nn.BatchNorm1d`, `nn.BatchNorm2d`, `nn.BatchNorm3d`, `nn.SyncBatchNorm`, or
-`nn.InstanceNorm` with `track_running_stats=True`, in each class or function of a program that trains: it
-sets gradients to zero, or computes them with `torchax.interop.jax_value_and_grad`.
+Reports the first of these layers in each class or function of a program that trains:
 
-Not reported are
+- `nn.BatchNorm1d`, `nn.BatchNorm2d`, `nn.BatchNorm3d` and `nn.SyncBatchNorm`;
+- `nn.InstanceNorm` with `track_running_stats=True`.
 
-- programs that call `loss.backward()`: the fix of TPU611 updates the statistics
-- programs that put nothing on a device
-- layers with `track_running_stats=False`
+A program trains if it sets gradients to zero, or computes them with `torchax.interop.jax_value_and_grad`.
+
+The rule does not report:
+
+- programs that call `loss.backward()`: the fix of TPU611 (`backward-on-torchax`) updates the statistics;
+- programs that put nothing on a CUDA or torchax device;
+- layers with `track_running_stats=False`.
 
 ## Why it matters on TPU
 
-`F.batch_norm` of torchax normalizes with the statistics of the batch, but never updates `running_mean` and
-`running_var`, with or without `jit`, and without an error.
-They stay at 0 and 1, and `model.eval()` and checkpoints use these values; only `num_batches_tracked` is
-counted.
-Inference with statistics that were trained elsewhere is correct.
+torchax's `F.batch_norm` normalizes with the statistics of the batch, but never updates `running_mean` and
+`running_var`.
+There is no error, whether or not the code is jitted.
+
+- The running statistics stay at 0 and 1, and `model.eval()` and checkpoints use these values.
+  Only `num_batches_tracked` is counted.
+- Inference with statistics that were trained elsewhere is correct.
 
 ## Without a fix
 
-Update the statistics in a hook, registered before anything is jitted:
+Update the statistics in a hook, and register the hook before anything is jitted:
 
 ```python
 def keep_statistics(module, inputs):
@@ -39,7 +44,8 @@ for module in model.modules():
         module.register_forward_pre_hook(keep_statistics)
 ```
 
-A jitted function cannot write to its arguments: pass the buffers as an argument, and return them.
+A jitted function cannot write to its arguments.
+If the training step is jitted, also pass the buffers as an argument, and return them:
 
 ```python
 def loss_of(parameters, buffers, x, target):
@@ -52,8 +58,8 @@ step = torchax.interop.jax_jit(torchax.interop.jax_value_and_grad(loss_of, {"has
 ```
 
 After training, `model.load_state_dict(buffers, strict=False)` loads them into the model.
-For a layer whose `momentum` is `None`, which averages over all batches, use `1 / num_batches_tracked` as
-`k`.
+
+A layer whose `momentum` is `None` averages over all batches; use `1 / num_batches_tracked` as `k` for it.
 """
 
 from __future__ import annotations

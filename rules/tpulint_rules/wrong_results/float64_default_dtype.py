@@ -2,22 +2,27 @@
 
 ## What it does
 
-Reports `torch.set_default_dtype(torch.float64)`, and `torch.set_default_tensor_type` with the CPU type
-`torch.DoubleTensor`, in programs that put something on a device.
-Files that mention `jax_enable_x64` are not reported, and neither are single tensors that are created with, or
-converted to, `torch.float64`.
+Reports, in programs that put something on a CUDA or torchax device:
+
+- `torch.set_default_dtype(torch.float64)`;
+- `torch.set_default_tensor_type` with the CPU type `torch.DoubleTensor`.
+
+The rule does not report files that mention `jax_enable_x64`.
+Single tensors that are created with, or converted to, `torch.float64` are not reported, either.
 
 ## Why it matters on TPU
 
 JAX disables 64-bit types by default.
-A `float64` tensor becomes `float32` on the device, without an error, and stays `float32` when it comes back
-to
-the CPU, where it meets `float64` tensors.
-Matrix products of the two raise an error; all other results have 7 digits instead of the expected 16.
+A `float64` tensor becomes `float32` on the device, without an error.
+The tensor stays `float32` when it is copied back to the CPU, where the program combines it with `float64`
+tensors.
+
+- Matrix products of the two dtypes raise.
+- All other results have 7 digits instead of the expected 16.
 
 ## Fix safety
 
-Unsafe: the fix adds `jax.config.update("jax_enable_x64", True)` after the call.
+The fix is unsafe: it adds `jax.config.update("jax_enable_x64", True)` after the call.
 The results are then as precise as on the GPU, but a TPU has no 64-bit arithmetic unit and computes 64-bit
 types slowly.
 

@@ -2,30 +2,32 @@
 
 ## What it does
 
-Reports `torch.manual_seed(seed)` as a statement in programs that put something on a device.
+Reports `torch.manual_seed(seed)` as a statement in programs that put something on a CUDA or torchax device.
 
-Not reported are
+The rule does not report:
 
-- functions that also seed torchax, CUDA or a generator
-- methods, which mostly seed the initial weights of a layer, created on the CPU
-- programs that put nothing on a device
+- functions that also seed torchax, CUDA or a generator;
+- methods, because most of them seed the initial weights of a layer, which are created on the CPU;
+- programs that put nothing on a device.
 
 ## Why it matters on TPU
 
-Torchax has its own random number generator, which dropout uses, too.
-It is seeded once, when the torchax environment is created.
-`torch.manual_seed` has no effect on it, without an error: every seed gives the same random numbers on the
-device, and seeding again does not repeat them.
+torchax has its own random number generator, which dropout also uses.
+torchax seeds it once, when the torchax environment is created.
+`torch.manual_seed` has no effect on this generator, without an error:
+
+- Every seed gives the same random numbers on the device.
+- A second call with the same seed does not repeat the random numbers.
 
 ## Fix safety
 
-Unsafe: the fix adds `torchax.default_env().manual_seed(seed)` after the call.
+The fix is unsafe: it adds `torchax.default_env().manual_seed(seed)` after the call.
 The random numbers on the device are then reproducible, but differ from those of torch for the same seed.
 
 ## Without a fix
 
-Where the seed is computed by a call, there is no fix.
-Assign it to a variable, and pass that to `torchax.default_env().manual_seed` as well.
+If the seed is computed by a call, there is no fix.
+Assign the seed to a variable, and pass that to `torchax.default_env().manual_seed` as well.
 """
 
 from __future__ import annotations
@@ -84,5 +86,5 @@ def _seeded(statement: ast.stmt, seed: ast.expr, ctx: Context) -> Fix | None:
         return None
     gap = "; " if source.shares_row(statement) else f"{source.newline}{source.ahead_of(statement)}"
     text = f"{gap}torchax.default_env().manual_seed({ctx.text(seed)})"
-    title = "add `torchax.default_env().manual_seed(...)`"
+    title = "add `torchax.default_env().manual_seed(...)`, which seeds the device"
     return ctx.fix(title, ctx.insert(span.end, text), *imports, applicability=Applicability.UNSAFE)

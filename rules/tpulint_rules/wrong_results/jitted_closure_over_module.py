@@ -3,21 +3,23 @@
 ## What it does
 
 Reports functions and lambdas that are passed to `torchax.interop.jax_jit` or `torchax.compile`, or decorated
-with them, and that call a module which is not one of their arguments.
-Also reports bound methods of modules that are jitted this way.
+with them, if they call a module that is not one of their arguments.
+The rule also reports bound methods of modules that are jitted this way.
 
 ## Why it matters on TPU
 
 Everything that a jitted function reads from its enclosing scope is a constant of the compiled program,
 including the weights of a module.
-After `optimizer.step()`, `load_state_dict` or any other change, the program still computes with the old
-weights, without an error.
-The device also holds the weights twice.
+
+- After `optimizer.step()`, `load_state_dict` or any other change, the program still computes with the old
+  weights, without an error.
+- The device holds the weights twice.
 
 ## Without a fix
 
-Compile the module itself, `compiled = torchax.compile(model)`: it passes its weights as arguments at each
-call, so that updates take effect.
+Compile the module itself: `compiled = torchax.compile(model)`.
+The compiled module passes its weights as arguments at each call, so updates take effect.
+
 In a larger function, pass the weights as arguments:
 
 ```python

@@ -2,43 +2,47 @@
 
 ## What it does
 
-Reports writes through a view, in traced code and in programs that use a device, where the original tensor is
-read afterwards.
+Reports writes through a view if the original tensor is read afterwards.
+The rule checks programs that use a CUDA or torchax device, and traced code (code that JAX traces to compile
+it, such as a model's `forward`).
 A write is an indexed assignment, an augmented assignment or an in-place method.
-A view is
+A view is one of these:
 
 - the result of `view`, `reshape`, `flatten`, `t`, `transpose`, `permute`, `unsqueeze`, `squeeze`, `chunk`,
-  `split`, `unbind`, `narrow`, `select`, `diagonal`, `detach`, `.T`, `.real` and similar
-- a row that a `for` loop over a tensor yields
+  `split`, `unbind`, `narrow`, `select`, `diagonal`, `detach`, `.T`, `.real` and similar;
+- a row that a `for` loop over a tensor yields.
 
-Not reported are
+The rule does not report:
 
-- basic slices, such as `x[:, 0]`, and slices of slices: they are true views on torchax
-- the result of `detach()` in programs that train: with the runtime (`torchax_training`), which fixes write
-  beside such programs, it shares its elements with the tensor
-- other views without a fix in programs that import the runtime, where they share their elements, too, except
-  for `unfold`, `as_strided`, `expand`, `view_as_real`, `view_as_complex`, `.real` and `.imag`
+- Basic slices, such as `x[:, 0]`, and slices of slices.
+  They are true views on torchax.
+- The result of `detach()` in programs that train.
+  The fixes write the runtime (`torchax_training`) beside such programs; with it, the result shares its
+  elements with the tensor.
+- Views for which there is no fix, in programs that import the runtime.
+  They share their elements with the tensor, too, except for `unfold`, `as_strided`, `expand`, `view_as_real`,
+  `view_as_complex`, `.real` and `.imag`, which are still reported.
 
 ## Why it matters on TPU
 
-Torchax copies where torch returns a view.
-The write changes the copy, and the tensor keeps its old values, with or without `jit`, and without an error
-or a warning.
+torchax makes a copy where torch returns a view.
+The write changes the copy, and the tensor keeps its old values.
+There is no error and no warning, whether or not the code is jitted.
 
 ## Fix safety
 
-Safe where the same elements can be written without a view:
+The fix is safe if the same elements can be written without a view:
 
 - `z.view(-1).mul_(2)` becomes `z.mul_(2)`.
 - `z.select(0, 1)` becomes `z[1]`.
 - `z.t()[0]` becomes `z[:, 0]`.
 - A loop over `z` becomes a loop over its slices.
 
-Unsafe:
+The fix is unsafe in two cases:
 
-- Where the view is stored in a variable, its elements are copied back to the tensor with
+- If the view is stored in a variable, the fix copies its elements back to the tensor with
   `z.copy_(v.view_as(z))`.
-  The values are the same; on a GPU it costs a copy.
+  The values are the same, but the copy costs time on a GPU.
 - A fill of the diagonal becomes `masked_fill_` with `torch.eye`, which is the same for a matrix.
 
 ## Without a fix
@@ -150,7 +154,8 @@ def _left_out(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
             return None
         node = node.func.value  # type: ignore[attr-defined]
     edit = ctx.replace(call.func.value, ctx.text(found.base))
-    return ctx.fix(f"write to `{ctx.text(found.base)}` itself", edit)
+    title = f"write to `{ctx.text(found.base)}` directly instead of to `{ctx.text(call.func.value)}`"
+    return ctx.fix(title, edit)
 
 
 #: Views of elements that are of another kind, or without a gradient.
@@ -174,8 +179,8 @@ def _turned(node: ast.Subscript, found: Copied, ctx: Context) -> Fix | None:
     number = isinstance(node.slice, ast.Constant | ast.Name | ast.UnaryOp)
     if node.value is not found.view or not number or not isinstance(ctx.kind(node.slice), Static):
         return None
-    edit = ctx.replace(node, f"{ctx.text(base)}[:, {ctx.text(node.slice)}]")
-    return ctx.fix(f"write to `{ctx.text(base)}` by index", edit)
+    code = f"{ctx.text(base)}[:, {ctx.text(node.slice)}]"
+    return ctx.fix(f"write to `{code}` instead of to a row of the transpose", ctx.replace(node, code))
 
 
 def _diagonal(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
@@ -196,7 +201,8 @@ def _diagonal(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
     base = ctx.text(found.base)
     eye = f"torch.eye(*{base}.shape[-2:], dtype=torch.bool, device={base}.device)"
     edit = ctx.replace(call, f"{base}.masked_fill_({eye}, {value})")
-    return ctx.fix("use `masked_fill_` with `torch.eye`", edit, *imports, applicability=Applicability.UNSAFE)
+    title = "replace the write to `diagonal()` with `masked_fill_` and a `torch.eye` mask"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _fix(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
@@ -226,7 +232,8 @@ def _index(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
     if isinstance(base, ast.BinOp) or dim > 3:
         return None
     code = f"{ctx.text(base)}[{':, ' * dim}{part}]"
-    return ctx.fix("use a basic slice, which is a view on torchax", ctx.replace(found.view, code))
+    title = f"write to `{code}`, a view on torchax, instead of to `{ctx.text(found.view)}`"
+    return ctx.fix(title, ctx.replace(found.view, code))
 
 
 def _loop(found: Copied, ctx: Context) -> Fix | None:
@@ -249,7 +256,8 @@ def _loop(found: Copied, ctx: Context) -> Fix | None:
         if not any(node is found.view for node in ast.walk(iterated)):
             return None
     place = found.base if found.view is found.base else found.view
-    return ctx.fix("use basic slices, which are views on torchax", ctx.replace(place, rows))
+    title = f"loop over basic slices of `{base}`, which are views on torchax"
+    return ctx.fix(title, ctx.replace(place, rows))
 
 
 def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
@@ -270,7 +278,7 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
     if pieces is not None and isinstance(written, ast.Name):
         code, imports = pieces
         edit = ctx.insert(line.end, f"{ctx.module.source.newline}{indent}{ctx.text(base)}.copy_({code})")
-        title = f"copy the pieces back to `{ctx.text(base)}`"
+        title = f"copy the changed pieces back to `{ctx.text(base)}` after the write"
         return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     if not back:
         return None
@@ -292,7 +300,7 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
         held, edits = held_by.id, []
     code = back.format(view=held, base=text, arguments=arguments)
     edits.append(ctx.insert(line.end, f"{newline}{indent}{text}.copy_({code})"))
-    title = f"copy the elements back to `{text}`"
+    title = f"copy the changed elements back to `{text}` after the write"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 

@@ -3,24 +3,25 @@
 ## What it does
 
 Reports `torch.tensor`, `torch.as_tensor` and `torch.asarray` with `device=` and without `dtype=`, of a
-literal
-list or tuple
+literal list or tuple of one of these forms:
 
-- whose first number is an integer and which also has a float, or
-- whose first element is a bool and which also has a number.
+- The first number is an integer, and another element is a float.
+- The first element is a bool, and another element is a number.
 
 Tensors that are created on the CPU are not reported, including `torch.tensor([1, 2.5]).to(device)`.
 
 ## Why it matters on TPU
 
-When torchax creates a tensor, it takes the dtype from the first element.
-`torch.tensor([1, 2.5], device=device)` is `[1, 2]`, and `torch.tensor([True, 2], device=device)` is
-`[True, True]`, without an error.
-With an infinity or a NaN it raises `OverflowError: cannot convert float infinity to integer`.
+When torchax creates a tensor, it takes the dtype from the first element:
+
+- `torch.tensor([1, 2.5], device=device)` is `[1, 2]`, without an error.
+- `torch.tensor([True, 2], device=device)` is `[True, True]`, without an error.
+- With an infinity or a NaN in the list, the call raises
+  `OverflowError: cannot convert float infinity to integer`.
 
 ## Fix safety
 
-Safe: the fix writes the first number in the type that torch uses for all elements, `[1.0, 2.5]`.
+The fix is safe: it writes the first number in the type that torch uses for all elements, `[1.0, 2.5]`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def tensor(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     became = "`bool`" if isinstance(first, bool) else "integers"
     message = (
-        f"torchax takes the dtype from the first element, `{first}`, and converts the others to {became}"
+        f"torchax takes the dtype of this list from its first element, `{first}`, "
+        f"and converts the other elements to {became}"
     )
     yield ctx.finding(call, message, _fix(numbers[0], first, wanted, ctx))
 
@@ -96,4 +98,4 @@ def _type(node: ast.expr, ctx: Context) -> type[float] | None:
 
 def _fix(first: ast.Constant, number: int, wanted: type[float], ctx: Context) -> Fix:
     text = str(wanted(number))
-    return ctx.fix(f"write the first element as `{text}`", ctx.replace(first, text))
+    return ctx.fix(f"write the first element `{first.value!r}` as `{text}`", ctx.replace(first, text))

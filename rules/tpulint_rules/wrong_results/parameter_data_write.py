@@ -2,30 +2,32 @@
 
 ## What it does
 
-Reports in-place methods in programs that use a device
+Reports in-place methods, in programs that use a CUDA or torchax device, on:
 
-- on `p.data` and `p.detach()` in a loop over `parameters()`: `p.data.add_(p.grad, alpha=-lr)`
-- on the values of a `state_dict()`: `sd[key].copy_(average)`
+- `p.data` and `p.detach()` in a loop over `parameters()`: `p.data.add_(p.grad, alpha=-lr)`;
+- the values of a `state_dict()`: `sd[key].copy_(average)`.
 
 Methods of a module that write to its own parameters, such as `reset_parameters`, are not reported: the module
 is still on the CPU at that time.
 
 ## Why it matters on TPU
 
-- On torchax, `p.data` is the parameter itself, and writing to it raises `RuntimeError: a leaf
-  Variable that requires grad is being used in an in-place operation`.
-- `p.detach()` and the values of a `state_dict()` are copies.
+- On torchax, `p.data` is the parameter itself.
+  Writing to it raises
+  `RuntimeError: a leaf Variable that requires grad is being used in an in-place operation`.
+- On torchax, `p.detach()` and the values of a `state_dict()` are copies.
   Writes to them do not change the parameter, without an error.
-  An average of the weights, for example, keeps its initial value.
+  For example, an average of the weights keeps its initial value.
 
 ## Fix safety
 
-Safe: the fix writes to the parameter itself under `torch.no_grad()`, which has the same effect on any device.
-`state_dict(keep_vars=True)` holds the parameters themselves.
-
-Unsafe: where a `state_dict()` is written to outside of `torch.no_grad()`, the fix imports the runtime
-(`torchax_training`), which it writes beside the program.
-With the runtime, such writes change the parameters.
+- The fix is safe if it writes to the parameter itself under `torch.no_grad()`, which has the same effect on
+  any device.
+  For a `state_dict()`, it adds `keep_vars=True`: `state_dict(keep_vars=True)` holds the parameters
+  themselves.
+- The fix is unsafe if a `state_dict()` is written to outside of `torch.no_grad()`.
+  It then imports the runtime (`torchax_training`), which it writes beside the program.
+  With the runtime, such writes change the parameters.
 
 ## Without a fix
 
@@ -123,11 +125,12 @@ def _kept(states: list[ast.Call], statement: ast.stmt, ctx: Context) -> Fix | No
     if not is_without_gradient(ctx.module, statement, ctx.scope):
         return None
     edits = [ctx.insert(ctx.span(call).end - 1, "keep_vars=True") for call in states]
-    return ctx.fix("write to the parameters themselves with `keep_vars=True`", *edits)
+    return ctx.fix("call `state_dict(keep_vars=True)`, which returns the parameters themselves", *edits)
 
 
 def _shared(ctx: Context) -> Fix | None:
-    return ctx.companion_fix(TRAINING, f"use `{TRAINING.name}`, where these writes change the parameters")
+    title = f"add the tpulint runtime `{TRAINING.name}`, with which these writes change the parameters"
+    return ctx.companion_fix(TRAINING, title)
 
 
 def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx: Context) -> Fix | None:
@@ -142,4 +145,5 @@ def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx
             ctx.insert(start, f"with torch.no_grad():{source.newline}{indent}{source.indent}"),
             *imports,
         ]
-    return ctx.fix("write to the parameter itself under `torch.no_grad()`", *edits)
+    title = f"write to `{name.id}` instead of to `{ctx.text(target)}`, under `torch.no_grad()`"
+    return ctx.fix(title, *edits)

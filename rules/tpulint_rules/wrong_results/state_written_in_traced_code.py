@@ -1,33 +1,33 @@
-"""State that traced code modifies.
+"""Attribute, buffer or global variable modified in traced code.
 
 ## What it does
 
-Reports, in `forward` and the functions that it calls, writes that are meant to last beyond the call:
+Reports writes in `forward`, and in the functions that it calls, that are meant to last beyond the call:
 
-- `self.count += 1` on an attribute of a module that is read elsewhere, and the same on a `global` variable
+- `self.count += 1` on an attribute of a module that is read elsewhere, and the same on a `global` variable;
 - any write to a parameter or a buffer: `self.total += x`, `self.cache[:, i] = k`, `self.mean.lerp_(m, 0.1)`,
-  `self.mean = 0.9 * self.mean + 0.1 * m`, `self.register_buffer("cos", cos)`
-- `append` of a tensor to a list in an attribute or a global variable
+  `self.mean = 0.9 * self.mean + 0.1 * m`, `self.register_buffer("cos", cos)`;
+- `append` of a tensor to a list in an attribute or a global variable.
 
-Not reported are
+The rule does not report:
 
-- attributes that another method assigns anew
-- functions that are not known to be jitted, unless the `forward` of a module calls them
-- code that is traced only as part of a training step: the fix of TPU611 returns such attributes and buffers
-  as results of the compiled function
+- attributes that another method assigns anew;
+- functions that are not known to be jitted, unless the `forward` of a module calls them;
+- code that is traced only as part of a training step: the fix of TPU611 (`backward-on-torchax`) returns such
+  attributes and buffers as results of the compiled function.
 
 ## Why it matters on TPU
 
-A jitted function runs in Python only once, while JAX traces it.
-After that, only the compiled XLA program runs, which does not modify Python objects.
+The Python code of a jitted function runs only once, while JAX traces it.
+After that, only the compiled XLA program runs, which does not modify Python objects:
 
 - A counter advances once per compilation.
-  Where the function computes with it, its first value is a constant.
-- A list receives one tracer.
+  If the function computes with the counter, its first value is a constant of the compiled program.
+- A list receives one tracer (a placeholder without values) per compilation.
 - A buffer that a compiled module writes to keeps its old value.
 
-There is no error, except where a stored tracer is used later: `UnexpectedTracerError: Encountered an
-unexpected tracer`.
+There is no error, unless a stored tracer is used later:
+`UnexpectedTracerError: Encountered an unexpected tracer`.
 Without `jit`, all of these work.
 
 ## Without a fix
@@ -49,8 +49,9 @@ for x in batches:
     y, buffers = step(parameters, buffers, x)
 ```
 
-- Count on the host, next to the call, and pass a counter that the function computes with as a tensor.
-- Return tensors that are to be collected in a list.
+- Count on the host, next to the call.
+  If the function computes with the counter, pass it as a tensor.
+- If tensors are to be collected in a list, return them.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ from tpulint.model.names.scopes import ScopeKind
 from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
-rule = Rule("TPU613", "state that traced code modifies", module=__name__, fix=None)
+rule = Rule(
+    "TPU613", "attribute, buffer or global variable modified in traced code", module=__name__, fix=None
+)
 
 _WRITES = frozenset(name for name in METHODS if name.endswith("_")) - {"requires_grad_", "detach_"}
 _LOST = "`{}` is a buffer or parameter, and writes to it are lost when this code is jitted"
@@ -141,7 +144,7 @@ def appended(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if (_is_kept(kept, ctx) and _is_read(kept, ctx)) or _is_global_list(kept, ctx):
         message = (
-            "`{}` receives one tracer per compilation, not one tensor per call, when this code is jitted"
+            "`{}` receives one JAX tracer per compilation, not one tensor per call, when this code is jitted"
         )
         yield ctx.finding(call, message.format(ctx.text(kept)))
 

@@ -3,29 +3,35 @@
 ## What it does
 
 Reports `data_ptr()` of a tensor, of its `data`, `storage()` or `untyped_storage()`, in programs that use a
-device: `a.data_ptr() == b.data_ptr()`, `seen.add(p.data_ptr())`.
-A remainder, such as `x.data_ptr() % 16`, is not reported: 0 is the address of an aligned tensor.
-Programs with the runtime (`torchax_training`), which the fix of TPU611 writes beside a program, are not
-reported: there, tensors have addresses.
+CUDA or torchax device: `a.data_ptr() == b.data_ptr()`, `seen.add(p.data_ptr())`.
+
+The rule does not report:
+
+- a remainder, such as `x.data_ptr() % 16`: 0 is the address of an aligned tensor;
+- programs with the runtime (`torchax_training`), which the fix of TPU611 (`backward-on-torchax`) writes
+  beside a program: with the runtime, tensors have addresses.
 
 ## Why it matters on TPU
 
-A torchax tensor has no memory that torch knows of, so `data_ptr()` returns 0 for every torchax tensor,
-without an error.
-All tensors then seem to share their memory: a loop over parameters that skips those it has already seen
-processes only the first one, and all weights of a model seem to be tied.
+A torchax tensor has no memory that torch knows of.
+`data_ptr()` therefore returns 0 for every torchax tensor, without an error, and all tensors seem to share
+their memory:
+
+- A loop over parameters that skips parameters it has already seen processes only the first one.
+- All weights of a model seem to be tied.
 
 ## Fix safety
 
-Unsafe: `a is b` and `id(a)` compare tensor objects, not memory.
-A weight that two modules share is one object.
-Views of one tensor, and the values of `state_dict()` for shared weights, are different objects that share
-memory.
+The fix is unsafe: it uses `a is b` and `id(a)`, which compare tensor objects, not memory.
+
+- A weight that two modules share is one object, so the result is the same.
+- Views of one tensor share memory, but are different objects.
+  So are the values of `state_dict()` for shared weights.
 
 ## Without a fix
 
-Rewrite code that computes with an address, or passes it to other code, such as a kernel, so that it uses the
-tensor itself.
+If the code computes with an address, or passes it to other code, such as a kernel, rewrite it so that it uses
+the tensor itself.
 """
 
 from __future__ import annotations
@@ -61,7 +67,7 @@ def address(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if ctx.only_with_cuda(call):
         return
-    message = f"`{ctx.text(call)}` is 0 on torchax, for every tensor"
+    message = f"`{ctx.text(call)}` returns 0 on torchax for every tensor, so all tensors seem to be the same"
     if not isinstance(outer, ast.Compare) or not _compares(outer):
         yield ctx.finding(call, message, _ids(ctx))
     elif call is outer.left:  # the other one is told with it
@@ -110,7 +116,8 @@ def _identity(outer: ast.Compare, ctx: Context) -> Fix | None:
         return None
     word = "is" if isinstance(outer.ops[0], ast.Eq) else "is not"
     edit = ctx.replace(outer, f"{ctx.text(left)} {word} {ctx.text(right)}")
-    return ctx.fix(f"compare the tensor objects with `{word}`", edit, applicability=Applicability.UNSAFE)
+    title = f"compare the tensors with `{word}` instead of by `data_ptr()`"
+    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 def _ids(ctx: Context) -> Fix | None:
@@ -125,7 +132,8 @@ def _ids(ctx: Context) -> Fix | None:
         edits.append(ctx.replace(call, f"id({ctx.text(tensor)})"))
     if ctx.module.names.lookup("id", ctx.scope) is not None:
         return None
-    return ctx.fix("use `id(...)` to distinguish tensors", *edits, applicability=Applicability.UNSAFE)
+    title = "replace `data_ptr()` with `id(...)`, which is different for each tensor"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _by_function(ctx: Context) -> dict[Scope | None, list[tuple[ast.Call, Context]]]:

@@ -3,23 +3,26 @@
 ## What it does
 
 Reports `self.decoder.weight = self.encoder.weight` and similar assignments in modules of programs that use a
-device.
+CUDA or torchax device.
 A module that defines `_apply` is not reported.
 
 ## Why it matters on TPU
 
-`model.to("jax")` gives each module its own parameter, so that the tied weight becomes two separate weights,
-without an error.
-Each receives only its part of the gradient, and the model trains differently; the losses of the first steps
-still look right.
-`model.parameters()` holds one parameter more, and the two entries in a checkpoint differ.
+`model.to("jax")` gives each module its own parameter.
+The tied weight becomes two separate weights, without an error:
+
+- Each weight receives only its part of the gradient, so the model trains differently.
+  The losses of the first steps still look right.
+- `model.parameters()` holds one parameter more, and the two entries in a checkpoint differ.
 
 ## Fix safety
 
-Unsafe: the fix adds an `_apply` method to the module, which `to`, `cuda`, `half` and similar methods call.
-It ties the weight again if it was tied before.
-Where the tied modules are named by variables, or may not exist, it ties again all weights that were tied
-before.
+The fix is unsafe: it adds an `_apply` method to the module, which `to`, `cuda`, `half` and similar methods
+call.
+
+- The method ties the weight again if it was tied before.
+- If variables name the tied modules, or if a module may not exist, the method ties again all weights that
+  were tied before.
 """
 
 from __future__ import annotations
@@ -55,7 +58,8 @@ def _is_part_of_self(node: ast.Attribute) -> bool:
 
 @rule.on(ast.Attribute, named=_PARAMETERS)
 def tied(target: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(target.ctx, ast.Store) or not _is_tie(ctx.parent(target)):
+    tie = ctx.parent(target)
+    if not isinstance(tie, ast.Assign) or not isinstance(target.ctx, ast.Store) or not _is_tie(tie):
         return
     function = ctx.scope.function
     owner = function.parent if function is not None else None
@@ -65,7 +69,8 @@ def tied(target: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     if "_apply" in owner.bindings:
         return
-    message = f'`{ctx.text(target)}` is no longer tied after `.to("jax")`, without an error'
+    both = f"`{ctx.text(target)}` is no longer tied to `{ctx.text(tie.value)}`"
+    message = f'{both} after `.to("jax")`, without an error'
     yield ctx.finding(target, message, _shared_again(owner.node, ctx))
 
 
@@ -84,7 +89,8 @@ def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
     text = "".join(f"{source.newline}{indent}{line}" if line else source.newline for line in lines)
     end = source.text.find(source.newline, ctx.span(last).end)  # behind a comment
     edit = ctx.insert(end if end >= 0 else len(source.text), text)
-    return ctx.fix("keep the weight tied when the module is moved", edit, applicability=Applicability.UNSAFE)
+    title = "add an `_apply` method that ties the weights again when the module is moved"
+    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 def _by_name(found: list[ast.Assign], ctx: Context) -> list[str]:

@@ -2,46 +2,52 @@
 
 ## What it does
 
-Reports, in traced code (code that runs while JAX traces it),
+Reports, in traced code (code that JAX traces to compile it, such as a model's `forward`):
 
 - in-place methods that torchax does not implement: `exp_`, `abs_`, `round_`, `t_`, `set_`, `resize_` and
-  about sixty more
-- methods such as `zero_`, `fill_` and `masked_fill_` on a slice
-- `fill_diagonal_`, `exponential_` and `cauchy_`
-- `type_as` of a tensor that is read again
+  about sixty more;
+- methods such as `zero_`, `fill_` and `masked_fill_` on a slice;
+- `exponential_` and `cauchy_`;
+- `type_as` of a tensor that is read again.
 
-Also reports `batch.resize_(x.size()).copy_(x)` in programs that use a device; older programs fill one tensor
-with each batch this way.
+In programs that use a CUDA or torchax device, the rule also reports, in any code:
+
+- `fill_diagonal_`;
+- `batch.resize_(x.size()).copy_(x)`, with which older programs fill one tensor with each batch.
 
 ## Why it matters on TPU
 
-With and without `jit`:
+Some methods raise, whether or not the code is jitted:
 
-- Methods that are not implemented raise `torchax.ops.ops_registry.OperatorNotFound: Operator with name
-  aten::exp_ has no lowering`.
+- Methods that are not implemented raise
+  `torchax.ops.ops_registry.OperatorNotFound: Operator with name aten::exp_ has no lowering`.
 - `x.resize_(2, 3)` raises `TypeError: 'int' object is not iterable`.
-- `x[0].zero_()` does not change `x`, without an error.
-- `fill_diagonal_` fills the wrong elements, without an error.
-- `exponential_` has no effect, without an error.
-- `x.type_as(y)` converts `x` in place, without an error.
-- `x.resize_(y.size()).copy_(y)` does not change `x`, without an error.
+
+Others give different results than in torch, without an error:
+
+- `x[0].zero_()` does not change `x`.
+- `fill_diagonal_` fills the wrong elements.
+- `exponential_` has no effect.
+- `x.type_as(y)` converts `x` in place.
+- `x.resize_(y.size()).copy_(y)` does not change `x`.
 
 ## Fix safety
 
-Safe:
+These fixes are safe:
 
-- Where the same method without `_` exists, its result is assigned: `x[0] = x[0].exp()`, `x[0] = 0`,
+- If the same method without `_` exists, the fix assigns its result: `x[0] = x[0].exp()`, `x[0] = 0`,
   `x.copy_(x.exp())`, or `x = x.exp()` if nothing else refers to the tensor.
 - `x.type_as(y)` becomes `x.to(y.dtype)`.
 
-Unsafe:
+These fixes are unsafe:
 
 - `fill_diagonal_` becomes `masked_fill_` with `torch.eye`, which is the same for a matrix.
-- `x.resize_(y.size()).copy_(y)` becomes `x = y.to(x)`: other references to the tensor keep the old values.
-- `torch.empty_like(x).exponential_()` becomes a computation with `torch.rand_like`: the random numbers come
-  from another stream.
-  Programs that train are not reported: the runtime (`torchax_training`), which the fix of TPU611 writes
-  beside them, draws as torch does.
+- `x.resize_(y.size()).copy_(y)` becomes `x = y.to(x)`.
+  Other references to the tensor keep the old values.
+- `torch.empty_like(x).exponential_()` becomes a computation with `torch.rand_like`, which draws other random
+  numbers.
+  Programs that train are not reported: the runtime (`torchax_training`), which the fix of TPU611
+  (`backward-on-torchax`) writes beside them, draws as torch does.
 
 ## Without a fix
 
@@ -72,9 +78,8 @@ rule = Rule(
 def without_lowering(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(call.func, ast.Attribute) and ctx.kind(call.func.value).is_traced:
         fix = _out_of_place(call, call.func.value, call.func.attr, ctx)
-        yield ctx.finding(
-            call, f"`{call.func.attr}` is not implemented by torchax and raises `OperatorNotFound`", fix
-        )
+        message = f"in-place `{call.func.attr}` is not implemented by torchax and raises `OperatorNotFound`"
+        yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named={"set_", "resize_"}, traced=True)
@@ -95,9 +100,10 @@ def filled_anew(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(name)
     if isinstance(kind, Tensor | Unknown) and not (isinstance(kind, Tensor) and kind.is_host):
         statement = ctx.statement(call)
-        edit = ctx.replace(statement, f"{name.id} = {ctx.operand(value)}.to({name.id})")
-        fix = ctx.fix("replace with an assignment", edit, applicability=Applicability.UNSAFE)
-        message = "`resize_` has no effect on torchax or raises, so `copy_` does not fill the tensor"
+        code = f"{name.id} = {ctx.operand(value)}.to({name.id})"
+        title = f"replace `resize_` and `copy_` with the assignment `{code}`"
+        fix = ctx.fix(title, ctx.replace(statement, code), applicability=Applicability.UNSAFE)
+        message = "`resize_` has no effect or raises on torchax, so `copy_` does not fill the tensor"
         yield ctx.finding(call, message, fix)
 
 
@@ -107,7 +113,7 @@ def on_slice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     name, receiver = call.func.attr, call.func.value
     if is_slice(ctx.module, receiver, ctx.scope):
-        message = f"`{name}` on a slice has no effect on torchax, without an error"
+        message = f"`{name}` on a slice does not change the tensor on torchax, without an error"
         yield ctx.finding(call, message, _assigned(call, receiver, name, ctx))
 
 
@@ -126,7 +132,7 @@ def without_effect(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.is_amended:
         return
     if isinstance(call.func, ast.Attribute) and ctx.kind(call.func.value).is_traced:
-        message = f"`{call.func.attr}` has no effect on torchax, without an error"
+        message = f"`{call.func.attr}` leaves the tensor unchanged on torchax, without an error"
         yield ctx.finding(call, message, _exponential(call, call.func.value, ctx))
 
 
@@ -141,11 +147,10 @@ def converts_itself(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     statement = ctx.statement(call)
     if read_after(ctx.module, Copied(receiver, receiver, statement), statement, ctx.scope):
-        fix = ctx.fix(
-            "use `.to(...)` with the dtype",
-            ctx.replace(call, f"{receiver.id}.to({ctx.operand(other)}.dtype)"),
-        )
-        message = f"`type_as` converts `{receiver.id}` in place on torchax, and `{receiver.id}` is read again"
+        code = f".to({ctx.operand(other)}.dtype)"
+        title = f"replace `type_as` with `{code}`, which does not change `{receiver.id}`"
+        fix = ctx.fix(title, ctx.replace(call, f"{receiver.id}{code}"))
+        message = f"`type_as` converts `{receiver.id}` in place on torchax, and `{receiver.id}` is read later"
         yield ctx.finding(call, message, fix)
 
 
@@ -167,20 +172,21 @@ def _arguments(call: ast.Call, ctx: Context) -> str:
 
 def _out_of_place(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -> Fix | None:
     text = ctx.operand(receiver)
-    code = f"{text}.{name.removesuffix('_')}{_arguments(call, ctx)}"
+    pure = name.removesuffix("_")
+    code = f"{text}.{pure}{_arguments(call, ctx)}"
     alone = isinstance(ctx.parent(call), ast.Expr)
     if isinstance(receiver, ast.BinOp):
-        return ctx.fix("use the method without `_`", ctx.replace(call, code))
+        return ctx.fix(f"replace `{name}` with `{pure}`", ctx.replace(call, code))
     if alone and (
         is_slice(ctx.module, receiver, ctx.scope)
         if isinstance(receiver, ast.Subscript)
         else isinstance(receiver, ast.Name) and not is_shared(ctx.module, receiver, ctx.scope)
     ):
-        return ctx.fix("assign the result of the method without `_`", ctx.replace(call, f"{text} = {code}"))
+        title = f"replace `{name}` with an assignment of the result of `{pure}`"
+        return ctx.fix(title, ctx.replace(call, f"{text} = {code}"))
     if isinstance(receiver, ast.Name | ast.Attribute | ast.Subscript) and name not in ("t_", "put_"):
-        return ctx.fix(
-            "copy the result of the method without `_` back", ctx.replace(call, f"{text}.copy_({code})")
-        )
+        title = f"replace `{name}` with `copy_`, which writes the result of `{pure}` to the tensor"
+        return ctx.fix(title, ctx.replace(call, f"{text}.copy_({code})"))
     return None
 
 
@@ -196,7 +202,8 @@ def _assigned(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -> Fi
         value = ctx.text(call.args[0] if call.args else call.keywords[0].value)
     else:
         value = f"{text}.{name.removesuffix('_')}{_arguments(call, ctx)}"
-    return ctx.fix("write the elements with an assignment", ctx.replace(call, f"{target} = {value}"))
+    title = f"replace `{name}` with an assignment to `{target}`"
+    return ctx.fix(title, ctx.replace(call, f"{target} = {value}"))
 
 
 def _masked(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None:
@@ -205,7 +212,7 @@ def _masked(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None:
         return None
     eye = f"torch.eye(*{receiver.id}.shape, dtype=torch.bool, device={receiver.id}.device)"
     edit = ctx.replace(call, f"{receiver.id}.masked_fill_({eye}, {ctx.text(call.args[0])})")
-    title = "use `masked_fill_` with `torch.eye`"
+    title = "replace `fill_diagonal_` with `masked_fill_` and a `torch.eye` mask"
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
@@ -223,5 +230,5 @@ def _exponential(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None
     if not rate_one or ctx.text(call.func)[-len("exponential_") :] != "exponential_" or imports is None:
         return None
     code = ctx.grouped(call, f"-torch.log1p(-torch.rand_like({ctx.text(like)}))")
-    title = "draw with `torch.rand_like`"
+    title = "replace `exponential_` with a formula on numbers from `torch.rand_like`"
     return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)

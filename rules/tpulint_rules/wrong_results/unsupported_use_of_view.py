@@ -1,43 +1,46 @@
-"""Tensor slice where torchax requires a whole tensor.
+"""Tensor slice used where torchax requires a whole tensor.
 
 ## What it does
 
 Reports these uses of a basic slice, such as `x[:, 0]`:
 
-- `x[:, 0][index]`, where the index is a tensor or a list
-- `y.type_as(x[0])` and `y.copy_(x[0])`, in traced code (code that runs while JAX traces it)
-- `x[0].tolist()`, outside of traced code
-- `x[0].numpy()` and `numpy.asarray(x[0])`, outside of traced code, where `x` is moved to the torchax device
-  right there; elsewhere the tensor is on the CPU, because these calls fail for CUDA tensors, too
+- `x[:, 0][index]`, if the index is a tensor or a list;
+- in traced code, `y.type_as(x[0])` and `y.copy_(x[0])`;
+- outside of traced code, `x[0].tolist()`;
+- outside of traced code, `x[0].numpy()` and `numpy.asarray(x[0])`, if the same expression or assignment puts
+  `x` on the torchax device.
+  Elsewhere the tensor is on the CPU, because these calls fail for CUDA tensors, too.
 
-A slice is tracked through variables.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+tpulint follows a slice through variables.
 The result of arithmetic or of `clone()` is a whole tensor again.
 
 ## Why it matters on TPU
 
-On torchax, a basic slice is an object of the class `View`, which some operations do not accept, with or
-without `jit`.
+On torchax, a basic slice is an object of the class `View`.
+Some operations do not accept a `View`, whether or not the code is jitted:
 
-- Indexing it raises `AttributeError: 'View' object has no attribute '_elem'`.
-- Assigning to such an index raises `IndexError: only integers, slices (`:`), ellipsis (`...`), newaxis
+- An index by a tensor or a list raises `AttributeError: 'View' object has no attribute '_elem'`.
+- An assignment to such an index raises `IndexError: only integers, slices (`:`), ellipsis (`...`), newaxis
   (`None`) and integer or boolean arrays are valid indices`.
-- Converting it to a list raises `RuntimeError: .tolist() is not supported for tensor subclasses, got View`;
-  `.numpy()` raises the same error.
+- `.tolist()` and `.numpy()` raise `RuntimeError: .tolist() is not supported for tensor subclasses, got View`.
 
 ## Fix safety
 
-Safe:
+The fix is safe:
 
-- Reads use a copy: `x[:, 0].clone()[index]`, `x[0].clone().tolist()` and `x[0].clone().numpy()`.
-- An assignment to `x[0][index]` becomes one to `x[0, index]`.
-  If the index is a mask, it becomes an assignment to a copy of the slice, which is then assigned to the
-  slice.
-- `type_as(v)` becomes `.to(v.dtype)`, or `.to(v.device, v.dtype)` where an attribute may be on the CPU.
+- For a read, the fix copies the slice first: `x[:, 0].clone()[index]`, `x[0].clone().tolist()` and
+  `x[0].clone().numpy()`.
+- An assignment to `x[0][index]` becomes an assignment to `x[0, index]`.
+- If the index is a mask, the fix assigns to a copy of the slice, and then assigns the copy to the slice.
+- `type_as(v)` becomes `.to(v.dtype)`.
+  If the tensor is an attribute that may be on the CPU, it becomes `.to(v.device, v.dtype)`.
 - `z.copy_(v)` becomes `z[...] = v`.
 
 ## Without a fix
 
-For a mask as index, which has no fixed shape, write `x[0] = torch.where(mask, value, x[0])`.
+If the index is a mask, the result has no fixed shape.
+Write `x[0] = torch.where(mask, value, x[0])` instead of `x[0][mask] = value`.
 In other cases, clone the slice first, as in `x[0].clone()`.
 """
 
@@ -53,7 +56,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU602",
-    "tensor slice where torchax requires a whole tensor",
+    "tensor slice used where torchax requires a whole tensor",
     module=__name__,
     former=("slice-taken-for-tensor",),
     fix=Applicability.SAFE,
@@ -79,10 +82,11 @@ def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not is_slice(ctx.module, node.value, ctx.scope) or not any(_is_many(part, ctx) for part in parts):
         return
-    message = f"`{ctx.text(node.value)}` is a slice, which torchax cannot index with a tensor or list"
+    view = ctx.text(node.value)
+    message = f"`{view}` is a view of another tensor; torchax cannot index a view with a tensor or list"
     if isinstance(node.ctx, ast.Load):
         edit = ctx.insert(ctx.span(node.value).end, ".clone()")
-        yield ctx.finding(node, message, ctx.fix("index a copy of the slice", edit))
+        yield ctx.finding(node, message, ctx.fix("copy the view with `.clone()` before it is indexed", edit))
     else:
         yield ctx.finding(node, message, _in_one(node, ctx) or _by_copy(node, ctx))
 
@@ -101,16 +105,15 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             return  # which works
         fix = None
         if isinstance(ctx.parent(call), ast.Expr) and isinstance(receiver, ast.Name | ast.Attribute):
-            fix = ctx.fix(
-                "write the elements with an assignment", ctx.replace(call, f"{whole}[...] = {other}")
-            )
+            code = f"{whole}[...] = {other}"
+            fix = ctx.fix(f"replace `copy_` with the assignment `{code}`", ctx.replace(call, code))
     else:
         # What an attribute holds may still be on the host: `type_as` moves it, too.
         device = f"{other}.device, " if isinstance(receiver, ast.Attribute) else ""
-        fix = ctx.fix(
-            "use `.to(...)` with the dtype", ctx.replace(call, f"{whole}.to({device}{other}.dtype)")
-        )
-    yield ctx.finding(call, f"`{name}` with the slice `{other}` raises an error on torchax", fix)
+        code = f".to({device}{other}.dtype)"
+        fix = ctx.fix(f"replace `type_as` with `{code}`", ctx.replace(call, f"{whole}{code}"))
+    message = f"`{name}` raises on torchax, because its argument `{other}` is a view of another tensor"
+    yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named={"tolist", "numpy", "array", "asarray"})
@@ -126,8 +129,10 @@ def read(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     # The others raise on CUDA, too, so that what they are called on there is the host's.
     if name == "tolist" or _is_put_there(given, ctx):
-        fix = ctx.fix("read a copy of the slice", ctx.insert(ctx.span(given).end, ".clone()"))
-        yield ctx.finding(call, f"`{name}` on the slice `{ctx.text(given)}` raises an error on torchax", fix)
+        title = f"copy the view with `.clone()` before `{name}` reads it"
+        fix = ctx.fix(title, ctx.insert(ctx.span(given).end, ".clone()"))
+        message = f"`{name}` raises on torchax, because `{ctx.text(given)}` is a view of another tensor"
+        yield ctx.finding(call, message, fix)
 
 
 def _is_put_there(node: ast.expr, ctx: Context) -> bool:
@@ -170,7 +175,7 @@ def _by_copy(node: ast.Subscript, ctx: Context) -> Fix | None:
         ctx.replace(inner, name),
         ctx.insert(ctx.span(statement).end, f"{gap}{part} = {name}"),
     )
-    return ctx.fix("write to a copy of the slice and assign it back", *edits)
+    return ctx.fix(f"write to a copy of `{part}`, and assign the copy back to it", *edits)
 
 
 def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
@@ -193,4 +198,4 @@ def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
         code = f"{base}[{index}, {ctx.text(parts[1])}]"
     else:
         return None
-    return ctx.fix("use a single index", ctx.replace(node, code))
+    return ctx.fix(f"combine both index expressions into `{code}`", ctx.replace(node, code))

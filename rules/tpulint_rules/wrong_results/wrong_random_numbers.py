@@ -2,58 +2,62 @@
 
 ## What it does
 
-Reports, for tensors on the device,
+Reports, for tensors on the device:
 
-- draws with `generator=`
-- `random_`
-- `F.gumbel_softmax`
-- `torch.normal` with tensors or with a `size`
-- `sample()` of `torch.distributions.Normal`, `LogNormal` and `HalfNormal`, where the distribution is created
-  in the same file
-- `normal_` with a standard deviation
+- draws with `generator=`;
+- `random_`;
+- `F.gumbel_softmax`;
+- `torch.normal` with tensors or with a `size`;
+- `sample()` of `torch.distributions.Normal`, `LogNormal` and `HalfNormal`, if the distribution is created in
+  the same file;
+- `normal_` with a standard deviation.
 
-Not reported are functions that seed the generator themselves, or that draw on the device of the generator.
-Programs that train are not reported, either: the runtime (`torchax_training`), which the fix of TPU611 writes
-beside them, draws as torch does.
+The rule does not report:
+
+- functions that seed the generator themselves, or that draw on the device of the generator;
+- programs that train: the runtime (`torchax_training`), which the fix of TPU611 (`backward-on-torchax`)
+  writes beside them, draws as torch does.
 
 ## Why it matters on TPU
 
-- Torchax uses only the seed of a generator: every draw with the same generator gives the same numbers.
-- `random_()` gives fractions between 0 and 1, and `random_(5, 10)` fractions between 5 and 10; torch draws
-  integers.
+- torchax uses only the seed of a generator, so every draw with the same generator gives the same numbers.
+- `random_()` gives fractions between 0 and 1, and `random_(5, 10)` gives fractions between 5 and 10; torch
+  draws integers.
   `random_(10)` raises `AssertionError: Uniform from(passed in 10.0) must be less than to`.
-- `F.gumbel_softmax`, which calls `exponential_`, gives NaN.
-- `torch.normal(mean, std)` ignores mean and standard deviation and draws from the standard normal
-  distribution, without an error; so does `sample()` of the distributions that call it.
+- `F.gumbel_softmax` gives NaN, because it calls `exponential_`.
+- `torch.normal(mean, std)` ignores mean and standard deviation, and draws from the standard normal
+  distribution, without an error.
+  `sample()` of the distributions that call `torch.normal` does the same.
 - `torch.normal(0.0, std)` raises `AttributeError: 'float' object has no attribute 'shape'`.
 - `torch.normal` with a `size` raises `TypeError: _aten_normal() got an unexpected keyword argument 'device'`,
   also on the CPU.
 - `x.normal_(0.0, 0.02)` raises `RuntimeError: Overloaded torch operator invoked from Python failed to match
-  any
-  schema: aten::normal()`.
+  any schema: aten::normal()`.
 
 ## Fix safety
 
-Safe:
+These fixes are safe:
 
 - `torch.normal(0.0, 0.1, size=size)` becomes `0.0 + 0.1 * torch.randn(size)`.
 - `sample()` becomes `rsample().detach()`.
 - `x.normal_(0.0, 0.02)` becomes `x.normal_().mul_(0.02).add_(0.0)`.
 
-Unsafe:
+These fixes are unsafe:
 
 - `torch.randn(8, generator=g, device=device)` becomes `torch.randn(8, generator=g).to(device)`.
   The numbers are then those of torch on the CPU, and the generator must be a CPU generator.
-- `torch.normal(mean, std)` becomes `mean + std * torch.randn_like(mean)`: `std` must broadcast to the shape
-  of `mean`.
+- `torch.normal(mean, std)` becomes `mean + std * torch.randn_like(mean)`.
+  `std` must broadcast to the shape of `mean`.
 
 ## Without a fix
 
-In traced code there are no generators: numbers that are drawn on the host there are drawn only once.
-Draw outside of the traced code and pass the numbers in, or draw without a generator, after
-`torchax.default_env().manual_seed(seed)`.
+In traced code, there are no generators, and numbers that are drawn on the host are drawn only once.
+Do one of these:
 
-Compute the other distributions from `rand_like` and `randint_like`:
+- Draw outside of the traced code, and pass the numbers in.
+- Draw without a generator, after `torchax.default_env().manual_seed(seed)`.
+
+Compute the results of `random_` and `gumbel_softmax` from `rand_like` and `randint_like`:
 
 ```python
 whole = torch.randint_like(x, 5, 10)
@@ -140,7 +144,8 @@ def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.nn.functional.gumbel_softmax" or not call.args:
         return
     if ctx.trace_path is not None or _is_on_device(call.args[0], ctx):
-        yield ctx.finding(call, "`gumbel_softmax` gives NaN on torchax, where `exponential_` has no effect")
+        message = "`gumbel_softmax` returns NaN on torchax, because its call to `exponential_` has no effect"
+        yield ctx.finding(call, message)
 
 
 @rule.on(ast.Call, named={"normal"})
@@ -181,7 +186,7 @@ def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             ctx.insert(ctx.span(call).end, ".detach()"),
         )
         message = "`sample` ignores mean and standard deviation on torchax, without an error"
-        yield ctx.finding(call, message, ctx.fix("use `rsample().detach()`", *edits))
+        yield ctx.finding(call, message, ctx.fix("replace `sample()` with `rsample().detach()`", *edits))
 
 
 @rule.on(ast.Call, named={"normal_"})
@@ -201,7 +206,8 @@ def normal_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if given.keys() <= {"mean", "std"}:
         scaled = f"{ctx.operand(call.func.value)}.normal_().mul_({ctx.text(std)})"
         shifted = f".add_({ctx.text(given['mean'])})" if "mean" in given else ""
-        fix = ctx.fix("scale the numbers that `normal_()` draws", ctx.replace(call, f"{scaled}{shifted}"))
+        title = "call `normal_()` without arguments and scale the numbers with `mul_`"
+        fix = ctx.fix(title, ctx.replace(call, f"{scaled}{shifted}"))
     yield ctx.finding(call, "`normal_` with a standard deviation raises on torchax", fix)
 
 
@@ -222,7 +228,9 @@ def _scaled(call: ast.Call, given: dict[str, ast.expr], ctx: Context) -> Fix | N
         drawn, applicability = f"torch.randn_like({ctx.text(like)})", Applicability.UNSAFE
     times = f"{_factor(std, ctx)} * " if std is not None else ""
     edit = ctx.replace(call, ctx.grouped(call, f"{_factor(mean, ctx)} + {times}{drawn}"))
-    return ctx.fix("scale standard normal numbers", edit, *imports, applicability=applicability)
+    name = "torch.randn_like" if size is None else "torch.randn"
+    title = f"replace `torch.normal` with scaled numbers from `{name}`"
+    return ctx.fix(title, edit, *imports, applicability=applicability)
 
 
 def _factor(node: ast.expr, ctx: Context) -> str:
@@ -275,9 +283,5 @@ def _drawn_on_host(call: ast.Call, device: ast.expr, ctx: Context) -> Fix | None
         return None
     without = ctx.edit(Span(parts[position - 1].end, parts[position].end), "")
     moved = ctx.insert(ctx.span(call).end, f".to({ctx.text(device)})")
-    return ctx.fix(
-        "draw on the host and move the result to the device",
-        without,
-        moved,
-        applicability=Applicability.UNSAFE,
-    )
+    title = f"draw on the CPU and move the numbers to the device with `.to({ctx.text(device)})`"
+    return ctx.fix(title, without, moved, applicability=Applicability.UNSAFE)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 NOT_FOUND = (
-    "tpulint finds no loss computation here; decorate the function that computes it with `@differentiable`"
+    "tpulint finds no loss computation; decorate the function that computes the loss with `@differentiable`"
 )
 SHARED_LINE = "statements of the loss computation share a line; write each statement on its own line"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

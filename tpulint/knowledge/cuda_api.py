@@ -13,7 +13,7 @@ class Effect(StrEnum):
     """What a call comes to, as the end of a sentence about it."""
 
     RAISES = "raises on a TPU host, which has no CUDA"
-    UNLINKED = "raises under torchax"
+    UNLINKED = "raises for the torchax device"
     NOTHING = "does nothing on TPU"
     ZERO = "returns 0 on a TPU host, without an error"
     FALSE = "returns false on a TPU host, without an error"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 _TENSORS = "raises for torchax tensors"
 _OBJECTS = "raises in the torchax environment"
-NO_GROUP = "raises without a process group, which a TPU program does not need"
+NO_GROUP = "raises without a process group, and a program on TPU needs no process group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ SAMPLERS = frozenset(
 
 #: Wrappers that spread a module over devices: what they do on torchax.
 WRAPPERS = {
-    "torch.nn.DataParallel": "raises under torchax",
-    "torch.nn.parallel.DataParallel": "raises under torchax",
+    "torch.nn.DataParallel": "raises after `import torchax`",
+    "torch.nn.parallel.DataParallel": "raises after `import torchax`",
     "torch.nn.parallel.DistributedDataParallel": "raises for a module on the torchax device",
     "torch.nn.parallel.distributed.DistributedDataParallel": "raises for a module on the torchax device",
     "torch.distributed.fsdp.FullyShardedDataParallel": "raises after `import torchax`",

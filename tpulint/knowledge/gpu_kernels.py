@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _ATTENTION = "use `F.scaled_dot_product_attention` instead"
-_PALLAS = "write the kernels with torch operations or in Pallas"
+_PALLAS = "write the kernels with torch operations, or with JAX's Pallas"
 _OPTIMIZERS = "use `torch.nn` and `torch.optim` instead"
 
 #: By the package that is imported: what takes its place, as the end of a sentence.

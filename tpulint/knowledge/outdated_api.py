@@ -97,12 +97,10 @@ NAMES = {
     "jax.numpy.sometrue": Outdated(_GONE, "jax.numpy.any"),
     "jax.numpy.alltrue": Outdated(_GONE, "jax.numpy.all"),
     "jax.numpy.fix": Outdated(_GONE, "jax.numpy.trunc"),
-    "jax.lax.pvary": Outdated(
-        "no longer exists since jax 0.10.0; use `jax.lax.pcast(..., to='varying')` instead"
-    ),
-    "jax.ad_checkpoint.checkpoint": Outdated("no longer exists since jax 0.10.0", "jax.checkpoint"),
-    "jax.cloud_tpu_init": Outdated("is deprecated since jax 0.8.1; remove its imports"),
-    "jax.tools.colab_tpu": Outdated(f"{_GONE}; remove it, because JAX finds the TPU itself"),
+    "jax.lax.pvary": Outdated("was removed in jax 0.10.0; use `jax.lax.pcast(..., to='varying')` instead"),
+    "jax.ad_checkpoint.checkpoint": Outdated("was removed in jax 0.10.0", "jax.checkpoint"),
+    "jax.cloud_tpu_init": Outdated("is deprecated since jax 0.8.1; remove the import of this module"),
+    "jax.tools.colab_tpu": Outdated(f"{_GONE}; remove this module, because JAX finds the TPU itself"),
     "jax.experimental.pallas.tpu.TPUCompilerParams": Outdated(
         _GONE, "jax.experimental.pallas.tpu.CompilerParams"
     ),

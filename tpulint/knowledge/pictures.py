@@ -15,7 +15,7 @@ class Effect(StrEnum):
 
     WRONG = "gives wrong results for device tensors, without an error"
     RAISES = "raises for device tensors"
-    RAISES_ANTIALIASED = "resizes with antialiasing, which raises on torchax"
+    RAISES_ANTIALIASED = "raises for device tensors, because torchax cannot resize with antialiasing"
     RAISES_UNDER_JIT = "raises `ConcretizationTypeError` in traced code"
     ON_HOST = "raises for device tensors, because it creates a PIL image on the host"
 

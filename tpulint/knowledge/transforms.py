@@ -14,7 +14,7 @@ JACOBIANS = {
     "torch.func.jacrev": ZERO,
 }
 
-_LOST = "returns zeros under torchax for inputs of `F.linear`, without an error"
+_LOST = "returns zeros under torchax if outputs depend on inputs through `F.linear`, without an error"
 
 #: The same, of a function and its inputs: what they do, and what JAX calls those that it has.
 AT_INPUTS = {

@@ -14,28 +14,30 @@ Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-XLA, the compiler for TPU, reads none of these settings:
+XLA, the compiler for TPU, ignores all of these CUDA settings:
 
-- For `cudnn.benchmark`, `cudnn.deterministic` and the choice of an attention kernel, this is harmless.
-- For the precision of matrix products, results change without an error.
-  By default, a TPU rounds the inputs of a float32 product to bfloat16 (one bfloat16 pass).
-  This is the case even if the program turns TF32 off or requests `"highest"`.
+- Settings such as `cudnn.benchmark`, `cudnn.deterministic` and the choice of an attention kernel are harmless
+  on TPU.
+- If the program sets the precision of matrix products, results change on TPU without an error.
+  By default, a TPU rounds the inputs of a float32 matrix product to bfloat16 (one bfloat16 pass).
+  The TPU rounds these inputs even if the program turns TF32 off or requests `"highest"`.
 - `torch.backends.cuda.preferred_linalg_library("magma")` raises `RuntimeError: Cannot set preferred backend
   to MAGMA if PyTorch has not been compiled with MAGMA`.
 
 ## Fix safety
 
-- The fix is safe if it removes a setting that has no effect.
-  If the value came from a command-line option, the program no longer uses that option.
+- The fix is safe if it removes a setting that has no effect on TPU.
+  If the program took the value of this setting from a command-line option, the fixed program no longer uses
+  that option.
 - The fix is unsafe if it sets the precision in JAX, with `jax_default_matmul_precision`.
-  The JAX setting applies to all products of the program and makes them slower: `"high"` needs three bfloat16
-  passes, and `"highest"` needs six.
+  The JAX setting applies to all matrix products of the program and makes them slower: `"high"` needs three
+  bfloat16 passes, and `"highest"` needs six.
 
 ## Without a fix
 
-- A context manager has no fix if its arguments contain calls, if the layout of the `with` statement is
-  unusual, or if the name after `as` is used.
-  Remove the context manager from the statement by hand.
+- A context manager has no fix in three cases: its arguments contain calls, the layout of the `with` statement
+  is unusual, or the program uses the name after `as`.
+  Remove the context manager from the `with` statement by hand.
 - An assignment has no fix if it has several targets, or if its value is computed.
   Remove the assignment by hand.
 - A precision that is not a literal has no fix.
@@ -143,7 +145,7 @@ def _precision(statement: ast.stmt, wanted: str, ctx: Context) -> Fix | None:
         return None
     text = f'jax.config.update("jax_default_matmul_precision", "{wanted}")'
     edit = ctx.replace(statement, text)
-    title = f"replace the PyTorch setting with `{text}`"
+    title = f"replace the CUDA setting with `{text}`"
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
@@ -155,5 +157,5 @@ def _unwrap(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     if any(isinstance(node, ast.Call) for arg in (*call.args, *call.keywords) for node in ast.walk(arg)):
         return None
     edits = ctx.unwrap(statement, item)
-    title = f"remove the `{name}` context and keep the code inside"
+    title = f"remove the context manager `{name}` and keep the code inside"
     return ctx.fix(title, *edits) if edits is not None else None

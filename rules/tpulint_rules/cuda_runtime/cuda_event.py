@@ -7,25 +7,28 @@ Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-- On a host without CUDA, the constructor raises `RuntimeError: Tried to instantiate dummy base class Event`.
+- On a host without CUDA, the constructor of the event raises `RuntimeError: Tried to instantiate dummy base
+  class Event`.
 - JAX has no events.
   The clock of the host measures the same time if the program waits for the computed arrays before it reads
   the clock.
 
 ## Fix safety
 
-The fix is unsafe, because it measures with the clock of the host:
+The fix is unsafe, because the fixed program measures time with the clock of the host:
 
-- The fix replaces `record()` with a reading of `time.perf_counter()`.
-  If the function has computed something since the previous reading, the program first waits for all arrays.
-- The fix replaces `elapsed_time` with the difference of two readings, in milliseconds.
-- The program does not wait for a computation whose result is no longer referenced.
+- The fix replaces `record()` with a call of `time.perf_counter()`.
+  If the function has computed something since its previous call of `time.perf_counter()`, the fixed code
+  first waits for all arrays.
+- The fix replaces `elapsed_time` with the difference of two clock readings, in milliseconds.
+- The fixed code does not wait for a computation if the program no longer references its result.
 - The first call of a jitted function includes tracing and compilation.
-  Call the function once before you measure.
+  Call a jitted function once before you measure its time.
 
-Some events are kept in lists or attributes, or passed to other functions.
-The fix replaces them with objects that have the same methods.
-The class of these objects is in `torchax_events`, a package that the fix writes beside the program.
+If the program keeps events in lists or attributes, or passes them to functions, the fix replaces the events
+with objects of the class `torchax_events.Event`.
+The class `torchax_events.Event` has the same methods as `torch.cuda.Event`.
+The fix writes the package `torchax_events` beside the program.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ def event(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _EVENTS and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
         fix = _on_the_clock(ctx) or _stand_in(call, ctx)
-        yield ctx.finding(call, f"`{name}` raises on a TPU host, and JAX has no equivalent", fix)
+        yield ctx.finding(call, f"`{name}` raises on a TPU host, and JAX has no events", fix)
 
 
 def _stand_in(call: ast.Call, ctx: Context) -> Fix | None:
@@ -101,7 +104,7 @@ def _on_the_clock(ctx: Context) -> Fix | None:
         edits |= dict.fromkeys(_reading(statement, pending, ctx))
     if not waited:
         return None
-    title = "replace the CUDA events with `time.perf_counter()` after `jax.block_until_ready`"
+    title = "replace the CUDA events with `time.perf_counter()`, called after `jax.block_until_ready(...)`"
     return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 
 

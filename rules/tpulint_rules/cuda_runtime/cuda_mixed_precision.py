@@ -12,53 +12,55 @@ The rule does not report:
 
 - calls with `enabled=False`;
 - `autocast` with the dtype `torch.float32`;
-- other devices, such as `"cpu"`;
+- calls for other devices, such as `"cpu"`;
 - code that runs only where CUDA is available.
 
 ## Why it matters on TPU
 
-`autocast` has no effect:
+`autocast` has no effect on TPU:
 
-- `autocast` for `cuda` disables itself, with the warning
-  `User provided device_type of 'cuda', but CUDA is not available. Disabling`.
+- `autocast` for `cuda` disables itself, with the warning `User provided device_type of 'cuda', but CUDA is
+  not available. Disabling`.
 - `autocast` for `jax` changes no operation of torchax.
 - `torchax.amp.autocast` does not change `nn.Linear`, which stays in float32.
 
-All operations in the block therefore run in float32, without an error.
-The program does not get the savings in memory and bandwidth that bfloat16 brings.
-Instead, convert the model once, on the host, with `model = model.to(torch.bfloat16)`.
-Convert its inputs to bfloat16, too.
-The matrix products lose little precision by this: on TPU, a float32 product rounds its inputs to bfloat16 by
-default.
+All operations inside `autocast` therefore run in float32, without an error.
+The program then does not save the memory and bandwidth that bfloat16 would save.
+Instead of `autocast`, convert the model to bfloat16 once, on the host, with `model =
+model.to(torch.bfloat16)`.
+Convert the inputs of the model to bfloat16, too.
+In bfloat16, matrix products lose little precision: on TPU, even a float32 matrix product rounds its inputs to
+bfloat16 by default.
 
-`GradScaler` has no effect, or raises:
+`GradScaler` has no effect on TPU, or raises:
 
 - A `GradScaler` for CUDA disables itself, with a warning.
 - A `GradScaler` for the torchax device, created for example with `device.type`, raises `OperatorNotFound:
   Operator with name aten::_amp_foreach_non_finite_check_and_unscale_ has no lowering`.
 
-bfloat16 has the exponent range of float32, so it needs no loss scaling.
+bfloat16 has the exponent range of float32, so a program in bfloat16 needs no loss scaling.
 
 ## Fix safety
 
 The fix changes no result under torchax.
-It is unsafe because it changes the program on CUDA:
+The fix is unsafe because it changes the program on CUDA:
 
 - The fix removes `autocast`.
-  Operations that computed in bfloat16 or float16 on CUDA then compute in float32, and their results are
-  float32.
-- The fix removes a scaler if the file only uses its `scale`, `unscale_`, `step` and `update`.
-  The fix replaces these calls with the effect that they have on a disabled scaler.
+  Operations that `autocast` computed in bfloat16 or float16 on CUDA then compute in float32, and return
+  float32 tensors.
+- The fix removes a `GradScaler` if the file only uses its methods `scale`, `unscale_`, `step` and `update`.
+  The fix replaces a call of these methods with the code that a disabled `GradScaler` runs.
   On CUDA, float16 gradients are then no longer scaled.
-- A scaler stays if it is passed to other functions, kept in an attribute or saved in a checkpoint.
-  The fix disables it with `enabled=False`.
+- The fix keeps a `GradScaler` that is passed to other functions, stored in an attribute or saved in a
+  checkpoint.
+  The fix disables this `GradScaler` with `enabled=False`.
 
 ## Without a fix
 
 - A decorator has no fix if its line contains a comment or other code.
 - A `with` statement has no fix if its layout is unusual.
 
-Remove `autocast` by hand.
+Remove `autocast` from such a decorator or `with` statement by hand.
 """
 
 from __future__ import annotations

@@ -9,23 +9,24 @@ Reports:
 
 ## Why it matters on TPU
 
-A TPU that runs out of memory raises
-`jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate`.
-Often the error is raised while a program is compiled, before it starts.
+If a TPU runs out of memory, JAX raises `jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while
+trying to allocate`.
+JAX often raises this error while it compiles a program, before the program starts.
 
-- The exception is a `RuntimeError`, but not a `torch.OutOfMemoryError`, so the handler does not catch it.
-- The message says `Out`, not `out`, so the search does not find it.
+- `JaxRuntimeError` is a subclass of `RuntimeError` but not of `torch.OutOfMemoryError`, so the handler does
+  not catch it.
+- The message of `JaxRuntimeError` says `Out`, not `out`, so a search for `"out of memory"` does not find it.
 
-The code for the out-of-memory case never runs, so the program never tries the smaller batch.
+The handler for out-of-memory errors never runs, so the program never tries a smaller batch.
 
 ## Fix safety
 
 The fix is unsafe:
 
-- The fix adds `jax.errors.JaxRuntimeError` to the handler.
-  JAX raises this exception for other reasons, too.
+- The fix adds `jax.errors.JaxRuntimeError` to the exceptions of the handler.
+  JAX also raises `JaxRuntimeError` for other reasons than a lack of memory.
 - The fix replaces the searched string with `RESOURCE_EXHAUSTED`.
-  The message of a CUDA error does not contain this string.
+  The message of a CUDA error does not contain `RESOURCE_EXHAUSTED`.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def handler(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         edit = ctx.replace(node, both if others else f"({both})")
         title = "add `jax.errors.JaxRuntimeError` to the exceptions of this `except`"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    message = f"`{name}` is never raised on TPU: running out of memory raises `jax.errors.JaxRuntimeError`"
+    message = f"`{name}` is never raised on TPU: JAX raises `jax.errors.JaxRuntimeError` if memory runs out"
     yield ctx.finding(node, message, fix)
 
 

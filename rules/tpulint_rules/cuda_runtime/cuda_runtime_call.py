@@ -13,74 +13,78 @@ Reports calls that query or manage devices, memory and random numbers of CUDA, s
 The rule does not report:
 
 - Code that runs only where CUDA is available.
-  Calls that seed random numbers, or that save or restore a random state, are an exception and are reported
-  there, too.
-  Otherwise the device would not be seeded at all.
+  There, the rule reports only calls that seed random numbers, or that save or restore a random state.
+  On TPU, the program would skip such a call, and the random numbers of the device would not be seeded at all.
 - A call that raises, if the program catches the exception.
-- `torch.cuda.device_count()`, if it is only compared with a number of several GPUs:
-  `if torch.cuda.device_count() > 1:`.
-  This condition asks for several GPUs, and false is the right answer on a TPU host.
-  In contrast, `> 0` and similar comparisons ask for any GPU, and are reported.
+- `torch.cuda.device_count()`, if the program only checks for several GPUs: `if torch.cuda.device_count() >
+  1:`.
+  On a TPU host, it is correct that this condition is false.
+  In contrast, the rule reports `torch.cuda.device_count() > 0` and similar comparisons, which check for any
+  GPU.
 
 ## Why it matters on TPU
 
-Many of these functions raise on a host without CUDA:
+Many of the reported functions raise on a host without CUDA:
 
-- Most raise `AssertionError: Torch not compiled with CUDA enabled`.
-- Some raise `AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'` (or
-  `_cuda_resetPeakMemoryStats`, `_broadcast`, `_scatter`).
-- Some raise `RuntimeError: PyTorch was compiled without CUDA support`.
+- Most functions of `torch.cuda` raise `AssertionError: Torch not compiled with CUDA enabled`.
+- Some functions of `torch.cuda` raise `AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'`
+  (or `_cuda_resetPeakMemoryStats`, `_broadcast`, `_scatter`).
+- Some functions of `torch.cuda` raise `RuntimeError: PyTorch was compiled without CUDA support`.
 - Under torchax, the device of `torch.accelerator` is the torchax device.
-  Most functions of `torch.accelerator` then raise
-  `RuntimeError: PyTorch is not linked with support for jax devices`, or fail an assertion inside torch.
+  Most functions of `torch.accelerator` then raise `RuntimeError: PyTorch is not linked with support for jax
+  devices`, or fail an assertion inside torch.
 
-Other functions return a wrong answer, without an error:
+Other functions of `torch.cuda` return a wrong answer on a host without CUDA, without an error:
 
-- The memory in use is 0, the number of devices is 0, and bfloat16 is not supported.
-- `torch.cuda.manual_seed` takes effect when CUDA is initialized, which never happens.
-  Two runs with the same seed therefore differ.
+- `torch.cuda` reports that no memory is in use, that there are no devices, and that bfloat16 is not
+  supported.
+- `torch.cuda.manual_seed` takes effect only when CUDA is initialized, which never happens on a TPU host.
+  Two runs of a program with the same seed therefore differ.
 
-`torch.cuda.empty_cache()` does nothing.
-XLA's allocator keeps no cache of its own.
+On TPU, `torch.cuda.empty_cache()` does nothing, because XLA's allocator keeps no cache of its own.
 
 ## Fix safety
 
 The fix is safe in two cases:
 
 - The fix removes a call that does nothing or only raises, such as `empty_cache`, `ipc_collect` and `init`.
-- The fix replaces `torch.cuda.current_device()` with `"jax"` where it is an argument of torch.
+- The fix replaces `torch.cuda.current_device()` with `"jax"` where the result is an argument of torch.
 
 The fix is unsafe in all other cases:
 
-- Memory functions become the values that JAX reports for its first local device.
-  JAX cannot reset the peak, so a peak counts from the start of the program.
-  JAX's CPU backend reports no memory, so the answer there is 0.
-- `torch.cuda.device_count()` becomes the number of devices of this host.
-  If the program starts as many processes with `torch.multiprocessing.spawn`, the call becomes 1: in JAX, one
-  process drives all devices.
+- The fix replaces memory functions with the values that JAX reports for its first local device.
+  JAX cannot reset the peak memory, so the peak is that of the whole program.
+  JAX's CPU backend reports no memory, so the value on the CPU is 0.
+- The fix replaces `torch.cuda.device_count()` with the number of JAX devices of this host.
+  If the program passes this number to `torch.multiprocessing.spawn` as the number of processes, the fix
+  replaces the call with 1.
+  In JAX, one process drives all devices.
 - The fix removes `torch.cuda.set_device` and `with torch.cuda.device(...)`.
   In JAX, the sharding of a tensor decides which devices hold it.
-- A seed for CUDA becomes a seed for torchax.
-  The program then draws the same numbers in each run, but not the numbers of CUDA.
-  If a condition contains the seed and other statements, the fix moves the seed in front of the condition.
-- `torch.cuda.current_device()` becomes 0 where it is not used as a device.
-- The compute capability becomes `(0, 0)`, because a TPU has none.
-  The program then skips its CUDA kernels.
-- Device properties become an object with the name, the memory, this capability, and one processor.
+- The fix replaces a call that seeds CUDA with a call that seeds torchax.
+  The program then draws the same random numbers in each run, but not the numbers that CUDA draws.
+  If a condition guards the seed together with other statements, the fix moves the seed in front of the
+  condition.
+- The fix replaces `torch.cuda.current_device()` with 0 where the program does not use the result as a device.
+- The fix replaces the compute capability with `(0, 0)`, because a TPU has no compute capability.
+  A program that checks the compute capability then skips its CUDA kernels.
+- The fix replaces the device properties with an object that holds the device name, the memory, the compute
+  capability `(0, 0)` and one processor.
 - The random state of torchax is a JAX key, which `torch.save` does not accept.
-  The fix saves and restores the data of the key as a tensor.
+  The fix saves and restores the data of the JAX key as a tensor.
 
 ## Without a fix
 
-- `torch.cuda.memory_snapshot()`: write a memory profile with `jax.profiler.save_device_memory_profile(path)`
-  instead.
-- `torch.cuda.comm`: distribute a tensor over several chips by its sharding, as the page of TPU801
+- For `torch.cuda.memory_snapshot()`, write a memory profile with
+  `jax.profiler.save_device_memory_profile(path)` instead.
+- For `torch.cuda.comm`, distribute a tensor over several chips by its sharding, as the page of TPU801
   (`process-group`) shows.
-  That one tensor replaces the copies that `broadcast` makes, and the result of `gather`.
-- `torch.cuda.seed()`, and `torch.cuda.manual_seed(...)` inside a condition that does not only ask for CUDA:
-  call `torchax.default_env().manual_seed(seed)` yourself.
-- Other functions, such as `utilization` and `temperature`, have no replacement that tpulint knows.
-  Remove the call, or run it only if `torch.cuda.is_available()`.
+  The sharded tensor replaces the copies that `broadcast` makes, and the result of `gather`.
+- For `torch.cuda.seed()`, call `torchax.default_env().manual_seed(seed)` instead.
+- For `torch.cuda.manual_seed(...)` inside a condition that does not only check for CUDA, call
+  `torchax.default_env().manual_seed(seed)` instead.
+- For other functions, such as `utilization` and `temperature`, tpulint knows no replacement.
+  Remove the call, or run it only if `torch.cuda.is_available()` is true.
 """
 
 from __future__ import annotations
@@ -105,7 +109,7 @@ rule = Rule(
 
 _FAILS = (Effect.RAISES, Effect.UNLINKED)
 _RANDOM = (Effect.UNSEEDED, Effect.UNRESTORED)
-_SEEDED = "remove this call, because the statement before it already seeds torchax"
+_SEEDED = "remove this call, because the previous statement already seeds torchax"
 #: What binds less tightly than `and`.
 _LOOSE = ast.BoolOp | ast.IfExp | ast.NamedExpr | ast.Lambda
 _STATES = ("get_rng_state", "get_rng_state_all")
@@ -158,7 +162,7 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
             return ctx.fix(title, ctx.delete(statement), applicability=applicability)
         if isinstance(item, ast.withitem) and isinstance(statement, ast.With):
             edits = ctx.unwrap(statement, item)
-            title = f"remove the `{what.name}` context and keep the code inside"
+            title = f"remove the context manager `{what.name}` and keep the code inside"
             return ctx.fix(title, *edits, applicability=applicability) if edits else None
         return None
     if what.effect in _RANDOM and alone:
@@ -175,7 +179,7 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
     outer = ctx.parent(whole)
     if what.instead == "True" and isinstance(outer, ast.IfExp) and outer.test is whole:
         chosen = ctx.text(outer.body)
-        title = f"replace the choice with `{chosen}`, because TPUs support bfloat16"
+        title = f"replace the conditional expression with `{chosen}`, because TPUs support bfloat16"
         return _replaced(outer, chosen, what, ctx, title)
     return _replaced(whole, what.instead.format(), what, ctx)
 
@@ -308,7 +312,7 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
         return None
     text = what.instead.format(ctx.text(seed))
     edits = (ctx.insert(start, f"{text}{source.newline}{indent}"), delete, *imports)
-    title = f"{_title(text, what)} before the `if`, whose condition is false on TPU"
+    title = f"{_title(text, what)}, placed before the `if`, because its condition is false on TPU"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 

@@ -4,7 +4,8 @@
 
 Reports:
 
-- streams: `torch.cuda.Stream`, `torch.cuda.stream(...)`, `torch.cuda.current_stream()`, and calls on them;
+- streams: `torch.cuda.Stream`, `torch.cuda.stream(...)`, `torch.cuda.current_stream()`, and method calls on
+  streams;
 - graphs: `torch.cuda.CUDAGraph`, `torch.cuda.graph(...)` and `torch.cuda.make_graphed_callables`;
 - the query `torch.cuda.is_current_stream_capturing()`.
 
@@ -12,35 +13,38 @@ Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-On a host without CUDA, these calls raise one of these errors:
+On a host without CUDA, the use of a CUDA stream or a CUDA graph raises one of these errors:
 
 - `RuntimeError: torch.cuda.Stream requires CUDA support`
 - `AssertionError: Torch not compiled with CUDA enabled`
 - `RuntimeError: Tried to instantiate dummy base class CUDAGraph`
 
 JAX needs no streams.
-It starts work in the order of the program, returns results before they are ready, and overlaps transfers with
-computation.
+JAX starts work in the order of the program, returns results before they are ready, and overlaps transfers
+with computation.
 
 A CUDA graph launches many kernels at once.
-On TPU, `torchax.interop.jax_jit` has this effect: it compiles a function to one program.
+On TPU, `torchax.interop.jax_jit` replaces a CUDA graph: it compiles a whole function to one program.
 
 ## Fix safety
 
 The fix is unsafe:
 
-- The fix removes a stream, together with the calls that wait for it.
-  The stream must be a variable or an attribute of `self`, and the file must use it for nothing else.
-  Code that reads a value still waits for that value.
-  A measured time may become wrong, if only the removed call waited for the device.
-- The fix replaces streams that are kept in lists, or passed to other functions, with objects that do nothing.
+- The fix removes a stream, together with the calls that wait for the stream.
+  For this fix, the stream must be a variable or an attribute of `self`, and the file must use the stream only
+  to order work.
+  In the fixed program, code that reads a value still waits for that value.
+  A measured time may become wrong if the program waited for the device only through a removed call.
+- If the program keeps streams in lists or passes them to functions, the fix replaces the streams with objects
+  that do nothing.
   The class of these objects is in `torchax_events`, a package that the fix writes beside the program.
 - The fix replaces `torch.cuda.is_current_stream_capturing()` with `False`.
 
 ## Without a fix
 
-To replace a graph, move the work into a function of its inputs, and call `torchax.interop.jax_jit(function)`.
-Return the tensors that the graph writes into as results of this function.
+To replace a CUDA graph, move the work into a function of its inputs, and call
+`torchax.interop.jax_jit(function)`.
+Return the tensors that the CUDA graph writes into as results of this function.
 """
 
 from __future__ import annotations
@@ -72,7 +76,7 @@ _GRAPHS = frozenset(
 )
 _CAPTURING = "torch.cuda.is_current_stream_capturing"
 _ORDERS = frozenset({"wait_stream", "wait_event", "record_stream"})
-_REMOVE = "remove the CUDA stream and all of its uses"
+_REMOVE = "remove the CUDA stream and all code that uses it"
 
 
 def _last(names: frozenset[str]) -> frozenset[str]:
@@ -90,7 +94,7 @@ def stream(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     fix = _fix(call, name, ctx) or _stand_in(call, name, ctx)
     yield ctx.finding(
-        call, f"`{name}` raises on a TPU host and is not needed: JAX orders operations itself", fix
+        call, f"`{name}` raises on a TPU host; JAX needs no streams, because it orders operations itself", fix
     )
 
 
@@ -98,7 +102,7 @@ def stream(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def graph(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _GRAPHS and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
-        message = f"`{name}` raises on a TPU host; compile functions with `torchax.interop.jax_jit` instead"
+        message = f"`{name}` raises on a TPU host; compile a function with `torchax.interop.jax_jit` instead"
         yield ctx.finding(call, message)
 
 

@@ -11,10 +11,11 @@ Reports:
 
 ## Why it matters on TPU
 
-- On a host without CUDA, the call raises `AssertionError: Torch not compiled with CUDA enabled`.
-- Behind a check for CUDA, the call is skipped without an error.
-  Nothing then waits for the device, so each measured time is the time to dispatch the work, not the time to
-  do it.
+- On a host without CUDA, `torch.cuda.synchronize()` raises `AssertionError: Torch not compiled with CUDA
+  enabled`.
+- Behind a check for CUDA, the program skips `torch.cuda.synchronize()` without an error.
+  The program then never waits for the device, so a measured time covers only the dispatch of the work, not
+  the work.
 
 In JAX, `jax.block_until_ready` waits for arrays.
 
@@ -23,8 +24,10 @@ In JAX, `jax.block_until_ready` waits for arrays.
 The fix is unsafe: it replaces the call with `jax.block_until_ready(jax.live_arrays())`, which waits for all
 arrays that exist.
 
-- The program does not wait for a computation whose result is no longer referenced.
-- With 3000 arrays, all of them ready, the call takes half a millisecond.
+- `jax.block_until_ready(jax.live_arrays())` does not wait for a computation if the program no longer
+  references its result.
+- If 3000 arrays exist and all of them are ready, `jax.block_until_ready(jax.live_arrays())` takes half a
+  millisecond.
 """
 
 from __future__ import annotations
@@ -48,9 +51,7 @@ _STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream")
 def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not _is_synchronize(call, ctx):
         return
-    message = (
-        "`torch.cuda.synchronize()` raises on a TPU host; if a CUDA check skips it, measured times are wrong"
-    )
+    message = "`torch.cuda.synchronize()` never waits for the TPU: it raises, or a check for CUDA skips it"
     if ctx.qualified_name(call.func) == "torch.accelerator.synchronize":
         message = "`torch.accelerator.synchronize()` raises under torchax instead of waiting for the TPU"
     yield ctx.finding(call, message, _block_until_ready(call, ctx))

@@ -13,26 +13,26 @@ Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-- The functions of `nvtx` raise
-  `RuntimeError: NVTX functions not installed. Are you sure you have a CUDA build?`.
+- The functions of `torch.cuda.nvtx` raise `RuntimeError: NVTX functions not installed. Are you sure you have
+  a CUDA build?`.
 - The functions of `torch.cuda.profiler` raise `AssertionError: Torch not compiled with CUDA enabled`.
 - `torch.profiler` runs, but does not record the work of the TPU.
-  With `ProfilerActivity.CUDA` as the only activity, `torch.profiler` raises
-  `AssertionError: No activities specified for the profiler`.
+  With `ProfilerActivity.CUDA` as the only activity, `torch.profiler` raises `AssertionError: No activities
+  specified for the profiler`.
 
 ## Fix safety
 
-The fix changes no computed value.
-It is unsafe because the profile changes:
+The fix changes no value that the program computes.
+The fix is unsafe because it changes the profile:
 
-- `with torch.cuda.nvtx.range(name)` becomes `jax.profiler.TraceAnnotation(name)`.
+- `with torch.cuda.nvtx.range(name)` becomes `with jax.profiler.TraceAnnotation(name)`.
   A JAX profile shows this range in the row of the host.
 - The fix removes `range_push`, `range_pop` and `mark`, so the profile no longer shows their ranges.
 
 ## Without a fix
 
-- To profile, write `with jax.profiler.trace("/tmp/profile"):` around the steps of interest.
-  JAX writes a profile for TensorBoard or XProf.
+- To write a profile for TensorBoard or XProf, put the training steps into a `with
+  jax.profiler.trace("/tmp/profile"):` block.
 - To name operations in compiled code, use `jax.named_scope(name)`.
 """
 
@@ -100,7 +100,7 @@ def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return None
     if name != "torch.cuda.nvtx.range":
         edits = ctx.unwrap(statement, item)
-        title = f"remove the `{name}` context and keep the code inside"
+        title = f"remove the context manager `{name}` and keep the code inside"
         return ctx.fix(title, *edits, applicability=Applicability.UNSAFE) if edits is not None else None
     imports = ctx.imports("import jax")
     if imports is None or len(call.args) != 1 or call.keywords:

@@ -4,29 +4,30 @@
 
 Reports the difference of two clock readings if both conditions hold:
 
-- The code between the readings starts work on the device.
-- Nothing between them waits for that work: the code reads no value, does not synchronize, and calls no
-  function that might do so.
+- The code between the two clock readings starts work on the device.
+- Between the two clock readings, the program does not wait for this work.
+  The code reads no value, does not synchronize, and calls no function that might do so.
 
 tpulint checks only files that put tensors on a CUDA or torchax device or jit a function.
 
 ## Why it matters on TPU
 
-JAX returns results before they are ready, so the difference is only the time to dispatch the work.
-For a product of two 3000 by 3000 matrices on JAX's CPU backend, 0.03 seconds were measured instead of 0.86.
-There is no error; the only symptom is that the times are too short.
+JAX returns results before they are ready, so the measured time is only the time to dispatch the work.
+For example, a product of two 3000 by 3000 matrices took 0.86 seconds on JAX's CPU backend, but without
+waiting, 0.03 seconds were measured.
+There is no error; the only symptom is that the measured times are too short.
 
 ## Fix safety
 
-The fix is unsafe: before the second reading, it waits for all arrays.
+The fix is unsafe: the fixed program waits for all arrays before the second clock reading.
 
-- The program does not wait for a computation whose result is no longer referenced.
+- The fixed program does not wait for a computation if it no longer references the result.
 - The first call of a jitted function includes tracing and compilation.
-  Call the function once before you measure.
+  Call a jitted function once before you measure its time.
 
 ## Without a fix
 
-Assign the result to a variable, and call `jax.block_until_ready(jax.live_arrays())` before the second
+Assign the result to a variable, and call `jax.block_until_ready(jax.live_arrays())` before the second clock
 reading.
 """
 

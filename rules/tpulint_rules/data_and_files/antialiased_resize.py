@@ -2,15 +2,16 @@
 
 ## What it does
 
-Reports these calls in files that put tensors on a CUDA or torchax device, and in traced code (code that JAX
-traces to compile it, such as a model's `forward`):
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+The rule reports the following calls in traced code, and in files that put tensors on a CUDA or torchax
+device:
 
 - `resize` of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional`, with bilinear or
   bicubic interpolation, for which `antialias=True` is the default;
 - `torch.nn.functional.interpolate(..., antialias=True)`.
 
-Resizing a CPU tensor or a PIL image works and is not reported.
-tpulint recognizes a PIL image by the attributes that the function uses, such as `image.width`.
+The resize of a CPU tensor or of a PIL image works, and is not reported.
+tpulint recognizes a PIL image by the attributes that the function reads, such as `image.width`.
 
 ## Why it matters on TPU
 
@@ -19,19 +20,20 @@ The resize raises `TypeError: 'tuple' object is not callable`, whether or not th
 
 ## Fix safety
 
-The fix calls `jax.image.resize`, which computes the same.
+The fix calls `jax.image.resize`, which computes the same result.
 For values from 0 to 1, the largest measured difference was 1.7e-6 (linear) and 1.9e-6 (cubic).
 
 - The fix is safe in traced code if the image is known to be a floating-point tensor.
-- The fix is unsafe for `uint8`.
-  The image is converted to floating point, rounded and converted back, so a value may differ by one level.
-- The fix is unsafe if the dtype or the device is not known.
+- The fix is unsafe for `uint8` images.
+  For `uint8`, the fix converts the image to floating point, and rounds and converts the result back.
+  A value may therefore differ by one level.
+- The fix is unsafe if the dtype or the device of the image is not known.
 
 ## Without a fix
 
-Calls with an `int` size, `max_size`, `scale_factor` or `align_corners=True` have no fix, because JAX has no
-exact equivalent.
-Pass the size as `[height, width]`, or resize on the host before `.to("jax")`.
+Calls with an `int` size, `max_size`, `scale_factor` or `align_corners=True` have no automatic fix, because
+JAX has no exact equivalent.
+Pass the size as `[height, width]`, or resize the image on the host, before `.to("jax")`.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         not ctx.places_tensors or (name in _TORCHVISION and _is_other(picture, ctx))
     ):
         return
-    message = "antialiased resize raises `TypeError: 'tuple' object is not callable` on torchax with jax 0.10"
+    message = (
+        "this antialiased resize raises `TypeError: 'tuple' object is not callable` on torchax with jax 0.10"
+    )
     yield ctx.finding(call, message, _image_resize(call, given, method, ctx))
 
 

@@ -2,23 +2,23 @@
 
 ## What it does
 
-Reports `torch.load` if its `map_location` is a CUDA or torchax device:
+The rule reports `torch.load` if its `map_location` is a CUDA or torchax device:
 
 - `map_location="cuda"`, also with an index, such as `f"cuda:{rank}"`, or as a value of a dictionary;
 - `lambda storage, location: storage.cuda()`;
 - `map_location="jax"`;
-- a name that holds the program's device.
-  tpulint knows this if any file assigns a literal such as `"cuda"` to the name, or passes such a literal for
-  it.
+- a variable or attribute that holds the device of the program.
+  tpulint recognizes such a variable if any file assigns a literal such as `"cuda"` to its name.
+  tpulint also recognizes a parameter for which any file passes such a literal.
 
-Other computed locations are not reported.
-A location that is the CPU where CUDA is not available is not reported, either.
+The rule does not report other computed locations.
+The rule does not report a location that is the CPU if CUDA is not available.
 
 In programs that use a device, the rule also reports `torch.load` of a whole module that the program never
 moves to a device.
 The module may be the only loaded value, or an element of a list.
-A value counts as a module if other code assigns a module to the same name, or if the program calls its
-`parameters()`, `eval()` or `train()`.
+A loaded value counts as a module if other code assigns a module to the same name, or if the program calls
+`parameters()`, `eval()` or `train()` of the value.
 
 ## Why it matters on TPU
 
@@ -26,18 +26,18 @@ A value counts as a module if other code assigns a module to the same name, or i
   but torch.cuda.is_available() is False`.
 - With the location `"jax"`, `torch.load` raises
   `AttributeError: module 'torchax.device_module' has no attribute 'device'`.
-- torch loads a whole module onto the device from which it was saved.
-  Device tensors of torchax cannot be pickled, so the module was saved from the host and is loaded onto the
-  host.
+- `torch.load` loads a whole module onto the device from which the module was saved.
+  A module that was saved under torchax was on the CPU, because torchax tensors cannot be pickled.
+  `torch.load` therefore loads such a module onto the CPU.
 
 ## Fix safety
 
 The fix is unsafe:
 
-- The fix replaces the location with `"cpu"`, so the loaded tensors are on the host.
-  This is right for `load_state_dict`, which copies them to the device of the module.
-  Tensors that are used directly need `.to("jax")`.
-- The fix moves a whole module to the device.
+- The fix replaces the location with `"cpu"`, so the loaded tensors are CPU tensors.
+  `load_state_dict` copies these tensors to the device of the module.
+  If the program uses a loaded tensor directly, add `.to("jax")` to the tensor.
+- The fix moves a loaded module to the device.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         title = 'replace the value of `map_location` with `"cpu"`'
         title += ", and move the loaded module to the device" if moved else ""
         fix = ctx.fix(title, edit, *moved, applicability=Applicability.UNSAFE)
-        message = f"`torch.load` cannot load tensors onto `{name}` under torchax, only onto the CPU"
+        message = f"with torchax, `torch.load` can load tensors only onto the CPU, not onto `{name}`"
         yield ctx.finding(place, message, fix)
     elif moved and place is None:
         title = f"move the loaded module to the device with `.to({device})`"
         fix = ctx.fix(title, *moved, applicability=Applicability.UNSAFE)
-        message = "`torch.load` leaves the module on the CPU under torchax, so it does not run on the TPU"
+        message = "`torch.load` loads this module onto the CPU, so the module does not run on the TPU"
         yield ctx.finding(call, message, fix)
 
 

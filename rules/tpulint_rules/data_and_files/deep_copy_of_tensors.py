@@ -2,7 +2,7 @@
 
 ## What it does
 
-Reports `copy.deepcopy`, in programs that use a CUDA or torchax device, of:
+In programs that use a CUDA or torchax device, the rule reports `copy.deepcopy` of:
 
 - tensors;
 - modules that were moved to a device;
@@ -11,30 +11,30 @@ Reports `copy.deepcopy`, in programs that use a CUDA or torchax device, of:
 ## Why it matters on TPU
 
 - A torchax tensor cannot be deep-copied.
-  `copy.deepcopy(model)`, which programs use to average weights or to keep the best model, raises
+  `copy.deepcopy(model)`, with which programs average weights or keep the best model, raises
   `TypeError: cannot pickle '_PropertyHolder' object`.
-- Inside the torchax environment, a CPU tensor cannot be deep-copied, either, and neither can a module with
-  buffers on the host.
-  They raise `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
-- `torch.optim.swa_utils.AveragedModel` raises, too, because it copies its module in the same way.
+- Inside the torchax environment, CPU tensors cannot be deep-copied, and neither can modules with buffers on
+  the CPU.
+  `copy.deepcopy` raises `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
+- `torch.optim.swa_utils.AveragedModel` raises, too, because it copies its module with `copy.deepcopy`.
 
 `copy.deepcopy` works in a program that imports the runtime (`torchax_training`).
-Programs that call `backward` get the runtime from the fix of TPU611 (`backward-on-torchax`).
+In programs that call `backward`, the fix of TPU611 (`backward-on-torchax`) adds the runtime.
 
 ## Fix safety
 
 - The fix is safe for a module: it passes copies of the parameters and buffers to `deepcopy`.
-  Weights that the module has under two names stay shared.
-  A tensor in another attribute of the module still raises.
-- The fix is unsafe for a `state_dict()`, which becomes a dictionary of clones without the attribute
+  A weight that the module has under two names is shared in the copy, too.
+  If another attribute of the module holds a tensor, `deepcopy` still raises.
+- The fix is unsafe for a `state_dict()`: it creates a dictionary of clones, which lacks the attribute
   `_metadata`.
-- The fix is unsafe for a tensor, because its clone does not require gradients.
-- The fix is unsafe in a program that calls `backward`, because it adds the runtime there.
+- The fix is unsafe for a tensor, because the clone does not require gradients.
+- The fix is unsafe in a program that calls `backward`, because the fix adds the runtime to such a program.
 
 ## Without a fix
 
-A module that is not a plain name or attribute, as in `copy.deepcopy(models[0])`, has no fix.
-Assign the module to a variable first; then the fix is offered.
+If the module is not a plain name or attribute, as in `copy.deepcopy(models[0])`, there is no automatic fix.
+Assign the module to a variable first, and run `fix` again.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(value)
     brought = None
     if ctx.module.name in project.programs.calling_backward:  # which brings the folder anyway
-        title = f"add the tpulint runtime `{TRAINING.name}`, with which `deepcopy` works"
+        title = f"add the tpulint runtime `{TRAINING.name}`, which makes `deepcopy` work"
         brought = ctx.companion_fix(TRAINING, title)
     if isinstance(kind, Tensor) and kind.certain:
         edit = f"{ctx.operand(value)}.detach().clone()"
@@ -85,7 +85,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         message = "`deepcopy` of a `state_dict()` raises inside the torchax environment"
         yield ctx.finding(call, message, brought or _clones(call, ctx))
     elif _is_placed_module(value, call, ctx):
-        message = "`deepcopy` of a module raises after the module was moved to the device"
+        message = "`deepcopy` raises for a module that was moved to the torchax device"
         yield ctx.finding(call, message, brought or _copy(call, ctx))
 
 
@@ -157,7 +157,7 @@ def _copy(call: ast.Call, ctx: Context) -> Fix | None:
         return None
     memo = _PARAMETERS.format(ctx.text(value))
     edit = ctx.replace(call, f"{ctx.text(call.func)}({ctx.text(value)}, {memo})")
-    title = "pass copies of the parameters and buffers to `deepcopy`, which then does not copy them"
+    title = "pass copies of the parameters and buffers to `deepcopy`, which then does not copy the originals"
     return ctx.fix(title, edit, *imports)
 
 
@@ -166,5 +166,5 @@ def _clones(call: ast.Call, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     edit = ctx.replace(call, f"tree_map_only(torch.Tensor, torch.clone, {ctx.text(call.args[0])})")
-    title = "replace `deepcopy` with `torch.clone` of each tensor"
+    title = "copy each tensor with `torch.clone` instead of calling `deepcopy`"
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -2,16 +2,17 @@
 
 ## What it does
 
-Reports, in programs that use a CUDA or torchax device, `torch.save`, `pickle.dump` and `pickle.dumps` of:
+In programs that use a CUDA or torchax device, the rule reports `torch.save`, `pickle.dump` and `pickle.dumps`
+of:
 
 - the `state_dict()` of a module or an optimizer;
 - a whole module or optimizer;
 - a device tensor.
 
-tpulint also finds such a value in a dictionary or a list, in a variable, and as an argument of a function
-that saves it.
-That function may be in another file.
-A value that is copied to the host before it is saved is not reported.
+tpulint also finds a state, module, optimizer or tensor inside a dictionary or a list, in a variable, and as
+an argument of a function that saves the argument.
+The function that saves the value may be in another file.
+The rule does not report a value that the program copies to the host before it saves the value.
 
 ## Why it matters on TPU
 
@@ -19,8 +20,8 @@ torchax tensors cannot be pickled.
 `torch.save` raises `RuntimeError:
 <pybind11_builtins.pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1 object> is
 not pickleable`, possibly only after hours of training.
-CPU tensors can be saved inside the torchax environment as usual, and plain torch reads the file without
-torchax.
+Inside the torchax environment, CPU tensors can be saved as usual.
+PyTorch can load the saved file without torchax.
 
 ## Fix safety
 
@@ -29,22 +30,24 @@ The fix is unsafe.
 For a `state_dict()` or a tensor, the fix copies every tensor in the saved value to the host:
 
 - The fix finds tensors at any depth of dictionaries, lists and tuples.
-  It does not change objects of other classes.
-- The copied state of a module or an optimizer is equal to the original, except that the dictionary loses its
+  The fix does not change objects of other classes.
+- The copied state of a module or an optimizer equals the original state, but its dictionary lacks the
   attribute `_metadata`.
-  A few modules whose layout changed between releases of torch read this attribute when they load a state.
+  A few modules read this attribute when they load a state, because the layout of these modules changed
+  between releases of PyTorch.
 
 For a whole module, the fix adds `pickle_module=torchax_pickle`.
 `torchax_pickle` is a package that the fix writes beside the fixed file:
 
-- The package writes device tensors as CPU tensors, in any attribute of any object.
-- Plain torch reads the file.
-  The loaded module is on the host; the fix of TPU704 (`checkpoint-device`) then moves it to the device.
+- `torchax_pickle` saves device tensors as CPU tensors, in any attribute of any object.
+- PyTorch can load the file without torchax.
+  The loaded module is on the CPU; the fix of TPU704 (`checkpoint-device`) then moves it to the device.
 
 ## Without a fix
 
-`pickle.dump` of a whole module or optimizer has no fix.
-Save its `state_dict()`, or call `torch.save` instead, which has a fix.
+`pickle.dump` of a whole module or optimizer has no automatic fix.
+Save the `state_dict()` of the module or optimizer, or call `torch.save` instead of `pickle.dump`:
+`torch.save` has a fix.
 """
 
 from __future__ import annotations
@@ -77,7 +80,7 @@ def saved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     value = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "obj"), None)
     if value is None or any(keyword.arg == "pickle_module" for keyword in call.keywords):
         return
-    message = f"`{name}` cannot pickle torchax tensors"
+    message = f"`{name}` raises for device tensors, because torchax tensors cannot be pickled"
     if _holds(_is_whole, value, ctx, _DEPTH):
         by_torch = name == "torch.save" and len(call.args) < 3
         yield ctx.finding(value, message, _pickled(call, ctx) if by_torch else None)
@@ -94,7 +97,7 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         if _holds(_is_state, value, at, _DEPTH) or _holds(_is_tensor, value, at, _DEPTH):
             yield at.finding(
                 value,
-                "this value is passed to a function that saves it, but torchax tensors cannot be pickled",
+                "the called function saves this value, but the torchax tensors in it cannot be pickled",
                 _on_host(value, at),
             )
 

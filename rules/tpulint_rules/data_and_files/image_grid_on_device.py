@@ -2,20 +2,20 @@
 
 ## What it does
 
-Reports `torchvision.utils.save_image` and `make_grid` in programs that use a CUDA or torchax device, unless
-their argument is known to be on the host.
-A list of tensors is not reported.
+The rule reports `torchvision.utils.save_image` and `make_grid` in programs that use a CUDA or torchax device,
+unless the images are known to be CPU tensors.
+The rule does not report calls with a list of tensors.
 
 ## Why it matters on TPU
 
-Both functions write into a view of a new tensor, which torchax does not support.
+`save_image` and `make_grid` write into a view of a new tensor, which torchax does not support.
 They raise `AttributeError: 'View' object has no attribute '_elem'`.
 
 ## Fix safety
 
-The fix is unsafe:
+The fix is unsafe, because it copies the images to the host first:
 
-- The fix copies the images to the host first, and waits until they are computed.
+- The program waits until the images are computed.
 - The grid is then a CPU tensor.
 """
 
@@ -59,7 +59,7 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return  # it is on the host, or reported where it is made
     if isinstance(pictures, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
         return
-    message = f"`{name.rpartition('.')[2]}` raises for device tensors"
+    message = f"`{name.rpartition('.')[2]}` raises for tensors on the torchax device"
     edit = ctx.replace(pictures, f"{ctx.operand(pictures)}.cpu()")
     fix = ctx.fix("copy the images to the CPU with `.cpu()`", edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(pictures, message, fix)

@@ -2,17 +2,17 @@
 
 ## What it does
 
-Reports `DataLoader(..., num_workers=n)` in programs that use a CUDA or torchax device, unless `n` is known to
-be 0.
+The rule reports `DataLoader(..., num_workers=n)` in programs that use a CUDA or torchax device, unless `n` is
+known to be 0.
 
 - `n` may be an integer, a variable, or the default of a parameter or command-line option in the same file.
 - A value from a configuration or from another file is unknown, and counts as more than 0.
-- `num_workers` in a dictionary is reported if the file unpacks a dictionary into a `DataLoader`.
+- The rule reports `num_workers` in a dictionary if the file unpacks a dictionary into a `DataLoader`.
 
-Programs that train are not reported, because the fix of TPU611 (`backward-on-torchax`) adds the runtime
-(`torchax_training`) to them.
-The runtime creates each batch in the main process, with the random numbers of the worker that would have
-created it (`host/workers.py`).
+The rule does not report programs that train, because the fix of TPU611 (`backward-on-torchax`) adds the
+runtime (`torchax_training`) to these programs.
+The runtime creates each batch in the main process.
+The runtime uses the random numbers of the worker that would have created the batch (`host/workers.py`).
 
 ## Why it matters on TPU
 
@@ -20,7 +20,8 @@ The torchax environment also changes the torch functions that a `DataLoader` use
 
 - Workers that are forked inside the environment hang without a message, or fail with
   `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
-- With `forkserver` and `spawn`, the main process fails with this error when it fetches a batch.
+- With the start methods `forkserver` and `spawn`, the main process fails with the same error when it fetches
+  a batch.
 
 ## Fix safety
 
@@ -32,7 +33,7 @@ The fix is unsafe: it removes the worker processes.
 
 ## Without a fix
 
-If batches take long to create, keep the workers, and leave the environment while you fetch a batch:
+If batches take long to create, keep the workers, and leave the torchax environment while you fetch a batch:
 
 ```python
 def batches(loader):
@@ -50,7 +51,7 @@ def batches(loader):
         yield row
 ```
 
-`for x, y in batches(loader)` then works with `fork`, `forkserver` and `spawn`.
+`for x, y in batches(loader)` then works with the start methods `fork`, `forkserver` and `spawn`.
 """
 
 from __future__ import annotations

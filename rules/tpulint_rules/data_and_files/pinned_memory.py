@@ -2,7 +2,7 @@
 
 ## What it does
 
-Reports:
+The rule reports:
 
 - `tensor.pin_memory()`;
 - `DataLoader(..., pin_memory=True)`;
@@ -11,20 +11,21 @@ Reports:
   `DataLoader`.
 
 A flag that may be true on a TPU host counts as true.
-A `pin_memory` that depends on something else, such as `torch.cuda.is_available()`, is not reported.
+The rule does not report a `pin_memory` argument that depends on something else, such as
+`torch.cuda.is_available()`.
 
 ## Why it matters on TPU
 
 Pinned memory makes copies from the host to a CUDA device faster; a TPU does not need it.
-After `import torchax`, torch assumes that the torchax device supports pinned memory, which it does not.
-All of these calls then raise `RuntimeError: Please register PrivateUse1HooksInterface by
+After `import torchax`, torch assumes that the torchax device supports pinned memory, which is wrong.
+The reported calls then raise `RuntimeError: Please register PrivateUse1HooksInterface by
 RegisterPrivateUse1HooksInterface first`.
 A `DataLoader` raises this error when it creates its first batch.
 
 ## Fix safety
 
 - The fix is safe for a call: it removes only the pinning.
-- The fix is unsafe for a mapping, because other code may read the same key.
+- The fix is unsafe for a dictionary, because other code may read the same key.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloade
 _MAKERS = FACTORIES | {"empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like"}
 _KEYWORDS = frozenset({"pin_memory", "pin_memory_device"})
 _WITH_CUDA = "torch.cuda.is_available()"
-_RAISES = "raises after `import torchax`; only copies to CUDA use pinned memory"
+_RAISES = "raises after `import torchax`; pinned memory only speeds up copies to CUDA devices"
 
 
 @rule.on(ast.Call, named={"pin_memory"})
@@ -88,7 +89,7 @@ def _turned_off(node: ast.expr, ctx: Context) -> Iterator[Finding]:
         new = _WITH_CUDA if ctx.module.project.keeps_gpu else "False"
         title = f"replace the value of `pin_memory` with `{new}`"
         fix = ctx.fix(title, ctx.replace(value, new), applicability=Applicability.UNSAFE)
-        yield ctx.finding(value, f"`pin_memory` {_RAISES}", fix)
+        yield ctx.finding(value, f"the `DataLoader` option `pin_memory` {_RAISES}", fix)
 
 
 def _pins(value: ast.expr, ctx: Context) -> bool:

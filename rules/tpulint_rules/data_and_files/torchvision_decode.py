@@ -2,34 +2,36 @@
 
 ## What it does
 
-Reports `torchvision.io.decode_image`, `read_image`, `decode_png` and `decode_jpeg`.
+The rule reports `torchvision.io.decode_image`, `read_image`, `decode_png` and `decode_jpeg`.
 
 ## Why it matters on TPU
 
 The compiled decoders of torchvision write directly to the memory of a tensor.
-Inside the torchax environment, torchax replaces this tensor with one of its own:
+Inside the torchax environment, torchax replaces the tensor of the decoder with a torchax tensor:
 
-- Decoding a PNG ends the process with a segmentation fault.
-- Decoding a JPEG or GIF raises `RuntimeError: The tensor has a non-zero number of elements, but its data is
-  not allocated yet`.
-- Decoding a WebP currently works, but is not guaranteed to.
+- Decoding a PNG file ends the process with a segmentation fault.
+- Decoding a JPEG or GIF file raises `RuntimeError: The tensor has a non-zero number of elements, but its data
+  is not allocated yet`.
+- Decoding a WebP file currently works, but is not guaranteed to work.
 
 ## Fix safety
 
 The fix decodes the file with Pillow into the same `uint8` tensor, channels first.
 
 - The fix is safe for the mode RGB.
-  For 8-bit PNG, JPEG, WebP and GIF, the result is exact; for 16-bit PNG, it is not.
+  For 8-bit PNG, JPEG, WebP and GIF files, the result is exact.
+  For 16-bit PNG files, the result is not exact.
 - The fix is unsafe for the other modes:
-  - GRAY of a color image may differ by up to 8 levels.
-  - RGB_ALPHA of a GIF, a palette image or a 1-bit PNG gives different results.
-  - UNCHANGED of a CMYK or 1-bit image gives different results.
+  - In the mode GRAY, the result for a color image may differ by up to 8 levels.
+  - In the mode RGB_ALPHA, a GIF file, a palette image or a 1-bit PNG file gives different results.
+  - In the mode UNCHANGED, a CMYK or 1-bit image gives different results.
 
-These results were measured against the decoders of torchvision, on 155 pairs of file and mode.
+These results were measured against the decoders of torchvision, on 155 pairs of a file and a mode.
 
 ## Without a fix
 
-Decode images before the program enters the environment, or inside `with torchax.disable_temporarily():`.
+Decode images before the program enters the torchax environment, or inside
+`with torchax.disable_temporarily():`.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ _MODES = {"RGB": "RGB", "RGB_ALPHA": "RGBA", "GRAY": "L", "UNCHANGED": None}
 def decode(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = _torchvision_io(ctx.qualified_name(call.func))
     if name in _DECODERS:
-        message = f"`torchvision.io.{name}` crashes or raises inside the torchax environment"
+        message = f"`torchvision.io.{name}` crashes the process or raises inside the torchax environment"
         yield ctx.finding(call, message, _pillow(call, name, ctx))
 
 
@@ -82,7 +84,7 @@ def _pillow(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     else:
         code = f'torch.from_numpy(np.array({image}.convert("{mode}"))).permute(2, 0, 1)'
     applicability = Applicability.SAFE if mode == "RGB" else Applicability.UNSAFE
-    title = f"replace `{name}` with `PIL.Image.open`, which decodes the image with Pillow"
+    title = f"decode the image with `PIL.Image.open` instead of `{name}`"
     return ctx.fix(title, ctx.replace(call, code), *imports, applicability=applicability)
 
 

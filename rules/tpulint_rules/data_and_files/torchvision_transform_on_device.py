@@ -2,11 +2,11 @@
 
 ## What it does
 
-Reports functions of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional` that fail
-or give wrong results on torchax.
-The argument must be a device tensor, or a tensor in traced code (code that JAX traces to compile it, such as
-a model's `forward`).
-These functions are reported:
+The rule reports functions of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional`
+that raise or give wrong results on torchax.
+The rule reports a call only if the image is a device tensor, or a tensor in traced code.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+The rule reports these functions:
 
 - `affine`, `perspective`, `rotate` with a `center`, and `adjust_sharpness` of v2;
 - `resized_crop` with antialiasing, and `adjust_hue` of v2;
@@ -15,23 +15,24 @@ These functions are reported:
 
 The rule also reports the classes `Normalize`, `Resize`, `ToPILImage`, `RandomAffine`, `RandAugment` and
 similar ones.
-A class is reported if the file calls its instance with such a tensor, directly or as part of a `Compose`.
+The rule reports such a class if the file calls an instance of the class with a device tensor, directly or as
+part of a `Compose`.
 
-Transforms of data sets, which receive images on the host, are not reported.
+The rule does not report transforms of data sets, which receive images on the host.
 
 ## Why it matters on TPU
 
 Some transforms give wrong results, without an error:
 
-- `affine`, `perspective` and `rotate` with a center fill a part of their grid with
+- `affine`, `perspective`, and `rotate` with a `center`, fill a part of their grid with
   `base_grid[..., 2].fill_(1)`.
-  torchax loses this write, so the image moves to the wrong position.
-- `RandAugment` and `TrivialAugmentWide` call these functions.
-- `adjust_sharpness` of v2 loses a write, too.
+  On torchax, the write with `fill_` has no effect, so the image moves to the wrong position.
+- `RandAugment` and `TrivialAugmentWide` give wrong results, because they call `affine`.
+- `adjust_sharpness` of v2 gives wrong results, because one of its writes has no effect on torchax.
 
 Other transforms raise:
 
-- The antialiased kernels raise `TypeError: 'tuple' object is not callable`.
+- The antialiased transforms raise `TypeError: 'tuple' object is not callable`.
 - The random transforms of v2 raise `OperatorNotFound: Operator with name aten::round_ has no lowering` or
   `TypeError: tensor_split() got an unexpected keyword argument`.
 - `to_pil_image` raises `TypeError: Tensor.numpy() got an unexpected keyword argument 'force'`.
@@ -39,18 +40,19 @@ Other transforms raise:
   In jitted code, this check raises `ConcretizationTypeError: Abstract tracer value encountered where concrete
   value is expected`.
 
-Measured on torch 2.13.0, torchvision 0.28.0, torchax 0.0.14.dev20261026, jax 0.10.2.
-Flips, crops, pads, `gaussian_blur` and the other color functions give the same results as in plain torch.
+These results were measured with torch 2.13.0, torchvision 0.28.0, torchax 0.0.14.dev20261026 and jax 0.10.2.
+Flips, crops, pads, `gaussian_blur` and the other color functions give the same results as without torchax.
 
 ## Fix safety
 
-- The fix is safe if it calls the same transform of the other module of torchvision.
-  `normalize` and `equalize` of v2 compute the same as those of v1 and can be traced.
-  `adjust_sharpness` and `adjust_hue` of v1 compute the same as those of v2 and work on the device.
+- The fix is safe if it calls the transform of the same name in the other version (v1 or v2) of the
+  torchvision transforms.
+  `normalize` and `equalize` of v2 compute the same as those of v1, and JAX can trace them.
+  `adjust_sharpness` and `adjust_hue` of v1 compute the same as those of v2, and work on the device.
 - The fix is safe for `to_pil_image`: it copies the tensor to the host first.
   For a tensor on a GPU, `to_pil_image` makes this copy itself.
-- The fix is unsafe if it runs the transform on the host and moves the result back, because the program then
-  waits for the image.
+- The fix is unsafe if it runs the transform on the host and moves the result back to the device.
+  The program then waits for the image.
 
 ## Without a fix
 
@@ -165,7 +167,7 @@ def _fix(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
         return None
     name = picture.id
     edits = ctx.insert(ctx.span(picture).end, ".cpu()"), ctx.insert(ctx.span(call).end, f".to({name}.device)")
-    title = "copy the image to the CPU for this transform, and the result back to the device"
+    title = "copy the image to the CPU for this transform, and move the result back to the device"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 

@@ -3,39 +3,43 @@
 ## What it does
 
 Reports `Accelerator(...)` of Accelerate and `Trainer(...)` of Lightning.
-Both look for a GPU, and move models and batches to it.
+Accelerate and Lightning look for a GPU, and move models and batches to it.
 Calls that request the CPU are not reported.
 
 ## Why it matters on TPU
 
-These libraries do not support torchax:
+Accelerate and Lightning do not support torchax:
 
 - `accelerator.prepare(model)` and `Trainer()` leave the model on the host.
-  The program trains on the host, slowly, without an error.
+  The program then trains on the host, slowly, without an error.
 - `Trainer(accelerator="gpu")` raises `MisconfigurationException: No supported gpu backend found!`.
-- `Trainer(accelerator="tpu")` needs torch_xla, and raises
-  `ModuleNotFoundError: Requirement 'torch_xla>=1.13' not met`.
+- `Trainer(accelerator="tpu")` needs torch_xla, and raises `ModuleNotFoundError: Requirement 'torch_xla>=1.13'
+  not met`.
 
-Measured with accelerate 1.15.0 and lightning 2.6.6 in the torchax environment.
+The behavior of both libraries was measured with accelerate 1.15.0 and lightning 2.6.6 in the torchax
+environment.
 
 ## Fix safety
 
 The fix for Accelerate is unsafe.
-Before the `Accelerator` is created, the fix sets the environment variable `ACCELERATE_TORCH_DEVICE`, from
-which Accelerate reads the device.
+Accelerate reads the device from the environment variable `ACCELERATE_TORCH_DEVICE`.
+The fix sets `ACCELERATE_TORCH_DEVICE` before the program creates the `Accelerator`.
 
 - `accelerator.prepare`, `backward`, `accumulate`, `clip_grad_norm_`, `gather_for_metrics`, `unwrap_model` and
   `save_state` then work with the code that the fix of TPU611 (`backward-on-torchax`) writes.
-  In a test, the losses of a BERT model were equal to those on a CPU, to the last printed digit.
-- `mixed_precision="fp16"` becomes `"bf16"`, because Accelerate creates a gradient scaler only for devices
-  that it knows.
+  In a test, the losses of a BERT model on torchax were equal to those on a CPU, to the last printed digit.
+- The fix replaces `mixed_precision="fp16"` with `"bf16"`, because Accelerate creates a gradient scaler only
+  for devices that it knows.
   On torchax, `"bf16"` converts nothing: the program computes in 32 bits.
-- With `--keep-gpu`, both changes apply only where CUDA is not available.
+- With `--keep-gpu`, the fixed program sets the environment variable and uses `"bf16"` only where CUDA is not
+  available.
 
 ## Without a fix
 
-Lightning has no fix.
-Write the training loop yourself; it is short for one device, and one process drives all chips of a host.
+`Trainer` of Lightning has no fix.
+Write the training loop yourself.
+With JAX, one process drives all chips of a host, so the loop needs no process group.
+A loop for one device is short:
 
 ```python
 device = torch.device("jax")
@@ -48,8 +52,9 @@ for x, y in loader:
     optimizer.step()
 ```
 
-Other rules find and fix the rest of such a loop: TPU611 fixes the gradients, and TPU641
-(`uncompiled-optimizer`) the optimizer.
+tpulint can then fix the rest of this training loop.
+The fix of TPU611 makes the gradients of the loop work on torchax.
+The fix of TPU641 (`uncompiled-optimizer`) compiles the optimizer of the loop.
 """
 
 from __future__ import annotations
@@ -103,7 +108,7 @@ def _told(call: ast.Call, ctx: Context) -> Fix | None:
         either = f'"bf16" if "{ACCELERATE_DEVICE}" in os.environ else "fp16"'
         instead = either if is_kept else ctx.quoted("bf16", precision)
         edits.append(ctx.replace(precision, instead))
-    title = f"set the environment variable `{ACCELERATE_DEVICE}`, from which Accelerate takes the device"
+    title = f'set `{ACCELERATE_DEVICE}` to `"jax"`, so that Accelerate uses the torchax device'
     return ctx.fix(title, *imports, *edits, applicability=Applicability.UNSAFE)
 
 
@@ -115,11 +120,11 @@ def trainer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if wanted == "cpu":
         return
     if wanted in ("gpu", "cuda"):
-        message = "`Trainer` finds no GPU on a TPU host and raises; write the training loop without Lightning"
+        message = "`Trainer` of Lightning finds no GPU on a TPU host and raises; write your own training loop"
     elif wanted == "tpu":
-        message = "`Trainer` needs `torch_xla` on TPU, not torchax; write the training loop without Lightning"
+        message = "`Trainer` of Lightning needs `torch_xla` on TPU, not torchax; write your own training loop"
     else:
-        message = "`Trainer` trains on the CPU, without an error; write the training loop without Lightning"
+        message = "`Trainer` of Lightning trains on the CPU, without an error; write your own training loop"
     yield ctx.finding(call, message)
 
 

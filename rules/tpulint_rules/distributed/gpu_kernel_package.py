@@ -10,48 +10,50 @@ Reports:
 - calls of `torch.utils.cpp_extension` that build CUDA kernels;
 - calls of `flex_attention`.
 
-An import in a `try`, under a condition or inside a function is not reported.
-Calls of names from such an import are not reported, either.
+tpulint does not report a package that a file imports only in a `try`, under a condition or inside a function.
+Calls of functions of such a package are not reported, either.
 
 ## Why it matters on TPU
 
-- The packages are not available on a TPU host: `ModuleNotFoundError: No module named 'flash_attn'`.
+- Packages of GPU kernels are not available on a TPU host: `ModuleNotFoundError: No module named
+  'flash_attn'`.
 - `CUDAExtension` and `load_inline` raise `OSError: CUDA_HOME environment variable is not set`.
 - `flex_attention` raises `ValueError: FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices`.
 
-On torchax, `F.scaled_dot_product_attention` computes the same attention, but it stores the whole matrix of
-scores.
-For long sequences, replace it with a kernel such as JAX's splash attention.
-Register the kernel with `torchax.default_env().override_op_definition`.
+On torchax, `F.scaled_dot_product_attention` computes the same attention as these packages, but it stores the
+whole matrix of scores.
+For long sequences, replace `F.scaled_dot_product_attention` with a kernel such as JAX's splash attention.
+Register this kernel with `torchax.default_env().override_op_definition`.
 
 ## Fix safety
 
 The fix is unsafe.
-The original kernels need a GPU and were not executed; the fix was tested against their definition, written in
-plain torch.
+The original kernels need a GPU and were not executed.
+The fix was tested against the definition of the kernels, written in plain torch.
 
 - `flash_attn_func` and `memory_efficient_attention` become `F.scaled_dot_product_attention`.
-  This function expects the dimension of the heads before the dimension of the length, so the fix transposes
-  the arguments and the result.
-- `flash_attn_func` with `causal` aligns the mask at the end of the keys, and `is_causal` aligns it at the
-  beginning.
+  `F.scaled_dot_product_attention` expects the dimension of the heads before the dimension of the length, so
+  the fix transposes the arguments and the result.
+- `flash_attn_func` with `causal` aligns the mask at the end of the keys, but `F.scaled_dot_product_attention`
+  with `is_causal` aligns it at the beginning.
   The results are the same only if there are as many queries as keys.
 - `memory_efficient_attention` also accepts tensors with three dimensions, but the fixed code accepts only
-  four.
+  tensors with four.
 - `FusedLayerNorm` of apex becomes `torch.nn.LayerNorm`.
 - An 8-bit optimizer of bitsandbytes becomes the optimizer of torch, which keeps its state in 32 bits.
-  The optimizer of torch needs more memory, and its results differ.
+  The optimizer of torch needs more memory than the 8-bit optimizer, and its results differ.
 
 ## Without a fix
 
-- For a call with other arguments, such as a tensor as `attn_bias`, call `F.scaled_dot_product_attention`
-  yourself, with the heads before the length.
-- For `flash_attn_qkvpacked_func(qkv)`, first write `q, k, v = qkv.unbind(2)`.
-- `flash_attn_varlen_func` takes concatenated sequences.
-  Pad the sequences to one length instead, which a TPU needs anyway, and pass a mask.
+- If a call has other arguments, such as a tensor as `attn_bias`, call `F.scaled_dot_product_attention`
+  yourself.
+  In the tensors, the dimension of the heads must come before the dimension of the length.
+- Before you replace `flash_attn_qkvpacked_func(qkv)`, write `q, k, v = qkv.unbind(2)`.
+- `flash_attn_varlen_func` takes concatenated sequences of different lengths.
+  Instead, pad the sequences to one length, which a TPU needs anyway, and pass a mask.
 - Replace `FusedAdam` of apex with `torch.optim.AdamW(..., weight_decay=0)`, or with the weight decay that the
   program passes.
-- Write a kernel of your own with torch operations, which XLA fuses.
+- Write your own kernel with torch operations, which XLA fuses.
   Or write it as a Pallas kernel, and call it with `torchax.interop.call_jax`.
 - For `flex_attention` with a mask, compute the mask as a tensor, and pass it to
   `F.scaled_dot_product_attention`.

@@ -9,16 +9,17 @@ Code that runs only where CUDA is available is not reported.
 
 - `DataParallel` raises `RuntimeError: PyTorch is not linked with support for jax devices`, or
   `NotImplementedError: Could not run 'aten::empty_strided' with arguments from the 'jax' backend`.
-- `DistributedDataParallel` raises `ValueError: Default process group has not been initialized`.
-  With a process group, it raises `RuntimeError: The tensor has a non-zero number of elements, but its data is
-  not allocated yet`.
-- `FullyShardedDataParallel` raises
-  `AttributeError: Custom backend 'jax' not implement 'torch.jax.current_stream'`.
+- `DistributedDataParallel` without a process group raises `ValueError: Default process group has not been
+  initialized`.
+  With a process group, `DistributedDataParallel` raises `RuntimeError: The tensor has a non-zero number of
+  elements, but its data is not allocated yet`.
+- `FullyShardedDataParallel` raises `AttributeError: Custom backend 'jax' not implement
+  'torch.jax.current_stream'`.
 - `fully_shard` raises `RuntimeError: Please register PrivateUse1HooksInterface`.
-  If no launcher has set the ranks, it raises `ValueError: Error initializing torch.distributed`.
+  If no launcher has set the ranks, `fully_shard` raises `ValueError: Error initializing torch.distributed`.
 
 Under torchax, one process drives all chips of a host.
-The work is distributed by sharding the tensors: each device holds a part of a tensor, or a copy of it.
+To distribute the work, shard the tensors: each device then holds a part of a tensor, or a copy of it.
 
 ```python
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
@@ -29,26 +30,27 @@ batch.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec("data")))
 
 If the weights do not fit on one chip, shard the weights as well.
 Use `PartitionSpec("data")` for weights whose first dimension is divisible by the number of devices.
-Both ways were run on eight CPU devices, and gave the results of one device.
+On eight CPU devices, the program gave the results of one device, both with copied and with sharded weights.
 
 ## Fix safety
 
 The fix is unsafe:
 
-- The fix removes the wrapper, and `.module` after the name of the wrapped module.
-  The program then runs on one device until you shard its tensors as above.
+- The fix removes the wrapper, and removes `.module` after the name of the wrapped module.
+  The program then runs on one device until you shard its tensors, as in the code above.
 - The fix replaces `no_sync()` of the wrapper with `contextlib.nullcontext()`.
   XLA adds up the gradients within the step, so there is no synchronization to postpone.
-- Checkpoints lose the prefix `module.` in their keys.
-- If other code reads `.module` of a model, or adds or removes that prefix, the fix wraps the module in
-  `undivided(...)` instead.
+- The keys of checkpoints lose the prefix `module.`.
+- If other code reads `.module` of a model, or adds or removes the prefix `module.`, the fix wraps the module
+  in `undivided(...)` instead.
   `undivided` is a wrapper that only calls the module.
-  It is part of the runtime (`torchax_training`), which the fix writes beside the file.
+  `undivided` is part of the runtime (`torchax_training`), which the fix writes beside the file.
 
 ## Without a fix
 
-Remove the wrapper by hand if the file uses its other methods, such as `join()`, or if it is not assigned to a
-variable or attribute.
+The wrapper has no fix in two cases: the file uses other methods of the wrapper, such as `join()`, or the
+wrapper is not assigned to a variable or attribute.
+Remove such a wrapper by hand.
 """
 
 from __future__ import annotations
@@ -106,7 +108,7 @@ def _undivided(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return None
     edits = (*imports, ctx.replace(call, f"undivided({ctx.text(model)})"))
     return ctx.fix(
-        f"replace `{name.rpartition('.')[2]}` with `undivided`, a wrapper that only calls the module",
+        f"replace `{name.rpartition('.')[2]}` with `undivided`, a wrapper that only calls the wrapped module",
         *edits,
         applicability=Applicability.UNSAFE,
         companion=TRAINING,

@@ -1,4 +1,4 @@
-"""Process group, or communication between its processes.
+"""Process group, or communication between processes.
 
 ## What it does
 
@@ -13,26 +13,27 @@ Reports:
 
 The rule does not report:
 
-- code behind a condition that asks for several processes, because a program on TPU is one process;
-- calls to which a `group` is passed;
+- code behind a condition that checks for several processes, because a program on TPU is one process;
+- calls to which the program passes a `group`;
 - queries in a program that neither starts a process group nor enters the torchax environment.
 
 ## Why it matters on TPU
 
-- NCCL does not exist on a TPU host: `RuntimeError: Distributed package doesn't have NCCL built in`.
+- `init_process_group("nccl")` raises `RuntimeError: Distributed package doesn't have NCCL built in`, because
+  NCCL does not exist on a TPU host.
 - Without a backend, `init_process_group()` raises `RuntimeError: Please register PrivateUse1HooksInterface by
   RegisterPrivateUse1HooksInterface first`.
-  `barrier()` and `init_device_mesh` raise the same error after `import torchax`.
+  `barrier()` and `init_device_mesh` also raise this `RuntimeError` after `import torchax`.
 - Collectives raise `AssertionError: torchax Tensors can only do math within the torchax environment`, even
   inside the environment.
-- Collectives of objects raise
-  `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
+- Collectives of objects raise `OperatorNotFound: Operator with name aten::set_.source_Storage has no
+  lowering`.
 - `get_default_backend_for_device` raises `ValueError: Default backend not registered for device : jax`.
-- Without a process group, the other functions raise
-  `ValueError: Default process group has not been initialized`.
+- Without a process group, all other reported functions raise `ValueError: Default process group has not been
+  initialized`.
 
 On one host, JAX needs no process group.
-One process drives all chips, and a tensor may be distributed over them (sharded).
+One process drives all chips of the host, and the program may distribute (shard) a tensor over the chips.
 XLA adds the communication that the sharding requires:
 
 ```python
@@ -43,20 +44,18 @@ batch.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec("data")))
 loss = loss_function(model(batch), target)  # the mean over the whole batch, on all devices
 ```
 
-This code was run on eight CPU devices, eagerly and under `torchax.compile`, and gave the results of one
-device.
+On eight CPU devices, this code gave the same results as on one device, eagerly and under `torchax.compile`.
 
 ## Fix safety
 
-The fix is unsafe.
-It assumes that one process drives all devices.
-A sum over all processes is then the value of this one process.
+The fix is unsafe, because it assumes that one process drives all devices.
+For example, a sum over all processes is then the value of this one process.
 
 - `get_rank()` becomes `jax.process_index()`, and `get_world_size()` becomes `jax.process_count()`.
-  JAX uses one process per host, so both functions count hosts.
-- The fix removes calls that only start or end the group, or only communicate.
-- The function that `spawn` starts is called once, as rank 0.
-- The default backend becomes `"gloo"`, the backend of the host.
+  JAX uses one process per host, so `jax.process_index()` and `jax.process_count()` count hosts, not devices.
+- The fix removes calls that only start or end the process group, or only communicate.
+- The fix replaces `spawn` with one call of the function that `spawn` starts, as rank 0.
+- The fix replaces the default backend with `"gloo"`, the backend for CPU tensors.
 - `all_gather(parts, x)` becomes `parts[:] = [x.clone()]`.
 
 On several hosts, call `jax.distributed.initialize()` before any other function of JAX.
@@ -64,10 +63,11 @@ On several hosts, call `jax.distributed.initialize()` before any other function 
 ## Without a fix
 
 - Remove collectives that gather the parts of a result: in one process, the tensor is already whole.
-- Replace a mesh of torch with `jax.sharding.Mesh(np.array(jax.devices()).reshape(2, -1), ("data", "model"))`.
+- Replace a device mesh of torch with `jax.sharding.Mesh(np.array(jax.devices()).reshape(2, -1), ("data",
+  "model"))`.
 - Replace the batch size of one process with the batch size of all processes together.
-- Start the program without `torchrun`: a second process cannot use the chips, because the first one holds
-  them.
+- Start the program without `torchrun`.
+  The first process holds all chips, so a second process cannot use them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU801",
-    "process group, or communication between its processes",
+    "process group, or communication between processes",
     module=__name__,
     fix=Applicability.UNSAFE,
 )
@@ -159,7 +159,7 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if imports is not None:
         end = ctx.span(call.args[0]).end
         edit = ctx.insert(end, ", num_replicas=jax.process_count(), rank=jax.process_index()")
-        title = "add `num_replicas=jax.process_count()` and `rank=jax.process_index()`"
+        title = "add `num_replicas=jax.process_count()` and `rank=jax.process_index()` to the sampler"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, f"`DistributedSampler` {NO_GROUP}", fix)
 

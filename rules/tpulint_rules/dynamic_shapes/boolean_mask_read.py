@@ -2,13 +2,14 @@
 
 ## What it does
 
-Reports, in traced code (code that JAX traces to compile it, such as a model's `forward`):
+Reports the following uses of a boolean mask in traced code.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
 
-- reads of `x[mask]`, where `mask` is a boolean tensor, or a tensor of unknown dtype whose name ends in
-  `mask`;
-- writes that need the number of selected elements: `x[mask] += v`, `x[mask] = y[mask]` and `x[:, mask] = v`.
+- Reads of `x[mask]`, where `mask` is a boolean tensor, or a tensor of unknown dtype with a name that ends in
+  `mask`.
+- Writes that need the number of selected elements: `x[mask] += v`, `x[mask] = y[mask]` and `x[:, mask] = v`.
 
-`x[mask] = 0.5` can be traced and is not reported.
+JAX can trace `x[mask] = 0.5`, so this write is not reported.
 
 ## Why it matters on TPU
 
@@ -17,42 +18,47 @@ In jitted code, JAX raises `jax.errors.NonConcreteBooleanIndexError: Array boole
 
 ## Fix safety
 
-The fix computes all elements, and selects the result with `torch.where`:
+The fixed code computes all elements, and selects the result with `torch.where`:
 
-- `x[mask].sum()`, `.mean()`, `.any()` and `.all()` become reductions over the full shape.
-  The same applies to elementwise expressions, such as `x[mask] - y[mask]`.
-- `x[mask] = y[mask]` and `x[mask] += 1` become writes of the whole of `x`.
+- `x[mask].sum()`, `.mean()`, `.any()` and `.all()` become reductions over all elements.
+  Reductions of elementwise expressions, such as `(x[mask] - y[mask]).sum()`, also become reductions over all
+  elements.
+- `x[mask] = y[mask]` and `x[mask] += 1` become writes of the whole tensor `x`.
 
-A NaN or an infinity outside of the mask does not change the result.
+A NaN or an infinity in an element that the mask does not select does not change the result.
 
-The fix is safe if tpulint knows that the mask has the shape of the tensors, because the mask is computed from
-them element by element.
-It is also safe for `x[..., mask] = 0`, which becomes `masked_fill`.
+The fix is safe if tpulint sees that the program computes the mask from the tensors element by element.
+The mask and the tensors then have the same shape.
+The fix is also safe for `x[..., mask] = 0`, which becomes `masked_fill`.
 
 The fix is unsafe in these cases:
 
 - The shape of the mask is not known.
-  A mask with fewer dimensions selects rows, so the fix reshapes it to as many dimensions as the tensor has.
+  A mask with fewer dimensions than the tensor selects rows, so the fix reshapes the mask to the number of
+  dimensions of the tensor.
 - The expression divides, multiplies tensors or calls functions.
-  An infinity outside of the mask then makes gradients NaN or infinite.
-- `max` and `min` of floating-point elements: if no element is selected, the original raises, but the fixed
-  code returns an infinity.
-- `len(x[mask])`, `x[mask].numel()` and `x[mask].shape[0]`: a zero-dimensional tensor replaces the integer.
-  The fix is offered only if the integer is used in arithmetic with tensors.
-- `F.mse_loss(x[mask], y[mask])` and similar losses become a sum over the full shape, divided by the number of
-  selected elements.
-- `F.cross_entropy(logits[mask], labels[mask])`: the fix replaces the labels that are not selected with -100,
-  which the loss ignores.
+  An infinity in an element that the mask does not select then makes gradients NaN or infinite.
+- The expression is `max` or `min` of floating-point elements.
+  If no element is selected, the original raises, but the fixed code returns an infinity.
+- The expression is `len(x[mask])`, `x[mask].numel()` or `x[mask].shape[0]`.
+  The fix replaces the integer with a zero-dimensional tensor.
+  tpulint offers this fix only if the program uses the integer in arithmetic with tensors.
+- The expression is `F.mse_loss(x[mask], y[mask])` or a similar loss.
+  The loss becomes a sum over all elements, divided by the number of selected elements.
+- The expression is `F.cross_entropy(logits[mask], labels[mask])`.
+  The fix replaces the labels that are not selected with -100, which the loss ignores.
   The mask must have the shape of the labels.
-- `torch.cat([x[mask], x[~mask]])` becomes an index by a stable `argsort`.
+- The expression is `torch.cat([x[mask], x[~mask]])`, which becomes an index by a stable `argsort`.
   The mask must have one dimension.
-- `x[mask].sum(0)` and `x[mask].mean(0)`: `x` must have two dimensions, and the mask must have one.
-- `x[:, mask] = 0`: the mask must cover all dimensions of `x` after the first.
+- The expression is `x[mask].sum(0)` or `x[mask].mean(0)`.
+  `x` must have two dimensions, and the mask must have one.
+- The statement is `x[:, mask] = 0`.
+  The mask must cover all dimensions of `x` after the first.
 
 ## Without a fix
 
-- Keep the full shape, and pass the mask along: compute a row-wise operation for all rows, and ignore the
-  unselected rows in the last step.
+- Keep all rows of the tensor, and pass the mask to later code.
+  Compute a row-wise operation for all rows, and ignore the unselected rows in the last step.
 - Move a check such as `x[mask].numel() == y.numel()` out of the traced function.
 """
 
@@ -93,7 +99,9 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not any(_is_mask(part, ctx) for part in parts):
         return
-    message = "how many elements a boolean mask selects depends on its values, but XLA needs fixed shapes"
+    message = (
+        "the number of elements that this mask selects depends on its values, but XLA needs fixed shapes"
+    )
     if isinstance(base, Unknown):  # nothing but a tensor takes a tensor of booleans for an index
         indices = [(part, ctx.kind(part)) for part in parts]
         chosen = any(
@@ -175,7 +183,7 @@ def _count(node: ast.Subscript, ctx: Context) -> Fix | None:
     if length is None or not serves_as_tensor(ctx.module, length, ctx.scope):
         return None
     edit = ctx.replace(length, f"torch.count_nonzero({ctx.text(node.slice)})")
-    title = "count the selected elements with `torch.count_nonzero` instead of indexing"
+    title = "count the selected elements with `torch.count_nonzero` instead of selecting them"
     return _made(title, edit, ctx, safe=False)
 
 
@@ -209,7 +217,7 @@ def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> 
     if name == "mean":
         code = ctx.grouped(call, f"{code} / {_number(mask, found, ctx)}")
     safe = found.same_shape and found.plain and name in _NEUTRAL
-    title = "replace the indexing with `torch.where` and reduce over the full shape"
+    title = "replace the selection by the mask with `torch.where`, and reduce over all elements"
     return _made(title, ctx.replace(call, code), ctx, safe=safe)
 
 
@@ -218,7 +226,7 @@ def _rows(call: ast.Call, name: str, found: Lifted, mask: ast.expr, ctx: Context
     code = f"torch.where({_held(mask, ctx)}[:, None], {found.text}, 0).sum(0)"
     if name == "mean":
         code = ctx.grouped(call, f"{code} / {_held(mask, ctx)}.sum()")
-    title = "replace the indexing with `torch.where` and reduce over all rows"
+    title = "replace the selection by the mask with `torch.where`, and reduce over all rows"
     return _made(title, ctx.replace(call, code), ctx, safe=False)
 
 
@@ -264,7 +272,7 @@ def _in_call(node: ast.Subscript, whole: ast.expr, ctx: Context) -> Fix | None:
         code = f"{function}({rows}, torch.where({mask}, {second.text}, -100).reshape(-1))"
     else:
         return None
-    title = "replace the indexing with `torch.where` and compute the loss over the full shape"
+    title = "replace the selection by the mask with `torch.where`, and compute the loss over all elements"
     return _made(title, ctx.replace(call, code), ctx, safe=False)
 
 
@@ -294,7 +302,7 @@ def _partition(parts: ast.List, ctx: Context) -> Fix | None:
     if half > 1:
         values, masks = f"torch.cat([{values}])", f"torch.cat([{masks}])"
     code = f"{values}[torch.argsort((~{masks}).int(), stable=True)]"
-    title = "replace the concatenated selections with a stable `torch.argsort` of the mask"
+    title = "replace the concatenation with an index from a stable `torch.argsort` of the mask"
     return _made(title, ctx.replace(call, code), ctx, safe=False)
 
 
@@ -327,7 +335,8 @@ def _write(node: ast.Subscript, ctx: Context) -> Fix | None:
     wide = _wide(node.slice, target, ctx)
     edit = ctx.replace(statement, f"{base}[...] = torch.where({wide}, {text}, {base})")
     safe = plain and target.same_shape and (value.same_shape or not value.reads)
-    return _made("replace the masked write with `torch.where` over the full shape", edit, ctx, safe=safe)
+    title = "replace the write through the mask with `torch.where` over the whole tensor"
+    return _made(title, edit, ctx, safe=safe)
 
 
 def _fill(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | None:
@@ -343,5 +352,5 @@ def _fill(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | Non
         return None
     base = ctx.text(node.value)
     code = f"{base}[...] = {base}.masked_fill({ctx.text(mask)}, {ctx.text(statement.value)})"
-    title = "replace the masked write with `masked_fill` over the full shape"
+    title = "replace the write through the mask with `masked_fill` of the whole tensor"
     return _made(title, ctx.replace(statement, code), ctx, safe=texts == {"..."})

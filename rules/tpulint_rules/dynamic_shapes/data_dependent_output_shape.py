@@ -2,18 +2,20 @@
 
 ## What it does
 
-Reports these operations in traced code (code that JAX traces to compile it, such as a model's `forward`):
+Reports the following operations in traced code.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
 
-- `nonzero`, `argwhere`, and `torch.where` with only a condition;
-- `unique` and `unique_consecutive`;
-- `masked_select`;
-- `bincount`;
-- `torch.combinations`;
-- `one_hot` without a number of classes;
-- `repeat_interleave` with a tensor of repeats and without `output_size`;
+- `nonzero`, `argwhere`, and `torch.where` with only a condition
+- `unique` and `unique_consecutive`
+- `masked_select`
+- `bincount`
+- `torch.combinations`
+- `one_hot` without a number of classes
+- `repeat_interleave` with a tensor of repeats and without `output_size`
 - the function `torch.repeat_interleave` with `output_size`.
-  On torchax, only the tensor method accepts `output_size`; the function raises
-  `TypeError: repeat_interleave() got an unexpected keyword argument 'output_size'`.
+  On torchax, only the tensor method `x.repeat_interleave` accepts `output_size`.
+  The function `torch.repeat_interleave` raises `TypeError: repeat_interleave() got an unexpected keyword
+  argument 'output_size'`.
 
 `count_nonzero`, `torch.where` with three arguments and `one_hot(x, 10)` have fixed output shapes and are not
 reported.
@@ -21,45 +23,48 @@ reported.
 ## Why it matters on TPU
 
 XLA compiles for fixed shapes.
-In jitted code, these operations raise `jax.errors.ConcretizationTypeError: Abstract tracer value encountered
-where concrete value is expected`.
-The message also has a hint, such as `The size argument of jnp.nonzero must be statically specified`.
+In jitted code, an operation whose output shape depends on the data raises
+`jax.errors.ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected`.
+The error message also has a hint, such as `The size argument of jnp.nonzero must be statically specified`.
 
 ## Fix safety
 
-These fixes are safe:
+The following fixes are safe:
 
 - `x[torch.where(mask)] = 0` becomes `x[mask] = 0`.
 - `masked_select(x, mask).sum()` becomes a sum over `torch.where`.
 - `torch.combinations` of pairs becomes an index by `torch.triu_indices`.
 - `torch.repeat_interleave` with `output_size` becomes a call of the tensor method.
 
-These fixes are unsafe:
+The following fixes are unsafe:
 
 - The number of true elements, such as `len(torch.nonzero(mask))`, becomes `torch.count_nonzero`.
-  A zero-dimensional tensor replaces the integer, so the fix is offered only if the integer is used in
-  arithmetic with tensors.
+  The fix replaces the integer with a zero-dimensional tensor.
+  tpulint offers this fix only if the program uses the integer in arithmetic with tensors.
 - The number of distinct values, such as `len(torch.unique(x))`, becomes a comparison of neighbors after
-  sorting, in the same way.
-  The number is wrong for an empty tensor and for a tensor with infinities.
+  sorting.
+  The fix replaces the integer with a zero-dimensional tensor.
+  tpulint offers this fix only if the program uses the integer in arithmetic with tensors.
+  The fixed code gives a wrong number for an empty tensor and for a tensor with infinities.
 - The index of the first true element, `torch.nonzero(mask)[0]`, becomes `torch.argmax`.
   The mask must have one dimension and a true element.
   Without a true element, the original raises, but the fixed code returns 0.
 - `x[mask.nonzero().flatten()] = 0` becomes `x[mask] = 0`.
   The mask must have one dimension.
-- `bincount` with `minlength` becomes an `index_add` into that many bins.
+- `bincount` with `minlength` becomes an `index_add` into `minlength` bins.
   All values must be less than `minlength`.
 
 ## Without a fix
 
-- Keep the full shape and pass the mask along.
+- Keep all elements of the tensor and pass the mask to later code.
 - In a mixture of experts, `for expert in mask.nonzero()` loops over the experts that have tokens.
-  Loop over all experts instead, and ignore the other tokens with `torch.where` or with a weight of zero.
-- Pass the length of the result to `repeat_interleave` as `output_size`, and the number of classes to
-  `one_hot`.
+  Loop over all experts instead, and ignore the tokens of other experts with `torch.where` or with a weight of
+  zero.
+- Pass the length of the result to the method `repeat_interleave` as `output_size`, and the number of classes
+  to `one_hot`.
 - If you know an upper bound of the size, call `jnp.nonzero(x, size=bound)` or `jnp.unique(x, size=bound)`
   through `torchax.interop.call_jax`.
-  These functions pad the result to that size.
+  `jnp.nonzero` and `jnp.unique` pad the result to the size `bound`.
 """
 
 from __future__ import annotations
@@ -95,7 +100,7 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     found = _operation(call, ctx)
     if found is not None:
         name, operands = found
-        message = f"the output shape of `{name}` depends on the tensor's values, but XLA needs fixed shapes"
+        message = f"the output shape of `{name}` depends on tensor values, but XLA needs fixed shapes"
         yield ctx.finding(call, message, _fix(call, operands, ctx))
 
 
@@ -233,7 +238,7 @@ def _first(whole: ast.expr, mask: ast.expr, ctx: Context, *, as_row: bool = Fals
     edit = ctx.replace(whole, f"{ctx.operand(mask)}.int().argmax(){'[None]' if as_row else ''}")
     if not _is_bool(mask, ctx):
         return None
-    title = "find the first true element with `argmax` instead of listing all of them"
+    title = "find the first true element with `argmax` instead of listing all true elements"
     return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
@@ -243,7 +248,7 @@ def _index(places: ast.expr, mask: ast.expr, applicability: Applicability, ctx: 
     if not _is_bool(mask, ctx) or (isinstance(kind, Tensor) and kind.scalar):
         return None
     outer = ctx.parent(places)
-    title = "index with the boolean mask instead of the indices of its true elements"
+    title = "index with the boolean mask instead of with the indices of its true elements"
     match outer:
         case ast.Subscript() if _writes_number(outer, places, ctx):
             return ctx.fix(title, ctx.replace(places, ctx.text(mask)), applicability=applicability)
@@ -307,7 +312,7 @@ def _selected_sum(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix
         return None
     values, mask = map(ctx.text, operands)
     edit = ctx.replace(whole, f"torch.where({mask}, {values}, 0).sum()")
-    return ctx.fix("replace `masked_select` with `torch.where` and sum over the full shape", edit, *imports)
+    return ctx.fix("replace `masked_select` with `torch.where`, and sum over all elements", edit, *imports)
 
 
 def _bins(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
@@ -337,4 +342,4 @@ def _pairs(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None
     values = operands[0].id
     size = f"len({values})"
     edit = ctx.replace(call, f"{values}[torch.triu_indices({size}, {size}, 1, device={values}.device).T]")
-    return ctx.fix("replace `torch.combinations` with indexing by `torch.triu_indices`", edit, *imports)
+    return ctx.fix("replace `torch.combinations` with an index from `torch.triu_indices`", edit, *imports)

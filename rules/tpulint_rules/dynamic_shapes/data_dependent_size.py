@@ -2,10 +2,11 @@
 
 ## What it does
 
-Reports `torch.arange`, `torch.zeros`, `torch.ones`, `torch.full`, `torch.empty`, `torch.linspace`,
-`torch.rand`, `torch.randn`, `torch.randperm` and `torch.eye`, if the size depends on the value of a tensor.
-They are reported only in traced code (code that JAX traces to compile it, such as a model's `forward`).
-A size taken from `x.shape` is known while tracing and is not reported.
+Reports calls of the following functions in traced code, if the size of the new tensor depends on the value of
+another tensor: `torch.arange`, `torch.zeros`, `torch.ones`, `torch.full`, `torch.empty`, `torch.linspace`,
+`torch.rand`, `torch.randn`, `torch.randperm` and `torch.eye`.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+A size taken from `x.shape` is known while JAX traces the code and is not reported.
 
 ## Why it matters on TPU
 
@@ -14,8 +15,9 @@ In jitted code, a size that is a tensor raises `TracerBoolConversionError` or `C
 
 ## Without a fix
 
-Create the tensor with a known upper bound, such as the padded length, and mask the elements beyond the actual
-size: `torch.arange(max_length, device=x.device)[None] < lengths[:, None]`.
+Create the tensor with a known upper bound, such as the padded length.
+Then mask the elements beyond the actual size: `torch.arange(max_length, device=x.device)[None] < lengths[:,
+None]`.
 """
 
 from __future__ import annotations
@@ -35,5 +37,5 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if size is not None:
         name = ctx.qualified_name(call.func)
         yield ctx.finding(
-            call, f"the size of `{name}` depends on a tensor's value, but XLA needs fixed shapes"
+            call, f"the output size of `{name}` depends on a tensor's value, but XLA needs fixed shapes"
         )

@@ -2,49 +2,50 @@
 
 ## What it does
 
-Reports a tensor in these positions in traced code (code that JAX traces to compile it, such as a model's
-`forward`):
+Reports a tensor in the following positions in traced code.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
 
-- a bound of a slice: `x[:n]`;
-- an index into a list, a tuple or an `nn.ModuleList`;
-- an argument of `range`;
+- a bound of a slice: `x[:n]`
+- an index into a list, a tuple or an `nn.ModuleList`
+- an argument of `range`
 - a size, an index or another scalar argument of an operation: `x.narrow(0, n, 2)`, `x.view(n, -1)`,
-  `torch.topk(x, n)`, `torch.full_like(x, n)`.
+  `torch.topk(x, n)`, `torch.full_like(x, n)`
 
 A tensor may index a tensor, so `x[n]` and `x.index_select(0, n)` are not reported.
 If the scalar comes from `.item()` or `int()`, TPU301 (`item-in-traced-code`) or TPU302
-(`python-scalar-of-tensor`) reports that call instead.
+(`python-scalar-of-tensor`) reports the call of `.item()` or `int()` instead.
 
 ## Why it matters on TPU
 
-Python and torch read the value of the tensor through `__index__`, but while JAX traces the code, the tensor
-has no value.
+Python and torch read the value of the tensor through `__index__`, but a tensor has no value while JAX traces
+the code.
 
-- In jitted code, this raises `jax.errors.ConcretizationTypeError: Abstract tracer value encountered where
-  concrete value is expected` or
-  `TracerIntegerConversionError: The __index__() method was called on traced array`.
-- Code that is not jitted fails, too, if it uses the result of a slice with a tensor bound:
+- In jitted code, such a read raises `jax.errors.ConcretizationTypeError: Abstract tracer value encountered
+  where concrete value is expected` or `TracerIntegerConversionError: The __index__() method was called on
+  traced array`.
+- Code that is not jitted also fails if it uses the result of a slice with a tensor as a bound:
   `AssertionError: torchax Tensors can only do math within the torchax environment`.
 
-Even without the error, JAX would compile the function again for each new size.
+Even if the size were known while JAX traces the code, JAX would compile the function again for each new size.
 
 ## Fix safety
 
 The fix is unsafe:
 
 - A slice of fixed length, `x[:, n : n + 4]`, becomes an index with `torch.arange`, in a read or in a write.
-  The slice must lie within the tensor: Python shortens a slice that does not, but an index out of range
-  raises no error on TPU.
+  The slice must lie within the tensor.
+  Python shortens a slice that ends beyond the tensor, but the fixed code then uses an index out of range,
+  which raises no error on TPU.
   The result of a read is a copy, not a view.
-- A slice at the start or the end that is filled with a scalar, `x[:n] = 0`, becomes a write through a mask.
-  The bound must not be negative.
+- A write of a scalar to a slice at the start or the end, `x[:n] = 0`, becomes a write through a mask.
+  The bound of the slice must not be negative.
 
 ## Without a fix
 
 - If the length varies, keep the full length and use the mask `torch.arange(x.shape[0], device=x.device) < n`.
-- Replace a loop over `range(n)`, where `n` is a tensor, with `jax.lax.fori_loop`, called through
+- Replace a loop over `range(n)`, where `n` is a tensor, with a call of `jax.lax.fori_loop` through
   `torchax.interop.torch_view`.
-- If a tensor selects a module, call all modules and select among their results with `torch.where`.
+- If a tensor selects a module, call all modules and select one of their results with `torch.where`.
 """
 
 from __future__ import annotations

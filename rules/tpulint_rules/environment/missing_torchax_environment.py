@@ -5,62 +5,73 @@
 Reports a program that puts tensors on a CUDA or torchax device but never enters the torchax environment.
 A program enters the environment with `torchax.enable_globally()` or `with torchax.default_env():`.
 
-- The code that uses the device may be in the file itself, or in a module of the project that the file
-  imports.
-- A command-line option `--device` without `choices` counts as a device, because it may name any device.
+- The code that puts tensors on the device may be in the file of the program, or in a project module that this
+  file imports.
+- A command-line option `--device` without `choices` counts as the use of a device, because the user may pass
+  any device name.
 
-tpulint reports the entry point of the program, which is one of these:
+tpulint reports the program at its entry point.
+The entry point of a program is one of these:
 
 - The condition of `if __name__ == "__main__":`.
-  In a module that other modules import, this block counts only if the block itself puts something on a
-  device.
-- In a file without this block that no other module imports, the first of these that exists:
-  - the first statement at the top level that puts something on a device, or that calls a function that does
-    so;
-  - the first call that selects a function at run time, as in `COMMANDS[name]()`;
-  - the call that parses the command line, in a function that then uses the device, as in programs that are
-    started through the `entry_points` of their package;
-  - the first import of a project file that puts something on a device while it is imported.
+  In a module that other modules import, this condition is an entry point only if its block puts something on
+  a device.
+  The use of a project function that puts something on a device also counts.
+- In a file without `if __name__ == "__main__":` that no other module imports, the first item of this list
+  that the file contains:
+  - the first top-level statement that puts something on a device, or that calls a function that does so;
+  - the first call of a function that is selected at run time, as in `COMMANDS[name]()`;
+  - the call that parses the command line, in a function that then uses the device.
+    A program that is started through the `entry_points` of its package has such a function.
+  - the first import of a project file that puts something on a device at import time.
 
 ## Why it matters on TPU
 
-Outside the environment, torchax tensors cannot be used:
+Code that uses torchax tensors outside of the torchax environment raises:
 
 - `.to("jax")` raises `RuntimeError: PyTorch is not linked with support for jax devices`.
-- Operations on torchax tensors that were created inside the environment raise
-  `torchax Tensors can only do math within the torchax environment`.
+- If a torchax tensor was created inside the environment, an operation on this tensor outside of the
+  environment raises `torchax Tensors can only do math within the torchax environment`.
 
 ## Fix safety
 
-The fix is unsafe, because it changes how the whole program computes.
+The fix is unsafe, because it affects the whole program: JAX then computes all operations on tensors of the
+device `"jax"`.
 The fix adds the lines `import torchax` and `torchax.enable_globally()`:
 
-- In a script, both lines follow the imports, before the first statement that uses the device.
-- In a module that other modules import, `enable_globally()` goes into the `if __name__ == "__main__":` block.
-- If a file of the project puts tensors on a device while it is imported, both lines go before that import.
-- `enable_globally()` always comes after `import torchvision`, because that import fails inside the
-  environment.
-- With `--keep-gpu`, both lines run only where CUDA is not available.
+- In a script, the two lines follow the imports, before the first statement that uses the device.
+- In a module that other modules import, the fix adds `torchax.enable_globally()` to the `if __name__ ==
+  "__main__":` block.
+- If a project file puts tensors on a device at import time, `import torchax` and `torchax.enable_globally()`
+  come before the import of that file.
+- The fix always adds `torchax.enable_globally()` after `import torchvision`, because the import of
+  torchvision fails inside the torchax environment.
+- With `--keep-gpu`, the fixed program imports torchax and enters the torchax environment only where CUDA is
+  not available.
 
-As soon as torchax is imported, parts of torch change: `torch.compile`, `DataParallel` and
-`DataLoader(pin_memory=True)` stop working.
+`import torchax` changes parts of PyTorch: `torch.compile`, `DataParallel` and `DataLoader(pin_memory=True)`
+stop working.
 
-A program that uses torchax exits normally; it does not need `os._exit`.
+A program that uses torchax exits normally and does not need `os._exit`.
 
-The setting `environment` of tpulint makes the fix add more lines:
+The tpulint setting `environment` makes the fix add more lines.
+The setting is a list that may contain these values:
 
-- `"compilation-cache"` keeps compiled programs between runs, in `~/.cache/jax`.
-  To use another directory, set the environment variable `JAX_COMPILATION_CACHE_DIR` instead.
-- `"mesh"` distributes tensors over all devices with `torchax_mesh.py`, a file that the fix writes beside the
-  program.
+- With `"compilation-cache"`, the fixed program keeps compiled programs between runs, in the folder
+  `~/.cache/jax`.
+  To use another folder, set the environment variable `JAX_COMPILATION_CACHE_DIR` instead of
+  `"compilation-cache"`.
+- With `"mesh"`, the fixed program distributes its tensors over all devices.
+  The fix writes the file `torchax_mesh.py`, which distributes the tensors, beside the program.
   Each device holds all parameters and buffers of a module.
-  The rows of any other tensor, such as a batch, are divided among the devices.
-  On four CPU devices, a model with batch normalization was trained with the fix of TPU611
+  All other tensors, such as batches, are split along their first dimension, and each device holds one part.
+  In a test, a model with batch normalization was trained on four CPU devices, after the fix of TPU611
   (`backward-on-torchax`).
-  The losses were equal to those on one device, to six digits.
-- `"quiet"` silences two harmless warnings, each of which is shown once.
-  The first is `The given NumPy array is not writable`, when a tensor is copied to the host.
-  The second is `Explicitly requested dtype int64 ... will be truncated to dtype int32`.
+  The losses on four CPU devices were equal to the losses on one device, to six digits.
+- With `"quiet"`, the fixed program hides two harmless warnings.
+  Without `"quiet"`, Python shows each of the two warnings once.
+  The first warning, `The given NumPy array is not writable`, appears when a tensor is copied to the host.
+  The second warning is `Explicitly requested dtype int64 ... will be truncated to dtype int32`.
 """
 
 from __future__ import annotations
@@ -112,7 +123,9 @@ def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     if own.enters or any(facts.enters_when_imported for facts in project.program(ctx.module.name)):
         return
     block = next((node for node in tree.body if isinstance(node, ast.If) and node.test is entry), None)
-    message = 'the program never enters the torchax environment, so `.to("jax")` raises'
+    message = (
+        'the program never enters the torchax environment, so moving tensors to `"jax"` (the TPU) raises'
+    )
     yield ctx.finding(entry, message, _enable(block if ctx.is_imported else None, ctx))
 
 

@@ -2,37 +2,38 @@
 
 ## What it does
 
-Reports tensors to which all of this applies:
+Reports tensors for which all of these statements are true:
 
-- The tensor is created without `device=`, outside of traced code.
-- The tensor is stored in an attribute or a global variable.
+- The program creates the tensor without `device=`, outside of traced code.
+- The program stores the tensor in an attribute or a global variable.
 - Traced code combines the tensor with device tensors.
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-Parameters and buffers are not reported: `module.to("jax")` moves them.
+Parameters and buffers are not reported, because `module.to("jax")` moves them to the device.
 
 ## Why it matters on TPU
 
 `module.to("jax")` does not move a tensor in a plain attribute, and nothing moves a global tensor.
-Both stay on the CPU.
+Tensors in plain attributes and global variables therefore stay on the CPU.
 torchax cannot combine CPU tensors with its own tensors, whether or not the code is jitted.
-It raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means there
-is a mixed math between XLATensor and torch.Tensor`.
+torchax raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means
+there is a mixed math between XLATensor and torch.Tensor`.
 
 ## Fix safety
 
 The fix is unsafe.
-In a module, it replaces `self.x = torch.arange(8)` with
-`self.register_buffer("x", torch.arange(8), persistent=False)`.
+In a module, the fix replaces `self.x = torch.arange(8)` with `self.register_buffer("x", torch.arange(8),
+persistent=False)`.
 
-- The buffer moves with the module, and is not part of the checkpoint.
+- The buffer moves to the device with the module, and is not part of the checkpoint.
 - `module.half()` and similar methods also cast the buffer.
 
 ## Without a fix
 
 Register the tensor as a buffer.
-Or create the tensor where it is used, with the `device=` of another tensor there; the compiler computes a
-constant only once.
+Or create the tensor in the traced code that uses it, and pass the device of another tensor there as
+`device=`.
+XLA computes a constant tensor only once, when it compiles the code.
 """
 
 from __future__ import annotations

@@ -2,16 +2,18 @@
 
 ## What it does
 
-Reports tensors in traced code that are created without `device=` and combined with a device tensor.
+Reports tensors that traced code creates without `device=` and combines with a device tensor.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-The tensors come from functions like `torch.arange(n)`, `torch.ones(n)` and `torch.tensor([...])`.
+The CPU tensors come from functions like `torch.arange(n)`, `torch.ones(n)` and `torch.tensor([...])`.
 
-- Another function of the same file may combine the tensors.
-  That function receives the CPU tensor as an argument, or calls the function that returns it.
-- `device=device` counts as no device if a call of the function omits the argument `device`.
-- If device tensors are written into a CPU tensor, as in `out[i] = x.sum()`, each write is reported.
-- Integer tensors that a `forward` returns are always reported.
-  CUDA tensors accept CPU tensors as indices, so callers usually do not move them.
+- Another function of the same file may combine the CPU tensor with the device tensor.
+  The other function receives the CPU tensor as an argument, or calls the function that returns the CPU
+  tensor.
+- If a call of the function omits the argument `device`, tpulint treats `device=device` in the function as a
+  missing `device=`.
+- If the code writes device tensors into a CPU tensor, as in `out[i] = x.sum()`, tpulint reports each write.
+- An integer tensor that a `forward` creates on the CPU and returns is always reported.
+  CUDA tensors accept CPU tensors as indices, so callers usually do not move such a tensor to the device.
 
 A tensor that is moved with `.to(...)`, or that has only one element, is not reported.
 
@@ -20,27 +22,28 @@ A tensor that is moved with `.to(...)`, or that has only one element, is not rep
 Without `device=`, torch creates a CPU tensor.
 
 - torchax cannot combine CPU tensors with its own tensors, whether or not the code is jitted.
-  It raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means
+  torchax raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means
   there is a mixed math between XLATensor and torch.Tensor`.
-- A write of a device tensor into a CPU tensor raises
-  `AttributeError: 'Tensor' object has no attribute '_elem'`.
+- A write of a device tensor into a CPU tensor raises `AttributeError: 'Tensor' object has no attribute
+  '_elem'`.
 
 ## Fix safety
 
 The fix is safe, except for random numbers.
-It adds the `device=` of another tensor in the function, which has the same effect on a GPU.
-In three cases, it adds `.to(device)` to the call instead:
+The fix adds `device=` with the device of another tensor in the function, which also works on a GPU.
+In the following cases, the fix adds `.to(device)` to the call instead of `device=`:
 
-- `torch.from_numpy`, which has no parameter `device`;
-- lists that mix integers with floats, because torchax would take the dtype of the first element;
-- random numbers in programs that train, which are still drawn on the CPU.
+- for `torch.from_numpy`, which has no parameter `device`;
+- for lists that mix integers with floats, because torchax would take the dtype of the first element;
+- for random numbers in programs that train: the fixed program still draws them on the CPU.
 
-In other programs, the fix is unsafe for random numbers: the generator of another device draws different
-numbers.
+In programs that do not train, the fix is unsafe for random numbers, because the generator of another device
+draws different numbers.
 
 ## Without a fix
 
-Pass `device=` of a tensor that the function has, or pass the device to the function.
+Pass the device of a tensor that is available in the function as `device=`.
+If the function has no such tensor, add a parameter for the device to the function.
 """
 
 from __future__ import annotations
@@ -61,8 +64,12 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = (ctx.qualified_name(call.func) or "").removeprefix("torch.")
     if name not in FACTORIES or ctx.span(call).start not in ctx.module.mixed:
         return
-    how = "with `device=None`" if _names_device(call) else "without `device=`"
-    message = f"`torch.{name}` {how} creates a CPU tensor, which torchax cannot combine with device tensors"
+    given = next((ctx.text(word.value) for word in call.keywords if word.arg == "device"), None)
+    if given is None:
+        what = f"`torch.{name}` without `device=` creates a CPU tensor"
+    else:
+        what = f"`{given}` is None in some calls, so `torch.{name}` creates a CPU tensor"
+    message = f"{what}, which torchax cannot combine with device tensors"
     yield ctx.finding(call, message, _placed(call, name, ctx))
 
 
@@ -72,7 +79,7 @@ def written(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     if not makers:
         return
     tensor = ctx.text(node.value)
-    message = f"`{tensor}` is a CPU tensor, and torchax cannot write device tensors into it"
+    message = f"torchax cannot write a device tensor into `{tensor}`, which is a CPU tensor"
     name = (ctx.qualified_name(makers[0].func) or "").removeprefix("torch.")
     yield ctx.finding(
         node, message, _placed(makers[0], name, ctx) if len(makers) == 1 and name in FACTORIES else None
@@ -86,10 +93,10 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     draws = name.startswith(("rand", "normal"))  # where gradients are asked for, on the host
     if name in NO_DEVICE_KEYWORD or _mixes_numbers(call) or (draws and ctx.asks_gradients):
         edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
-        return ctx.fix(f"move the new tensor to the device with `.to({device})`", edit)
+        return ctx.fix(f"move the result of `torch.{name}` to the device with `.to({device})`", edit)
     applicability = Applicability.UNSAFE if draws else Applicability.SAFE
     edit = ctx.with_arguments(call, ctx.arguments(call).before(f"device={device}"))
-    title = f"create the tensor on the device with `device={device}`"
+    title = f"add `device={device}` to `torch.{name}`, which then creates a device tensor"
     return ctx.fix(title, edit, applicability=applicability)
 
 

@@ -2,8 +2,8 @@
 
 ## What it does
 
-Reports these functions in traced code (code that JAX traces to compile it, such as a model's `forward`), and
-for device tensors:
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+The rule reports the following functions in traced code, and for device tensors in code that is not traced:
 
 - `avg_pool2d`, `avg_pool3d` and `lp_pool2d` with `ceil_mode=True`;
 - `torch.stft` with a `win_length` that is known to be shorter than `n_fft`;
@@ -11,44 +11,46 @@ for device tensors:
 - `multilabel_margin_loss`;
 - transposed convolutions with `groups`, if each group has several channels.
 
-In programs that use a CUDA or torchax device, the rule also reports the modules of these functions, such as
-`nn.AvgPool2d(2, ceil_mode=True)`.
+In programs that use a CUDA or torchax device, the rule also reports the modules that call these functions,
+such as `nn.AvgPool2d(2, ceil_mode=True)`.
 
 ## Why it matters on TPU
 
-All of these give incorrect results without an error, whether or not the code is jitted, except where noted:
+On torchax, the reported functions give wrong results without an error, whether or not the code is jitted:
 
-- With `ceil_mode=True`, windows at the border extend beyond the input.
-  torch divides by the number of elements inside the input, but torchax divides by the size of the whole
-  window.
-  For an input of ones, the last row and column of the result are 0.5.
-- torch centers a window that is shorter than `n_fft`.
-  torchax does not center it, so the spectrum is wrong.
-- torchax does not rescale the rows of an embedding that are longer than `max_norm`.
+- With `ceil_mode=True`, pooling windows at the border extend beyond the input.
+  PyTorch divides by the number of elements that lie inside the input, but torchax divides by the size of the
+  whole window.
+  For an input of ones, the last row and the last column of the result of torchax are 0.5.
+- In `torch.stft`, PyTorch centers a window that is shorter than `n_fft`.
+  torchax does not center the window, so the spectrum is wrong.
+- torchax does not rescale the rows of an embedding whose norm is larger than `max_norm`.
   In jitted code, `F.embedding` raises `ConcretizationTypeError: Abstract tracer value encountered where
   concrete value is expected`.
 - torchax's `multilabel_margin_loss` also counts the entries after the first negative target as targets.
-- On torchax, `nn.ConvTranspose2d(6, 4, 3, groups=2)` also uses the weights of other groups for each group.
-  With one channel per group (`groups=in_channels`), the result is correct.
-  Convolutions that are not transposed are correct, too.
+- torchax computes each group of `nn.ConvTranspose2d(6, 4, 3, groups=2)` with the weights of other groups,
+  too.
+  A transposed convolution with one channel per group (`groups=in_channels`) is correct.
+  Convolutions that are not transposed are correct.
 
-Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
+These results were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2.
 
 ## Fix safety
 
-These fixes are safe:
+The following fixes are safe:
 
 - For pooling without padding, the fix adds `count_include_pad=False`.
-  torchax then divides by the number of elements inside the input.
-- For `stft`, the fix pads the window with zeros on both sides, as torch does.
+  torchax then divides by the number of elements that lie inside the input.
+- For `stft`, the fix pads the window with zeros on both sides, as PyTorch does internally.
 
-The fix for transposed convolutions is unsafe.
-It imports the runtime (`torchax_training`), which it writes beside the program.
-The runtime computes transposed convolutions correctly, so they are not reported in programs that import it.
+The fix for transposed convolutions is unsafe, because it imports the runtime (`torchax_training`).
+The fix writes the runtime beside the program.
+The runtime computes transposed convolutions correctly.
+The rule therefore does not report transposed convolutions in programs that import the runtime.
 
 ## Without a fix
 
-Instead of `max_norm`, scale the rows after the lookup; the table itself keeps the longer rows:
+Instead of passing `max_norm`, scale the rows after the lookup (the table itself keeps its longer rows):
 
 ```python
 rows = table(ids)
@@ -107,9 +109,11 @@ def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     is_plain = padding is None or (isinstance(padding, ast.Constant) and padding.value == 0)
     if "lp" not in name.lower() and is_plain and "count_include_pad" not in given:
         edit = ctx.with_arguments(call, ctx.arguments(call).before("count_include_pad=False"))
-        fix = ctx.fix("add `count_include_pad=False` to divide by the elements inside the input", edit)
-    message = "with `ceil_mode=True` wrongly divides by the whole window size at the border on torchax"
-    yield ctx.finding(call, f"`{name}` {message}", fix)
+        fix = ctx.fix(
+            "add `count_include_pad=False`, to divide by the number of elements inside the input", edit
+        )
+    message = "with `ceil_mode=True` is wrong at the border, where it divides by the whole window size"
+    yield ctx.finding(call, f"on torchax, `{name}` {message}", fix)
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _LOOKUPS))
@@ -118,16 +122,16 @@ def looked_up(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = by_name(call, _LOOKUPS.get(name, ()))
     longest = given.get("max_norm")
     if isinstance(longest, ast.Constant) and longest.value and _is_computed(name, given.get("input"), ctx):
-        message = "does not rescale rows longer than `max_norm` on torchax, without an error"
-        yield ctx.finding(call, f"`{name}` {message}")
+        message = "does not rescale rows whose norm is larger than `max_norm`"
+        yield ctx.finding(call, f"on torchax, `{name}` {message}")
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _LOSSES))
 def lost(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     if name in _LOSSES and _is_computed(name, call.args[0] if call.args else None, ctx):
-        message = "counts entries after the first negative target as targets on torchax, without an error"
-        yield ctx.finding(call, f"`{name}` {message}")
+        message = "also counts entries after the first negative target as targets, without an error"
+        yield ctx.finding(call, f"on torchax, `{name}` {message}")
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _CONVOLUTIONS))
@@ -140,9 +144,9 @@ def grouped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     is_depthwise = channels is not None and _number(channels, ctx) in (0, _number(groups, ctx))
     if is_depthwise or not _is_computed(name, given.get("input"), ctx):
         return
-    title = f"add the tpulint runtime `{TRAINING.name}`, which computes this convolution correctly"
-    message = "with `groups` mixes the weights of different groups on torchax, without an error"
-    yield ctx.finding(call, f"`{name}` {message}", ctx.companion_fix(TRAINING, title))
+    title = f"add the tpulint runtime `{TRAINING.name}`, which computes transposed convolutions correctly"
+    message = "with `groups` mixes the weights of different groups, without an error"
+    yield ctx.finding(call, f"on torchax, `{name}` {message}", ctx.companion_fix(TRAINING, title))
 
 
 @rule.on(ast.Call, named={"stft"})
@@ -163,9 +167,9 @@ def windowed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         before = (size - width) // 2
         padded = f"torch.nn.functional.pad({ctx.text(window)}, ({before}, {size - width - before}))"
         edits = ctx.replace(window, padded), ctx.replace(given["win_length"], str(size))
-        title = "pad `window` with zeros to the length `n_fft`"
+        title = "pad the window with zeros to the length `n_fft`"
         fix = ctx.fix(title, *edits, *imports) if imports is not None else None
-    message = "`stft` does not center a window shorter than `n_fft` on torchax, so the spectrum is wrong"
+    message = "torchax does not center a `stft` window shorter than `n_fft`, so the spectrum is wrong"
     yield ctx.finding(call, message, fix)
 
 

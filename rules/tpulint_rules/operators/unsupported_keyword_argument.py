@@ -2,26 +2,27 @@
 
 ## What it does
 
-Reports arguments that are passed by their torch name to a function whose parameters have different names in
-torchax.
-An example is `F.linear(x, weight=w)`; only a few functions are concerned.
-They are reported only in traced code: code that JAX traces to compile it, such as a model's `forward`.
+In traced code, the rule reports arguments that are passed by PyTorch's parameter name to a function whose
+parameters have different names in torchax.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+An example is `F.linear(x, weight=w)`; only a few functions are affected.
 
 ## Why it matters on TPU
 
-torchax replaces these functions of torch with its own functions, whose parameters have different names.
-Whether or not the code is jitted, the calls raise errors such as
-`TypeError: functional_linear() got an unexpected keyword argument 'weight'` and
+torchax replaces some functions of PyTorch, such as `F.linear`, with its own functions, whose parameters have
+different names.
+Whether or not the code is jitted, a call with PyTorch's parameter names raises an error such as
+`TypeError: functional_linear() got an unexpected keyword argument 'weight'` or
 `TypeError: linalg_solve() got an unexpected keyword argument 'A'`.
 
 ## Fix safety
 
-The fix is safe: it passes the arguments by position, in the order of torch.
+The fix is safe: it passes the arguments by position, in the order of PyTorch's parameters.
 
 ## Without a fix
 
-A call has no fix if its keyword arguments are not in the order of the parameters.
-Pass them by position by hand.
+If the keyword arguments of a call are not in the order of the parameters, the call has no automatic fix.
+Change such a call by hand, so that it passes the arguments by position.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def named(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     # By position only where each stands where it belongs, so that nothing need change places.
     if [keyword.arg for keyword in call.keywords[: len(words)]] == list(names[len(call.args) :]):
         edits = [ctx.edit(Span(ctx.span(word).start, ctx.span(word.value).start), "") for word in words]
-    title = f"pass {' and '.join(f'`{word.arg}`' for word in words)} by position"
+    title = f"pass {' and '.join(f'`{word.arg}`' for word in words)} by position instead of by keyword"
     fix = ctx.fix(title, *edits) if edits else None
     message = f"`{name}` does not accept the keyword argument `{words[0].arg}` on torchax"
     yield ctx.finding(words[0].value, message, fix)

@@ -7,46 +7,48 @@ Reports conditions that check for CUDA:
 - `torch.cuda.is_available()`;
 - `device.type == "cuda"` and `"cuda" in str(device)`;
 - `tensor.is_cuda`;
-- the same comparisons with a name that is passed to torch as a device somewhere: `args.device == "cuda"`,
+- comparisons of a value that the program elsewhere passes to PyTorch as a device: `args.device == "cuda"`,
   `config["device"].startswith("cuda")`.
 
-The following are not reported, because false is the right answer on a TPU host:
+tpulint does not report the following conditions, because it is correct that they are false on a TPU host:
 
-- a condition in front of code that works only with CUDA, such as functions of `torch.cuda`, Triton kernels,
+- a condition that guards code that works only with CUDA, such as functions of `torch.cuda`, Triton kernels,
   `forward_cuda` of an extension, or `DistributedDataParallel`;
-- a condition in a file that builds an extension;
-- a choice between the `nccl` and `gloo` backends;
-- a condition in front of output for people, such as the memory in a progress report, unless the output says
-  that CUDA is missing;
-- a value for `pin_memory`, for the `map_location` of `torch.load`, or in an f-string.
+- a condition in a file that builds a C++ or CUDA extension;
+- a condition that chooses between the backends `nccl` and `gloo`;
+- a condition that guards only messages for the user, such as the memory in a progress report, unless the
+  message says that CUDA is missing;
+- a condition that is passed as `pin_memory` or as the `map_location` of `torch.load`, or that is formatted in
+  an f-string.
 
-A comparison with a value that the program reads from a file, as in `config["device"] == "cuda"`, is not
-reported either.
-The file would still say `cuda` after a fix.
+tpulint also does not report a comparison with a value that the program reads from a file.
+For example, if `config` comes from a JSON file, `config["device"] == "cuda"` is not reported, because the
+file still says `cuda` after a fix of the code.
 
 ## Why it matters on TPU
 
-On a TPU host these conditions are false, without an error:
+On a TPU host, conditions that check for CUDA are false, without an error:
 
 - `"cuda" if torch.cuda.is_available() else "cpu"` puts the whole program on the CPU of the host.
-  The program runs slowly and prints correct results, so the mistake is easy to miss.
+  The program then runs slowly but prints correct results, so the mistake is easy to miss.
 - A check such as `assert torch.cuda.is_available()` stops the program.
 
 ## Fix safety
 
-- The fix is safe for an expression or assignment that selects a device name: it replaces the name with
-  `"jax"`.
-  It is unsafe if a rank is inserted into the name.
+- The fix is safe for an expression or assignment that selects a device name: the fix replaces this expression
+  with the device `"jax"`.
+  The fix is unsafe if a rank is inserted into the device name, as in `f"cuda:{rank}"`.
 - The fix is unsafe for all other conditions, because the code behind the condition may call functions of
   `torch.cuda` that raise on TPU.
-  The fix uses `torch.accelerator.is_available()`, which is true under torchax and on a GPU.
+  The fix replaces `torch.cuda.is_available()` with `torch.accelerator.is_available()`, which is true under
+  torchax and on a GPU.
 
-If the file creates a `torch.device("jax")` while it is imported, the fix also adds `import torchax`.
-Without this import, `torch.device("jax")` raises.
+If the file creates a `torch.device("jax")` at import time, the fix also adds `import torchax`.
+Without `import torchax`, `torch.device("jax")` raises.
 
 ## Without a fix
 
-`is_available()` after `from torch.cuda import is_available` has no fix.
+A call of `is_available()` after `from torch.cuda import is_available` has no fix.
 Call `torch.accelerator.is_available()` instead.
 """
 
@@ -132,7 +134,8 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = None
     if module != ctx.text(call.func):
         edit = ctx.replace(call, f"{module}.accelerator.is_available()")
-        title = f"replace with `{module}.accelerator.is_available()`, which is true with torchax, too"
+        available = f"{module}.accelerator.is_available()"
+        title = f"replace `{ctx.text(call)}` with `{available}`, which is true under torchax"
         fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, message, fix)
 

@@ -8,44 +8,47 @@ The string is one of these:
 - `"cuda"` or `"cuda:0"`;
 - a string into which an index is inserted, such as `f"cuda:{rank}"`.
 
-The string is used in one of these ways:
+The program uses the string in one of these ways:
 
 - as an argument of torch: `.to("cuda")`, `device="cuda"`, `torch.device("cuda")`;
-- as a value that is passed to such an argument in any file of the project.
+- as a value that any file of the project later passes to torch as a device.
   tpulint follows variables, constants and attributes, default values of function parameters, fields and keys
   of a configuration, and the defaults and choices of command-line options.
 
-Other strings (dictionary keys, messages, backend names) are not reported.
+Strings that are not used as a device (dictionary keys, messages, backend names) are not reported.
 
 ## Why it matters on TPU
 
 Inside the torchax environment, some calls accept a CUDA device: `.to("cuda")` on a CPU tensor, and most
 factory functions.
-Other calls raise `AssertionError: Torch not compiled with CUDA enabled`:
+Other calls inside the torchax environment raise `AssertionError: Torch not compiled with CUDA enabled`:
 
 - `.to("cuda")` on a tensor that is already on the `jax` device;
-- `linspace`, `*_like` and `new_*`.
+- `linspace`, `*_like` and `new_*` with a CUDA device.
 
 Under `jax_jit`, `.to("cuda")` raises `TracerArrayConversionError`.
-`"jax"` works in all of these calls.
+The device `"jax"` works in all calls named above.
 
 ## Fix safety
 
-The fix is safe if the literal is an argument of torch.
-It is unsafe in these cases:
+The fix is safe if the string literal is an argument of torch.
+The fix is unsafe in these cases:
 
-- An index is inserted into the string.
-  `"jax"` stands for all devices of the host at once, so a rank selects nothing.
-- The string is passed on before it is used as a device, because it may have other uses.
+- An index is inserted into the string, as in `f"cuda:{rank}"`.
+  The fix removes the index: `"jax"` stands for all devices of the host at once, so a rank selects no device.
+- The program stores the string, or passes it to other functions, before it uses the string as a device.
+  The string may also have other uses.
 - The string is the argument of the method `to` of an object of unknown type.
 
-If the file creates a `torch.device("jax")` while it is imported, the fix also adds `import torchax`.
-Without this import, `torch.device("jax")` raises.
+If the file creates a `torch.device("jax")` at import time, the fix also adds `import torchax`.
+Without `import torchax`, `torch.device("jax")` raises.
 
 ## Without a fix
 
-A device has no fix if it is also passed to a function of `torch.cuda` for which tpulint knows no replacement.
-Remove that call, or put it behind `if torch.cuda.is_available():`; then the fix is offered.
+A device string has no fix if the program also passes it to a `torch.cuda` function that tpulint cannot
+replace.
+Remove the call of that `torch.cuda` function, or guard the call with `if torch.cuda.is_available():`.
+tpulint then offers a fix for the device string.
 """
 
 from __future__ import annotations

@@ -7,27 +7,27 @@ Reports `.cuda(...)`, with any arguments, on a value that is, or may be, a tenso
 ## Why it matters on TPU
 
 torchax does not change `.cuda()`.
-On a host without an NVIDIA GPU, the call raises `AssertionError: Torch not compiled with CUDA enabled`, or
+On a host without an NVIDIA GPU, `.cuda()` raises `AssertionError: Torch not compiled with CUDA enabled`, or
 `RuntimeError: Found no NVIDIA driver on your system`.
-It raises inside the torchax environment, too.
+`.cuda()` also raises inside the torchax environment.
 `.to("jax")` moves a tensor or a module to the TPU.
 
 ## Fix safety
 
 The fix replaces `.cuda()` with `.to("jax")`.
 
-- The fix is safe if the receiver is known to be a tensor or a module.
-- The fix is unsafe if the type of the receiver is unknown.
-  An object of another class may have a `cuda` method of its own, and the fix would break the call.
-- The fix is unsafe if the device index is a variable.
+- The fix is safe if `.cuda()` is called on a value that is known to be a tensor or a module.
+- The fix is unsafe if `.cuda()` is called on a value of unknown type.
+  An object of another class may have a `cuda` method of its own, and the fix would break this call.
+- The fix is unsafe if a variable is passed as the device index.
   The fix removes the index, because torchax has one logical device.
 
 The fix keeps the arguments `non_blocking` and `memory_format`.
 
 ## Without a fix
 
-`.cuda(*args)` and `.cuda(**options)` have no fix.
-Write `.to("jax")` instead, and pass on the arguments that you need.
+The calls `.cuda(*args)` and `.cuda(**options)` have no fix.
+Replace such a call with `.to("jax")`, and pass the arguments that you need to `.to`.
 """
 
 from __future__ import annotations

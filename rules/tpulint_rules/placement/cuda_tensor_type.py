@@ -2,41 +2,44 @@
 
 ## What it does
 
-Reports the legacy CUDA tensor types, such as `torch.cuda.FloatTensor`:
+Reports these uses of a legacy CUDA tensor type, such as `torch.cuda.FloatTensor`:
 
-- the type called as a constructor;
-- the type passed to `tensor.type(...)`, as an object or as a string;
-- any other use, except as the type in `isinstance`.
+- a call of the tensor type as a constructor;
+- the tensor type as an argument of `tensor.type(...)`, as an object or as a string;
+- any other use of the tensor type, except in `isinstance`.
 
 ## Why it matters on TPU
 
-These types do not exist without CUDA.
-They raise `TypeError: type torch.cuda.FloatTensor not available. Torch not compiled with CUDA enabled`.
-In `tensor.type(...)`, they raise `RuntimeError: Cannot initialize CUDA without ATen_cuda library`.
+The legacy CUDA tensor types do not exist without CUDA.
+A use of such a type raises `TypeError: type torch.cuda.FloatTensor not available. Torch not compiled with
+CUDA enabled`.
+In `tensor.type(...)`, such a type raises `RuntimeError: Cannot initialize CUDA without ATen_cuda library`.
 
 ## Fix safety
 
-The fix is safe if the type is used directly:
+The fix is safe if the program uses the tensor type directly:
 
 - `tensor.type(torch.cuda.FloatTensor)` becomes `tensor.to("jax", torch.float32)`.
-- A call of the type with a list becomes `torch.tensor(..., dtype=torch.float32, device="jax")`.
-- In `torch.arange(n, out=torch.cuda.LongTensor(n))`, the fix replaces `out` with the dtype and the device.
+- A call of the tensor type with a list becomes `torch.tensor(..., dtype=torch.float32, device="jax")`.
+- In `torch.arange(n, out=torch.cuda.LongTensor(n))`, the fix replaces the argument `out` with the arguments
+  `dtype` and `device`.
 
-The fix is unsafe if a variable holds the type, always or only where CUDA is available:
+The fix is unsafe if a variable holds the tensor type, always or only where CUDA is available:
 
-- The fix assigns the dtype to the variable, and `tensor.type(variable)` becomes
-  `tensor.to("jax", torch.float32)`.
-- If the program calls the variable, the fix assigns a function to it that creates the tensor on the host and
-  moves it to the device.
-- If the variable is used in another way, or is assigned in several branches, the fix adds
-  `import torchax_training`.
-  This runtime, which the fix writes beside the program, provides these types: they create tensors on the
-  device, and `tensor.type(...)` moves a tensor there.
+- The fix assigns the dtype to the variable, and `tensor.type(variable)` becomes `tensor.to("jax",
+  torch.float32)`.
+- If the program calls the variable, the fix assigns a function to the variable.
+  The assigned function creates the tensor on the host and moves the tensor to the device.
+- If the program uses the variable in another way, or assigns it in several branches, the fix adds `import
+  torchax_training`.
+  `torchax_training` is the tpulint runtime, which the fix writes beside the program.
+  The runtime provides the CUDA tensor types: a call of such a type creates a tensor on the device.
+  With the runtime, `tensor.type(...)` moves the tensor to the device.
 
 ## Without a fix
 
-Create the tensor with `torch.tensor(..., dtype=..., device="jax")` or
-`torch.empty(..., dtype=..., device="jax")`.
+Create the tensor with `torch.tensor(..., dtype=..., device="jax")` or `torch.empty(..., dtype=...,
+device="jax")`.
 Replace `tensor.type(...)` with `tensor.to("jax", dtype)`.
 """
 

@@ -4,33 +4,37 @@
 
 Reports:
 
-- `torch.set_default_device` with a CUDA device, with `"jax"`, or with a name that holds the program's device;
+- `torch.set_default_device` with a CUDA device, with `"jax"`, or with a variable that holds the program's
+  device;
 - `torch.set_default_tensor_type` with a CUDA type;
 - `torch.Tensor(...)` in a program that calls `torch.set_default_tensor_type` with a CUDA type, unless the
-  result is moved immediately.
+  program immediately moves the new tensor.
 
 ## Why it matters on TPU
 
-- After `torch.set_default_device("cuda")`, each new tensor raises
-  `AssertionError: Torch not compiled with CUDA enabled`.
-- After `torch.set_default_device("jax")`, each new tensor raises
-  `RuntimeError: PyTorch is not linked with support for jax devices`, inside the torchax environment too.
+- After `torch.set_default_device("cuda")`, the creation of a tensor raises `AssertionError: Torch not
+  compiled with CUDA enabled`.
+- After `torch.set_default_device("jax")`, the creation of a tensor raises `RuntimeError: PyTorch is not
+  linked with support for jax devices`, inside the torchax environment too.
 - `torch.set_default_tensor_type("torch.cuda.FloatTensor")` raises `TypeError: type torch.cuda.FloatTensor not
   available. Torch not compiled with CUDA enabled.`
 
-torchax creates tensors on a device that is entered as a context manager.
+torchax has a default device if the program enters the device as a context manager, as in `with
+torch.device("jax"):`.
 `torch.device("jax").__enter__()` enters the device for the rest of the program.
 
-`torch.Tensor([1.0])` follows only the default tensor type, so it still creates a CPU tensor.
-An operation that combines this tensor with a device tensor raises.
+`torch.Tensor([1.0])` uses only the default tensor type, so it creates a CPU tensor even after
+`torch.device("jax").__enter__()`.
+An operation that combines this CPU tensor with a device tensor raises.
 
 ## Fix safety
 
 The fix is unsafe.
-It enters the device with `torch.device("jax").__enter__()`, and adds `.to("jax")` to `torch.Tensor(...)`.
+The fix enters the device with `torch.device("jax").__enter__()`, and adds `.to("jax")` to
+`torch.Tensor(...)`.
 
-- The new default applies only if the call runs inside the torchax environment.
-- `torch.FloatTensor(...)` creates a CPU tensor, whatever the default is.
+- The default device applies only if the program calls `__enter__()` inside the torchax environment.
+- `torch.FloatTensor(...)` creates a CPU tensor, whatever the default device is.
 - If the default dtype is `float64`, torchax creates `float32` tensors.
 
 ## Without a fix
@@ -69,7 +73,9 @@ def default_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not (constant or named or holds_literal_device(ctx.module, device, ctx.scope)):
         return
     text = jax_form(ctx.module, device, ctx.scope) or ctx.text(device)
-    message = "after `torch.set_default_device`, each new tensor raises on a TPU host, even with `jax`"
+    message = (
+        "after `torch.set_default_device`, creating a tensor raises on a TPU host, even on the device `jax`"
+    )
     yield ctx.finding(call, message, _entered(call, text, None, ctx))
 
 
@@ -103,7 +109,7 @@ def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         ctx.insert(ctx.span(call).end, '.to("jax")'),
         applicability=Applicability.UNSAFE,
     )
-    message = "`torch.Tensor(...)` creates a CPU tensor, because no CUDA default tensor type applies on TPU"
+    message = "`torch.Tensor(...)` creates a CPU tensor: on TPU, the CUDA default tensor type does not apply"
     yield ctx.finding(call, message, fix)
 
 

@@ -2,28 +2,28 @@
 
 ## What it does
 
-Reports a device name that is read at run time and passed to torch:
+Reports a device name that the program reads at run time and passes to torch:
 
 - an environment variable: `os.environ["DEVICE"]`;
 - in a program that reads JSON, YAML or TOML, an item of a mapping: `config["device"]`;
-- in such a program, an attribute that no code of the project sets: `config.device`.
+- in a program that reads JSON, YAML or TOML, an attribute that no code of the project sets: `config.device`.
 
 Tensors and modules also have an attribute `device`.
-An attribute is therefore reported only in these cases:
+tpulint therefore reports an attribute `device` only in these cases:
 
-- The object that has the attribute is named like a configuration, such as `cfg` or `args`.
-- The object was created as a namespace.
+- The attribute belongs to an object with a name that is typical of configurations, such as `cfg` or `args`.
+- The attribute belongs to a namespace object, such as a `SimpleNamespace`.
 - The attribute is passed directly to `torch.device`.
 
 ## Why it matters on TPU
 
-The configuration file or the environment variable says `cuda`, whatever you change in the code.
-`.to(device)` then raises `AssertionError: Torch not compiled with CUDA enabled`.
+The configuration file or the environment variable still says `cuda`, even after all code was changed for TPU.
+On a TPU host, `.to(device)` with this value raises `AssertionError: Torch not compiled with CUDA enabled`.
 
 ## Fix safety
 
-The fix is unsafe: where the program reads the name, the fix replaces any CUDA device with `"jax"`.
-Every other name, such as `cpu`, stays.
+The fix is unsafe: where the program reads the device name, the fix replaces any CUDA device with `"jax"`.
+The fix keeps every other device name, such as `cpu`.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
     title = f'use the torchax device `"jax"` if `{text}` is a CUDA device'
     fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(
-        node, f"`{text}` may be a CUDA device when the program runs, which raises on a TPU host", fix
+        node, f"`{text}` is read at run time and may name a CUDA device, which raises on a TPU host", fix
     )
 
 

@@ -2,7 +2,7 @@
 
 ## What it does
 
-Reports `torch.Generator(device=...)` with a CUDA device, with `"jax"`, or with a name that holds the
+Reports `torch.Generator(device=...)` with a CUDA device, with `"jax"`, or with a variable that holds the
 program's device.
 
 ## Why it matters on TPU
@@ -11,16 +11,17 @@ program's device.
 - `torch.Generator(device="jax")` raises `RuntimeError: Please register PrivateUse1HooksInterface by
   RegisterPrivateUse1HooksInterface first`.
 
-torchax has no generators.
+torchax does not implement `torch.Generator` on its device.
 A CPU generator works for tensors that are drawn on the host and then moved to the device.
 
 ## Fix safety
 
-The fix is unsafe: it creates a CPU generator, which draws different numbers than a CUDA generator.
+The fix is unsafe: it creates a CPU generator, which draws different random numbers than a CUDA generator.
 
-- The fix of TPU614 (`wrong-random-numbers`) then draws the tensors that use the generator on the host, and
-  moves them to the device.
-- With `--keep-gpu`, the generator is a CPU generator on CUDA too, because the same code draws with it.
+- The fix of TPU614 (`wrong-random-numbers`) then changes the calls that use the generator: they draw the
+  tensor on the host and move it to the device.
+- With `--keep-gpu`, the fixed program uses a CPU generator on CUDA too, because the code that uses the
+  generator is the same for CUDA and torchax.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ def generator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if device is None or not _is_accelerator(device, ctx):
         return
     edit = ctx.replace(call, f"{ctx.text(call.func)}()")
-    title = f"create the generator on the CPU with `{ctx.text(call.func)}()`"
+    title = f"replace the generator with a CPU generator, `{ctx.text(call.func)}()`"
     fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE, serves_cuda=True)
-    yield ctx.finding(call, "`torch.Generator` with a CUDA or torchax device raises on a TPU host", fix)
+    yield ctx.finding(call, "on a TPU host, `torch.Generator` raises for a CUDA or torchax device", fix)
 
 
 def _is_accelerator(device: ast.expr, ctx: Context) -> bool:

@@ -6,32 +6,32 @@ Reports an integer where torch expects a device:
 
 - `device=0` in factory functions and layers;
 - `x.to(0)` on a tensor, unless the tensor is known to be on the host;
-- `.to(rank)` on any object, if the rank is `int(os.environ["LOCAL_RANK"])`, which torchrun sets, or
-  `rank % torch.cuda.device_count()`.
+- `.to(rank)` on any object, if the rank is `int(os.environ["LOCAL_RANK"])`, which torchrun sets, or `rank %
+  torch.cuda.device_count()`.
 
 The integer is a literal, a call of `int(...)`, or the rank of the process.
-A parameter with the name `rank` counts as the rank.
+A function parameter with the name `rank` counts as the rank of the process.
 `torch.device(0)` and `module.to(0)` work and are not reported.
 
 ## Why it matters on TPU
 
 torch reads the integer as the index of a GPU.
-With torchax, such calls raise:
+With torchax, an integer as the device raises:
 
 - Factory functions raise `TypeError: argument of type 'int' is not iterable`.
-- `zeros_like`, and `.to(0)` on a device tensor, raise `NotImplementedError: Could not run
+- `zeros_like` with `device=0`, and `.to(0)` on a device tensor, raise `NotImplementedError: Could not run
   'aten::empty_strided' with arguments from the 'jax' backend`.
 - Under `jax_jit`, `.to(0)` raises `TracerArrayConversionError`.
 
-`"jax"` stands for all chips of the host at once.
+The device `"jax"` stands for all chips of the host at once.
 
 ## Fix safety
 
 The fix replaces the integer with `"jax"`.
 
-- The fix is safe for a literal that is an argument of torch.
-- The fix is unsafe for a rank, because `"jax"` is the same for all ranks.
-- The fix is unsafe for an object of unknown type with a `to` method.
+- The fix is safe for an integer literal that is an argument of torch.
+- The fix is unsafe for a rank, because all ranks then use the same device `"jax"`.
+- The fix is unsafe for a call of `.to(...)` on an object of unknown type.
 """
 
 from __future__ import annotations

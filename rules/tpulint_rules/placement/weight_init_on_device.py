@@ -3,7 +3,7 @@
 ## What it does
 
 Reports `net.apply(init_weights)` after `net.cuda()`, `net.to(device)` or `net = Net().to(device)`.
-`init_weights` is one of these:
+The function `init_weights` is one of these:
 
 - a function of the same file that draws from a normal distribution, or that calls another function to
   initialize weights;
@@ -11,19 +11,20 @@ Reports `net.apply(init_weights)` after `net.cuda()`, `net.to(device)` or `net =
 
 ## Why it matters on TPU
 
-Functions that draw from a normal distribution in place raise for parameters on torchax:
+Functions that draw from a normal distribution in place raise for parameters on the torchax device:
 
 - `nn.init.normal_`, `xavier_normal_` and `kaiming_normal_` raise `RuntimeError: Overloaded torch operator
   invoked from Python failed to match any schema: aten::normal()`.
-- `m.weight.data.normal_()` raises
-  `RuntimeError: a leaf Variable that requires grad is being used in an in-place operation`.
+- `m.weight.data.normal_()` raises `RuntimeError: a leaf Variable that requires grad is being used in an
+  in-place operation`.
 
 ## Fix safety
 
-The fix is unsafe: it moves the module to the host before the call, and back to the device after it.
+The fix is unsafe: it moves the module to the host before `net.apply(...)`, and back to the device afterwards.
 
-- The module gets new parameters, so an optimizer that was created earlier still refers to the old ones.
-- The random numbers are those that the host draws.
+- The move creates new parameters, so an optimizer that was created before the move still refers to the old
+  parameters.
+- The random numbers are drawn on the host, so they differ from those that a GPU draws.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def applied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         ctx.insert(ctx.span(base).end, '.to("cpu")'),
         ctx.insert(ctx.span(call).end, f".to({device})"),
     )
-    title = f"move `{name}` to the CPU for this call, and back to the device afterwards"
+    title = f"move `{name}` to the CPU before this call, and back to the device after it"
     yield ctx.finding(call, message, ctx.fix(title, *edits, applicability=Applicability.UNSAFE))
 
 

@@ -2,8 +2,8 @@
 
 ## What it does
 
-Reports `torchax.enable_globally()` in programs that compute no gradients and use no other API of torchax than
-`torchax.compile`, if at least one of these holds:
+The rule checks programs that compute no gradients and use no API of torchax other than `torchax.compile`.
+In these programs, the rule reports `torchax.enable_globally()` if at least one of these statements is true:
 
 - The program consists of several files.
 - The program reads or copies tensors, counts, indexes or sorts elements, or loads data or states.
@@ -13,39 +13,41 @@ Reports `torchax.enable_globally()` in programs that compute no gradients and us
 
 ## Why it matters on TPU
 
-torchax replaces all computations of torch, and some of them behave differently.
-Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
+torchax replaces all computations of PyTorch, and some computations of torchax behave differently.
+The differences below were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2.
 
-Some give different results, without an error:
+Some computations give different results, without an error:
 
-- `torch.randperm` and `torch.triu_indices` create device tensors where CPU tensors were requested.
-  `torch.randperm` with a generator draws different numbers.
+- `torch.randperm` and `torch.triu_indices` create device tensors where the program requests CPU tensors.
+- `torch.randperm` with a generator draws different numbers than PyTorch.
 - `torch.multinomial(chances, 1)` draws the same index for all rows that are equal.
-- Other random numbers that are drawn on the device never equal those of torch with the same seed.
-- `x.cpu()` shares memory.
-  If JAX computes on the host, the result shares memory with `x`; otherwise it shares memory with the result
-  of the next `x.cpu()`.
+- Other random numbers that torchax draws on the device never equal those of PyTorch with the same seed.
+- The result of `x.cpu()` shares memory with another tensor.
+  If JAX computes on the CPU, the result shares memory with `x`.
+  If JAX computes on another device, the result shares memory with the result of the next `x.cpu()`.
   `shown = x.cpu().mul_(255)` then changes `x`, or the result of a later `x.cpu()`.
-- `x.to("jax")` of 100 KB or more reads `x` after it has returned.
-  If the program writes the next image to the same memory, the device may receive that image.
+- If `x` has 100 KB or more, `x.to("jax")` still reads `x` after the call has returned.
+  If the program then writes the next image to the memory of `x`, the device may receive the next image.
 - `print(x)` prints `Tensor(<class 'jaxlib._jax.ArrayImpl'> [1. 2.])`, not `tensor([1., 2.])`.
 
-Others raise:
+Other computations raise:
 
-- `counts[labels] += 1`, with `counts` on the host and `labels` on the device, raises
+- `counts[labels] += 1`, with `counts` on the CPU and `labels` on the device, raises
   `AttributeError: 'Tensor' object has no attribute '_env'`.
-  Other operations that combine host and device tensors raise it, too.
-  An example is `load_state_dict` of a module on the host, with a state on the device.
+  Other operations that combine CPU tensors and device tensors raise this error, too.
+  An example is `load_state_dict` of a module on the CPU, with a state on the device.
 - `tolist()` of a slice that a function returns raises
   `RuntimeError: .tolist() is not supported for tensor subclasses, got View`.
 
 ## Fix safety
 
-The fix is unsafe: it adds `import torchax_training`, the runtime that it writes beside the program.
-The runtime changes torch and torchax so that these operations, and others, behave as in torch.
+The fix is unsafe: it adds `import torchax_training`, and writes this runtime package beside the program.
+The runtime changes torch and torchax so that the computations listed above, and others, behave as in
+PyTorch.
 
-Other rules add the runtime, too: TPU611 (`backward-on-torchax`) to programs that compute gradients, and
-TPU645 (`uncompiled-evaluation`) to programs that call a model in a loop.
+Two other rules add the runtime, too.
+TPU611 (`backward-on-torchax`) adds the runtime to programs that compute gradients.
+TPU645 (`uncompiled-evaluation`) adds the runtime to programs that call a model in a loop.
 """
 
 from __future__ import annotations
@@ -107,7 +109,7 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     title = f"add the tpulint runtime `{TRAINING.name}`, which restores the behavior of PyTorch"
     fix = ctx.companion_fix(TRAINING, title)
-    message = "torchax draws, copies, slices or prints tensors differently from PyTorch in some cases"
+    message = "in some cases, torchax draws, copies, slices and prints tensors differently from PyTorch"
     yield ctx.finding(call, message, fix)
 
 

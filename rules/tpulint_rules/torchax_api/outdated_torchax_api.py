@@ -2,7 +2,7 @@
 
 ## What it does
 
-Reports code for older versions that the current versions do not accept, or ignore:
+The rule reports code for older versions of torchax or JAX that the current versions do not accept, or ignore:
 
 - names that no longer exist or are deprecated, such as `jax.tree_map`, `jax.experimental.maps`,
   `jax.experimental.shard_map` and `jax.core.Jaxpr`;
@@ -12,17 +12,17 @@ Reports code for older versions that the current versions do not accept, or igno
   `jax.make_mesh` without `axis_types`;
 - `env._mesh = mesh`, and options of `env.config` that do not exist, such as `use_tpu_splash_attention`;
 - the environment variables `JAX_PLATFORM` and `JAX_USE_GPU`;
-- `torchax.compile(function, options)`, because only modules use the options;
-- `static_argnums` of a compiled module that do not count its parameters and buffers;
+- `torchax.compile(function, options)`, because `torchax.compile` uses the options only for modules;
+- `static_argnums` of a compiled module that do not count the parameters and buffers of the module;
 - the modes `"dynamo"` and `"export"` of `torchax.compile`;
 - `hasattr(t, "_elem")`, with which older code recognizes torchax tensors;
 - the first import of `torch_xla` at the top level of a file.
 
-An import in a `try` or under a condition is not reported.
+The rule does not report an import inside a `try` statement or under a condition.
 
 ## Why it matters on TPU
 
-Some of this code raises:
+Some of the reported code raises one of these errors:
 
 - `AttributeError: module 'jax' has no attribute 'tree_map'`
 - `ModuleNotFoundError: No module named 'jax.experimental.maps'`
@@ -32,60 +32,65 @@ Some of this code raises:
 - `RuntimeError: dynamo mode is not supported yet`
 - `ValueError: Non-hashable static arguments are not supported. An error occurred while trying to hash an
   object of type <class 'dict'>`: arguments 0 and 1 of a compiled module are its parameters and its buffers,
-  and `static_argnums` counts them, too.
+  and `static_argnums` counts these two arguments, too.
 
 Other code has no effect, or fails in another place:
 
-- Only whole torchax tensors have the attribute `_elem`; a slice such as `x[0]` does not.
-- torchax does not read `env._mesh`, or an option that it does not know.
-  Attention therefore keeps its default implementation.
-- JAX ignores `JAX_PLATFORM`.
-- `jax.make_mesh` now creates explicit axes (`AxisType.Explicit`), which the operations of torch do not
-  support.
-  `F.cross_entropy` of a sharded batch, or `x @ x.T`, raises `ShardingTypeError`.
-  `shard_map` of a tensor that is not sharded yet raises
+- Only whole torchax tensors have the attribute `_elem`; slices such as `x[0]` do not.
+- torchax does not read `env._mesh`, and ignores options that it does not know.
+  With `use_tpu_splash_attention`, for example, attention keeps its default implementation.
+- JAX ignores the environment variable `JAX_PLATFORM`.
+- In jax 0.10.2, `jax.make_mesh` creates explicit axes (`AxisType.Explicit`), which PyTorch's operations do
+  not support.
+  With explicit axes, `F.cross_entropy` of a sharded batch, or `x @ x.T`, raises `ShardingTypeError`.
+  With explicit axes, `shard_map` of a tensor that is not sharded yet raises
   `ValueError: in_specs passed to shard_map ... does not match the specs of the input`.
 - torch_xla and torchax are different backends, which cannot use each other's tensors.
   No release of torch_xla is known to import together with torch 2.13.
 
-Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
+These results were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2.
 
 ## Fix safety
 
-These fixes are safe:
+The following fixes are safe:
 
-- The fix replaces a name that has only moved.
+- The fix replaces a name that has only moved with its new name.
 - `jax.shard_map` accepts only the function by position.
-  The fix adds keywords to the other arguments, and renames `check_rep` to `check_vma`.
-- The fix adds the arguments that `make_splash_mha` and `LocalMask` now require.
+  The fix passes the other arguments as keyword arguments, and renames `check_rep` to `check_vma`.
+- The fix adds the arguments that `make_splash_mha` and `LocalMask` require.
 
-These fixes are unsafe, because they have other effects:
+The following fixes are unsafe, because the new code does not behave exactly like the old code:
 
-- `torch_xla2` becomes `torchax`, where some functions may have moved.
-- `JAX_PLATFORM` becomes `JAX_PLATFORMS`, which JAX reads, and a GPU in its value becomes the TPU.
-- The fix removes `JAX_USE_GPU`, and options that torchax does not know.
-- `jax.make_mesh` gets automatic axes, which were the default before.
+- The fix replaces `torch_xla2` with `torchax`, where some functions may have moved.
+- The fix replaces `JAX_PLATFORM` with `JAX_PLATFORMS`, which JAX reads.
+  If the value of `JAX_PLATFORM` is `"gpu"` or `"cuda"`, the fix replaces the value with `"tpu,cpu"`.
+- The fix removes `JAX_USE_GPU`, and removes options that torchax does not know.
+- The fix passes `axis_types` with `AxisType.Auto` to `jax.make_mesh`, because automatic axes were the default
+  in older versions of JAX.
   Do not apply this fix if your code uses explicit axes.
-- `jax.experimental.pjit.pjit` becomes `jax.jit`, which accepts a `PartitionSpec` only under `jax.set_mesh`.
-- The fix adds 2 to each of the `static_argnums` of a module, because they follow the parameters and the
-  buffers.
-- `hasattr(t, "_elem")` becomes a check of the device, which is true for slices, too.
-  Code that then reads `t._elem` must read `torchax.interop.jax_view(t)` instead.
-- `torchax.compile(function, options)` becomes `torchax.interop.jax_jit`, which uses the options.
+- The fix replaces `jax.experimental.pjit.pjit` with `jax.jit`, which accepts a `PartitionSpec` only under
+  `jax.set_mesh`.
+- The fix adds 2 to each of the `static_argnums` of a module, because the module's own arguments follow its
+  parameters and buffers.
+- The fix replaces `hasattr(t, "_elem")` with a check of the device, which is true for slices, too.
+  If the code then reads `t._elem`, replace `t._elem` with `torchax.interop.jax_view(t)`.
+- The fix replaces `torchax.compile(function, options)` with `torchax.interop.jax_jit`, which uses the
+  options.
 
 ## Without a fix
 
-- `env._mesh = mesh`: shard the tensors with `t.apply_jax_(jax.device_put, NamedSharding(mesh, spec))`.
-  Code that asks the environment for a mesh finds it inside `with env.override_property(mesh=mesh):`.
-- `use_tpu_splash_attention`: register a kernel with
+- Replace `env._mesh = mesh`: shard the tensors with
+  `t.apply_jax_(jax.device_put, NamedSharding(mesh, spec))`.
+  If code reads the mesh from the environment, run this code inside `with env.override_property(mesh=mesh):`.
+- Replace `use_tpu_splash_attention`: register a kernel with
   `env.override_op_definition(torch.nn.functional.scaled_dot_product_attention, function)`.
-- The modes `"dynamo"` and `"export"`: remove `mode`; the default is `"jax"`.
-- A name whose message names no replacement: look the name up in the change log of JAX.
-- torch_xla:
+- Remove the modes `"dynamo"` and `"export"`; the default mode is `"jax"`.
+- If the message names no replacement for a name, look up the name in the change log of JAX.
+- Replace the calls of torch_xla:
   - Replace `xm.xla_device()` with `"jax"`.
   - Remove `xm.mark_step()` and `pl.ParallelLoader`, and replace `xm.optimizer_step(opt)` with `opt.step()`.
     torchax runs each operation immediately, or a whole function under `torchax.interop.jax_jit`.
-  - Remove `xmp.spawn`: one process drives all chips of a host.
+  - Remove `xmp.spawn`: with torchax, one process drives all chips of a host.
   - Replace `xm.xrt_world_size()` with `jax.device_count()`.
   - Replace `xm.save` with `torch.save` of CPU tensors.
 """
@@ -189,7 +194,9 @@ def _message(name: str, what: Outdated, fix: Fix | None) -> str:
 
 
 def _other_backend(node: ast.stmt, ctx: Context) -> Finding:
-    return ctx.finding(node, f"`{OTHER_BACKEND}` is a different TPU backend; torchax cannot use its tensors")
+    return ctx.finding(
+        node, f"`{OTHER_BACKEND}` is a different TPU backend, whose tensors torchax cannot use"
+    )
 
 
 def _renamed(node: ast.Import, alias: ast.alias, ctx: Context) -> Fix | None:
@@ -299,7 +306,7 @@ def needed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         text = ", ".join(f"{argument}={value}" for argument, value in missing.items())
         noun = "argument" if len(missing) == 1 else "arguments"
         fix = ctx.fix(f"add the required {noun} `{text}`", _appended(call, text, ctx))
-        yield ctx.finding(call, f"`{name.rpartition('.')[2]}` now requires the {noun} {words}", fix)
+        yield ctx.finding(call, f"`{name.rpartition('.')[2]}` requires the {noun} {words} in jax 0.10.2", fix)
 
 
 @rule.on(ast.Call, named={"make_mesh"})
@@ -336,7 +343,9 @@ def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = {word.arg: word.value for word in options.keywords}
     mode = given.get("mode")
     if isinstance(mode, ast.Constant) and mode.value in ("dynamo", "export"):
-        yield ctx.finding(mode, f"`torchax.compile` raises for the mode `{ctx.text(mode)}`; remove `mode`")
+        yield ctx.finding(
+            mode, f"`torchax.compile` raises for the mode `{ctx.text(mode)}`; remove the argument `mode`"
+        )
     elif "jax_jit_kwargs" in given and not ctx.is_function(call.args[0]):
         yield from _static_arguments(given["jax_jit_kwargs"], ctx)
     elif "jax_jit_kwargs" in given:
@@ -348,7 +357,7 @@ def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             edits = (ctx.replace(call.func, f"{base}interop.jax_jit"), ctx.edit(span, text))
             title = "replace `torchax.compile` with `torchax.interop.jax_jit`, which accepts these options"
             fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
-        message = "`torchax.compile` ignores `CompileOptions` for a function, without an error"
+        message = "`torchax.compile` of a function ignores `CompileOptions`, without an error"
         yield ctx.finding(options, message, fix)
 
 
@@ -362,9 +371,11 @@ def _static_arguments(given: ast.expr, ctx: Context) -> Iterator[Finding]:
         counted = [n.value for n in numbers if isinstance(n, ast.Constant) and isinstance(n.value, int)]
         if len(counted) == len(numbers) and any(number in (0, 1) for number in counted):
             edits = (ctx.replace(n, str(i + 2)) for n, i in zip(numbers, counted, strict=True))
-            title = "add 2 to each index of `static_argnums`, to skip the parameters and buffers"
+            title = "add 2 to each index in `static_argnums`, to skip the parameters and buffers"
             fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
-            message = "arguments 0 and 1 of a compiled module are its parameters and buffers, not its inputs"
+            message = (
+                "arguments 0 and 1 of a compiled module are its parameters and its buffers, not its inputs"
+            )
             yield ctx.finding(value, message, fix)
 
 
@@ -384,7 +395,7 @@ def whole_tensors_only(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     edit = ctx.replace(call, code)
     title = 'replace the check for `_elem` with a check for the device type `"jax"`'
     fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    message = "a slice of a torchax tensor has no attribute `_elem`, so this check does not recognize it"
+    message = "this check is false for a slice of a torchax tensor, which has no attribute `_elem`"
     yield ctx.finding(call, message, fix)
 
 
@@ -419,7 +430,8 @@ def setting(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if node.attr == "_mesh":
         if ctx.kind(node.value) == _ENVIRONMENT:
             yield ctx.finding(
-                node, "torchax does not read `_mesh`; shard the tensors with `apply_jax_` instead"
+                node,
+                "torchax does not read `_mesh` of its environment; shard tensors with `apply_jax_` instead",
             )
         return
     assert isinstance(node.value, ast.Attribute)
@@ -431,7 +443,9 @@ def setting(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         delete = ctx.delete(statement)
         title = f"remove the assignment to `{node.attr}`"
         fix = ctx.fix(title, delete, applicability=Applicability.UNSAFE)
-    yield ctx.finding(node, f"`{node.attr}` is not an option of torchax 0.0.14 and has no effect", fix)
+    yield ctx.finding(
+        node, f"torchax 0.0.14 has no option `{node.attr}`, so this assignment has no effect", fix
+    )
 
 
 @rule.on(ast.Constant, named=VARIABLES)

@@ -2,31 +2,32 @@
 
 ## What it does
 
-Reports an import of torchvision inside `with torchax.default_env():`, or after `torchax.enable_globally()` at
-the top level of a file.
+The rule reports an import of torchvision inside `with torchax.default_env():`, or after
+`torchax.enable_globally()` at the top level of a file.
 
-The import is not reported in programs that have the runtime (`torchax_training`), which fixes write beside
-programs that train.
-The runtime makes the import bypass torchax.
+The rule does not report the import in programs that have the runtime (`torchax_training`), because the
+runtime makes the import bypass torchax.
+The fixes of other rules write the runtime beside programs that train.
 
 ## Why it matters on TPU
 
 torchvision calls its own operators while it is imported.
-Inside the environment, these calls go to torchax, which has none of these operators.
+Inside the torchax environment, torchax receives the calls of torchvision's operators, but implements none of
+these operators.
 The import then raises `OperatorNotFound: Operator with name torchvision::_cuda_version has no lowering`.
-An import before the environment is entered works.
+The import works before the program enters the environment.
 
-Measured with torchvision 0.27.1 on torch 2.12.1.
-If the compiled operators of torchvision do not load, as in its wheels on a torch without CUDA, every import
-fails.
-It raises `RuntimeError: operator torchvision::nms does not exist`.
+These results were measured with torchvision 0.27.1 and torch 2.12.1.
+If the compiled operators of torchvision do not load, every import of torchvision raises
+`RuntimeError: operator torchvision::nms does not exist`.
+This happens, for example, with torchvision's wheels and a PyTorch build without CUDA.
 
 ## Without a fix
 
-Move the import to the top of the file, before the program enters the environment.
+Move the import to the top of the file, before the program enters the torchax environment.
 
-An import in a function that is called inside the environment fails in the same way, but tpulint does not see
-it.
+An import in a function that is called inside the environment raises the same error, but tpulint does not
+report it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
     if _is_entered_around(node, ctx) or _is_entered_before(node, ctx):
         message = (
             "`torchvision` cannot be imported inside the torchax environment; "
-            "import it before the environment is entered"
+            "import it before the program enters the environment"
         )
         yield ctx.finding(node, message)
 

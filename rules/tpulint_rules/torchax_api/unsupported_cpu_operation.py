@@ -2,25 +2,25 @@
 
 ## What it does
 
-Reports operations that raise, or give different results, on CPU tensors inside the torchax environment:
+The rule reports the following operations, which raise or give different results on CPU tensors inside the
+torchax environment:
 
 - `torch.where` with a Python scalar;
 - `torch.quantile` and `nanquantile` with a Python scalar as the quantile;
 - `torch.cov`, `corrcoef`, `combinations`, `one_hot` and `cosine_similarity`;
 - `pad_sequence` of CPU tensors, as in functions that create batches for a `DataLoader`.
 
-The tensors must be known to be on the host, except in functions that create batches.
-The rule applies to programs that use a CUDA or torchax device or enter the torchax environment, and to traced
-code.
+The tensors must be known to be on the CPU, except in functions that create batches.
+The rule checks programs that use a CUDA or torchax device or enter the torchax environment, and traced code.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-Programs that train, or that import the runtime (`torchax_training`), are not reported.
+The rule does not report programs that train, or that import the runtime (`torchax_training`).
 
 ## Why it matters on TPU
 
-Inside the environment, torchax replaces every tensor that is created, including the tensors that torch
-creates internally.
-The scalar in `torch.where(mask, x, 0.0)` becomes a device tensor, which is then combined with the CPU tensor
-`x`.
+Inside the torchax environment, torchax replaces every tensor that is created, including the tensors that
+PyTorch creates internally.
+For example, the scalar in `torch.where(mask, x, 0.0)` becomes a device tensor, which `torch.where` then
+combines with the CPU tensor `x`.
 
 - `torch.where`, `cov`, `corrcoef`, `combinations` and `one_hot` raise `AssertionError: Expect a Tensor or a
   View but got <class 'torch.Tensor'>; usually this means there is a mixed math between XLATensor and
@@ -28,30 +28,30 @@ The scalar in `torch.where(mask, x, 0.0)` becomes a device tensor, which is then
 - `quantile` raises `RuntimeError: quantile() q tensor must be on the same device as the input tensor`.
 - `cosine_similarity` raises `AttributeError: 'Tensor' object has no attribute '_env'`.
 - `pad_sequence` creates its result on the device and copies nothing into it.
-  The result is all zeros, without an error.
+  The result contains only zeros, and torchax raises no error.
 
-Data sets and batches are created on the host, so a program fails before its first step.
+Data sets and batches are created on the CPU, so the program fails before its first step.
 
-Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
-Of 93 calls on CPU tensors that were tried, 82 were correct.
+These results were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2.
+Of 93 calls on CPU tensors that were tried, 82 gave correct results.
 
 ## Fix safety
 
 The fix is safe: it replaces the scalar with a tensor.
 
-- In `torch.where`, the scalar becomes a zero-dimensional tensor, which takes part in type promotion as a
-  Python scalar does.
-- In `quantile`, the scalar becomes a tensor of the required dtype.
+- In `torch.where`, the fix replaces the scalar with a zero-dimensional tensor, which takes part in type
+  promotion as a Python scalar does.
+- In `quantile`, the fix replaces the scalar with a tensor of the required dtype.
 
 ## Without a fix
 
-Use one of these:
+Use one of these remedies:
 
-- Add `import torchax_training`, after which all of these operations work.
+- Add `import torchax_training`; with this runtime, all reported operations work on CPU tensors.
   The fix of TPU611 (`backward-on-torchax`) writes this runtime beside programs that train.
-- Move the tensor to the device first: `torch.cov(x.to("jax")).cpu()`.
-- Leave the environment while you prepare data: `with torchax.disable_temporarily():`.
-- Pad by hand: `torch.stack([F.pad(s, (0, longest - len(s))) for s in sequences])`.
+- Move the tensor to the device before the operation: `torch.cov(x.to("jax")).cpu()`.
+- Leave the torchax environment while you prepare data: `with torchax.disable_temporarily():`.
+- Pad sequences by hand: `torch.stack([F.pad(s, (0, longest - len(s))) for s in sequences])`.
 """
 
 from __future__ import annotations
@@ -105,9 +105,10 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if all(_is_on_host(operand, ctx) for operand in operands if operand not in numbers):
         short = name.rpartition(".")[2]
-        message = f"`{short}` of CPU tensors raises in the torchax environment; move them to the device first"
-        if numbers:
-            message = f"`{short}` of CPU tensors with a Python scalar raises in the torchax environment"
+        message = f"in the torchax environment, `{short}` of CPU tensors raises"
+        message += (
+            " if an argument is a Python scalar" if numbers else "; move the tensors to the device first"
+        )
         yield ctx.finding(call, message, _as_tensors(numbers, operands[0], name, ctx) if numbers else None)
 
 
@@ -122,7 +123,7 @@ def padded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if is_host or _collates(ctx):
         yield ctx.finding(
             call,
-            "`pad_sequence` of CPU tensors returns zeros under torchax; pad with `F.pad` instead",
+            "`pad_sequence` of CPU tensors returns only zeros under torchax; pad with `F.pad` instead",
         )
 
 

@@ -2,7 +2,7 @@
 
 ## What it does
 
-Reports these functions in any program:
+In any program, the rule reports these functions:
 
 - `torch.func.jacrev`, `jacfwd` and `hessian`, and all functions of `torch.autograd.functional`;
 - `torch.cond`;
@@ -30,33 +30,34 @@ Derivatives:
 
 - `torch.func.jacrev` and `jacfwd` of torchax tensors return all zeros, without an error or a warning, eagerly
   and under `jax_jit`.
-- `torch.autograd.functional.jacobian` and `hessian` return all zeros, too.
-  `vjp`, `jvp`, `vhp` and `hvp` of that module return zeros if `F.linear`, and so `nn.Linear`, is between the
-  inputs and the outputs.
+- `torch.autograd.functional.jacobian` and `hessian` of torchax tensors return all zeros, too.
+- `torch.autograd.functional.vjp`, `jvp`, `vhp` and `hvp` return zeros if the outputs depend on the inputs
+  through `F.linear`, which `nn.Linear` calls.
 - `torch.func.hessian` raises
   `OperatorNotFound: Operator with name aten::_efficientzerotensor has no lowering` or
   `RuntimeError: Cannot access data pointer of Tensor that doesn't have storage`.
 - `jax_value_and_grad` ignores the `backward` of a `torch.autograd.Function`, without an error, and
   differentiates the computation in `forward`.
-  For straight-through rounding and similar functions, the gradients are zero.
+  For straight-through rounding and similar functions, the gradients are then zero.
 
 Control flow, random state and modes:
 
-- `torch.cond` raises `NotImplementedError: There was no rule registered for HigherOrderOperator cond and mode
-  XLADispatchMode`.
+- Inside the torchax environment, `torch.cond` raises
+  `NotImplementedError: There was no rule registered for HigherOrderOperator cond and mode XLADispatchMode`.
   Outside the torchax environment, but after `import torchax`, `torch.cond` raises
   `InternalTorchDynamoError: RuntimeError: PyTorch is not linked with support for jax devices`.
 - With torch 2.13, after `import torchax`, `torch.random.fork_rng()` raises
   `TypeError: get_rng_state() takes 0 positional arguments but 1 was given`.
-- `torch.inference_mode()` makes torch dispatch operations before it decomposes them, but torchax supports
+- `torch.inference_mode()` makes PyTorch dispatch operations before it decomposes them, but torchax implements
   only the decomposed operations.
-  Convolutions, normalization, recurrent layers, `cross_entropy`, `F.normalize`, `chunk`, `square` and many
-  more raise one of these errors:
+  Under `torch.inference_mode()`, convolutions, normalization, recurrent layers, `cross_entropy`,
+  `F.normalize`, `chunk`, `square` and many more raise one of these errors:
   - `OperatorNotFound: Operator with name aten::batch_norm has no lowering`
   - `TypeError: _aten_conv2d() missing 4 required positional arguments`
   - `RuntimeError: Cannot set version_counter for inference tensor`
 
-  Of 108 layers and functions that were tried, 43 raised; one of these also raised under `torch.no_grad()`.
+  Of 108 layers and functions that were tried, 43 raised under `torch.inference_mode()`.
+  One of these 43 also raised under `torch.no_grad()`.
 - `torchax.amp.autocast` converts `mm` and `matmul`, but leaves `nn.Linear`, `F.linear` and convolutions in
   float32, without an error.
 
@@ -72,72 +73,77 @@ New tensors:
   In contrast, `torch.as_tensor(t)`, `torch.tensor(t, device=...)` and `x.new_tensor(t)` are correct.
 - `torch.as_tensor(t, dtype=torch.int32, device="jax")` raises
   `RuntimeError: Attempting to convert unknown type: int32 to jax type`.
-  The call is correct with only one of the two arguments, and for lists and arrays.
-- `torch.Tensor(2, 3)`, with which older layers create parameters, raises in the environment, on any device.
+  `torch.as_tensor` is correct with only one of `dtype` and `device`, and for lists and arrays.
+- `torch.Tensor(2, 3)`, with which older layers create parameters, raises in the torchax environment, on any
+  device.
   The error is `AttributeError: 'int' object has no attribute 'shape'` or
   `TypeError: Tensor.__init__() missing 1 required positional argument: 'env'`.
   In contrast, `torch.Tensor([2, 3])` is correct.
-- `torch.tensor(array, device="jax")` creates a float32 tensor, without an error, whatever the dtype of the
-  array is.
-  If this tensor is used as an index, it raises `ValueError: indices must have an integer type` or
-  `TypeError: Indexer must have integer or boolean type`.
+- `torch.tensor(array, device="jax")` creates a float32 tensor for an array of any dtype, without an error.
+  If the program uses this tensor as an index, torchax raises `ValueError: indices must have an integer type`
+  or `TypeError: Indexer must have integer or boolean type`.
   In contrast, `torch.as_tensor` and `torch.tensor(array).to("jax")` keep the dtype.
 
 Modules under `jax_jit`:
 
 - `jax_jit(module)` calls the module with JAX arrays, so `nn.Linear` raises
   `TypeError: linear(): argument 'input' (position 1) must be Tensor, not DynamicJaxprTracer`.
-- A transform of `torchvision.transforms.v2` does not recognize JAX arrays as images, and returns them
-  unchanged, without an error.
+- A transform of `torchvision.transforms.v2` does not recognize JAX arrays as images.
+  Under `jax_jit`, such a transform returns its input unchanged, without an error.
 
-Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2.
-`torch.func.grad`, `vjp` and `functional_call` are correct.
+These results were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2.
+`torch.func.grad`, `torch.func.vjp` and `torch.func.functional_call` are correct.
 
 ## Fix safety
 
-These fixes are safe:
+The following fixes are safe:
 
-- `torch.inference_mode` becomes `torch.no_grad`, which computes the same and whose tensors have fewer
-  restrictions.
-- `torch.tensor(array, ...)` gets the dtype of the array.
-- `torch.Tensor(2, 3)` becomes `torch.empty(2, 3)`, which is the same.
-- `x.new_tensor(data)` becomes `torch.tensor(data, dtype=x.dtype, device=x.device)`.
+- The fix replaces `torch.inference_mode` with `torch.no_grad`, which computes the same results.
+  Tensors that are created under `torch.no_grad` have fewer restrictions.
+- The fix adds the dtype of the array to `torch.tensor(array, ...)`.
+- The fix replaces `torch.Tensor(2, 3)` with `torch.empty(2, 3)`, which does the same.
+- The fix replaces `x.new_tensor(data)` with `torch.tensor(data, dtype=x.dtype, device=x.device)`.
   This fix is safe only if the data is a literal.
-- `torch.as_tensor(t, dtype=d, device=e)` becomes `t.to(device=e, dtype=d)`, which is the same.
-- `torch.tensor(t)` becomes `t.detach().clone()`, as torch itself recommends.
+- The fix replaces `torch.as_tensor(t, dtype=d, device=e)` with `t.to(device=e, dtype=d)`, which does the
+  same.
+- The fix replaces `torch.tensor(t)` with `t.detach().clone()`, as PyTorch itself recommends.
 
-These fixes are unsafe:
+The following fixes are unsafe:
 
 - In a program that uses a device, the fix for `torch.func` and `torch.autograd.functional` adds the runtime
   (`torchax_training`), in which JAX computes these derivatives.
-  With `create_graph=True`, the results of `torch.autograd.functional` have a graph only inside a function
-  that is decorated with `@differentiable`.
-- In other files, `torch.func.jacrev(f)` becomes `jax.jacrev` of `f` as a JAX function.
-  `torch.cond` becomes `jax.lax.cond`.
-  JAX traces the functions that are passed to both: code that branches on a value, or that creates tensors on
-  the host, raises there.
-  Their tensors must be torchax tensors.
-- `fork_rng()` becomes `fork_rng(devices=[])`, which restores only the random state of the host.
-  To restore the random state of the device, too, keep `key = torchax.default_env().prng_key` and set it
-  again.
-- `torch.tensor([a, b])` becomes `torch.stack([a, b]).detach().cpu()`, if the list holds scalars.
-  The result is on the host, as on a GPU.
-- `jax_jit(module)` becomes `torchax.compile(module)`, in which parameters and buffers are inputs.
+  With `create_graph=True`, the results of `torch.autograd.functional` have an autograd graph only inside a
+  function that is decorated with `@differentiable`.
+- In other files, the fix replaces `torch.func.jacrev(f)` with `jax.jacrev` of `f` as a JAX function.
+  JAX traces `f`: code in `f` that branches on the value of a tensor, or creates CPU tensors, raises.
+  The tensors that are passed to `f` must be torchax tensors.
+- The fix replaces `torch.cond` with `jax.lax.cond`.
+  JAX traces both branches: code that branches on the value of a tensor, or creates CPU tensors, raises there.
+  The tensors that are passed to the branches must be torchax tensors.
+- The fix replaces `fork_rng()` with `fork_rng(devices=[])`, which restores only the random state of the CPU.
+  To restore the random state of the device, too, store `torchax.default_env().prng_key` in a variable, and
+  set `prng_key` to the stored value afterwards.
+- If the list holds scalars, the fix replaces `torch.tensor([a, b])` with
+  `torch.stack([a, b]).detach().cpu()`.
+  The result is a CPU tensor, as in a program that runs on a GPU.
+- The fix replaces `jax_jit(module)` with `torchax.compile(module)`, which passes parameters and buffers as
+  inputs.
   Statistics that the module updates keep their old values.
 - For a custom `backward`, the fix only adds `import torchax_training`.
-  JAX then calls the `backward` of custom functions; JAX must be able to trace it.
+  JAX then calls the `backward` of custom functions, and must be able to trace this `backward`.
 
 ## Without a fix
 
-- `torchax.amp.autocast`: keep the weights in bfloat16 with `model.to(torch.bfloat16)`, before the model is
-  moved to the device.
-- A derivative with `has_aux` or `chunk_size`: call `jax.jacrev` yourself, as in
+- Instead of `torchax.amp.autocast`, keep the weights in bfloat16: call `model.to(torch.bfloat16)` before the
+  model is moved to the device.
+- For a derivative with `has_aux` or `chunk_size`, call `jax.jacrev` yourself, as in
   `torchax.interop.torch_view(jax.jacrev(torchax.interop.jax_view(f), has_aux=True))`.
-- `torch.cond` with operands that are not a literal tuple or list: call
-  `torchax.interop.torch_view(jax.lax.cond)` yourself, with the operands as separate arguments.
-- `torch.inference_mode(mode)` with a computed mode: use `torch.no_grad()`, or
-  `torch.set_grad_enabled(not mode)`.
-- `torch.tensor([a, b])` of device tensors that are not known to be scalars: use `torch.stack([a, b])`.
+- If the operands of `torch.cond` are not a literal tuple or list, call
+  `torchax.interop.torch_view(jax.lax.cond)` yourself, and pass the operands as separate arguments.
+- If the mode in `torch.inference_mode(mode)` is computed, write `torch.no_grad()` or
+  `torch.set_grad_enabled(not mode)` instead.
+- If the device tensors in `torch.tensor([a, b])` are not known to be scalars, write `torch.stack([a, b])`
+  instead.
 """
 
 from __future__ import annotations
@@ -228,7 +234,7 @@ def fork(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) in FORKS and not call.args and not call.keywords:
         span = ctx.span(call)
         edit = ctx.insert(span.end - 1, "devices=[]")
-        title = "add `devices=[]`, so that only the random state of the CPU is restored"
+        title = "add `devices=[]`, so that `fork_rng` restores only the random state of the CPU"
         fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
         yield ctx.finding(call, "`fork_rng()` raises after `import torchax`", fix)
 
@@ -268,7 +274,8 @@ def _inference(node: ast.expr, function: ast.expr, new: str | None, ctx: Context
 def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) == "torchax.amp.autocast":
         message = (
-            "`torchax.amp.autocast` leaves `nn.Linear` and convolutions in float32; convert the model instead"
+            "`torchax.amp.autocast` leaves `nn.Linear` and convolutions in float32; "
+            "convert the model with `.to(torch.bfloat16)` instead"
         )
         yield ctx.finding(call, message)
 
@@ -285,7 +292,7 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = _made_alike(call, tensor, ctx)
     if fix is None and ctx.module.project.imports_any(TRAINING.name):
         return  # the folder mends it
-    message = "`new_tensor` creates a tensor without data under torchax, so operations on it raise"
+    message = "`new_tensor` creates a tensor without data under torchax; operations on this tensor raise"
     yield ctx.finding(call, message, fix)
 
 
@@ -297,7 +304,9 @@ def of_list(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_tensor:
         return
     if not _is_other(call.func.value, ctx) and _may_be_in_environment(call, ctx):
-        message = "`new` with a list creates a tensor without data under torchax, so operations on it raise"
+        message = (
+            "`new` with a list creates a tensor without data under torchax; operations on this tensor raise"
+        )
         yield ctx.finding(call, message, _made_alike(call, call.func.value, ctx))
 
 
@@ -310,8 +319,8 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     data = call.args[0]
     message = (
-        "`torch.tensor` of the device tensor `{}` creates a tensor without data under torchax, "
-        "so operations on it raise"
+        "`torch.tensor` of the device tensor `{}` creates a tensor without data under torchax; "
+        "operations on this tensor raise"
     )
     if _is_on_device(data, ctx) and not _is_maybe_list(data, ctx):
         code = f"{ctx.operand(data)}.detach().clone()"
@@ -337,7 +346,7 @@ def as_another(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         code = ", ".join(f"{name}={ctx.text(given[name])}" for name in ("device", "dtype"))
         title = "replace `torch.as_tensor` with `.to(device=..., dtype=...)`"
         fix = ctx.fix(title, ctx.replace(call, f"{ctx.operand(data)}.to({code})"))
-        message = "`torch.as_tensor` of a tensor with both `dtype` and `device` raises under torchax"
+        message = "under torchax, `torch.as_tensor` of a tensor raises if both `dtype` and `device` are given"
         yield ctx.finding(call, message, fix)
 
 
@@ -353,7 +362,7 @@ def of_array(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     imports = ctx.imports("import torch")
     if imports is not None and _may_be_in_environment(call, ctx):
         edit = ctx.insert(ctx.span(call.args[0]).end, f", dtype={dtype}")
-        message = f"`torch.tensor` converts this `{dtype}` array to float32 under torchax, without an error"
+        message = f"under torchax, `torch.tensor` converts this `{dtype}` array to float32, without an error"
         yield ctx.finding(call, message, ctx.fix(f"add `dtype={dtype}`", edit, *imports))
 
 
@@ -368,7 +377,7 @@ def jitted_module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         edit = ctx.replace(call.func, "torchax.compile")
         title = "replace `jax_jit` with `torchax.compile`, which accepts a module"
         fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, "`jax_jit` passes JAX arrays to the module, which expects tensors", fix)
+    yield ctx.finding(call, "`jax_jit` passes JAX arrays to the module, but the module expects tensors", fix)
 
 
 @rule.on(ast.Attribute, named={"apply"})
@@ -478,7 +487,7 @@ def _made_alike(call: ast.Call, tensor: ast.expr, ctx: Context) -> Fix | None:
     applicability = Applicability.SAFE if is_written else Applicability.UNSAFE
     edit = ctx.replace(call, f"torch.tensor({', '.join(given)})")
     name = call.func.attr if isinstance(call.func, ast.Attribute) else "new_tensor"
-    title = f"replace `{name}` with `torch.tensor` and the same dtype and device"
+    title = f"replace `{name}` with `torch.tensor`, with the dtype and device of `{ctx.text(tensor)}`"
     return ctx.fix(title, edit, *imports, applicability=applicability)
 
 

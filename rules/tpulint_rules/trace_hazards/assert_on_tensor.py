@@ -5,27 +5,27 @@
 Reports `assert`, `torch._assert` and `torch._assert_async` in traced code, if the condition depends on the
 values of a tensor.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-Assertions on shapes, dtypes and types are not reported: these are known while tracing.
+Assertions on shapes, dtypes and types are not reported, because these are known while JAX traces the code.
 
 ## Why it matters on TPU
 
 While JAX traces a function, its tensors are tracers: they have a shape and a dtype, but no values.
 
-- In jitted code, the assertion raises `jax.errors.TracerBoolConversionError` (older versions:
-  `ConcretizationTypeError`).
+- In jitted code, an assertion on a tensor's value raises `jax.errors.TracerBoolConversionError` (in older JAX
+  versions, `ConcretizationTypeError`).
 - torchax does not implement `torch._assert_async`, which raises `OperatorNotFound`.
-- A guard such as `if not torch.jit.is_tracing():` does not help, because torchax does not trace with
-  TorchScript.
+- A guard such as `if not torch.jit.is_tracing():` does not help: `torch.jit.is_tracing()` is true only for
+  TorchScript, which torchax does not use.
 
 ## Fix safety
 
-The fix is unsafe: it removes the assertion, so the condition is no longer checked.
-To keep the check, run it before the traced function is called, or use `jax.experimental.checkify`.
+The fix is unsafe: it removes the assertion, so the program no longer checks the condition.
+To keep the check, run it before the program calls the traced function, or use `jax.experimental.checkify`.
 
 ## Without a fix
 
 A call of `torch._assert` or `torch._assert_async` that is part of a larger expression has no fix.
-Remove the call by hand, or run the check before the traced function is called.
+Remove the assertion by hand, or move it in front of the call of the traced function.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ## What it does
 
-Reports Python control flow in traced code, if its outcome depends on the values of a tensor:
+Reports Python control flow in traced code, if the branch that Python takes depends on the values of a tensor:
 
 - `if` and `while` statements;
 - conditional expressions (`a if t else b`);
@@ -10,30 +10,32 @@ Reports Python control flow in traced code, if its outcome depends on the values
 - `and`, `or` and `in`.
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-Conditions on shapes, dtypes, `is None`, `isinstance` and configuration are not reported: these are known
-while tracing.
+Conditions on shapes, dtypes, `is None`, `isinstance` and configuration are not reported, because their result
+is known while JAX traces the code.
 
 ## Why it matters on TPU
 
 Python has to choose one branch while JAX traces the code.
-At that time, a tensor is a tracer, which has no values.
-In jitted code, the branch raises `jax.errors.TracerBoolConversionError` (older versions:
-`ConcretizationTypeError`).
+During tracing, a tensor is a tracer, which has no values.
+In jitted code, a branch on a tensor's value raises `jax.errors.TracerBoolConversionError` (in older JAX
+versions, `ConcretizationTypeError`).
 
 ## Fix safety
 
 The fix is unsafe.
-If a branch only assigns or returns a tensor of the same shape, the fix replaces it with `torch.where`, which
-computes both sides.
+If a branch only assigns or returns a tensor of the same shape, the fix replaces the branch with
+`torch.where`, which computes both sides.
 
-- If the side that is not selected has a side effect or raises, this now happens at each call.
+- `torch.where` computes the side that is not selected, too, so a side effect or an error of this side now
+  happens at each call.
 - If the side that is not selected contains a NaN, gradients may become NaN.
 
 ## Without a fix
 
-- To run only one side, use `jax.lax.cond`; to repeat a computation, use `jax.lax.while_loop`.
-  Call both through `torchax.interop.torch_view`.
-- If a check only raises, move it out of the traced function, or use `jax.experimental.checkify`.
+- To run only one side of a branch, call `jax.lax.cond` through `torchax.interop.torch_view`.
+- To repeat a computation, call `jax.lax.while_loop` through `torchax.interop.torch_view`.
+- If a branch only checks a value and raises, move the check out of the traced function, or use
+  `jax.experimental.checkify`.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def condition_of_comprehension(node: ast.Compare | ast.Call, ctx: Context) -> It
     while isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.Not):
         test, outer = outer, ctx.parent(outer)
     if isinstance(outer, ast.comprehension) and any(test is condition for condition in outer.ifs):
-        yield ctx.finding(node, f"this `if` condition of a comprehension {_NO_VALUE}")
+        yield ctx.finding(node, f"this `if` condition in a comprehension {_NO_VALUE}")
 
 
 @rule.on(ast.BoolOp, traced=True)

@@ -2,40 +2,42 @@
 
 ## What it does
 
-Reports copies of a tensor to CPU memory in traced code (code that JAX traces to compile it, such as a model's
-`forward`):
+Reports the following copies of a tensor to CPU memory in traced code.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
 
 - `.cpu()`, `.numpy()` and `.to("cpu")`.
 - `.to(device)`, if `device` is known to be the CPU.
 - NumPy functions that are called with a tensor.
 - `.to(self.steps.device)`, if every assignment of the class to `self.steps` creates a CPU tensor.
-  An assignment in a method such as `set_steps(n, device=None)` counts as one, because the tensor is on the
-  CPU unless the caller passes a device.
+  In a method such as `set_steps(n, device=None)`, an assignment counts as the creation of a CPU tensor.
+  If the caller passes no device, the tensor is on the CPU.
 
-Tensors that already are on the CPU are not reported, and neither is code that is not traced.
+Tensors that already are on the CPU are not reported.
+Copies in code that is not traced are not reported, either.
 
 ## Why it matters on TPU
 
 A copy to the host needs the tensor's values, which do not exist while JAX traces the code.
 
-- In jitted code, the copy raises `jax.errors.TracerArrayConversionError: The numpy.ndarray conversion method
-  __array__() was called on traced array`.
-- In code that is not jitted, each copy waits for the device.
-- The result is a CPU tensor, and torchax cannot combine CPU tensors with its own tensors.
-  It raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means
+- In jitted code, a copy to the host raises `jax.errors.TracerArrayConversionError: The numpy.ndarray
+  conversion method __array__() was called on traced array`.
+- In code that is not jitted, each copy to the host waits for the device.
+- The copy is a CPU tensor, and torchax cannot combine CPU tensors with its own tensors.
+  torchax raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means
   there is a mixed math between XLATensor and torch.Tensor`.
 
 ## Fix safety
 
-The fix is unsafe: it removes `.cpu()` or `.to("cpu")`, so the computation stays on the device.
-The fixed code fails if later code passes the tensor to something that needs a CPU tensor, such as NumPy.
-If tpulint sees such code, there is no fix.
+The fix is unsafe: it removes `.cpu()` or `.to("cpu")`, so the tensor stays on the device.
+The fixed code fails if later code passes the tensor to a function that needs a CPU tensor, such as a NumPy
+function.
+If tpulint sees such later code, it offers no fix.
 
 ## Without a fix
 
-- Replace the NumPy functions with functions of torch.
-- Or return the tensor, and copy it outside of the traced function.
-- If neither is possible, call back to the host with `jax.pure_callback`.
+- Replace NumPy functions with the same functions of torch.
+- Or return the tensor, and copy it to the host outside of the traced function.
+- If the traced function itself needs NumPy, call the NumPy function on the host with `jax.pure_callback`.
 """
 
 from __future__ import annotations

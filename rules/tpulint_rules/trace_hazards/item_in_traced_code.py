@@ -2,29 +2,31 @@
 
 ## What it does
 
-Reports `.item()` and `.tolist()` on tensors in traced code (code that JAX traces to compile it, such as a
-model's `forward`).
-CPU tensors are not reported, and neither is code that is not traced: both methods work there.
+Reports `.item()` and `.tolist()` on tensors in traced code.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+On CPU tensors, and in code that is not traced, `.item()` and `.tolist()` work and are not reported.
 
 ## Why it matters on TPU
 
 While JAX traces a function, its tensors are tracers: they have a shape and a dtype, but no values.
 
-- In jitted code, reading the value raises `jax.errors.ConcretizationTypeError: Abstract tracer value
-  encountered where concrete value is expected`.
-- In code that is not jitted, the call works, but it waits for the device each time.
+- In jitted code, reading the value of a tensor raises `jax.errors.ConcretizationTypeError: Abstract tracer
+  value encountered where concrete value is expected`.
+- In code that is not jitted, `.item()` works, but each call waits for the device.
 
 ## Fix safety
 
 The fix is unsafe.
-It replaces `.item()` on a full reduction, such as `x.sum().item()`, with `.detach()`, if the scalar is only
-used in arithmetic with tensors.
-A zero-dimensional tensor then replaces the Python scalar; like the scalar, it has no gradient.
+If a full reduction such as `x.sum().item()` is used only in arithmetic with tensors, the fix replaces
+`.item()` with `.detach()`.
+The expression then gives a zero-dimensional tensor instead of a Python scalar.
+Like the Python scalar, the detached tensor has no gradient.
 
 - The result is the same if the tensors in the arithmetic have the same dtype.
-- With different dtypes, the result differs: on torchax, bfloat16 times a zero-dimensional float32 tensor
-  gives float32, but torch gives bfloat16.
-  There is therefore no fix in a function that converts dtypes.
+- The result differs if the tensors have different dtypes.
+  For example, on torchax, bfloat16 times a zero-dimensional float32 tensor gives float32, but torch gives
+  bfloat16.
+  Therefore, tpulint offers no fix in a function that converts dtypes.
 
 ## Without a fix
 
@@ -71,5 +73,5 @@ def _stay_tensor(call: ast.Call, receiver: object, ctx: Context) -> Fix | None:
         return None
     tensor = call.func.value
     edit = ctx.replace(call, in_place_of_number(tensor, ctx.text(tensor), receiver))
-    title = "remove `.item()` and use the zero-dimensional tensor instead"
+    title = "remove `.item()` and compute with the zero-dimensional tensor instead of a Python scalar"
     return ctx.fix(title, edit, applicability=Applicability.UNSAFE)

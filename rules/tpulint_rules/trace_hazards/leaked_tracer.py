@@ -2,16 +2,16 @@
 
 ## What it does
 
-Reports tensors that outlive the call in which they are computed.
-The rule checks `forward` and the functions that it calls, because JAX traces them to compile a model.
-The following are reported:
+Reports tensors that traced code computes in one call and stores for use after this call.
+The rule checks `forward` and the functions that `forward` calls, because JAX traces them to compile a model.
+The rule reports:
 
 - `self.cos = emb.cos()`, in one of these cases:
-  - A later call may read the value of an earlier call.
+  - A later call may read the value that an earlier call stored.
   - Code that is not traced reads the attribute.
   - Nothing in the file reads the attribute, so other files are likely to read it.
 - `self.mean = self.mean.to(x.device)`.
-  This line is meant to move a plain tensor once, but stores a tracer.
+  This line is meant to move a plain tensor once, but in traced code it stores a tracer.
 - `self.cache[n] = t` and `CACHE[n] = t`, in a dictionary that outlives the call.
 - An attribute that a module hook (`register_forward_hook`) assigns.
 - Functions under `functools.lru_cache`, `functools.cache` and `functools.cached_property` that return
@@ -20,32 +20,36 @@ The following are reported:
 The rule does not report:
 
 - attributes that each call assigns before it reads them;
-- buffers (see TPU613, `state-written-in-traced-code`);
+- buffers, which TPU613 (`state-written-in-traced-code`) reports;
 - functions that are not known to be jitted, unless the `forward` of a module calls them;
-- code that is traced only as part of a training step: the fix of TPU611 (`backward-on-torchax`) returns such
-  attributes as results of the compiled function.
+- code that is traced only as part of a training step.
+  The fix of TPU611 (`backward-on-torchax`) returns attributes that this code assigns as results of the
+  compiled function.
 
 ## Why it matters on TPU
 
 While JAX traces a function, its tensors are tracers: placeholders that are invalid after the trace has ended.
-The stored tensor is such a tracer.
+A tensor that traced code stores is such a tracer.
 
 - The first call works, and without `jit` all calls work.
-- The next trace, for another shape or for the evaluation after the training, reads the tracer and raises.
-  Code on the host that reads the tracer raises, too.
+- A later trace, for another shape or for the evaluation after the training, reads the stored tracer and
+  raises.
+  Code on the host that reads the stored tracer raises, too.
 - The error is `jax.errors.UnexpectedTracerError: Encountered an unexpected tracer. A function transformed by
   JAX had a side effect, allowing for a reference to an intermediate value with type float32[6] wrapped in a
   DynamicJaxprTracer to escape the scope of the transformation`.
 
 ## Without a fix
 
-- If the module needs the tensor on its device, register it as a buffer
-  (`self.register_buffer("mean", mean)`), which `module.to("jax")` moves.
-- Compute a table once, in `__init__`, for the longest input that occurs, and slice it in `forward` (see
-  below).
-- Or compute the table in each call: XLA folds an expression that does not depend on the input into a
-  constant.
-- Return values that are inspected outside, and pass state as an argument (see TPU613).
+- If the module needs a constant tensor on its device, register the tensor as a buffer
+  (`self.register_buffer("mean", mean)`).
+  `module.to("jax")` moves buffers to the device.
+- Compute a table once, in `__init__`, for the longest input that occurs.
+  In `forward`, slice this table, as in the example below.
+- Or compute the table in each call: XLA computes an expression that does not depend on the input only once,
+  at compile time.
+- If other code needs a value that the traced code computes, return the value as a result.
+- Pass state to the traced code as an argument (see TPU613, `state-written-in-traced-code`).
 
 ```python
 class Rotary(nn.Module):
@@ -79,8 +83,8 @@ rule = Rule(
 )
 
 _CACHES = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property"})
-_KEPT = "`{}` stores a JAX tracer instead of a tensor in traced code; {} raises `UnexpectedTracerError`"
-_CACHED = "`{}` caches a JAX tracer in traced code; using it in the next trace raises `UnexpectedTracerError`"
+_KEPT = "traced code stores a JAX tracer, not a tensor, in `{}`; {} raises `UnexpectedTracerError`"
+_CACHED = "`{}` caches a JAX tracer, not a tensor; using it in the next trace raises `UnexpectedTracerError`"
 
 
 @rule.on(ast.Module)
@@ -113,7 +117,7 @@ def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     if not isinstance(statement, ast.Assign) or not ctx.module.outlasts_trace(ctx.scope):
         return
     if ctx.kind(statement.value).holds_tracer and _lasts(node.value, ctx):
-        yield ctx.finding(statement, _KEPT.format(ctx.text(node.value), "reading it later"))
+        yield ctx.finding(statement, _KEPT.format(ctx.text(node.value), "reading the tracer later"))
 
 
 @rule.on(ast.Module)
@@ -152,5 +156,7 @@ def _lasts(node: ast.expr, ctx: Context) -> bool:
 
 def _told(reader: Reader) -> str:
     if reader.host is not None:
-        return f"reading it in `{reader.host}`" if reader.host else "reading it at module level"
-    return "reading it in the next trace" if reader.later else "reading it outside of the traced code"
+        where = f"in `{reader.host}`" if reader.host else "at module level"
+    else:
+        where = "in the next trace" if reader.later else "outside of traced code"
+    return f"reading the tracer {where}"

@@ -2,16 +2,16 @@
 
 ## What it does
 
-Reports values that a jitted function cannot take or return, in the file where the function is jitted with
-`torchax.interop.jax_jit` or `torchax.compile`:
+Reports values that a jitted function cannot take or return, in the file where the program jits the function
+with `torchax.interop.jax_jit` or `torchax.compile`:
 
 - arguments that are strings;
 - arguments `True` and `False`, if the function branches on the parameter;
 - results that are strings, devices, dtypes or instances of a dataclass, also within tuples, lists and
   dictionaries.
 
-Arguments are not reported if the function is jitted with options, because the options may declare them
-static.
+If the program passes options to `jax_jit` or `torchax.compile`, arguments are not reported, because the
+options may declare them static.
 Dataclasses that are registered with JAX are not reported.
 
 ## Why it matters on TPU
@@ -21,8 +21,9 @@ arrays.
 
 - A string argument raises `TypeError: Error interpreting argument to <function ...> as an abstract array. The
   problematic value is of type <class 'str'>`.
-- The argument `return_dict=False` becomes a tracer, and `if return_dict:` raises `ConcretizationTypeError`.
-- A result of another type raises `TypeError: function ... traced for jit returned a value of type <class
+- JAX turns the argument `return_dict=False` into a tracer, so `if return_dict:` raises
+  `ConcretizationTypeError`.
+- A result that is not an array raises `TypeError: function ... traced for jit returned a value of type <class
   'str'> at output component [0], which is not a valid JAX type`.
 
 ## Fix safety
@@ -30,8 +31,8 @@ arrays.
 The fix is unsafe:
 
 - The fix declares the argument as static.
-  JAX then compiles the function once for each value of the argument, and the argument must be hashable in
-  every call.
+  JAX then compiles the function once for each value of the static argument.
+  Every call must pass a hashable value for the static argument.
 - The fix registers the dataclass with JAX.
   The fields of the dataclass must be tensors or `None`.
 
@@ -194,7 +195,7 @@ def _made_static(jitted: Jitted, numbers: set[int], words: set[str], ctx: Contex
         return None
     names = [name for name, given in (("static_argnums", numbers), ("static_argnames", words)) if given]
     listed = " and ".join(f"`{name}`" for name in names)
-    title = f"list the non-tensor arguments of `{jitted.name}` in {listed}"
+    title = f"mark the non-tensor arguments of `{jitted.name}` as static with {listed}"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 

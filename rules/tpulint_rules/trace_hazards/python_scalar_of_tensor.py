@@ -8,7 +8,7 @@ Reports calls in traced code that turn a tensor into a Python value:
 - functions of `math`, such as `math.sqrt(t)`;
 - the built-in functions `max`, `min`, `sorted`, `any` and `all` on tensors;
 - `torch.equal` and `torch.is_nonzero` outside of conditions.
-  In conditions, TPU303 (`branch-on-tensor`) reports them.
+  In conditions, TPU303 (`branch-on-tensor`) reports `torch.equal` and `torch.is_nonzero`.
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
 `len(t)`, `sum(t)` and `abs(t)` work and are not reported.
@@ -16,27 +16,27 @@ Traced code is code that JAX traces to compile it, such as a model's `forward`.
 ## Why it matters on TPU
 
 While JAX traces a function, its tensors are tracers: they have a shape and a dtype, but no values.
-Each of these calls reads the value of a tensor.
-In jitted code, the call raises `jax.errors.ConcretizationTypeError: Abstract tracer value encountered where
-concrete value is expected` (`TracerBoolConversionError` for `bool`).
+A conversion to a Python scalar reads the value of a tensor.
+In jitted code, this conversion raises `jax.errors.ConcretizationTypeError: Abstract tracer value encountered
+where concrete value is expected` (for `bool`, `TracerBoolConversionError`).
 
 ## Fix safety
 
 The fix is unsafe.
-It replaces the Python scalar with a zero-dimensional tensor, if the scalar is only used in arithmetic with
-tensors.
-The fix detaches the tensor, because a Python scalar has no gradient.
+If the Python scalar is used only in arithmetic with tensors, the fix replaces it with a zero-dimensional
+tensor.
+The fix detaches this tensor, because a Python scalar has no gradient.
 
 - `int(t)` becomes a conversion to `torch.int64`, which truncates as Python does.
 - `float(t)` of an integer tensor becomes a conversion to `torch.float32`, which rounds as Python does.
-- `math.sqrt(t)` becomes `torch.sqrt(t)`, which computes in the dtype of the tensor; Python computes in 64
-  bits.
-- `max(a, b)` of two zero-dimensional tensors becomes `torch.maximum(a, b)`, and `max([...])` of such tensors
-  becomes `torch.stack([...]).max()`.
-  Both treat NaN as the largest value.
+- `math.sqrt(t)` becomes `torch.sqrt(t)`.
+  `torch.sqrt` computes in the dtype of the tensor, but `math.sqrt` computes in 64 bits.
+- `max(a, b)` of two zero-dimensional tensors becomes `torch.maximum(a, b)`.
+  `max([...])` of zero-dimensional tensors becomes `torch.stack([...]).max()`.
+  `torch.maximum` and `torch.stack([...]).max()` treat NaN as the largest value.
 
 The result is the same if all tensors in the computation have the same dtype.
-There is no fix in a function that converts dtypes.
+tpulint offers no fix in a function that converts dtypes.
 
 ## Without a fix
 

@@ -5,7 +5,7 @@
 Reports `except Exception`, `except BaseException`, `except TypeError` and a bare `except` in traced code, if
 both conditions hold:
 
-- The handler raises nothing itself.
+- The `except` block does not contain a `raise`.
 - The `try` block reads the value of a tensor: `.item()`, `float(t)`, `if t > 0` and similar.
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
@@ -13,15 +13,16 @@ Traced code is code that JAX traces to compile it, such as a model's `forward`.
 ## Why it matters on TPU
 
 While JAX traces a function, tensors have no values.
-Reading a value raises `jax.errors.ConcretizationTypeError`, `TracerBoolConversionError` or
+Reading a tensor's value then raises `jax.errors.ConcretizationTypeError`, `TracerBoolConversionError` or
 `TracerArrayConversionError`.
-All three are subclasses of `TypeError`, so the `except` catches them.
+All three errors are subclasses of `TypeError`, so the broad `except` catches them.
 The compiled program then always takes the `except` branch, without an error.
 
 ## Without a fix
 
-- Rewrite the code that reads the value, as the finding inside the `try` block describes.
-- Name the specific exceptions that the code expects.
+- tpulint also reports the code in the `try` block that reads the tensor's value.
+  Rewrite this code as that other finding describes.
+- In the `except` clause, name the specific exceptions that the code expects.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def attempt(node: ast.Try, ctx: Context) -> Iterator[Finding]:
         start = ctx.module.source.span(handler.body[0]).start
         start = ctx.module.source.text.rfind("except", 0, start)
         message = (
-            f"`{ctx.text(needed)}` needs a tensor's value and raises under jit; "
-            "this `except` catches the error, so jitted code always runs the `except` block"
+            f"jitted code always runs this `except` block, because `{ctx.text(needed)}` "
+            "needs a tensor's value and raises while JAX traces the code"
         )
         yield ctx.finding_at(Span(start, start + len("except")), message)
 

@@ -8,28 +8,29 @@ Reports:
 - in traced code, `print` and functions of `logging` with a tensor.
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-Shapes, dtypes and devices are known while tracing, so code that prints them is not reported.
+Code that prints shapes, dtypes or devices is not reported, because these are known while JAX traces the code.
 In traced code, messages of `raise` and `assert` are not reported.
-In other code, `"%.3f" % loss` works and is not reported.
+In code that is not traced, `"%.3f" % loss` works and is not reported.
 
 ## Why it matters on TPU
 
 - A format specification raises `TypeError: unsupported format string passed to Tensor.__format__`, whether or
   not the code is jitted.
-  In a training script, this typically happens after the first epoch, when the losses are printed.
+  In a training script, this error typically happens after the first epoch, when the script prints the losses.
 - `print` and `logging` in traced code raise no error, but they run only once, while JAX traces the code.
-  They print `Tensor(<class 'jax._src.interpreters.partial_eval.DynamicJaxprTracer'> JitTracer(float32[]))`.
+  In traced code, `print` and `logging` show `Tensor(<class
+  'jax._src.interpreters.partial_eval.DynamicJaxprTracer'> JitTracer(float32[]))`.
 
 ## Fix safety
 
-- The fix is safe outside of traced code: it formats `loss.item()`, which is the value that torch itself
+- Outside of traced code, the fix is safe: it formats `loss.item()`, which is the value that PyTorch itself
   formats.
   If the value may already be a Python number, such as a sum that starts with 0, the fix formats
-  `float(loss)`, which gives the same.
-- The fix for `print` in traced code is unsafe.
-  It replaces `print(...)` with `jax.debug.print`, called through `torchax.interop.call_jax`, which prints the
-  values at each call.
-  The output appears when the device runs the operation, not in the order of the program.
+  `float(loss)`, which gives the same string.
+- In traced code, the fix for `print` is unsafe.
+  The fix replaces `print(...)` with a call of `jax.debug.print` through `torchax.interop.call_jax`.
+  `jax.debug.print` prints the values at each call of the function.
+  The output of `jax.debug.print` appears when the device runs the operation, not in the order of the program.
   The fixed code needs JAX.
 
 ## Without a fix
@@ -139,7 +140,7 @@ def _with_number(node: ast.expr, tensors: dict[ast.expr, str], ctx: Context) -> 
 def printed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not _prints(call, ctx) or not any(_shows(argument, ctx) for argument in call.args):
         return
-    message = "`print` runs once, while JAX traces the code, and shows a tracer instead of the tensor's value"
+    message = "`print` runs only once, while JAX traces the code, and shows a tracer instead of the values"
     yield ctx.finding(call, message, _debug_print(call, ctx))
 
 
@@ -150,7 +151,7 @@ def logged(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if any(_shows(argument, ctx) for argument in call.args):
         yield ctx.finding(
             call,
-            "logging runs once, while JAX traces the code, and shows a tracer instead of the tensor's value",
+            "this call logs only once, while JAX traces the code, and shows a tracer instead of the values",
         )
 
 

@@ -2,18 +2,19 @@
 
 ## What it does
 
-Reports `foreach=True` and `fused=True` of the optimizers in `torch.optim`, in programs that put something on
-a CUDA or torchax device.
+The rule reports `foreach=True` and `fused=True` as arguments of the optimizers in `torch.optim`, in programs
+that put something on a CUDA or torchax device.
 
 ## Why it matters on TPU
 
-With these arguments, the optimizer calls operations on lists of tensors, which torchax does not have.
+With `foreach=True` or `fused=True`, the optimizer calls operations on lists of tensors, which torchax does
+not implement.
 The first step raises `OperatorNotFound: Operator with name aten::_foreach_add.List has no lowering`.
 
 ## Fix safety
 
 The fix is safe: it removes the argument.
-torch then updates one tensor at a time, which computes the same.
+The optimizer then updates one tensor at a time, which gives the same results.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     ]
     if asked:
         message = (
-            f"`{asked[0].arg}=True` needs operations on lists of tensors, which torchax does not support"
+            f"`{asked[0].arg}=True` calls operations on lists of tensors, which torchax does not implement"
         )
         title = f"remove {' and '.join(f'`{word.arg}=True`' for word in asked)}"
         fix = ctx.fix(title, ctx.without_keywords(call, _WAYS))

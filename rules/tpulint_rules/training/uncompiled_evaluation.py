@@ -2,38 +2,38 @@
 
 ## What it does
 
-Reports loops that call a module, in programs that put something on a CUDA or torchax device and compute no
-gradients.
+The rule reports loops that call a module, in programs that put something on a CUDA or torchax device and
+compute no gradients.
 
 The rule does not report:
 
-- loops over layers, and loops in the `forward` of a module: they belong to the computation of one call;
+- loops over layers, and loops in the `forward` of a module, because such loops are part of one call of the
+  model;
 - loops in a library that no script of the project imports.
 
 ## Why it matters on TPU
 
-torchax runs one operation at a time (eagerly), and JAX compiles each operation for each shape.
-If sequences grow, JAX compiles the operations again for each length.
+torchax runs one operation at a time (eagerly), and JAX compiles each operation again for each new shape.
+If the length of the sequences grows in the loop, JAX compiles the operations again for each length.
 
-These times were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2 on a CPU host, in
-processor time:
+The following processor times were measured on a CPU host, with torch 2.13.0, torchax 0.0.14.dev20261026 and
+jax 0.10.2:
 
-- A transformer with three layers took 3.5 s for each word that it generated, and 0.7 s when compiled as a
-  whole.
-- A transformer with six layers took 0.16 s for a batch with the length of the previous one, and 0.03 s when
-  compiled.
+- A transformer with three layers took 3.5 s for each word that it generated, and 0.7 s when JAX compiled it
+  as a whole.
+- A transformer with six layers took 0.16 s for a batch of the same sequence length as the batch before, and
+  0.03 s when JAX compiled it.
 
 ## Fix safety
 
-The fix is unsafe: it adds `import torchax_training`, the runtime that it writes beside the program, which
-changes torch and torchax.
+The fix is unsafe: it adds `import torchax_training`, which changes torch and torchax.
+The fix writes the runtime (`torchax_training`) beside the program.
 
-- The runtime compiles modules in `eval()` mode, and modules that are called inside `torch.no_grad()`, after
-  their calls have taken one second.
-  Some modules cannot be traced, because they need the value of a tensor; the runtime then compiles their
-  submodules.
-- The compiled module still stores its values in attributes and buffers.
-- A module that has hooks or prints is not compiled.
+- The runtime compiles modules in `eval()` mode, and modules that are called inside `torch.no_grad()`.
+  The runtime compiles a module when the calls of the module have taken one second in total.
+- If a module cannot be traced, because it needs the value of a tensor, the runtime compiles the submodules.
+- The compiled module still stores values in its attributes and buffers.
+- The runtime does not compile a module that has hooks or prints.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
             title = f"add the tpulint runtime `{TRAINING.name}`, which compiles the model"
             fix = ctx.companion_fix(TRAINING, title)
             message = (
-                f"`{ctx.text(call.func)}` runs one operation at a time in this loop, which is slow on TPU"
+                f"torchax runs `{ctx.text(call.func)}(...)` one operation at a time in this loop, "
+                "which is slow on TPU"
             )
             yield ctx.finding(call.func, message, fix)
             return

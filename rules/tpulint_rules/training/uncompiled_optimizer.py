@@ -2,37 +2,39 @@
 
 ## What it does
 
-Reports `torch.optim.SGD`, `Adam`, `AdamW`, `Adamax`, `NAdam`, `ASGD`, `RMSprop`, `Rprop`, `Adadelta` and
-`Adagrad`, in programs that compute gradients and put something on a device.
+The rule reports `torch.optim.SGD`, `Adam`, `AdamW`, `Adamax`, `NAdam`, `ASGD`, `RMSprop`, `Rprop`, `Adadelta`
+and `Adagrad`, in programs that compute gradients and put something on a device.
 
-The rule also reports calls that may create one of them: `getattr(torch.optim, name)(...)`, a class from a
-table of optimizers, and a class that branches select.
+The rule also reports calls that may create one of these optimizers: `getattr(torch.optim, name)(...)`, calls
+of a class from a table of optimizers, and calls of a class that branches select.
 
 ## Why it matters on TPU
 
 - `Adamax`, and `Adam` with `amsgrad=True`, raise
   `TypeError: _aten_maximum() got an unexpected keyword argument 'out'`.
-- The other optimizers do not fail, but they are slow.
-  An optimizer of torch updates each parameter with about a dozen operations, and torchax runs one operation
+- The other optimizers do not raise, but they are slow.
+  An optimizer of PyTorch updates each parameter with about a dozen operations, and torchax runs one operation
   at a time (eagerly).
-  A step of `Adam` with four parameters took 17 ms, and 1.4 ms when compiled (torch 2.13.0, torchax
+  A step of `Adam` with four parameters took 17 ms, and 1.4 ms when JAX compiled it (torch 2.13.0, torchax
   0.0.14.dev20261026, jax 0.10.2, on a CPU host).
 
 ## Fix safety
 
-The fix is unsafe: it wraps the optimizer in `compiled(...)` of the runtime (`torchax_training`), which it
-writes beside the program.
-JAX then compiles the `step` of the optimizer itself.
+The fix is unsafe: it wraps the optimizer in `compiled(...)`, so that JAX compiles the `step` of the
+optimizer.
+`compiled` is part of the runtime (`torchax_training`), which the fix writes beside the program.
 
-- Results agree to about 1e-6.
-  On the device, the step count is a float, where torch uses a Python scalar; `1 - beta ** step` keeps its
-  digits.
-- The learning rate may change at each step, and so may the weight decay, the `betas` and the momentum, as
-  with `OneCycleLR`.
-- Some optimizers need these values as Python scalars, and their step is compiled again for each value.
-  This happens at most 16 times, or four times for learning rates; after that, the step is not compiled.
-- A step with a closure is not compiled, and neither is the step of an optimizer with hooks.
-- An optimizer of another class than those above, for example one that is selected by name, is not changed.
+- The results of the compiled step agree with those of the original step to about 1e-6.
+- The compiled step counts steps in a float on the device, while PyTorch uses a Python scalar.
+  `1 - beta ** step` loses no precision.
+- The learning rate, the weight decay, the `betas` and the momentum may change at each step, as with
+  `OneCycleLR`.
+- Some optimizers need the learning rate, the weight decay, the `betas` or the momentum as a Python scalar, so
+  JAX compiles the step again for each new value.
+  JAX compiles the step at most 16 times for this reason, or four times for learning rates.
+  After that, the step is not compiled.
+- The runtime does not compile a step with a closure, or the step of an optimizer with hooks.
+- `compiled` does not change optimizers of other classes, which a program may select by name.
 """
 
 from __future__ import annotations
@@ -109,7 +111,7 @@ def _uncompiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     imports = ctx.companion_import(TRAINING, "compiled")
     name = ctx.qualified_name(call.func)
     step = f"`{name.rpartition('.')[2]}.step`" if name else "the `step` of this optimizer"
-    message = f"{step} runs one operation at a time, which is slow on TPU"
+    message = f"torchax runs {step} one operation at a time, which is slow on TPU"
     start = ctx.span(call)
     fix = None
     if imports is not None:

@@ -2,33 +2,35 @@
 
 ## What it does
 
-Reports loops that change the weights of modules without gradients, in programs that compute gradients and put
-something on a device.
-Examples are averages of weights, target networks that follow another network, and weights that are clamped.
+The rule reports loops that change the weights of modules without gradients, in programs that compute
+gradients and put something on a device.
+Examples are loops that average weights, let a target network follow another network, or clamp weights.
 
 The rule does not report:
 
-- loops that do anything else as well;
+- loops that also do something else;
 - loops that read `p.grad`;
-- code that sets up a module;
-- code that a function runs only once.
+- loops in code that sets up a module;
+- loops in a function that runs only once.
 
 ## Why it matters on TPU
 
-Each parameter is updated with a few operations, and torchax runs one operation at a time (eagerly).
-In a program whose compiled step takes 0.5 ms of processor time, an average of the weights took another 2 ms.
-This was measured on a CPU host (torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2).
+The loop updates each parameter with a few operations, and torchax runs one operation at a time (eagerly).
+In a program whose compiled training step takes 0.5 ms of processor time, averaging the weights took another
+2 ms.
+These times were measured on a CPU host (torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2).
 
 ## Fix safety
 
 The fix is unsafe, because it compiles the loop with the decorator `@compiled`.
-`compiled` is part of the runtime (`torchax_training`), which the fix writes beside the program.
+`@compiled` is part of the runtime (`torchax_training`), which the fix writes beside the program.
 
-- If the function only updates weights, the fix decorates the function.
-  Otherwise it moves the loop into a new function with the decorator.
-- JAX compiles the function as a whole, for the weights and scalars with which it is called.
-  A scalar that keeps changing, such as a decay, becomes an input.
-- The function runs inside `torch.no_grad()`.
+- If a function only updates weights, the fix decorates this function.
+  If the function also does something else, the fix moves the loop into a new function that is decorated with
+  `@compiled`.
+- JAX compiles the decorated function as a whole, for the weights and scalars with which it is called.
+  A scalar that keeps changing, such as a decay, becomes an input of the compiled function.
+- The decorated function runs inside `torch.no_grad()`.
 """
 
 from __future__ import annotations
@@ -72,9 +74,8 @@ def loop(node: ast.For, ctx: Context) -> Iterator[Finding]:
     if node is not next(filter(computes, whole), node) or not computes(node):
         return  # of a function that does nothing else the first one is told
     fix = _marked(ctx) if whole else _moved(found, ctx)
-    yield ctx.finding_at(
-        ctx.span(node.iter), "this loop updates weights one operation at a time, which is slow on TPU", fix
-    )
+    message = "torchax runs the weight updates of this loop one operation at a time, which is slow on TPU"
+    yield ctx.finding_at(ctx.span(node.iter), message, fix)
 
 
 def _is_repeated(node: ast.For, ctx: Context) -> bool:
@@ -137,5 +138,5 @@ def _moved(found: Region, ctx: Context) -> Fix | None:
     made = placed(ctx.module, steps.changing, found, ctx.scope, name, "compiled")
     if made is None:
         return None
-    title = "move the loop into a function that JAX compiles, decorated with `@compiled`"
+    title = "move the loop into a new function with the decorator `@compiled`, so that JAX compiles the loop"
     return ctx.fix(title, *imports, *ctx.move(made), applicability=Applicability.UNSAFE, companion=TRAINING)

@@ -1,85 +1,84 @@
-"""`backward()` on torchax, which gives partial or no gradients.
+"""`backward()` on torchax, which gives incomplete or no gradients.
 
 ## What it does
 
-Reports `loss.backward()`, `torch.autograd.backward` and `torch.autograd.grad` in programs that put tensors on
-a CUDA or torchax device or enter the torchax environment.
+The rule reports `loss.backward()`, `torch.autograd.backward` and `torch.autograd.grad` in programs that put
+tensors on a CUDA or torchax device, or that enter the torchax environment.
 
-- If the loss is passed to a function of the project that calls `backward` on it, the call that passes it is
-  reported. Examples are the `GradScaler` wrappers of many training scripts.
-- If the loss is stored in an attribute on which other code calls `backward`, the assignment is reported.
+- If the program passes the loss to one of its own functions, which calls `backward` on the loss, the rule
+  reports the call of this function. Many training scripts have such a function, which wraps `GradScaler`.
+- If the program stores the loss in an attribute, and other code calls `backward` on this attribute, the rule
+  reports the assignment to the attribute.
 
-Computations on the CPU are not reported: programs that name no device, CPU tensors, and code under
-`torchax.disable_temporarily()`.
+The rule does not report computations on the CPU: programs that name no device, losses that are CPU tensors,
+and code inside `with torchax.disable_temporarily():`.
 
 ## Why it matters on TPU
 
-PyTorch's autograd does not record all operations of torchax.
-These operations cut the autograd graph: `F.linear` (and therefore `nn.Linear`), slicing and other indexing,
-`einsum`, `F.pad`, `t.flatten()`, `max_pool2d` and `.to(torch.bfloat16)`.
+PyTorch's autograd does not record every operation on torchax tensors.
+Autograd skips `F.linear` (and so `nn.Linear`), slicing and other indexing, `einsum`, `F.pad`, `t.flatten()`,
+`max_pool2d` and `.to(torch.bfloat16)`.
 
-- If the loss depends on a parameter both through a cut and in another way, its gradient lacks the part
-  through the cut, without an error.
-- If the loss depends on parameters only through a cut, `backward` raises
+- If a parameter affects the loss both through an operation that autograd skips and in another way, the
+  gradient of the parameter lacks the part of the skipped operation. PyTorch raises no error.
+- If parameters affect the loss only through operations that autograd skips, `backward` raises
   `RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn`.
-- Convolutions raise `OperatorNotFound: Operator with name aten::convolution_backward has no lowering`.
-- Layer norm raises `TypeError: _aten_native_layer_norm_backward() takes from 5 to 6 positional arguments`.
+- `backward` through a convolution raises
+  `OperatorNotFound: Operator with name aten::convolution_backward has no lowering`.
+- `backward` through layer normalization raises
+  `TypeError: _aten_native_layer_norm_backward() takes from 5 to 6 positional arguments`.
 
 ## Fix safety
 
-The fix is unsafe: it moves the loss computation, from the calls of the modules to the loss, into a new
-function, the outlined function. It decorates this function with `@differentiable` of the runtime
-(`torchax_training`), which it writes beside the program. JAX compiles the outlined function and computes its
-gradients.
+The fix is unsafe, because it moves the loss computation (from the calls of the modules to the loss) into a
+new function. The fix decorates the new function with `@differentiable` of the runtime (`torchax_training`),
+and writes the runtime beside the program. JAX compiles the new function and computes its gradients.
 `loss.backward()`, the optimizer, gradient clipping, gradient accumulation and schedulers stay unchanged.
-`docs/how-it-works.md` describes a training step after the fix, and `docs/compatibility.md` lists what works
-in it.
+`docs/how-it-works.md` describes a training step after the fix. `docs/compatibility.md` lists the PyTorch
+features that work in a training step after the fix.
 
-Two effects of the fix may change what the program does:
+The fix may change the behavior of the program in two ways:
 
-- The Python code of the outlined function runs only once, while JAX traces it.
-  The fix writes `@differentiable(compiled=False)`, with which the Python code runs at each call, if the
-  function calls functions that tpulint does not know.
-  It does the same if the function does more than compute and assign, for example if it calls a
-  `SummaryWriter` or appends to a list.
-- Importing the runtime changes parts of torch and torchax for the whole program; see `docs/runtime.md`.
-  For example, a custom `backward` that recomputes the forward pass, such as that of `torch.utils.checkpoint`,
-  is not called. JAX differentiates the forward pass instead, and keeps its intermediate results in memory.
+- The Python code of the new function runs only once, while JAX traces it.
+  The fix writes `@differentiable(compiled=False)`, with which the Python code runs at each call, if the code
+  calls functions that tpulint does not know, or does more than compute and assign.
+  Examples are calls of a `SummaryWriter`, and appending to a list.
+- The runtime changes parts of torch and torchax for the whole program; `docs/runtime.md` lists the changes.
+  For example, JAX does not call a custom `backward` that recomputes the forward pass, such as that of
+  `torch.utils.checkpoint`. JAX differentiates the forward pass, and keeps its intermediate results in memory.
 
-Which computation the fix moves depends on the program:
+The structure of the program decides which computation the fix moves:
 
-- If a function in the same file returns the loss and does more than compute it, the fix moves the loss
-  computation out of the body of that function.
+- If a function in the same file returns the loss and does more than compute the loss, the fix moves the loss
+  computation out of the body of this function.
 - If an object stores the loss in an attribute, the fix moves the computation that is assigned to the
   attribute. An example is a runner whose hooks call `runner.outputs["loss"].backward()`.
-- If the loss is computed from values that another function collects in a list, such as the `log_prob` of
-  actions, the fix moves the computation in that other function.
-  PyTorch's autograd then computes the gradients from the loss to the collected values, with the limits in
-  `docs/compatibility.md`.
-- If a function calls `torch.autograd.grad` on values that it computes, as gradient penalties do, the fix
-  decorates it with `@differentiable` and `@recorded`.
-  If the function receives these values as arguments, the fix decorates the functions of the same file that
-  call it.
-  If the function returns a module built from the gradients, or creates data loaders, the fix moves only the
-  computation of the gradients.
+- If another function collects values for the loss in a list, such as the `log_prob` of actions, the fix moves
+  the computation of the collected values. PyTorch's autograd then computes the gradients from the loss to
+  the collected values, with the limits in `docs/compatibility.md`.
+- If a function calls `torch.autograd.grad` on outputs that the function itself computes, as gradient
+  penalties do, the fix decorates the function with `@differentiable` and `@recorded`. If a function receives
+  the outputs as arguments, the fix decorates the callers of the function in the same file. If the function
+  returns a module built from the gradients, or creates data loaders, the fix moves only the computation of
+  the gradients.
 
 ## Without a fix
 
-The message says why there is no automatic fix, and what to do. To decorate a function, write
-`from torchax_training import differentiable, recorded`; every fix that uses the runtime also writes the
-runtime beside the program.
+The message of the finding says why there is no automatic fix, and what to do. To decorate a function, write
+`from torchax_training import differentiable, recorded`. Every fix that imports the runtime also writes the
+folder `torchax_training` beside the program.
 
 - If the loss is computed in another function, decorate that function with `@differentiable`.
-- If the loss is part of a larger statement, assign it to a variable first. If statements share a line, write
-  each on its own line.
-- Some statements cannot stay between the forward pass and the loss. They leave the function or the loop,
-  change a variable that the loss needs, pass `self` to other code, or are a `try` statement or a definition.
+- If the loss is part of a larger statement, assign the loss to a variable first. If several statements share
+  a line, write each statement on its own line.
+- A statement between the forward pass and the loss must not leave the function or the loop, change a variable
+  on which the loss depends, or pass `self` to other code, and must not be a `try` statement or a definition.
   Move such a statement before the forward pass or after the loss.
-- If a function computes the outputs of `torch.autograd.grad` and also calls `backward`, apply the fix of that
-  `backward` call first, which moves both. If that call has no fix, move the computation of the outputs into a
-  new function, and decorate it with `@differentiable` and `@recorded`.
-- To train without the runtime, write the loss as a function of the parameters, and compute the gradients with
-  `torchax.interop.jax_value_and_grad`; the optimizer reads them from `p.grad`.
+- If a function computes the outputs of `torch.autograd.grad` and also calls `backward`, apply the fix of the
+  `backward` call first; this fix moves both calls. If the `backward` call has no fix, move the computation of
+  the outputs into a new function, and decorate this function with `@differentiable` and `@recorded`.
+- To train without the runtime, write the loss as a function of the parameters. Compute the gradients with
+  `torchax.interop.jax_value_and_grad`, and assign the gradients to `p.grad`, which the optimizer reads.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU611",
-    "`backward()` on torchax, which gives partial or no gradients",
+    "`backward()` on torchax, which gives incomplete or no gradients",
     module=__name__,
     fix=Applicability.UNSAFE,
 )
@@ -114,11 +113,11 @@ _SIMPLE = (ast.AnnAssign, ast.Assign, ast.AugAssign, ast.Expr, ast.Return)
 _COMPREHENSIONS = (ast.comprehension, ast.DictComp, ast.GeneratorExp, ast.ListComp, ast.SetComp)
 _NOT_ONCE = (ast.BoolOp, ast.IfExp, ast.Lambda, *_COMPREHENSIONS)
 _FUNCTIONS = frozenset({"torch.autograd.backward", "torch.autograd.grad"})
-_LOST = "{} gives partial or no gradients on torchax"
-_WHY = "autograd skips operations such as `nn.Linear` and slicing"
+_LOST = "{} gives incomplete or no gradients on torchax"
+_WHY = "because autograd skips operations such as `nn.Linear` and slicing"
 
-_TAKEN = "this file uses the name `{}` for a different variable or function; rename that one"
-_NEXT = "so that the next fix can move the loss computation"
+_TAKEN = "this file already uses the name `{}`: rename that variable or function"
+_NEXT = "so that `fix` can move the loss computation in the same run"
 _WITH_BOTH = "with `@differentiable` and `@recorded`"
 
 
@@ -147,7 +146,7 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
             continue
         step = ctx.module.training_steps.of(loss, scope)
         if step.learns if taker.is_whole else step.is_sure:
-            message = _LOST.format(f"`{at.text(call.func)}` calls `backward`, which")
+            message = _LOST.format(f"`{at.text(call.func)}` calls `backward` on its argument, which")
             yield from _step(call, loss, message, at, like="loss" if taker.is_whole else taker.parameter)
 
 
@@ -162,7 +161,7 @@ def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         if open_ones:
             told.add(id(call))
             message = _LOST.format(
-                f"`{at.text(call.func)}` calls `backward` on a loss of `{at.text(loss)}`, which"
+                f"`{at.text(call.func)}` calls `backward` on a loss computed from `{at.text(loss)}`, which"
             )
             yield _told(call, message, _collected(open_ones[0], at), at)
 
@@ -219,8 +218,8 @@ def _step(
 def _told(node: ast.expr, message: str, fix: Fix | str, ctx: Context) -> Finding:
     """A finding with its fix, or with the reason why there is none."""
     if isinstance(fix, str):
-        return ctx.finding(node, f"{message}; no automatic fix: {fix}")
-    return ctx.finding(node, f"{message}: {_WHY}", fix)
+        return ctx.finding(node, f"{message}; no automatic fix, because {fix}")
+    return ctx.finding(node, f"{message}, {_WHY}", fix)
 
 
 def _collected(filling: Filling, ctx: Context) -> Fix | str:
@@ -232,7 +231,7 @@ def _collected(filling: Filling, ctx: Context) -> Fix | str:
     else:
         method = getattr(value.func, "attr", None) if isinstance(value, ast.Call) else None
         fix = _named(step, value, method or "collected", at)
-    return f"for the values collected in `{filling.path}`, {fix}" if isinstance(fix, str) else fix
+    return f"for the values in `{filling.path}`, {fix}" if isinstance(fix, str) else fix
 
 
 def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
@@ -241,7 +240,7 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     start = ctx.span(statement).start
     indent = source.ahead_of(statement)
     if not isinstance(statement, _SIMPLE) or any(isinstance(one, _NOT_ONCE) for one in ctx.ancestors(loss)):
-        return "the loss is part of a larger statement; assign it to a variable first"
+        return "the loss is part of a larger statement: assign the loss to a variable first"
     if not step.is_moved_once_named:
         return NOT_FOUND
     if indent.strip():
@@ -255,7 +254,8 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
         ctx.insert(start, f"{name} = {value}{source.newline}{indent}"),
         ctx.edit(span, name),
     )
-    title = f"assign the loss to the variable `{name}`, {_NEXT}"
+    shown = f"`{value}`" if "\n" not in value and len(value) < 40 else "the loss"
+    title = f"assign {shown} to the variable `{name}`, {_NEXT}"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
@@ -272,9 +272,8 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
         return _TAKEN.format("differentiable")
     for one in moved:
         edits += ctx.move(one)
-    title = (
-        "move the loss computation into a function that JAX differentiates, decorated with `@differentiable`"
-    )
+    title = "move the loss computation into a new function with the decorator `@differentiable`"
+    title += ", so that JAX differentiates it"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 
@@ -306,7 +305,7 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     fix = (
         _marked(open_ones[0], ctx)
         if open_ones
-        else f"another file computes its `outputs`; decorate that function {_WITH_BOTH}"
+        else f"another file computes the `outputs`: decorate the function that computes them {_WITH_BOTH}"
     )
     if isinstance(fix, str) and open_ones and open_ones[0] is not function:
         fix = _moved_out(function, open_ones[0], ctx) or fix
@@ -317,13 +316,13 @@ def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
     """The fix for a call outside of all functions: move it into one, with its outputs."""
     steps, statement = ctx.module.training_steps, ctx.statement(call)
     if ctx.scope.function is not None or not isinstance(statement, ast.Assign):
-        return "the call is outside of all functions; move it into a `def`, with the code for its `outputs`"
+        return "the call is not in a function: move it, and the code for its `outputs`, into a `def`"
     if id(statement) in steps.computing:
-        return "it is in a loss computation; apply the fix of `backward` first, which also moves this call"
+        return "the fix for the `backward` call of this loss also moves this call: apply that fix first"
     others = (ctx.statement(other) for other, at in ctx.calls("grad") if at.scope is ctx.scope)
     block = ctx.parent(statement)
     if any(ctx.parent(other) is block and other.lineno > statement.lineno for other in others):
-        return "apply the fix of the next `torch.autograd.grad` call first, which may also move this call"
+        return "the fix for a later `torch.autograd.grad` may also move this call: apply that fix first"
     return _extracted(steps.asking(call, ctx.scope), ctx)
 
 
@@ -443,9 +442,9 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
     node = function.node
     inside = list(ast.walk(node))
     if not isinstance(node, ast.FunctionDef) or any(isinstance(i, ast.Yield | ast.YieldFrom) for i in inside):
-        return f"a generator, `async` function or lambda computes the `outputs`; use a `def` {_WITH_BOTH}"
+        return f"a generator, `async` function or lambda computes the `outputs`: use a `def` {_WITH_BOTH}"
     if any(isinstance(inner, ast.Attribute) and inner.attr == "backward" for inner in inside):
-        return f"apply the fix of `backward` in `{node.name}` first, which also moves this call"
+        return f"the fix for the `backward` call in `{node.name}` also moves this call: apply that fix first"
     mark = name = "recorded" if is_differentiated(ctx.module, function) else "differentiable"
     imports = ctx.companion_import(TRAINING, mark)
     if imports is None:

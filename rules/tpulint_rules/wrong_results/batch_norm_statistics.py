@@ -2,16 +2,18 @@
 
 ## What it does
 
-Reports the first of these layers in each class or function of a program that trains:
+In programs that train, the rule reports the first of the following layers in each class or function:
 
 - `nn.BatchNorm1d`, `nn.BatchNorm2d`, `nn.BatchNorm3d` and `nn.SyncBatchNorm`;
 - `nn.InstanceNorm` with `track_running_stats=True`.
 
-A program trains if it sets gradients to zero, or computes them with `torchax.interop.jax_value_and_grad`.
+For this rule, a program trains if it sets gradients to zero, or computes gradients with
+`torchax.interop.jax_value_and_grad`.
 
 The rule does not report:
 
-- programs that call `loss.backward()`: the fix of TPU611 (`backward-on-torchax`) updates the statistics;
+- programs that call `loss.backward()`: in such programs, the fix of TPU611 (`backward-on-torchax`) makes the
+  training step update the statistics;
 - programs that put nothing on a CUDA or torchax device;
 - layers with `track_running_stats=False`.
 
@@ -19,15 +21,16 @@ The rule does not report:
 
 torchax's `F.batch_norm` normalizes with the statistics of the batch, but never updates `running_mean` and
 `running_var`.
-There is no error, whether or not the code is jitted.
+torchax raises no error, whether or not the code is jitted.
 
-- The running statistics stay at 0 and 1, and `model.eval()` and checkpoints use these values.
-  Only `num_batches_tracked` is counted.
-- Inference with statistics that were trained elsewhere is correct.
+- `running_mean` stays at 0 and `running_var` at 1.
+  `model.eval()` uses these initial values, and checkpoints store these values.
+- torchax counts only `num_batches_tracked`.
+- Inference with statistics that were trained elsewhere, for example on a GPU, is correct.
 
 ## Without a fix
 
-Update the statistics in a hook, and register the hook before anything is jitted:
+Update the running statistics in a hook, and register the hook before you jit anything:
 
 ```python
 def keep_statistics(module, inputs):
@@ -45,7 +48,7 @@ for module in model.modules():
 ```
 
 A jitted function cannot write to its arguments.
-If the training step is jitted, also pass the buffers as an argument, and return them:
+If the training step is jitted, pass the buffers to the step as an argument, and return them from the step:
 
 ```python
 def loss_of(parameters, buffers, x, target):
@@ -57,9 +60,10 @@ step = torchax.interop.jax_jit(torchax.interop.jax_value_and_grad(loss_of, {"has
 (loss, buffers), gradients = step(parameters, buffers, x, target)
 ```
 
-After training, `model.load_state_dict(buffers, strict=False)` loads them into the model.
+After training, load the returned buffers into the model with `model.load_state_dict(buffers, strict=False)`.
 
-A layer whose `momentum` is `None` averages over all batches; use `1 / num_batches_tracked` as `k` for it.
+A layer with `momentum=None` averages over all batches.
+For such a layer, use `1 / num_batches_tracked` as `k`.
 """
 
 from __future__ import annotations
@@ -105,7 +109,9 @@ def layers(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         ):
             return
         seen.add(place)
-        message = "torchax never updates the running statistics of `{}`; evaluation uses their initial values"
+        message = (
+            "torchax never updates the running statistics of `{}`, so `eval()` uses their initial values"
+        )
         yield there.finding(call, message.format(name.replace("torch.nn.", "nn.")))
 
 

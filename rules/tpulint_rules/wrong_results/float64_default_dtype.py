@@ -2,29 +2,28 @@
 
 ## What it does
 
-Reports, in programs that put something on a CUDA or torchax device:
+The rule reports these calls in programs that put something on a CUDA or torchax device:
 
 - `torch.set_default_dtype(torch.float64)`;
 - `torch.set_default_tensor_type` with the CPU type `torch.DoubleTensor`.
 
 The rule does not report files that mention `jax_enable_x64`.
-Single tensors that are created with, or converted to, `torch.float64` are not reported, either.
+The rule does not report single tensors that are created with, or converted to, `torch.float64`.
 
 ## Why it matters on TPU
 
 JAX disables 64-bit types by default.
-A `float64` tensor becomes `float32` on the device, without an error.
+A `float64` tensor becomes `float32` when it is moved to the device, without an error.
 The tensor stays `float32` when it is copied back to the CPU, where the program combines it with `float64`
 tensors.
 
-- Matrix products of the two dtypes raise.
-- All other results have 7 digits instead of the expected 16.
+- Matrix products of a `float32` and a `float64` tensor raise.
+- All other results have 7 correct digits instead of the expected 16.
 
 ## Fix safety
 
 The fix is unsafe: it adds `jax.config.update("jax_enable_x64", True)` after the call.
-The results are then as precise as on the GPU, but a TPU has no 64-bit arithmetic unit and computes 64-bit
-types slowly.
+The results are then as precise as on the GPU, but slow on TPU: a TPU has no 64-bit arithmetic unit.
 
 ## Without a fix
 
@@ -81,7 +80,8 @@ def _named(dtype: ast.expr, ctx: Context) -> str | None:
 def _found(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.serves_device and _OPTION not in ctx.module.source.text:
         message = (
-            "JAX disables 64-bit types by default, so tensors on the device are `float32`, without an error"
+            "JAX disables 64-bit types by default, so `float64` tensors become `float32` on the device, "
+            "without an error"
         )
         yield ctx.finding(call, message, _enabled(call, ctx))
 
@@ -93,6 +93,5 @@ def _enabled(call: ast.Call, ctx: Context) -> Fix | None:
     before = ctx.module.source.ahead_of(statement)
     gap = "; " if before.strip() else f"{ctx.module.source.newline}{before}"
     edit = ctx.insert(ctx.span(statement).end, f'{gap}jax.config.update("{_OPTION}", True)')
-    return ctx.fix(
-        "enable 64-bit types in JAX with `jax_enable_x64`", edit, *imports, applicability=Applicability.UNSAFE
-    )
+    title = f'add `jax.config.update("{_OPTION}", True)`, which enables 64-bit types in JAX'
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -2,32 +2,33 @@
 
 ## What it does
 
-Reports `torch.manual_seed(seed)` as a statement in programs that put something on a CUDA or torchax device.
+The rule reports `torch.manual_seed(seed)` as a statement in programs that put something on a CUDA or torchax
+device.
 
 The rule does not report:
 
 - functions that also seed torchax, CUDA or a generator;
-- methods, because most of them seed the initial weights of a layer, which are created on the CPU;
+- methods, because most methods seed the initial weights of a layer, which PyTorch creates on the CPU;
 - programs that put nothing on a device.
 
 ## Why it matters on TPU
 
 torchax has its own random number generator, which dropout also uses.
-torchax seeds it once, when the torchax environment is created.
-`torch.manual_seed` has no effect on this generator, without an error:
+torchax seeds its generator once, when it creates the torchax environment.
+`torch.manual_seed` does not seed the generator of torchax, and raises no error:
 
 - Every seed gives the same random numbers on the device.
-- A second call with the same seed does not repeat the random numbers.
+- A second call of `torch.manual_seed` with the same seed does not repeat the random numbers.
 
 ## Fix safety
 
 The fix is unsafe: it adds `torchax.default_env().manual_seed(seed)` after the call.
-The random numbers on the device are then reproducible, but differ from those of torch for the same seed.
+The random numbers on the device are then reproducible, but differ from those of PyTorch for the same seed.
 
 ## Without a fix
 
-If the seed is computed by a call, there is no fix.
-Assign the seed to a variable, and pass that to `torchax.default_env().manual_seed` as well.
+If the program computes the seed with a call, there is no automatic fix.
+Assign the seed to a variable, and pass the variable to `torchax.default_env().manual_seed` as well.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def manual_seed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     in_method = ctx.scope.function is not None and ctx.scope.function.owner is not None
     if in_method or _seeds_device(ctx):
         return  # in a method it is mostly a layer's first weights that are made, on the host
-    message = "`torch.manual_seed` does not seed the device: torchax draws the same numbers for every seed"
+    message = (
+        "`torch.manual_seed` does not seed the device, which draws the same random numbers for every seed"
+    )
     yield ctx.finding(call, message, _seeded(statement, call.args[0], ctx))
 
 
@@ -86,5 +89,5 @@ def _seeded(statement: ast.stmt, seed: ast.expr, ctx: Context) -> Fix | None:
         return None
     gap = "; " if source.shares_row(statement) else f"{source.newline}{source.ahead_of(statement)}"
     text = f"{gap}torchax.default_env().manual_seed({ctx.text(seed)})"
-    title = "add `torchax.default_env().manual_seed(...)`, which seeds the device"
+    title = "add `torchax.default_env().manual_seed(...)`, which seeds the random numbers on the device"
     return ctx.fix(title, ctx.insert(span.end, text), *imports, applicability=Applicability.UNSAFE)

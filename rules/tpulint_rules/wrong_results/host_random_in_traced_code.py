@@ -2,33 +2,35 @@
 
 ## What it does
 
-Reports calls of the `random` module and of `numpy.random` in `forward`, in functions that it calls, and in
-jitted functions.
+The rule reports calls of the `random` module and of `numpy.random` in `forward` methods, in functions that
+`forward` calls, and in jitted functions.
 
 The rule does not report:
 
-- files whose traced code seeds these generators, and therefore repeats the same numbers in any case;
-- modules without layers, parameters and buffers: data transforms are often written as modules, and run on the
-  CPU;
-- programs that train: the runtime (`torchax_training`), which the fix of TPU611 (`backward-on-torchax`)
-  writes beside the program, draws new numbers at each call.
+- files whose traced code calls `random.seed` or `numpy.random.seed`, because such code repeats the same
+  numbers without JAX, too;
+- modules without layers, parameters and buffers: data transforms are often written as such modules, and run
+  on the CPU;
+- programs that train: the fix of TPU611 (`backward-on-torchax`) writes the runtime (`torchax_training`)
+  beside these programs, and the runtime draws new numbers at each call.
 
 ## Why it matters on TPU
 
 The Python code of a jitted function runs only once, while JAX traces it.
-The random number drawn then is a constant of the compiled program, so it is the same at every call:
+A random number that Python or NumPy draws during tracing becomes a constant of the compiled program:
 
-- A layer that is skipped at random is always skipped, or never.
+- A layer that should be skipped at random is always skipped, or never.
 - Random noise is the same at every call.
 
-There is no error, and without `jit` the numbers are random.
+JAX raises no error, and without `jit` the numbers are random.
 
 ## Without a fix
 
-- Draw with torch on the device: torchax draws `torch.rand((), device=x.device)` again at each call of a
-  jitted function.
-  Select by the drawn value: `torch.where(torch.rand((), device=x.device) < p, x, layer(x))`.
-- Or draw on the host, outside of the jitted function, and pass the number to it as a tensor.
+- Draw the random numbers with torch on the device: torchax draws `torch.rand((), device=x.device)` again at
+  each call of a jitted function.
+  To skip a layer at random, write `torch.where(torch.rand((), device=x.device) < p, x, layer(x))`.
+- Or draw the random number on the host, outside of the jitted function, and pass it to the function as a
+  tensor.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ _DRAWS = {f"random.{name}" for name in _PYTHON} | {f"numpy.random.{name}" for na
 def draw(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _DRAWS and _is_of_model(ctx) and not (_is_seeded(ctx) or ctx.is_amended):
-        message = f"`{name}` runs once, while JAX traces the code, so all compiled calls use the same numbers"
+        message = f"`{name}` runs only while JAX traces this code, so all compiled calls use the same numbers"
         yield ctx.finding(call, message)
 
 

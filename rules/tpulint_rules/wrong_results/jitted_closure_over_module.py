@@ -2,25 +2,27 @@
 
 ## What it does
 
-Reports functions and lambdas that are passed to `torchax.interop.jax_jit` or `torchax.compile`, or decorated
-with them, if they call a module that is not one of their arguments.
-The rule also reports bound methods of modules that are jitted this way.
+The rule reports a function or lambda that is jitted with `torchax.interop.jax_jit` or `torchax.compile`, if
+the function calls a module that is not one of its arguments.
+The function may be passed to `jax_jit` or `torchax.compile`, or may be decorated with one of them.
+The rule also reports methods of a module that are passed to `jax_jit` or `torchax.compile`, such as
+`jax_jit(model.forward)`.
 
 ## Why it matters on TPU
 
-Everything that a jitted function reads from its enclosing scope is a constant of the compiled program,
-including the weights of a module.
+All values that a jitted function reads from its enclosing scope, such as the weights of a module, become
+constants of the compiled program.
 
-- After `optimizer.step()`, `load_state_dict` or any other change, the program still computes with the old
-  weights, without an error.
+- After `optimizer.step()`, `load_state_dict` or any other change of the weights, the compiled program still
+  computes with the old weights, without an error.
 - The device holds the weights twice.
 
 ## Without a fix
 
 Compile the module itself: `compiled = torchax.compile(model)`.
-The compiled module passes its weights as arguments at each call, so updates take effect.
+The compiled module passes its weights as arguments at each call, so updates of the weights take effect.
 
-In a larger function, pass the weights as arguments:
+If the function does more than call the module, pass the weights to the function as arguments:
 
 ```python
 @torchax.interop.jax_jit
@@ -45,7 +47,9 @@ from tpulint.rule import Context, Rule
 rule = Rule("TPU616", "jitted function that closes over a module", module=__name__, fix=None)
 
 _ENTRIES = frozenset({"torchax.compile", "torchax.interop.jax_jit"})
-_STALE = "the weights of `{}` become constants of the compiled function, which ignores later updates"
+_STALE = (
+    "the compiled function holds the weights of `{}` as constants, and ignores later updates of the weights"
+)
 
 
 @rule.on(ast.Call, named={"compile", "jax_jit"})

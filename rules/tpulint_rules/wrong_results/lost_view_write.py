@@ -2,52 +2,55 @@
 
 ## What it does
 
-Reports writes through a view if the original tensor is read afterwards.
-The rule checks programs that use a CUDA or torchax device, and traced code (code that JAX traces to compile
-it, such as a model's `forward`).
-A write is an indexed assignment, an augmented assignment or an in-place method.
-A view is one of these:
+The rule reports writes through a view, such as `x.view(-1)[0] = 1`, if the program reads the original tensor
+(`x`) afterwards.
+The rule checks programs that use a CUDA or torchax device, and traced code.
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+An indexed assignment, an augmented assignment and an in-place method each count as a write.
+The rule knows two types of views:
 
 - the result of `view`, `reshape`, `flatten`, `t`, `transpose`, `permute`, `unsqueeze`, `squeeze`, `chunk`,
   `split`, `unbind`, `narrow`, `select`, `diagonal`, `detach`, `.T`, `.real` and similar;
 - a row that a `for` loop over a tensor yields.
 
-The rule does not report:
+The rule does not report the following writes:
 
-- Basic slices, such as `x[:, 0]`, and slices of slices.
-  They are true views on torchax.
-- The result of `detach()` in programs that train.
-  The fixes write the runtime (`torchax_training`) beside such programs; with it, the result shares its
-  elements with the tensor.
-- Views for which there is no fix, in programs that import the runtime.
-  They share their elements with the tensor, too, except for `unfold`, `as_strided`, `expand`, `view_as_real`,
-  `view_as_complex`, `.real` and `.imag`, which are still reported.
+- The rule does not report writes to basic slices, such as `x[:, 0]`, and to slices of slices.
+  Basic slices are true views on torchax.
+- In programs that train, the rule does not report writes to the result of `detach()`.
+  The fixes of tpulint write the runtime (`torchax_training`) beside programs that train.
+  With the runtime, the result of `detach()` shares its elements with the tensor.
+- In programs that import the runtime, the rule does not report writes for which there is no automatic fix,
+  because the runtime makes views share their elements with the tensor.
+  Exceptions are `unfold`, `as_strided`, `expand`, `view_as_real`, `view_as_complex`, `.real` and `.imag`:
+  the rule still reports writes through these views.
 
 ## Why it matters on TPU
 
-torchax makes a copy where torch returns a view.
-The write changes the copy, and the tensor keeps its old values.
-There is no error and no warning, whether or not the code is jitted.
+torchax makes a copy where PyTorch returns a view.
+A write through the view changes only this copy, and the original tensor keeps its old values.
+torchax raises no error and gives no warning, whether or not the code is jitted.
 
 ## Fix safety
 
 The fix is safe if the same elements can be written without a view:
 
-- `z.view(-1).mul_(2)` becomes `z.mul_(2)`.
-- `z.select(0, 1)` becomes `z[1]`.
-- `z.t()[0]` becomes `z[:, 0]`.
-- A loop over `z` becomes a loop over its slices.
+- The fix replaces `z.view(-1).mul_(2)` with `z.mul_(2)`.
+- The fix replaces `z.select(0, 1)` with `z[1]`.
+- The fix replaces `z.t()[0]` with `z[:, 0]`.
+- The fix replaces a loop over `z` with a loop over slices of `z`.
 
 The fix is unsafe in two cases:
 
-- If the view is stored in a variable, the fix copies its elements back to the tensor with
+- If a variable `v` holds a view of `z`, the fix copies the elements of the view back to `z` with
   `z.copy_(v.view_as(z))`.
   The values are the same, but the copy costs time on a GPU.
-- A fill of the diagonal becomes `masked_fill_` with `torch.eye`, which is the same for a matrix.
+- If the program fills a diagonal, the fix calls `masked_fill_` with a mask from `torch.eye`.
+  For a matrix, the result is the same.
 
 ## Without a fix
 
-Write to the tensor itself by index, or compute a new tensor and use that from then on.
+Write to the tensor itself by index, or compute a new tensor and use the new tensor from then on.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.training import TRAINING
-from tpulint.knowledge.views import SHAPELESS, WHOLE, WRITES
+from tpulint.knowledge.views import PIECES, SHAPELESS, WHOLE, WRITES
 from tpulint.model.values.kinds import Static
 from tpulint.model.values.views import Copied, lost_write, value_of
 from tpulint.rule import Context, Rule
@@ -103,7 +106,7 @@ def _finding(
         ways = {name for part in (written, found.made) for name in _attributes(part)}
         if ways.isdisjoint(_NEVER_SHARED):
             return
-    yield ctx.finding(node, _message(found, ctx), fix)
+    yield ctx.finding(node, _message(written, found, ctx), fix)
 
 
 #: Views that are copies with the folder, too.
@@ -128,15 +131,20 @@ def _is_shared(view: ast.expr, ctx: Context) -> bool:
     return is_detached and ctx.module.project.programs.asks_gradients(ctx.module.name)
 
 
-def _message(found: Copied, ctx: Context) -> str:
-    base, view = ctx.text(found.base), found.view
-    match view:
-        case ast.Call(func=ast.Attribute(attr=name)):
-            what = f"`.{name}()` returns a copy on torchax"
-        case ast.Attribute(attr=name):
-            what = f"`.{name}` is a copy on torchax"
-        case _:
-            what = f"a loop over `{base}` yields copies on torchax"
+def _message(written: ast.expr, found: Copied, ctx: Context) -> str:
+    base, view = ctx.text(found.base), " ".join(ctx.text(found.view).split())
+    if any(node is found.view for node in ast.walk(written)) and found.view is not found.base:
+        what = f"`{view}` is a copy on torchax"
+    else:
+        root = written
+        while isinstance(root, ast.Subscript | ast.Attribute | ast.Call):
+            root = root.func if isinstance(root, ast.Call) else root.value
+        source = f"`{view}`, which is a copy"
+        if isinstance(found.made, ast.For):
+            source = f"a loop over `{view}`, which yields copies"
+        elif isinstance(found.view, ast.Call) and getattr(found.view.func, "attr", "") in PIECES:
+            source = f"`{view}`, which returns copies"
+        what = f"`{ctx.text(root)}` comes from {source} on torchax"
     return f"{what}, so this write does not change `{base}`, which is read afterwards"
 
 
@@ -180,7 +188,8 @@ def _turned(node: ast.Subscript, found: Copied, ctx: Context) -> Fix | None:
     if node.value is not found.view or not number or not isinstance(ctx.kind(node.slice), Static):
         return None
     code = f"{ctx.text(base)}[:, {ctx.text(node.slice)}]"
-    return ctx.fix(f"write to `{code}` instead of to a row of the transpose", ctx.replace(node, code))
+    title = f"write to `{code}` instead of to `{ctx.text(node)}`"
+    return ctx.fix(title, ctx.replace(node, code))
 
 
 def _diagonal(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
@@ -232,7 +241,7 @@ def _index(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
     if isinstance(base, ast.BinOp) or dim > 3:
         return None
     code = f"{ctx.text(base)}[{':, ' * dim}{part}]"
-    title = f"write to `{code}`, a view on torchax, instead of to `{ctx.text(found.view)}`"
+    title = f"write to `{code}`, which is a view on torchax, instead of to `{ctx.text(found.view)}`"
     return ctx.fix(title, ctx.replace(found.view, code))
 
 
@@ -278,7 +287,7 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
     if pieces is not None and isinstance(written, ast.Name):
         code, imports = pieces
         edit = ctx.insert(line.end, f"{ctx.module.source.newline}{indent}{ctx.text(base)}.copy_({code})")
-        title = f"copy the changed pieces back to `{ctx.text(base)}` after the write"
+        title = f"copy `{code}` back to `{ctx.text(base)}` after the write"
         return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     if not back:
         return None
@@ -300,7 +309,9 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
         held, edits = held_by.id, []
     code = back.format(view=held, base=text, arguments=arguments)
     edits.append(ctx.insert(line.end, f"{newline}{indent}{text}.copy_({code})"))
-    title = f"copy the changed elements back to `{text}` after the write"
+    title = f"copy the elements of `{held}` back to `{text}` after the write"
+    if written is found.view:
+        title = f"write to `{held} = {ctx.text(found.view)}`, and then copy `{held}` back to `{text}`"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 

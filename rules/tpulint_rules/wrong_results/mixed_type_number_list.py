@@ -2,26 +2,27 @@
 
 ## What it does
 
-Reports `torch.tensor`, `torch.as_tensor` and `torch.asarray` with `device=` and without `dtype=`, of a
-literal list or tuple of one of these forms:
+The rule reports calls of `torch.tensor`, `torch.as_tensor` and `torch.asarray` with `device=` and without
+`dtype=`, if the data is a literal list or tuple of one of these forms:
 
 - The first number is an integer, and another element is a float.
 - The first element is a bool, and another element is a number.
 
-Tensors that are created on the CPU are not reported, including `torch.tensor([1, 2.5]).to(device)`.
+The rule does not report tensors that are created on the CPU, such as `torch.tensor([1, 2.5]).to(device)`.
 
 ## Why it matters on TPU
 
-When torchax creates a tensor, it takes the dtype from the first element:
+When torchax creates a tensor from a list, torchax takes the dtype of the tensor from the first element:
 
-- `torch.tensor([1, 2.5], device=device)` is `[1, 2]`, without an error.
-- `torch.tensor([True, 2], device=device)` is `[True, True]`, without an error.
-- With an infinity or a NaN in the list, the call raises
+- On torchax, `torch.tensor([1, 2.5], device=device)` is `[1, 2]`, without an error.
+- On torchax, `torch.tensor([True, 2], device=device)` is `[True, True]`, without an error.
+- If the list contains an infinity or a NaN, the call raises
   `OverflowError: cannot convert float infinity to integer`.
 
 ## Fix safety
 
-The fix is safe: it writes the first number in the type that torch uses for all elements, `[1.0, 2.5]`.
+The fix is safe: it writes the first number in the type that PyTorch uses for all elements.
+For example, the fix replaces `[1, 2.5]` with `[1.0, 2.5]`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def tensor(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     became = "`bool`" if isinstance(first, bool) else "integers"
     message = (
-        f"torchax takes the dtype of this list from its first element, `{first}`, "
+        f"torchax infers the dtype of this tensor from the first element, `{first}`, "
         f"and converts the other elements to {became}"
     )
     yield ctx.finding(call, message, _fix(numbers[0], first, wanted, ctx))

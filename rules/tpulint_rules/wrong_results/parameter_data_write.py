@@ -2,36 +2,35 @@
 
 ## What it does
 
-Reports in-place methods, in programs that use a CUDA or torchax device, on:
+In programs that use a CUDA or torchax device, the rule reports calls of in-place methods on:
 
-- `p.data` and `p.detach()` in a loop over `parameters()`: `p.data.add_(p.grad, alpha=-lr)`;
-- the values of a `state_dict()`: `sd[key].copy_(average)`.
+- `p.data` and `p.detach()` in a loop over `parameters()`, as in `p.data.add_(p.grad, alpha=-lr)`;
+- the values of a `state_dict()`, as in `sd[key].copy_(average)`.
 
-Methods of a module that write to its own parameters, such as `reset_parameters`, are not reported: the module
-is still on the CPU at that time.
+The rule does not report methods in which a module writes to its own parameters, such as `reset_parameters`.
+The module is still on the CPU when these methods run.
 
 ## Why it matters on TPU
 
 - On torchax, `p.data` is the parameter itself.
-  Writing to it raises
+  A write to `p.data` raises
   `RuntimeError: a leaf Variable that requires grad is being used in an in-place operation`.
 - On torchax, `p.detach()` and the values of a `state_dict()` are copies.
-  Writes to them do not change the parameter, without an error.
+  A write to such a copy does not change the parameter, and raises no error.
   For example, an average of the weights keeps its initial value.
 
 ## Fix safety
 
 - The fix is safe if it writes to the parameter itself under `torch.no_grad()`, which has the same effect on
   any device.
-  For a `state_dict()`, it adds `keep_vars=True`: `state_dict(keep_vars=True)` holds the parameters
-  themselves.
-- The fix is unsafe if a `state_dict()` is written to outside of `torch.no_grad()`.
-  It then imports the runtime (`torchax_training`), which it writes beside the program.
-  With the runtime, such writes change the parameters.
+- The fix is safe if it adds `keep_vars=True` to `state_dict()`, which then returns the parameters themselves.
+- The fix is unsafe if the program writes to the values of a `state_dict()` outside of `torch.no_grad()`.
+  In this case, the fix imports the runtime (`torchax_training`), and writes the runtime beside the program.
+  With the runtime, writes to the values of a `state_dict()` change the parameters.
 
 ## Without a fix
 
-Write to the parameter itself, `p.add_(p.grad, alpha=-lr)`, in a `with torch.no_grad():` block.
+Write to the parameter itself inside a `with torch.no_grad():` block, as in `p.add_(p.grad, alpha=-lr)`.
 """
 
 from __future__ import annotations
@@ -75,14 +74,19 @@ def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
                 fix = _kept(states, statement, ctx)
                 if fix is None and ctx.module.project.imports_any(TRAINING.name):
                     return
-                message = "on torchax, writes to the values of `state_dict()` do not change the parameters"
+                message = (
+                    "`state_dict()` returns copies on torchax, so this write does not change the parameters"
+                )
                 yield ctx.finding(call, message, fix or _shared(ctx))
             return
         case _:
             return
     if not _is_own(ctx) and calls_looped_over(name, ctx.ancestors(name), _PARAMETERS):
-        lost = "raises on torchax" if way == "data" else "does not change the parameter on torchax"
-        message = f"`{call.func.attr}` on `{name.id}.{way}` {lost}"  # type: ignore[attr-defined]
+        view, method = f"`{name.id}.{way}`", f"`{call.func.attr}`"  # type: ignore[attr-defined]
+        lost = f"does not change `{name.id}` on torchax, because {view} is a copy"
+        if way == "data":
+            lost = f"raises on torchax, because {view} is the parameter `{name.id}` itself"
+        message = f"{method} on {view} {lost}"
         yield ctx.finding(call, message, _without_gradient(target, name, statement, ctx))
 
 
@@ -125,11 +129,13 @@ def _kept(states: list[ast.Call], statement: ast.stmt, ctx: Context) -> Fix | No
     if not is_without_gradient(ctx.module, statement, ctx.scope):
         return None
     edits = [ctx.insert(ctx.span(call).end - 1, "keep_vars=True") for call in states]
-    return ctx.fix("call `state_dict(keep_vars=True)`, which returns the parameters themselves", *edits)
+    return ctx.fix(
+        "pass `keep_vars=True` to `state_dict`, which then returns the parameters themselves", *edits
+    )
 
 
 def _shared(ctx: Context) -> Fix | None:
-    title = f"add the tpulint runtime `{TRAINING.name}`, with which these writes change the parameters"
+    title = f"add the tpulint runtime `{TRAINING.name}`, which makes this write change the parameters"
     return ctx.companion_fix(TRAINING, title)
 
 
@@ -145,5 +151,5 @@ def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx
             ctx.insert(start, f"with torch.no_grad():{source.newline}{indent}{source.indent}"),
             *imports,
         ]
-    title = f"write to `{name.id}` instead of to `{ctx.text(target)}`, under `torch.no_grad()`"
+    title = f"write to `{name.id}` under `torch.no_grad()` instead of to `{ctx.text(target)}`"
     return ctx.fix(title, *edits)

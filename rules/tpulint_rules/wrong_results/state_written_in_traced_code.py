@@ -2,38 +2,41 @@
 
 ## What it does
 
-Reports writes in `forward`, and in the functions that it calls, that are meant to last beyond the call:
+The rule reports writes whose effect is meant to last after the call, in `forward` methods and in functions
+that `forward` calls:
 
-- `self.count += 1` on an attribute of a module that is read elsewhere, and the same on a `global` variable;
+- `self.count += 1` on an attribute of a module that other code reads, and `count += 1` on a `global`
+  variable;
 - any write to a parameter or a buffer: `self.total += x`, `self.cache[:, i] = k`, `self.mean.lerp_(m, 0.1)`,
   `self.mean = 0.9 * self.mean + 0.1 * m`, `self.register_buffer("cos", cos)`;
-- `append` of a tensor to a list in an attribute or a global variable.
+- `append` of a tensor to a list that is stored in an attribute or a global variable.
 
 The rule does not report:
 
-- attributes that another method assigns anew;
+- attributes to which another method assigns a new value;
 - functions that are not known to be jitted, unless the `forward` of a module calls them;
-- code that is traced only as part of a training step: the fix of TPU611 (`backward-on-torchax`) returns such
-  attributes and buffers as results of the compiled function.
+- code that is traced only as part of a training step: the fix of TPU611 (`backward-on-torchax`) makes the
+  compiled training step return modified attributes and buffers.
 
 ## Why it matters on TPU
 
 The Python code of a jitted function runs only once, while JAX traces it.
-After that, only the compiled XLA program runs, which does not modify Python objects:
+After tracing, only the compiled XLA program runs, which does not modify Python objects:
 
-- A counter advances once per compilation.
-  If the function computes with the counter, its first value is a constant of the compiled program.
-- A list receives one tracer (a placeholder without values) per compilation.
-- A buffer that a compiled module writes to keeps its old value.
+- A counter advances once per compilation, not once per call.
+  If the function computes with the counter, the first value of the counter is a constant of the compiled
+  program.
+- A list receives one tracer (a placeholder without values) per compilation, not one tensor per call.
+- A buffer keeps its old value, although the compiled module writes to the buffer.
 
-There is no error, unless a stored tracer is used later:
+JAX raises an error only if the program uses a stored tracer later:
 `UnexpectedTracerError: Encountered an unexpected tracer`.
-Without `jit`, all of these work.
+Without `jit`, all of these writes work.
 
 ## Without a fix
 
-Pass state as an argument and return it.
-For buffers, use `functional_call`: in-place writes change the tensors that are passed to it.
+Pass the state to the jitted function as an argument, and return the new state.
+For buffers, use `functional_call`: an in-place write then changes the tensors that are passed to it.
 
 ```python
 jitted = torchax.interop.JittableModule(model)
@@ -49,9 +52,9 @@ for x in batches:
     y, buffers = step(parameters, buffers, x)
 ```
 
-- Count on the host, next to the call.
-  If the function computes with the counter, pass it as a tensor.
-- If tensors are to be collected in a list, return them.
+- Update a counter on the host, next to the call of the jitted function.
+  If the function computes with the counter, pass the counter to it as a tensor.
+- Return tensors from the jitted function, and append them to the list outside of the function.
 """
 
 from __future__ import annotations
@@ -70,8 +73,8 @@ rule = Rule(
 )
 
 _WRITES = frozenset(name for name in METHODS if name.endswith("_")) - {"requires_grad_", "detach_"}
-_LOST = "`{}` is a buffer or parameter, and writes to it are lost when this code is jitted"
-_ONCE = "`{}` changes once per compilation, not once per call, when this code is jitted"
+_LOST = "this write to the buffer or parameter `{}` is lost when the code is jitted"
+_ONCE = "when this code is jitted, `{}` changes once per compilation, not once per call"
 
 
 @rule.on(ast.AugAssign, traced=True)
@@ -144,7 +147,8 @@ def appended(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if (_is_kept(kept, ctx) and _is_read(kept, ctx)) or _is_global_list(kept, ctx):
         message = (
-            "`{}` receives one JAX tracer per compilation, not one tensor per call, when this code is jitted"
+            "when this code is jitted, `{}` receives one tracer (a placeholder) per compilation, "
+            "not one tensor per call"
         )
         yield ctx.finding(call, message.format(ctx.text(kept)))
 

@@ -2,36 +2,37 @@
 
 ## What it does
 
-Reports `data_ptr()` of a tensor, of its `data`, `storage()` or `untyped_storage()`, in programs that use a
-CUDA or torchax device: `a.data_ptr() == b.data_ptr()`, `seen.add(p.data_ptr())`.
+In programs that use a CUDA or torchax device, the rule reports `data_ptr()` of a tensor, of its `data`, and
+of its `storage()` or `untyped_storage()`.
+Examples are `a.data_ptr() == b.data_ptr()` and `seen.add(p.data_ptr())`.
 
 The rule does not report:
 
-- a remainder, such as `x.data_ptr() % 16`: 0 is the address of an aligned tensor;
-- programs with the runtime (`torchax_training`), which the fix of TPU611 (`backward-on-torchax`) writes
-  beside a program: with the runtime, tensors have addresses.
+- remainders, such as `x.data_ptr() % 16`, because the address 0 counts as aligned;
+- programs with the runtime (`torchax_training`), in which tensors have addresses.
+  The fix of TPU611 (`backward-on-torchax`) writes the runtime beside a program.
 
 ## Why it matters on TPU
 
-A torchax tensor has no memory that torch knows of.
+PyTorch does not know the memory of a torchax tensor.
 `data_ptr()` therefore returns 0 for every torchax tensor, without an error, and all tensors seem to share
 their memory:
 
-- A loop over parameters that skips parameters it has already seen processes only the first one.
+- A loop that skips parameters whose address it has already seen processes only the first parameter.
 - All weights of a model seem to be tied.
 
 ## Fix safety
 
 The fix is unsafe: it uses `a is b` and `id(a)`, which compare tensor objects, not memory.
 
-- A weight that two modules share is one object, so the result is the same.
+- If two modules share a weight, the weight is one tensor object, so the result of the comparison is the same.
 - Views of one tensor share memory, but are different objects.
-  So are the values of `state_dict()` for shared weights.
+- The values that `state_dict()` returns for a shared weight share memory, but are different objects, too.
 
 ## Without a fix
 
-If the code computes with an address, or passes it to other code, such as a kernel, rewrite it so that it uses
-the tensor itself.
+If the code computes with an address, or passes it to other code, such as a kernel, use the tensor itself
+instead of its address.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def address(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if ctx.only_with_cuda(call):
         return
-    message = f"`{ctx.text(call)}` returns 0 on torchax for every tensor, so all tensors seem to be the same"
+    message = "`data_ptr()` is 0 for every torchax tensor, so all tensors seem to share their memory"
     if not isinstance(outer, ast.Compare) or not _compares(outer):
         yield ctx.finding(call, message, _ids(ctx))
     elif call is outer.left:  # the other one is told with it
@@ -116,7 +117,7 @@ def _identity(outer: ast.Compare, ctx: Context) -> Fix | None:
         return None
     word = "is" if isinstance(outer.ops[0], ast.Eq) else "is not"
     edit = ctx.replace(outer, f"{ctx.text(left)} {word} {ctx.text(right)}")
-    title = f"compare the tensors with `{word}` instead of by `data_ptr()`"
+    title = f"compare the tensor objects with `{word}` instead of their `data_ptr()`"
     return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
@@ -132,7 +133,7 @@ def _ids(ctx: Context) -> Fix | None:
         edits.append(ctx.replace(call, f"id({ctx.text(tensor)})"))
     if ctx.module.names.lookup("id", ctx.scope) is not None:
         return None
-    title = "replace `data_ptr()` with `id(...)`, which is different for each tensor"
+    title = "replace `data_ptr()` with `id(...)`, which is different for each tensor object"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 

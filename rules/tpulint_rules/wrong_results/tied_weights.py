@@ -2,27 +2,28 @@
 
 ## What it does
 
-Reports `self.decoder.weight = self.encoder.weight` and similar assignments in modules of programs that use a
-CUDA or torchax device.
-A module that defines `_apply` is not reported.
+The rule reports `self.decoder.weight = self.encoder.weight` and similar assignments in modules of programs
+that use a CUDA or torchax device.
+The rule does not report modules that define `_apply`.
 
 ## Why it matters on TPU
 
 `model.to("jax")` gives each module its own parameter.
 The tied weight becomes two separate weights, without an error:
 
-- Each weight receives only its part of the gradient, so the model trains differently.
+- Each of the two weights receives only a part of the gradient, so the model trains differently.
   The losses of the first steps still look right.
-- `model.parameters()` holds one parameter more, and the two entries in a checkpoint differ.
+- After `model.to("jax")`, `model.parameters()` yields one parameter more than before.
+- A checkpoint contains two different values for the tied weight.
 
 ## Fix safety
 
-The fix is unsafe: it adds an `_apply` method to the module, which `to`, `cuda`, `half` and similar methods
-call.
+The fix is unsafe: it adds an `_apply` method to the module.
+`to`, `cuda`, `half` and similar methods of the module call `_apply`.
 
-- The method ties the weight again if it was tied before.
-- If variables name the tied modules, or if a module may not exist, the method ties again all weights that
-  were tied before.
+- The added `_apply` method ties two weights again if they were tied before the call.
+- If the assignment names the tied modules with variables, or if one of the modules may not exist, the added
+  `_apply` method ties all previously tied weights again.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ def tied(target: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     if "_apply" in owner.bindings:
         return
-    both = f"`{ctx.text(target)}` is no longer tied to `{ctx.text(tie.value)}`"
-    message = f'{both} after `.to("jax")`, without an error'
+    both = f"`{ctx.text(target)}` from `{ctx.text(tie.value)}`"
+    message = f'`.to("jax")` unties {both}, without an error'
     yield ctx.finding(target, message, _shared_again(owner.node, ctx))
 
 
@@ -89,7 +90,7 @@ def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
     text = "".join(f"{source.newline}{indent}{line}" if line else source.newline for line in lines)
     end = source.text.find(source.newline, ctx.span(last).end)  # behind a comment
     edit = ctx.insert(end if end >= 0 else len(source.text), text)
-    title = "add an `_apply` method that ties the weights again when the module is moved"
+    title = "add an `_apply` method that ties the weights again after the module is moved to a device"
     return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
 
 

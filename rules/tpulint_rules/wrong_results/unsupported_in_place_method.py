@@ -2,56 +2,61 @@
 
 ## What it does
 
-Reports, in traced code (code that JAX traces to compile it, such as a model's `forward`):
+In traced code, the rule reports:
 
 - in-place methods that torchax does not implement: `exp_`, `abs_`, `round_`, `t_`, `set_`, `resize_` and
   about sixty more;
 - methods such as `zero_`, `fill_` and `masked_fill_` on a slice;
 - `exponential_` and `cauchy_`;
-- `type_as` of a tensor that is read again.
+- `x.type_as(y)`, if the code reads `x` again.
 
-In programs that use a CUDA or torchax device, the rule also reports, in any code:
+Traced code is code that JAX traces to compile it, such as a model's `forward`.
+
+In programs that use a CUDA or torchax device, the rule also reports the following calls, whether or not JAX
+traces the code:
 
 - `fill_diagonal_`;
-- `batch.resize_(x.size()).copy_(x)`, with which older programs fill one tensor with each batch.
+- `batch.resize_(x.size()).copy_(x)`, with which older programs copy each batch into the same tensor.
 
 ## Why it matters on TPU
 
 Some methods raise, whether or not the code is jitted:
 
-- Methods that are not implemented raise
+- A method that torchax does not implement raises
   `torchax.ops.ops_registry.OperatorNotFound: Operator with name aten::exp_ has no lowering`.
 - `x.resize_(2, 3)` raises `TypeError: 'int' object is not iterable`.
 
-Others give different results than in torch, without an error:
+Other methods give different results than in PyTorch, without an error:
 
-- `x[0].zero_()` does not change `x`.
-- `fill_diagonal_` fills the wrong elements.
-- `exponential_` has no effect.
-- `x.type_as(y)` converts `x` in place.
-- `x.resize_(y.size()).copy_(y)` does not change `x`.
+- On torchax, `x[0].zero_()` does not change `x`.
+- On torchax, `fill_diagonal_` fills the wrong elements.
+- On torchax, `exponential_` has no effect.
+- On torchax, `x.type_as(y)` converts `x` in place.
+- On torchax, `x.resize_(y.size()).copy_(y)` does not change `x`.
 
 ## Fix safety
 
-These fixes are safe:
+The following fixes are safe:
 
-- If the same method without `_` exists, the fix assigns its result: `x[0] = x[0].exp()`, `x[0] = 0`,
-  `x.copy_(x.exp())`, or `x = x.exp()` if nothing else refers to the tensor.
-- `x.type_as(y)` becomes `x.to(y.dtype)`.
+- If the same method without `_` exists, the fix assigns the result of that method: `x[0] = x[0].exp()`,
+  `x[0] = 0`, `x.copy_(x.exp())`, or, if nothing else refers to the tensor, `x = x.exp()`.
+- The fix replaces `x.type_as(y)` with `x.to(y.dtype)`.
 
-These fixes are unsafe:
+The following fixes are unsafe:
 
-- `fill_diagonal_` becomes `masked_fill_` with `torch.eye`, which is the same for a matrix.
-- `x.resize_(y.size()).copy_(y)` becomes `x = y.to(x)`.
-  Other references to the tensor keep the old values.
-- `torch.empty_like(x).exponential_()` becomes a computation with `torch.rand_like`, which draws other random
-  numbers.
-  Programs that train are not reported: the runtime (`torchax_training`), which the fix of TPU611
-  (`backward-on-torchax`) writes beside them, draws as torch does.
+- The fix replaces `fill_diagonal_` with `masked_fill_` and a mask from `torch.eye`.
+  For a matrix, the result is the same.
+- The fix replaces `x.resize_(y.size()).copy_(y)` with `x = y.to(x)`.
+  Other references to the tensor `x` keep the old values.
+- The fix replaces `torch.empty_like(x).exponential_()` with a computation that uses `torch.rand_like`.
+  The computation draws different random numbers.
+  The rule does not report `exponential_` in programs that train.
+  The fix of TPU611 (`backward-on-torchax`) writes the runtime (`torchax_training`) beside such programs, and
+  the runtime draws as PyTorch does.
 
 ## Without a fix
 
-Compute a new tensor with the method without `_`, and use that from then on.
+Compute a new tensor with the method without `_`, and use the new tensor from then on.
 """
 
 from __future__ import annotations
@@ -78,7 +83,9 @@ rule = Rule(
 def without_lowering(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(call.func, ast.Attribute) and ctx.kind(call.func.value).is_traced:
         fix = _out_of_place(call, call.func.value, call.func.attr, ctx)
-        message = f"in-place `{call.func.attr}` is not implemented by torchax and raises `OperatorNotFound`"
+        message = (
+            f"torchax does not implement the in-place `{call.func.attr}`, which raises `OperatorNotFound`"
+        )
         yield ctx.finding(call, message, fix)
 
 
@@ -87,7 +94,8 @@ def of_storage(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
         return
     if _filled(call, ctx) is None:  # else it is reported below
-        yield ctx.finding(call, f"`{call.func.attr}` fails on torchax, whose tensors have no storage")
+        message = f"`{call.func.attr}` fails on torchax, because a torchax tensor has no storage"
+        yield ctx.finding(call, f"{message}; create a new tensor instead")
 
 
 @rule.on(ast.Call, named={"resize_"})
@@ -103,7 +111,7 @@ def filled_anew(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         code = f"{name.id} = {ctx.operand(value)}.to({name.id})"
         title = f"replace `resize_` and `copy_` with the assignment `{code}`"
         fix = ctx.fix(title, ctx.replace(statement, code), applicability=Applicability.UNSAFE)
-        message = "`resize_` has no effect or raises on torchax, so `copy_` does not fill the tensor"
+        message = f"`resize_` has no effect or raises on torchax, so `copy_` does not fill `{name.id}`"
         yield ctx.finding(call, message, fix)
 
 
@@ -113,7 +121,7 @@ def on_slice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     name, receiver = call.func.attr, call.func.value
     if is_slice(ctx.module, receiver, ctx.scope):
-        message = f"`{name}` on a slice does not change the tensor on torchax, without an error"
+        message = f"`{name}` does not change the slice `{ctx.text(receiver)}` on torchax, and raises no error"
         yield ctx.finding(call, message, _assigned(call, receiver, name, ctx))
 
 
@@ -132,7 +140,7 @@ def without_effect(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.is_amended:
         return
     if isinstance(call.func, ast.Attribute) and ctx.kind(call.func.value).is_traced:
-        message = f"`{call.func.attr}` leaves the tensor unchanged on torchax, without an error"
+        message = f"`{call.func.attr}` does not change the tensor on torchax, and raises no error"
         yield ctx.finding(call, message, _exponential(call, call.func.value, ctx))
 
 
@@ -150,7 +158,9 @@ def converts_itself(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         code = f".to({ctx.operand(other)}.dtype)"
         title = f"replace `type_as` with `{code}`, which does not change `{receiver.id}`"
         fix = ctx.fix(title, ctx.replace(call, f"{receiver.id}{code}"))
-        message = f"`type_as` converts `{receiver.id}` in place on torchax, and `{receiver.id}` is read later"
+        message = (
+            f"on torchax, `type_as` converts `{receiver.id}` in place, but `{receiver.id}` is read later"
+        )
         yield ctx.finding(call, message, fix)
 
 
@@ -176,16 +186,16 @@ def _out_of_place(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -
     code = f"{text}.{pure}{_arguments(call, ctx)}"
     alone = isinstance(ctx.parent(call), ast.Expr)
     if isinstance(receiver, ast.BinOp):
-        return ctx.fix(f"replace `{name}` with `{pure}`", ctx.replace(call, code))
+        return ctx.fix(f"replace the in-place `{name}` with `{pure}`", ctx.replace(call, code))
     if alone and (
         is_slice(ctx.module, receiver, ctx.scope)
         if isinstance(receiver, ast.Subscript)
         else isinstance(receiver, ast.Name) and not is_shared(ctx.module, receiver, ctx.scope)
     ):
-        title = f"replace `{name}` with an assignment of the result of `{pure}`"
+        title = f"assign the result of `{pure}` to `{text}` instead of calling `{name}`"
         return ctx.fix(title, ctx.replace(call, f"{text} = {code}"))
     if isinstance(receiver, ast.Name | ast.Attribute | ast.Subscript) and name not in ("t_", "put_"):
-        title = f"replace `{name}` with `copy_`, which writes the result of `{pure}` to the tensor"
+        title = f"write the result of `{pure}` to `{text}` with `copy_` instead of calling `{name}`"
         return ctx.fix(title, ctx.replace(call, f"{text}.copy_({code})"))
     return None
 
@@ -230,5 +240,5 @@ def _exponential(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None
     if not rate_one or ctx.text(call.func)[-len("exponential_") :] != "exponential_" or imports is None:
         return None
     code = ctx.grouped(call, f"-torch.log1p(-torch.rand_like({ctx.text(like)}))")
-    title = "replace `exponential_` with a formula on numbers from `torch.rand_like`"
+    title = "replace `exponential_` with a logarithm of uniform numbers from `torch.rand_like`"
     return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)

@@ -2,26 +2,26 @@
 
 ## What it does
 
-Reports these uses of a basic slice, such as `x[:, 0]`:
+The rule reports these uses of a basic slice, such as `x[:, 0]`:
 
 - `x[:, 0][index]`, if the index is a tensor or a list;
 - in traced code, `y.type_as(x[0])` and `y.copy_(x[0])`;
 - outside of traced code, `x[0].tolist()`;
 - outside of traced code, `x[0].numpy()` and `numpy.asarray(x[0])`, if the same expression or assignment puts
   `x` on the torchax device.
-  Elsewhere the tensor is on the CPU, because these calls fail for CUDA tensors, too.
+  In other code, `x` must be a CPU tensor, because `numpy()` and `numpy.asarray` raise for CUDA tensors, too.
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-tpulint follows a slice through variables.
-The result of arithmetic or of `clone()` is a whole tensor again.
+tpulint recognizes a slice that is stored in a variable.
+The result of arithmetic on a slice, or of `clone()`, is a whole tensor again, and is not reported.
 
 ## Why it matters on TPU
 
 On torchax, a basic slice is an object of the class `View`.
 Some operations do not accept a `View`, whether or not the code is jitted:
 
-- An index by a tensor or a list raises `AttributeError: 'View' object has no attribute '_elem'`.
-- An assignment to such an index raises `IndexError: only integers, slices (`:`), ellipsis (`...`), newaxis
+- Indexing a `View` with a tensor or a list raises `AttributeError: 'View' object has no attribute '_elem'`.
+- An assignment to `x[0][index]` raises `IndexError: only integers, slices (`:`), ellipsis (`...`), newaxis
   (`None`) and integer or boolean arrays are valid indices`.
 - `.tolist()` and `.numpy()` raise `RuntimeError: .tolist() is not supported for tensor subclasses, got View`.
 
@@ -29,19 +29,20 @@ Some operations do not accept a `View`, whether or not the code is jitted:
 
 The fix is safe:
 
-- For a read, the fix copies the slice first: `x[:, 0].clone()[index]`, `x[0].clone().tolist()` and
-  `x[0].clone().numpy()`.
-- An assignment to `x[0][index]` becomes an assignment to `x[0, index]`.
-- If the index is a mask, the fix assigns to a copy of the slice, and then assigns the copy to the slice.
-- `type_as(v)` becomes `.to(v.dtype)`.
-  If the tensor is an attribute that may be on the CPU, it becomes `.to(v.device, v.dtype)`.
-- `z.copy_(v)` becomes `z[...] = v`.
+- If the code reads the slice, the fix copies the slice first: `x[:, 0].clone()[index]`,
+  `x[0].clone().tolist()` and `x[0].clone().numpy()`.
+- If the code assigns to `x[0][index]`, the fix assigns to `x[0, index]`.
+- If the code assigns to `x[0][mask]`, the fix assigns to a copy of the slice, and then assigns the copy to
+  the slice.
+- The fix replaces `type_as(v)` with `.to(v.dtype)`.
+  For an attribute that may hold a CPU tensor, the fix writes `.to(v.device, v.dtype)`.
+- The fix replaces `z.copy_(v)` with `z[...] = v`.
 
 ## Without a fix
 
-If the index is a mask, the result has no fixed shape.
+If the index is a mask, the shape of `x[0][mask]` depends on the values in the mask.
 Write `x[0] = torch.where(mask, value, x[0])` instead of `x[0][mask] = value`.
-In other cases, clone the slice first, as in `x[0].clone()`.
+If the index is not a mask, clone the slice first, as in `x[0].clone()`.
 """
 
 from __future__ import annotations
@@ -83,10 +84,14 @@ def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     if not is_slice(ctx.module, node.value, ctx.scope) or not any(_is_many(part, ctx) for part in parts):
         return
     view = ctx.text(node.value)
-    message = f"`{view}` is a view of another tensor; torchax cannot index a view with a tensor or list"
+    message = (
+        f"torchax cannot index `{view}` with a tensor or list, because `{view}` is a view of another tensor"
+    )
     if isinstance(node.ctx, ast.Load):
         edit = ctx.insert(ctx.span(node.value).end, ".clone()")
-        yield ctx.finding(node, message, ctx.fix("copy the view with `.clone()` before it is indexed", edit))
+        yield ctx.finding(
+            node, message, ctx.fix(f"copy the view `{view}` with `.clone()` before indexing it", edit)
+        )
     else:
         yield ctx.finding(node, message, _in_one(node, ctx) or _by_copy(node, ctx))
 
@@ -129,9 +134,11 @@ def read(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     # The others raise on CUDA, too, so that what they are called on there is the host's.
     if name == "tolist" or _is_put_there(given, ctx):
-        title = f"copy the view with `.clone()` before `{name}` reads it"
+        view = ctx.text(given)
+        name = ctx.text(call.func) if given is not call.func.value else f"{name}()"
+        title = f"copy the view `{view}` with `.clone()` before `{name}` reads it"
         fix = ctx.fix(title, ctx.insert(ctx.span(given).end, ".clone()"))
-        message = f"`{name}` raises on torchax, because `{ctx.text(given)}` is a view of another tensor"
+        message = f"`{name}` raises on torchax, because `{view}` is a view of another tensor"
         yield ctx.finding(call, message, fix)
 
 
@@ -175,7 +182,7 @@ def _by_copy(node: ast.Subscript, ctx: Context) -> Fix | None:
         ctx.replace(inner, name),
         ctx.insert(ctx.span(statement).end, f"{gap}{part} = {name}"),
     )
-    return ctx.fix(f"write to a copy of `{part}`, and assign the copy back to it", *edits)
+    return ctx.fix(f"write to a copy of `{part}`, and then assign the copy to `{part}`", *edits)
 
 
 def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
@@ -198,4 +205,4 @@ def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
         code = f"{base}[{index}, {ctx.text(parts[1])}]"
     else:
         return None
-    return ctx.fix(f"combine both index expressions into `{code}`", ctx.replace(node, code))
+    return ctx.fix(f"replace `{ctx.text(node)}` with `{code}`", ctx.replace(node, code))

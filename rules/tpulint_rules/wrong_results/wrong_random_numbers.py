@@ -2,32 +2,32 @@
 
 ## What it does
 
-Reports, for tensors on the device:
+For tensors on the device, the rule reports:
 
-- draws with `generator=`;
+- functions and methods that draw random numbers with `generator=`;
 - `random_`;
 - `F.gumbel_softmax`;
 - `torch.normal` with tensors or with a `size`;
-- `sample()` of `torch.distributions.Normal`, `LogNormal` and `HalfNormal`, if the distribution is created in
-  the same file;
+- `sample()` of `torch.distributions.Normal`, `LogNormal` and `HalfNormal`, if the same file creates the
+  distribution;
 - `normal_` with a standard deviation.
 
 The rule does not report:
 
 - functions that seed the generator themselves, or that draw on the device of the generator;
-- programs that train: the runtime (`torchax_training`), which the fix of TPU611 (`backward-on-torchax`)
-  writes beside them, draws as torch does.
+- programs that train: the fix of TPU611 (`backward-on-torchax`) writes the runtime (`torchax_training`)
+  beside these programs, and the runtime draws as PyTorch does.
 
 ## Why it matters on TPU
 
 - torchax uses only the seed of a generator, so every draw with the same generator gives the same numbers.
-- `random_()` gives fractions between 0 and 1, and `random_(5, 10)` gives fractions between 5 and 10; torch
-  draws integers.
-  `random_(10)` raises `AssertionError: Uniform from(passed in 10.0) must be less than to`.
-- `F.gumbel_softmax` gives NaN, because it calls `exponential_`.
-- `torch.normal(mean, std)` ignores mean and standard deviation, and draws from the standard normal
-  distribution, without an error.
-  `sample()` of the distributions that call `torch.normal` does the same.
+- PyTorch draws integers for `random_()` and `random_(5, 10)`. torchax draws fractions: between 0 and 1 for
+  `random_()`, and between 5 and 10 for `random_(5, 10)`.
+- On torchax, `random_(10)` raises `AssertionError: Uniform from(passed in 10.0) must be less than to`.
+- On torchax, `F.gumbel_softmax` gives NaN, because it calls `exponential_`, which has no effect.
+- On torchax, `torch.normal(mean, std)` ignores the mean and the standard deviation, and draws from the
+  standard normal distribution, without an error.
+  `sample()` of `Normal`, `LogNormal` and `HalfNormal` calls `torch.normal`, and gives the same wrong numbers.
 - `torch.normal(0.0, std)` raises `AttributeError: 'float' object has no attribute 'shape'`.
 - `torch.normal` with a `size` raises `TypeError: _aten_normal() got an unexpected keyword argument 'device'`,
   also on the CPU.
@@ -36,28 +36,28 @@ The rule does not report:
 
 ## Fix safety
 
-These fixes are safe:
+The following fixes are safe:
 
-- `torch.normal(0.0, 0.1, size=size)` becomes `0.0 + 0.1 * torch.randn(size)`.
-- `sample()` becomes `rsample().detach()`.
-- `x.normal_(0.0, 0.02)` becomes `x.normal_().mul_(0.02).add_(0.0)`.
+- The fix replaces `torch.normal(0.0, 0.1, size=size)` with `0.0 + 0.1 * torch.randn(size)`.
+- The fix replaces `sample()` with `rsample().detach()`.
+- The fix replaces `x.normal_(0.0, 0.02)` with `x.normal_().mul_(0.02).add_(0.0)`.
 
-These fixes are unsafe:
+The following fixes are unsafe:
 
-- `torch.randn(8, generator=g, device=device)` becomes `torch.randn(8, generator=g).to(device)`.
-  The numbers are then those of torch on the CPU, and the generator must be a CPU generator.
-- `torch.normal(mean, std)` becomes `mean + std * torch.randn_like(mean)`.
-  `std` must broadcast to the shape of `mean`.
+- The fix replaces `torch.randn(8, generator=g, device=device)` with `torch.randn(8, generator=g).to(device)`.
+  The new call draws the numbers that PyTorch draws on the CPU, and requires that `g` is a CPU generator.
+- The fix replaces `torch.normal(mean, std)` with `mean + std * torch.randn_like(mean)`.
+  This requires that `std` can be broadcast to the shape of `mean`.
 
 ## Without a fix
 
-In traced code, there are no generators, and numbers that are drawn on the host are drawn only once.
-Do one of these:
+Traced code has no generators, and numbers that are drawn on the host are drawn only once, during tracing.
+There are two ways to draw new numbers at each call:
 
-- Draw outside of the traced code, and pass the numbers in.
-- Draw without a generator, after `torchax.default_env().manual_seed(seed)`.
+- Draw the numbers outside of the traced code, and pass them to the traced code as arguments.
+- Draw the numbers without a generator, after a call of `torchax.default_env().manual_seed(seed)`.
 
-Compute the results of `random_` and `gumbel_softmax` from `rand_like` and `randint_like`:
+Compute the results of `random_` and `gumbel_softmax` from `randint_like` and `rand_like`:
 
 ```python
 whole = torch.randint_like(x, 5, 10)
@@ -65,7 +65,8 @@ gumbel = -torch.log(-torch.log(torch.rand_like(logits).clamp(1e-20, 1 - 1e-7)))
 softmax = ((logits + gumbel) / tau).softmax(-1)
 ```
 
-For `hard=True`, the maximum of `softmax` becomes 1, with the gradient of `softmax`:
+With `hard=True`, `gumbel_softmax` returns 1 at the maximum of `softmax` and 0 elsewhere, with the gradient of
+`softmax`:
 
 ```python
 one_hot = torch.zeros_like(softmax).scatter(-1, softmax.argmax(-1, keepdim=True), 1.0)
@@ -84,7 +85,10 @@ from tpulint.model.values.kinds import Device, Instance, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule(
-    "TPU614", "random numbers that torchax draws incorrectly", module=__name__, fix=Applicability.SAFE
+    "TPU614",
+    "random numbers that torchax draws incorrectly, or not at all",
+    module=__name__,
+    fix=Applicability.SAFE,
 )
 
 _FACTORIES = frozenset({"rand", "randint", "randn", "randperm"})
@@ -133,7 +137,7 @@ def random_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.is_amended:
         return
     if isinstance(call.func, ast.Attribute) and _is_on_device(call.func.value, ctx):
-        message = "`random_` draws fractions instead of integers on torchax, or raises"
+        message = "on torchax, `random_` draws fractions instead of integers, or raises `AssertionError`"
         yield ctx.finding(call, message)
 
 
@@ -144,7 +148,9 @@ def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.nn.functional.gumbel_softmax" or not call.args:
         return
     if ctx.trace_path is not None or _is_on_device(call.args[0], ctx):
-        message = "`gumbel_softmax` returns NaN on torchax, because its call to `exponential_` has no effect"
+        message = (
+            "`gumbel_softmax` returns NaN on torchax, because it calls `exponential_`, which has no effect"
+        )
         yield ctx.finding(call, message)
 
 
@@ -160,14 +166,16 @@ def normal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     mean, std = given["mean"], given.get("std")
     if "size" in given:
         if ctx.serves_device:
-            message = "`torch.normal` with `size` raises in the torchax environment"
+            message = "`torch.normal` with `size` raises `TypeError` in the torchax environment"
             yield ctx.finding(call, message, _scaled(call, given, ctx))
     elif _is_on_device(mean, ctx):
-        message = "`torch.normal` ignores mean and standard deviation on torchax, without an error"
+        message = "on torchax, `torch.normal` ignores its mean and standard deviation, without an error"
         yield ctx.finding(call, message, _scaled(call, given, ctx))
     elif std is not None and _is_on_device(std, ctx):
         yield ctx.finding(
-            call, "`torch.normal` with a scalar mean raises on torchax", _scaled(call, given, ctx)
+            call,
+            "`torch.normal` with a scalar mean raises `AttributeError` on torchax",
+            _scaled(call, given, ctx),
         )
 
 
@@ -185,7 +193,7 @@ def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             ctx.insert(ctx.span(call.func).end - len("sample"), "r"),
             ctx.insert(ctx.span(call).end, ".detach()"),
         )
-        message = "`sample` ignores mean and standard deviation on torchax, without an error"
+        message = "on torchax, `sample` ignores the mean and standard deviation, without an error"
         yield ctx.finding(call, message, ctx.fix("replace `sample()` with `rsample().detach()`", *edits))
 
 
@@ -206,9 +214,9 @@ def normal_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if given.keys() <= {"mean", "std"}:
         scaled = f"{ctx.operand(call.func.value)}.normal_().mul_({ctx.text(std)})"
         shifted = f".add_({ctx.text(given['mean'])})" if "mean" in given else ""
-        title = "call `normal_()` without arguments and scale the numbers with `mul_`"
+        title = "call `normal_()` without arguments, and scale the random numbers with `mul_`"
         fix = ctx.fix(title, ctx.replace(call, f"{scaled}{shifted}"))
-    yield ctx.finding(call, "`normal_` with a standard deviation raises on torchax", fix)
+    yield ctx.finding(call, "`normal_` with a standard deviation raises `RuntimeError` on torchax", fix)
 
 
 def _scaled(call: ast.Call, given: dict[str, ast.expr], ctx: Context) -> Fix | None:
@@ -229,7 +237,7 @@ def _scaled(call: ast.Call, given: dict[str, ast.expr], ctx: Context) -> Fix | N
     times = f"{_factor(std, ctx)} * " if std is not None else ""
     edit = ctx.replace(call, ctx.grouped(call, f"{_factor(mean, ctx)} + {times}{drawn}"))
     name = "torch.randn_like" if size is None else "torch.randn"
-    title = f"replace `torch.normal` with scaled numbers from `{name}`"
+    title = f"replace `torch.normal` with scaled random numbers from `{name}`"
     return ctx.fix(title, edit, *imports, applicability=applicability)
 
 
@@ -238,7 +246,7 @@ def _factor(node: ast.expr, ctx: Context) -> str:
 
 
 def _message(name: str) -> str:
-    return f"`{name}` with `generator=` gives the same numbers at every call on torchax"
+    return f"on torchax, `{name}` with `generator=` draws the same numbers at every call"
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
@@ -283,5 +291,5 @@ def _drawn_on_host(call: ast.Call, device: ast.expr, ctx: Context) -> Fix | None
         return None
     without = ctx.edit(Span(parts[position - 1].end, parts[position].end), "")
     moved = ctx.insert(ctx.span(call).end, f".to({ctx.text(device)})")
-    title = f"draw on the CPU and move the numbers to the device with `.to({ctx.text(device)})`"
+    title = f"draw random numbers on the CPU, and move them to the device with `.to({ctx.text(device)})`"
     return ctx.fix(title, without, moved, applicability=Applicability.UNSAFE)

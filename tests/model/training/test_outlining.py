@@ -23,7 +23,7 @@ Outline = Callable[[Module], str]
         ("text = 'é'; loss = model(x).exp()\n    loss.backward()", SHARED_LINE),
         (
             "try:\n        loss = model(x).exp()\n    except E:\n        loss = x\n    loss.backward()",
-            "line 2 is a `try` statement; move it out of the loss computation",
+            "line 2 is a `try` statement: move that statement before or after the loss computation",
         ),
     ],
 )

@@ -27,7 +27,7 @@ _NEEDS_TORCHAX = ("to", "cuda", "device", "set_default_device", "manual_seed", "
 _IMPORT = re.compile(r"\s*((import|from) [^\n]*\s*)+\Z")
 _Nodes = Sequence[ast.stmt | ast.expr]
 _SIMPLE = ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign
-_TITLE = "{} (not applied, because `keep-gpu` is set and this would change the program on CUDA)"
+_TITLE = "{} (not applied, because `keep-gpu` is set and this fix would change the program on CUDA)"
 
 
 def apart(module: Module) -> Iterator[Span]:

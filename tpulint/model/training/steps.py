@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 NOT_FOUND = (
-    "tpulint finds no loss computation; decorate the function that computes the loss with `@differentiable`"
+    "tpulint finds no loss computation: decorate the function that computes the loss with `@differentiable`"
 )
-SHARED_LINE = "statements of the loss computation share a line; write each statement on its own line"
+SHARED_LINE = "statements of the loss computation share a line: write each statement on its own line"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -258,7 +258,8 @@ class Step:
         if found is None:
             return NOT_FOUND
         if isinstance(found, Obstacle):
-            return f"line {found.node.lineno} {found.why}; move it out of the loss computation"
+            remedy = "move that statement before or after the loss computation"
+            return f"line {found.node.lineno} {found.why}: {remedy}"
         taken: set[str] = set()
         made = [self._function(part, scope, taken) for part, scope in self._parts()]
         result = [one for one in made if one is not None]

@@ -94,9 +94,12 @@ def _closed_pipe() -> int:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="tpulint %(version)s")
 def cli() -> None:
-    """Find and rewrite PyTorch code for CUDA that does not work on TPU (through torchax and JAX).
+    """Find PyTorch code that was written for CUDA and does not work on TPU, and rewrite it for TPU.
 
-    Exit codes: 0, no findings; 1, findings; 2, an error such as bad usage or an unreadable file.
+    The rewritten code uses torchax and JAX.
+
+    Exit codes: 0 if there are no findings; 1 if there are findings; 2 if there is an error, such as bad usage
+    or an unreadable file.
     """
 
 
@@ -116,48 +119,67 @@ _COLOR = click.option(
     help="When to color the output.",
     show_default=True,
 )
-_EXIT_ZERO = click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
-_NO_CACHE = click.option("--no-cache", is_flag=True, help="Do not read or write the cache.")
+_EXIT_ZERO = click.option(
+    "--exit-zero", is_flag=True, help="Exit with code 0 instead of 1 if there are findings."
+)
+_NO_CACHE = click.option("--no-cache", is_flag=True, help="Do not read or write the cache of results.")
 _INPUT = _all(
     click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path()),
     click.option(
         "--select",
         multiple=True,
         metavar="RULES",
-        help="Only use these rules: codes (TPU301), prefixes (TPU3) or names; separate by commas.",
+        help="Use only these rules: codes (TPU301), prefixes of codes (TPU3) or names, separated by commas."
+        "  [default: all rules]",
     ),
-    click.option("--ignore", multiple=True, metavar="RULES", help="Do not use these rules."),
+    click.option("--ignore", multiple=True, metavar="RULES", help="Do not use these rules.  [default: none]"),
     click.option(
         "--extend-select",
         multiple=True,
         metavar="RULES",
-        help="Use these rules in addition to the selected ones.",
+        help="Use these rules in addition to those in --select or in pyproject.toml.",
     ),
     click.option(
         "--exclude",
         multiple=True,
         metavar="GLOBS",
-        help="Skip these files and folders instead of the default ones.",
+        help="Skip files and folders that match these patterns, instead of the default patterns (.git, .venv,"
+        " dist and others).",
     ),
     click.option(
-        "--extend-exclude", multiple=True, metavar="GLOBS", help="Skip these files and folders, too."
+        "--extend-exclude",
+        multiple=True,
+        metavar="GLOBS",
+        help="Skip files and folders that match these patterns, in addition to those of --exclude.",
     ),
     click.option("--force-exclude", is_flag=True, help="Skip excluded files even if they are given as PATH."),
     click.option(
         "--traced",
         type=click.Choice(CERTAINTIES),
-        help="Which code counts as traced: jit, functions that the project jits by name; forward, also"
-        " forward methods of modules; interface, also public functions that take tensors.  [default:"
+        help="Which functions count as traced by JAX. jit: functions that the project jits. forward: also"
+        " forward methods of modules. interface: also public functions that take tensors.  [default:"
         " interface]",
     ),
-    click.option("--keep-gpu", is_flag=True, help="Write fixes that still run on CUDA if it is available."),
     click.option(
-        "--config", type=click.Path(path_type=Path), help="Read the settings from this pyproject.toml."
+        "--keep-gpu", is_flag=True, help="Use fixes after which the program still runs on CUDA if available."
+    ),
+    click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        help="Read the settings from this pyproject.toml.  [default: the nearest pyproject.toml with"
+        " tpulint settings, from the folder of the paths upward]",
     ),
     click.option("--isolated", is_flag=True, help="Do not read any pyproject.toml."),
-    click.option("--stdin-filename", metavar="PATH", help="The file name to use for standard input (-)."),
-    click.option("-j", "--jobs", type=click.IntRange(min=1), help="The number of processes to use."),
-    click.option("-q", "--quiet", is_flag=True, help="Print only findings and errors."),
+    click.option(
+        "--stdin-filename", metavar="PATH", help="The file name of the code on standard input (if PATH is -)."
+    ),
+    click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(min=1),
+        help="The number of processes to use, by default one for each processor.",
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Print only findings and errors, and no summary."),
 )
 _FORMAT = click.option(
     "--output-format",
@@ -171,10 +193,15 @@ _FORMAT = click.option(
 @cli.command()
 @_INPUT
 @_FORMAT
-@click.option("-o", "--output-file", type=click.Path(path_type=Path), help="Write the report to a file.")
+@click.option(
+    "-o",
+    "--output-file",
+    type=click.Path(path_type=Path),
+    help="Write the report to this file.  [default: standard output]",
+)
 @click.option("--statistics", is_flag=True, help="Count the findings by rule instead of listing them.")
 @_NO_CACHE
-@click.option("--show-files", is_flag=True, help="List the files that would be checked and exit.")
+@click.option("--show-files", is_flag=True, help="List the files that would be checked, and check nothing.")
 @_EXIT_ZERO
 @_COLOR
 def check(
@@ -190,9 +217,9 @@ def check(
     quiet: bool,
     **choices: Any,
 ) -> int:
-    """Report code that fails on TPU, or gives different results there.
+    """Report code that fails, or gives different results, on TPU.
 
-    PATH is a file, a folder, or - for standard input. The default is the current folder.
+    PATH is a file, a folder, or - for standard input. Without PATH, tpulint checks the current folder.
     """
     if statistics and output_format not in ("full", "concise", "json"):
         raise click.UsageError("--statistics works only with the formats full, concise and json")
@@ -225,8 +252,10 @@ def check(
 
 @cli.command(short_help="Rewrite code so that it runs on TPU.")
 @_INPUT
-@click.option("--unsafe-fixes", is_flag=True, help="Also apply fixes that may change behaviour.")
-@click.option("--diff", is_flag=True, help="Print a diff and do not change any file.")
+@click.option(
+    "--unsafe-fixes", is_flag=True, help="Also apply fixes after which the program may behave differently."
+)
+@click.option("--diff", is_flag=True, help="Print the changes as a diff, and change no file.")
 @_FORMAT
 @_NO_CACHE
 @_EXIT_ZERO
@@ -245,8 +274,10 @@ def fix(
 ) -> int:
     """Rewrite code so that it runs on TPU, and report the remaining findings.
 
-    PATH is as for `check`. With -, the fixed code is written to standard output.
-    With --diff, the exit code is 1 if any file would change.
+    PATH is a file, a folder, or - for standard input. Without PATH, tpulint fixes the current folder.
+    If PATH is -, the fixed code is written to standard output.
+    Without --unsafe-fixes, only safe fixes are applied.
+    With --diff, the exit code is 1 if any file would change, and 0 if no file would change.
     """
     given = _given(paths, choices, quiet=quiet)
     errors = list(given.errors)
@@ -305,35 +336,54 @@ def fix(
 @cli.command(short_help="Execute the fixture cases of the rules.")
 @click.argument("which", nargs=-1, metavar="[CODE|RULE|CASE]...")
 @click.option(
-    "--tpu", "tpus", multiple=True, metavar="NAME", help="Compile for this TPU, such as v5e or v6e:2x4."
+    "--tpu",
+    "tpus",
+    multiple=True,
+    metavar="NAME",
+    help="Compile for this TPU, such as v5e or v6e:2x4; may be given several times.  [default: v5e:2x2 and"
+    " v6e:2x2]",
 )
 @click.option(
     "--platform",
     type=click.Choice(["auto", "cpu", "gpu", "tpu"]),
     default="auto",
     show_default=True,
-    help="Where to execute the cases; the CPU if there is no such device.",
+    help="The JAX platform on which the cases are executed. auto: a TPU or GPU that is attached to the"
+    " machine. If there is no such device, the CPU is used.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1),
     default=120.0,
     show_default=True,
-    help="Time limit for each step, in seconds.",
+    help="The time limit for each step, in seconds.",
 )
-@click.option("--fixtures", type=click.Path(path_type=Path), help="The folder with the fixture cases.")
 @click.option(
-    "--locked", is_flag=True, help="Execute only the cases that changed, and a sample of the others."
+    "--fixtures",
+    type=click.Path(path_type=Path),
+    help="The folder with the fixture cases.  [default: fixtures]",
+)
+@click.option(
+    "--locked",
+    is_flag=True,
+    help="Execute only the cases that changed since evidence.lock was written, and 3 % of the other cases.",
 )
 @click.option(
     "--update-lock", is_flag=True, help="Record the outcomes of the executed cases in evidence.lock."
 )
 @click.option(
-    "-j", "--jobs", type=click.IntRange(min=1), help="The number of cases to execute at the same time."
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="The number of cases that are executed at the same time, by default 2.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only the cases that are not verified.")
 @click.option(
-    "--output-format", type=click.Choice(["table", "json"]), default="table", help="The output format."
+    "--output-format",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="The output format.",
 )
 @_COLOR
 def verify(
@@ -349,12 +399,16 @@ def verify(
     output_format: str,
     color: str,
 ) -> int:
-    """Execute the fixture cases of the rules and check that each one does what it claims.
+    """Execute the fixture cases of the rules, and check that each case does what it claims.
 
-    Each case is run in plain PyTorch, on torchax, under jit, and through the TPU compiler.
-    Name a rule (TPU301, item-in-traced-code) or a case (item_in_traced_code/example); the default is all.
-    With --locked, it executes only cases that changed since evidence.lock was written, and 3 % of the others.
-    The exit code is 1 if a case failed or evidence.lock is out of date, 2 if no case was executed.
+    A fixture case is code before and after a fix.
+    The command executes each case in plain PyTorch, on torchax without jit, and on torchax with jit.
+    It also compiles the case for TPU.
+
+    The arguments are rules (TPU301, item-in-traced-code) or cases (item_in_traced_code/example). Without
+    arguments, the command executes the cases of all rules.
+
+    The exit code is 1 if a case failed or if evidence.lock is out of date, and 2 if no case was executed.
     """
     try:
         from tpulint.evidence import Run
@@ -380,7 +434,11 @@ def verify(
 
 @cli.command()
 @click.option(
-    "--output-format", type=click.Choice(["text", "json"]), default="text", help="The output format."
+    "--output-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The output format.",
 )
 @_COLOR
 def rules(output_format: str, color: str) -> None:
@@ -398,16 +456,20 @@ def rules(output_format: str, color: str) -> None:
 @cli.command()
 @click.argument("subjects", nargs=-1, metavar="CODE | [PATH]...")
 @click.option(
-    "--at", metavar="FILE:LINE", help="Explain this line: inferred types, and what each rule made of it."
+    "--at",
+    metavar="FILE:LINE",
+    help="Explain this line: its inferred types, and why each rule reports the line or not.",
 )
 @_COLOR
 def explain(subjects: tuple[str, ...], at: str | None, color: str) -> int:
     """Show the documentation of a rule, or explain a line with --at.
 
     CODE is the code or the name of a rule.
-    --at FILE:LINE shows the types that tpulint infers, the calls by which the line is traced, and for each
-    rule what it reports or which condition does not hold. PATH are the files to analyze together with FILE,
-    by default the project that it belongs to.
+
+    With --at FILE:LINE, the command shows the types that tpulint infers on the line, and the chain of calls
+    by which JAX traces the line. For each rule, it shows what the rule reports, or which condition for a
+    report does not hold. The files in PATH are analyzed together with FILE. Without PATH, all files of the
+    project to which FILE belongs are analyzed.
     """
     from tpulint.report.paint import paint_for
 

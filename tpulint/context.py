@@ -358,7 +358,7 @@ class Context(Editing):
             end,
             self.rule.code,
             self.rule.name,
-            message,
+            _one_line(message),
             span,
             source.line(start.row),
             fix,
@@ -393,7 +393,7 @@ class Context(Editing):
             if not all(comment in kept for edit in edits for comment in _comments(source.text, edit.span)):
                 applicability = Applicability.UNSAFE
         placed = replace(companion, up=self._levels()) if companion is not None else None
-        return Fix(title, tuple(_imports_ahead(edits)), applicability, placed, serves_cuda)
+        return Fix(_one_line(title), tuple(_imports_ahead(edits)), applicability, placed, serves_cuda)
 
     def at(self, scope: Scope) -> Context:
         """The same file at another place."""
@@ -406,12 +406,17 @@ class Context(Editing):
         return self.imports(f"from {'.'.join(package)} import {last}" if package else f"import {last}")
 
     def companion_fix(self, companion: Companion, title: str = "") -> Fix | None:
-        """The fix that imports a companion and nothing else; None where its name means something else."""
+        """The fix that only imports a package of the runtime; None where its name means something else."""
         imports = self.companion_import(companion)
         if imports is None:
             return None
         title = title or f"add the tpulint runtime `{companion.name}`, which implements this operation"
         return self.fix(title, *imports, applicability=Applicability.UNSAFE, companion=companion)
+
+
+def _one_line(text: str) -> str:
+    """A message or title that may quote code of several lines."""
+    return " ".join(text.split()) if "\n" in text or "\r" in text else text
 
 
 def _imports_ahead(edits: Iterable[Edit]) -> Iterator[Edit]:

@@ -31,7 +31,7 @@ def rules() -> tuple[Rule, ...]:
     """All installed rules by code.
 
     Raises:
-        RegistryError: for a rule package that cannot be imported, or a code that is used twice.
+        RegistryError: for a rule package that cannot be imported, or a code or name that is used twice.
     """
     found: dict[str, Rule] = {}
     for name in packages():
@@ -39,6 +39,12 @@ def rules() -> tuple[Rule, ...]:
             other = found.setdefault(rule.code, rule)
             if other is not rule:
                 raise RegistryError(f"code {rule.code} is used by both `{other.module}` and `{rule.module}`")
+    named: dict[str, Rule] = {}
+    for rule in found.values():
+        for name in (rule.name, *rule.former):
+            other = named.setdefault(name, rule)
+            if other is not rule:
+                raise RegistryError(f"name `{name}` is used by both `{other.module}` and `{rule.module}`")
     return tuple(found[code] for code in sorted(found))
 
 

@@ -21,7 +21,7 @@ _SUPPRESSION = re.compile(r"#\s*tpulint:\s*ignore(?:\[(?P<codes>[^\]]*)\])?")
 
 
 class SourceError(Exception):
-    """A file that cannot be analysed; the text says why in one line."""
+    """A file that cannot be analyzed; the text says why in one line."""
 
 
 class Source:
@@ -44,9 +44,9 @@ class Source:
             SourceError: for binary, undecodable or oversized data, and for notebooks.
         """
         if path.endswith(".ipynb"):  # whose text is much like an expression of Python's
-            raise SourceError("a notebook, not analysed; make a script of it with `jupyter nbconvert`")
+            raise SourceError("a notebook, not analyzed; make a script of it with `jupyter nbconvert`")
         if len(data) > MAX_BYTES:
-            raise SourceError(f"larger than {MAX_BYTES // 1024 // 1024} MiB, not analysed; exclude it")
+            raise SourceError(f"larger than {MAX_BYTES // 1024 // 1024} MiB, not analyzed; exclude it")
         if b"\0" in data:
             raise SourceError("holds null bytes, so it is not Python text")
         bom = data.startswith(_BOM)

@@ -102,7 +102,11 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     modules: dict[str, dict[str, Any]] = {
         "tpulint.engine.run": {"analyse": fake.analyse},
         "tpulint.engine.fix": {"fix": fake.fix},
-        "tpulint.registry": {"rules": lambda: RULES, "RegistryError": KeyError},
+        "tpulint.registry": {
+            "rules": lambda: RULES,
+            "former_names": lambda: {"cuda-literal": "hardcoded-cuda-device"},
+            "RegistryError": KeyError,
+        },
     }
     for name, contents in modules.items():
         module = ModuleType(name)

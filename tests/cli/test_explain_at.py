@@ -92,6 +92,31 @@ def test_a_silent_rule_states_the_condition_that_does_not_hold(
     assert f"not reported: {expected}" in said
 
 
+def test_findings_that_the_runtime_handles_are_explained_by_it(explained: Explained, folder: Path) -> None:
+    (folder / "src" / "net.py").write_text(
+        "from torch import nn\nfrom torchax_training import differentiable\n\n\n"
+        "class Net(nn.Module):\n    def forward(self, x):\n        return x * x.sum().tolist()\n"
+    )
+    (said,) = (row for row in explained("src/net.py:7").splitlines() if "TPU301" in row)
+    assert "not reported: the program imports the runtime, which handles this" in said
+
+
+def test_code_for_cuda_with_a_counterpart_for_torchax_is_explained(
+    explained: Explained, folder: Path
+) -> None:
+    (folder / "src" / "pair.py").write_text(
+        "import torch\n\nt = torch.ones(2)\nif torch.cuda.is_available():\n    x = t.cuda()\n"
+        'else:\n    x = t.to("jax")\n'
+    )
+    (said,) = (row for row in explained("src/pair.py:5").splitlines() if "TPU101" in row)
+    assert "not reported: this code for CUDA has a counterpart for torchax beside it" in said
+
+
+def test_an_excluded_file_is_a_one_line_error(explained: Explained, folder: Path) -> None:
+    (folder / "pyproject.toml").write_text('[tool.tpulint]\nexclude = ["model.py"]\nforce-exclude = true\n')
+    assert explained("src/model.py:5", code=2) == "error: src/model.py: excluded by the settings\n"
+
+
 def test_without_a_pyproject_the_project_is_the_folder_of_the_file(
     explained: Explained, folder: Path
 ) -> None:
@@ -120,7 +145,7 @@ def test_without_a_pyproject_the_project_is_the_package_of_the_file(
         (["src/model.py:x"], "`src/model.py:x` is not FILE:LINE"),
         (["src/model.py:0"], "src/model.py: there is no line 0: the file has 9"),
         (["src/model.py:10"], "src/model.py: there is no line 10: the file has 9"),
-        (["src/broken.py:1"], "src/broken.py: the file is not analysed: '(' was never closed (line 1)"),
+        (["src/broken.py:1"], "src/broken.py: the file is not analyzed: '(' was never closed (line 1)"),
         (["src/binary.py:1"], "src/binary.py: holds null bytes, so it is not Python text"),
     ],
 )

@@ -92,6 +92,7 @@ def test_quiet_omits_verified_cases(tpulint: Command, verifier: Verifier) -> Non
         ((), ["hardcoded_cuda_device/example", "item_in_traced_code/clean", "item_in_traced_code/example"]),
         (("TPU3",), ["item_in_traced_code/clean", "item_in_traced_code/example"]),
         (("item-in-traced-code/clean",), ["item_in_traced_code/clean"]),
+        (("cuda_literal/example",), ["hardcoded_cuda_device/example"]),
         (("hardcoded_cuda_device", "clean"), ["hardcoded_cuda_device/example", "item_in_traced_code/clean"]),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_changed_applicability_of_a_fix_is_a_difference(corpus: Corpus) -> Non
     assert f"tiny: TPU101 fixes {{'none': 1}} -> {now}\n" in output
 
 
-def test_a_file_that_cannot_be_analysed_is_counted_and_shown(corpus: Corpus) -> None:
+def test_a_file_that_cannot_be_analyzed_is_counted_and_shown(corpus: Corpus) -> None:
     (corpus.sources / "binary.py").write_bytes(b"\0\xff\xfe")
     code, output = corpus.run()
     assert code == 1

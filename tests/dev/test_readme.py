@@ -94,7 +94,7 @@ def test_the_figures_are_those_of_the_data() -> None:
     assert f"{right} of {tried} ({right / tried:.0%})".replace("%", " %") in README
     rounds = [entry for entry in data["round"] if "wrong_without_error" in entry]
     wrong, tried = (sum(entry[key] for entry in rounds) for key in ("wrong_without_error", "programs"))
-    counted = f"For {tried} of them it was recorded which: {wrong} ({wrong / tried:.0%})"
+    counted = f"{wrong} of the {tried} ({wrong / tried:.0%})"
     assert f"{counted} gave different results".replace("%", " %") in README
     rules = len([path for path in (ROOT / "docs/rules").glob("*.md") if path.name != "README.md"])
     assert f"[{rules} rules](docs/rules/README.md)" in README

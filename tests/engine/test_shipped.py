@@ -80,7 +80,7 @@ def test_check_does_not_analyse_the_runtime_beside_a_fixed_program(
     assert summarised(fixed, monkeypatch) == ["train.py"]
 
 
-def test_changed_runtime_file_is_analysed(fixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_runtime_file_is_analyzed(fixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (fixed / "torchax_training/once.py").open("a") as file:
         file.write("\n# ours\n")
     assert summarised(fixed, monkeypatch) == ["torchax_training/once.py", "train.py"]
@@ -98,7 +98,7 @@ def test_same_text_elsewhere_is_the_users_own(fixed: Path) -> None:
     assert not is_shipped(unit)
 
 
-def test_explaining_a_line_of_the_runtime_says_that_it_is_not_analysed(fixed: Path) -> None:
+def test_explaining_a_line_of_the_runtime_says_that_it_is_not_analyzed(fixed: Path) -> None:
     file = fixed / "torchax_training/once.py"
-    with pytest.raises(InquiryError, match="is unchanged, so it is not analysed"):
+    with pytest.raises(InquiryError, match="is unchanged, so it is not analyzed"):
         inquire(file, 1, sorted(fixed.rglob("*.py")), Settings(root=fixed))

@@ -36,10 +36,8 @@ def belief(text: str, kind: Kind, name: str | None = None, made_at: tuple[int, .
     return Belief(Location(12, 5), text, kind, name, made_at, frozenset())
 
 
-def silence(
-    code: str, *, traced: bool = True, reason: str = "", by_type: bool = False, about: tuple[Belief, ...] = ()
-) -> Silence:
-    return Silence(code, "rule", Location(12, 7), traced, reason, by_type, about)
+def silence(code: str, *, reason: str = "", by_type: bool = False, about: tuple[Belief, ...] = ()) -> Silence:
+    return Silence(code, "rule", Location(12, 7), reason, by_type, about)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +80,7 @@ def test_report_shows_everything_known_about_a_line(make: Callable[..., Finding]
         LineBelief("step", TracePath((root,), Certainty.JIT), values),
         (Said(make(), suppressed=True, deselected=True), Said(make(), suppressed=False, deselected=False)),
         (
-            silence("TPU302", traced=False),
+            silence("TPU302", reason="the rule is about traced code"),
             silence("TPU303", by_type=True, about=(belief("y" * 60, STATIC),)),
             silence("TPU401", reason="the file is imported", about=(belief("y", TENSOR),)),
             silence("TPU402"),
@@ -103,7 +101,7 @@ def test_report_shows_everything_known_about_a_line(make: Callable[..., Finding]
           TPU301 item-in-traced-code, column 9: found, but suppressed by a comment and \
 deselected by the settings: `.item()` waits for the device
           TPU301 item-in-traced-code, column 9: reported: `.item()` waits for the device
-          TPU302 rule, column 7: not reported: the rule is about traced code, and no traced code calls this
+          TPU302 rule, column 7: not reported: the rule is about traced code
           TPU303 rule, column 7: not reported: the rule looks for another type or name; `{"y" * 39}…`: \
 static Python value
           TPU401 rule, column 7: not reported: the file is imported; `y`: tensor

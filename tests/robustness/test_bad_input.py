@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GOOD = b"import torch\n\nx = torch.zeros(2).cuda()\n"
 OPTIONS = ("--select", "TPU101", "--output-format", "json")
 
-#: Files that cannot be analysed, and a word of the line that says why.
+#: Files that cannot be analyzed, and a word of the line that says why.
 BAD = {
     "binary": (bytes(range(256)), "null bytes"),
     "elf": (b"\x7fELF\x01\x02\x03\xff\xfe", "cannot be decoded"),
@@ -102,7 +102,7 @@ def test_a_notebook_named_on_the_command_line_is_an_error(tpulint: Command, fold
     (folder / "train.ipynb").write_text('{"cells": [{"cell_type": "code", "source": ["x.cuda()"]}]}')
     outcome = tpulint("check", "train.ipynb")
     assert 2 == outcome.code
-    assert outcome.err.startswith("error: train.ipynb: a notebook, not analysed; ")
+    assert outcome.err.startswith("error: train.ipynb: a notebook, not analyzed; ")
 
 
 def test_fix_changes_the_good_files_and_no_bad_one(tpulint: Command, bad_files: Path) -> None:
@@ -131,7 +131,7 @@ def deep_files(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_deeply_nested_code_is_analysed_or_reported_without_a_crash(
+def test_deeply_nested_code_is_analyzed_or_reported_without_a_crash(
     tpulint_process: Command, deep_files: Path, jobs: str
 ) -> None:
     outcome = tpulint_process("check", *OPTIONS, "-j", jobs)

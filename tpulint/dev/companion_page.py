@@ -13,34 +13,37 @@ _HEAD = """\
 
 # The runtime
 
-Some fixes need code that torchax does not have, such as gradients for `loss.backward()`, operators, and a
-data loader that works with JAX.
-`tpulint fix` writes this code into packages beside the fixed program, and the program imports them.
-Most programs need only the package `torchax_training`; the other pages call it *the runtime*.
+Some fixed programs need code that torchax does not have, such as gradients for `loss.backward()`, operators,
+and a data loader that works with JAX.
+`tpulint fix` writes this code into packages beside the fixed program, and adds the imports of these packages
+to the program.
+Most programs need only the package `torchax_training`.
+The other pages call `torchax_training` *the runtime*.
 
-- The packages import only torch, torchax and JAX.
+- The packages that `fix` writes import only torch, torchax, JAX and NumPy.
   Your program does not need tpulint.
 - The packages are part of your repository.
-  Commit them, and change them if you need to.
-  `tpulint check` reports nothing in them as long as they are unchanged.
+  Commit the packages, and change them if you need to.
+  As long as a package is unchanged, `tpulint check` reports nothing in its files.
 - `tpulint fix` does not update a package that it has written before.
-  To get the version of a newer tpulint, delete the folder, and copy it from `tpulint_rules/companions/` of
-  the installed tpulint.
-- With `--keep-gpu`, `torchax_training` does nothing if CUDA is available.
-  Functions and optimizers stay unchanged, and torchax is not imported.
+  To get the version of a newer tpulint, delete the folder of the package.
+  Then copy the folder with the same name from `tpulint_rules/companions/` of the installed tpulint.
+- In a program that was fixed with `--keep-gpu`, `torchax_training` does nothing if CUDA is available.
+  Functions and optimizers then stay unchanged, and torchax is not imported.
 
-`import torchax_training` replaces functions of torch and torchax in the whole process, so that they behave as
-in PyTorch.
+`import torchax_training` replaces functions of torch and torchax in the whole process, so that torchax
+tensors behave as in PyTorch.
 The tables below say which file replaces which functions.
 
 Terms in the tables:
 
-- A *decorated function* has the decorator `@differentiable`: JAX compiles it and computes its gradients.
-- A *traced function* is a function that JAX traces.
-  Its Python code runs once, with placeholders instead of arrays, while JAX compiles it.
-- A function runs *call by call* if it cannot be compiled as a whole.
-  Its statements then run in Python at each call, and JAX compiles the modules and functions that it calls
-  separately.
+- A *decorated function* is a function that is decorated with `@differentiable`.
+  JAX compiles a decorated function and computes its gradients.
+- A *traced function* is a function that JAX traces: the Python code of the function runs once, with
+  placeholders instead of arrays, while JAX compiles the function.
+- A function runs *call by call* if JAX cannot compile the function as a whole.
+  At each call of the function, Python then runs its statements, and JAX separately compiles each module and
+  each function that the statements call.
 """
 
 

@@ -45,7 +45,7 @@ jit = torchax.compile
 _RUN = "def run(dev, jit):"
 _POOL = re.compile(r"pools\[\d\]\['(\w+)'\]")
 _FUNCTION = re.compile(r"^def f\(([^)]*)\):", re.MULTILINE)
-_MODES = {"eager": "", "jit": "when compiled: "}
+_MODES = {"eager": "", "jit": ", but only when compiled"}
 #: The snippets' names for masks and for integers.
 _TYPES = {
     **dict.fromkeys(("m", "mrow"), "BoolTensor"),
@@ -154,15 +154,15 @@ def _outcome(row: dict[str, str]) -> tuple[bool, str]:
     for mode in ("eager", "jit"):
         said = row[mode]
         if said.startswith("raises"):
-            return False, f"{_MODES[mode]}raises `{said.removeprefix('raises ').partition(':')[0]}`"
+            return False, f"raises `{said.removeprefix('raises ').partition(':')[0]}`{_MODES[mode]}"
         if said.startswith("DIFFERS"):
-            return False, f"{_MODES[mode]}gives a different result"
+            return False, f"gives a different result than PyTorch{_MODES[mode]}"
         if said.startswith("ok,"):
             what = said.removeprefix("ok, ")
             if _NARROWED.match(what):
                 works = "works, in 32 bits"
                 continue
-            return False, f"{_MODES[mode]}{what}"[:60]
+            return False, f"{what[:60]}{_MODES[mode]}"
     return True, works
 
 
@@ -177,7 +177,8 @@ def rendered(root: Path) -> tuple[str, str]:
     parts = [_INTRODUCTION.format(count=len(everything)), f"| {' | '.join(head)} |", _RULE]
     for name, family in (*sorted(families.items()), ("all", everything)):
         counts = Counter(row.state for row in family)
-        cells = (name, _FAMILIES.get(name, ""), len(family), *(counts[state] for state in _STATES))
+        about = _FAMILIES.get(name, "all families")
+        cells = (name, about, len(family), *(counts[state] for state in _STATES))
         parts.append(f"| {' | '.join(map(str, cells))} |")
     parts.append(_NOT_REPORTED)
     missed = sorted((row for row in everything if row.state == _MISSED), key=lambda row: row.reason)
@@ -218,29 +219,36 @@ _INTRODUCTION = """\
 
 # Coverage
 
-{count} patterns of GPU code were run on torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2, and compared
-with plain PyTorch.
-This page counts how many of them tpulint reports, and lists those that fail without a report.
+{count} patterns of GPU code were run with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2.
+The results on torchax were compared with those of plain PyTorch.
+This page counts how many of the patterns tpulint reports, and lists the patterns that fail and that tpulint
+does not report.
 [data/coverage.json](data/coverage.json) has every pattern, with the rules that report it.
 
-Each pattern is a short snippet.
-It was run eagerly (one operation at a time), and in most cases also compiled, with `jax_jit` or
-`torchax.compile`.
+Each pattern is a short snippet of code.
+Each snippet was run eagerly (one operation at a time).
+Most snippets were also run compiled, with `jax_jit` or `torchax.compile`.
 tpulint checked each snippet as a separate program, in which the tensors have type annotations.
+
+The following table counts the patterns by family.
+Its last four columns mean:
 
 | column | meaning |
 | --- | --- |
-| fails, reported | On torchax, the pattern raises, or gives a different result. A rule reports it. |
-| fails, not reported | On torchax, the pattern raises, or gives a different result. No rule reports it. |
-| works, not reported | The pattern works on torchax, and no rule reports it. |
-| works, reported | The pattern works in this snippet. A rule reports it, because it has no effect, \
-or because it fails in other code. |
+| fails, reported | On torchax, the pattern raises an error, or gives a different result. \
+A rule reports the pattern. |
+| fails, not reported | On torchax, the pattern raises an error, or gives a different result. \
+No rule reports the pattern. |
+| works, not reported | The pattern works on torchax. No rule reports the pattern. |
+| works, reported | The pattern works in this snippet. \
+A rule reports the pattern, because the pattern has no effect on torchax, or because it fails in other code. |
 
-*Different results* include that torchax returns a result where PyTorch raises.
-If the only difference is a 32-bit dtype instead of a 64-bit one, the pattern counts as working.
+A result also counts as different if torchax returns a result where PyTorch raises an error.
+If the only difference is that a tensor has a 32-bit dtype instead of a 64-bit dtype, the pattern counts as
+working. If the snippet returns the dtype itself, it counts as a different result.
 """
 _NOT_REPORTED = """
 ## Patterns that fail and are not reported
 
 The patterns are grouped by the reason why no rule reports them.
-*When compiled* means that the pattern works eagerly, and fails only when it is compiled."""
+*Only when compiled* means that the pattern works when it runs one operation at a time (eagerly)."""

@@ -19,7 +19,7 @@ _OUTCOMES = {
     "crashes": "crash",
     "raises": "raise",
     "differs": "differ",
-    "host": "stay on the host",
+    "host": "stay on the CPU",
     "hangs": "do not end",
     "narrowed": "equal in 32 bits",
     "equal": "equal",
@@ -30,28 +30,29 @@ _HEAD = """\
 # Evidence
 
 Each rule of tpulint has *fixture cases*.
-A fixture case is a folder with code as it is written for CUDA (the original), the code after `tpulint fix`
-(the fixed code), and a script that runs both.
-This page summarizes what happened when all fixture cases were executed, with {versions}.
+A fixture case is a folder with code as it is written for CUDA (the *original*), the code after `tpulint fix`
+(the *fixed code*), and a script that runs both.
+This page summarizes what happened when all fixture cases were executed.
+The versions were {versions}.
 
 **{verified} of {cases} cases are verified**, {failed} failed, and {not_run} were not run.
 
-A case is verified if these four steps have the results that the case claims:
+A fixture case is verified if the following four steps have the results that the case claims:
 
-1. The original runs in plain PyTorch on the CPU.
-   Its result is the reference.
-2. The original runs on torchax: eagerly (one operation at a time) and, if it is code that JAX has to trace,
-   also under `jax_jit`.
-   It fails in the way that the rule describes.
-   In a case that the rule must not report, it gives the same result as the reference instead.
-3. The fixed code runs on torchax in the same ways, and gives the same result as the reference.
-4. If JAX has to trace the fixed code, the TPU compiler (libtpu) compiles it.
+1. The original is executed in plain PyTorch on the CPU.
+   The result of this step is the *reference*.
+2. The original is executed on torchax, one operation at a time (eagerly).
+   If the original is code that JAX has to trace, it is also executed under `jax_jit`.
+   The original must fail in the way that the rule describes.
+   In a case that the rule must not report, the original must give the same result as the reference.
+3. The fixed code is executed on torchax in the same ways, and must give the same result as the reference.
+4. If JAX has to trace the fixed code, the TPU compiler (libtpu) must compile the fixed code.
 
 No TPU was used.
-The TPU compiler works without one, and everything else ran on a CPU.
+The TPU compiler works without a TPU, and all other steps ran on a CPU.
 
-[data/evidence.json](data/evidence.json) has all outcomes, the numbers of operations, and the bytes of memory
-that the compiler reports.
+[data/evidence.json](data/evidence.json) has the outcomes of all steps, the numbers of operations, and the
+bytes of memory that the TPU compiler reports.
 `tpulint verify RULE` executes the cases of a rule again and shows all messages.
 `make evidence` executes all cases and updates this page.
 
@@ -64,22 +65,24 @@ The columns *original on torchax* and *fixed on torchax* count the cases by what
 | crash | The process crashes. |
 | raise | The code raises an error. |
 | differ | The code gives a different result than PyTorch, without an error. |
-| stay on the host | The code computes nothing on torchax: all tensors stay in CPU memory. |
+| stay on the CPU | The code computes nothing on torchax: all tensors stay in CPU memory. |
 | do not end | The code was stopped after a time limit. |
-| equal in 32 bits | The result is the same as in PyTorch, except that 64-bit dtypes became 32-bit dtypes. \
-This is the default of torchax. |
+| equal in 32 bits | The result is the same as in PyTorch, except that torchax uses 32-bit dtypes instead of \
+64-bit dtypes, as it does by default. |
 | equal | The result is the same as in PyTorch. |
 
-If a case was run in several ways, the first of these words that applies counts.
-The numbers in these two columns can add up to less than the column *cases*, because some cases have no fixed
-code, and some were not run.
+If a case was executed in several ways with different outcomes, the case counts for the outcome that comes
+first in the table above.
+The numbers in the two columns can add up to less than the number in the column *cases*, because some cases
+have no fixed code, and some cases were not run.
+The column *compiled for TPU* counts the cases in which the TPU compiler compiled code.
 
 """
 _NOT_RUN = """
 ## Not run
 
-The reasons are those that the scripts of the cases give.
-*The page* is the page of the rule.
+The column *why* has the reason that the script of the case (`run.py`) gives.
+In these reasons, *the page* is the documentation page of the rule.
 
 """
 
@@ -131,7 +134,7 @@ def _row(code: str, rule: str, cases: Sequence[Mapping[str, Any]]) -> list[str]:
     verified = sum(case["state"] == "verified" for case in cases)
     compiled = sum(any(stage.startswith("tpu") for stage in _code(case)) for case in cases)
     counts = [_counts(case.get(side, {}) for case in cases) for side in ("original", "fixed")]
-    return [title, str(len(cases)), str(verified), *counts, str(compiled or "")]
+    return [title, str(len(cases)), str(verified), *counts, str(compiled)]
 
 
 def _code(case: Mapping[str, Any]) -> Mapping[str, str]:
@@ -152,7 +155,7 @@ def _counts(sides: Iterable[Mapping[str, str]]) -> str:
         gravest = next((word for word in _OUTCOMES if word in words), None)
         if gravest is not None:
             found[gravest] += 1
-    return ", ".join(f"{found[word]} {text}" for word, text in _OUTCOMES.items() if found[word])
+    return ", ".join(f"{found[word]} {text}" for word, text in _OUTCOMES.items() if found[word]) or "none"
 
 
 def _reason(case: Mapping[str, Any]) -> str:

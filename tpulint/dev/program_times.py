@@ -24,7 +24,7 @@ _COLUMNS = (
     "PyTorch on the CPU: a step (ms)",
     "torchax: the first two steps, with compilation (s)",
     "torchax: a later step (ms)",
-    "torchax, if PyTorch on the CPU = 1",
+    "torchax: a later step (PyTorch on the CPU = 1)",
 )
 HEAD = (f"| {' | '.join(_COLUMNS)} |", f"| --- |{' ---: |' * 5}")
 _TIMEOUT = 600.0

@@ -32,7 +32,7 @@ def render(root: Path) -> str:
     parts = [
         _HEAD,
         _table(
-            ("result", "meaning", "programs", "rows of the table below"),
+            ("result", "meaning", "number of programs", "number of rows in the table of public programs"),
             _counts(data["program"]),
             right=(2, 3),
         ),
@@ -113,11 +113,14 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
 
 
 _MEANINGS = {
-    "same": "Every printed line is equal, except for names of devices and for times.",
-    "close": "Values differ by rounding: by at most 1e-4, or by no more than the *shift*, which is explained"
-    " below. In a few programs, the notes give another reason that is rounding.",
-    "differs": "Values differ by more. The notes give the cause if it is known.",
-    "fails": "The program raises an error, does not end, or stays on the host.",
+    "same": "The original and the fixed program print the same lines, except for names of devices and for"
+    " times.",
+    "close": "Printed values differ only by rounding: by at most 1e-4, or by no more than the *shift*, which"
+    " is explained below. In a few programs, values differ by more, and the notes say why this difference is"
+    " rounding, too.",
+    "differs": "Printed values differ by more than rounding. The notes give the cause if it is known.",
+    "fails": "The fixed program raises an error, does not end, or computes everything on the CPU without"
+    " torchax.",
 }
 
 _HEAD = """\
@@ -125,49 +128,51 @@ _HEAD = """\
 
 # Whole programs
 
-`tpulint fix --unsafe-fixes` was tried on the programs of this page.
-Each program was run twice, before and after the fix, and the two outputs were compared:
+This page lists the programs on which `tpulint fix --unsafe-fixes` was tried.
+Each program was run twice, before and after `fix`, and the two outputs were compared:
 
-- The original runs in PyTorch on the CPU, with an emulation that lets `cuda` mean the CPU.
-- The fixed copy runs on torchax with JAX's CPU backend.
-  It was not edited after the fix.
+- The *original* is the program before `fix`.
+  It runs in PyTorch on the CPU, with an emulation that makes `cuda` mean the CPU.
+- The *fixed program* is a copy of the original after `fix`.
+  It runs on torchax with JAX's CPU backend.
+  The fixed program was not edited after `fix`.
 
 No TPU was used.
 
-[how-it-works.md](how-it-works.md) explains the changes of the fix.
+[how-it-works.md](how-it-works.md) explains how `fix` changes a program.
 [compatibility.md](compatibility.md) lists features that do not work yet.
 [program-speed.md](program-speed.md) shows how long the programs take.
 
-These are the results of the programs of public repositories:
+The programs of public repositories had these results:
 """
 
 _OWN = """\
 ## Programs of this repository
 
-The folder [fixtures/programs](../fixtures/programs) has {programs} programs, written as people write them for
-a GPU.
+The folder [fixtures/programs](../fixtures/programs) has {programs} programs in the style of usual GPU
+programs.
 `tpulint verify` does the following with each program:
 
 1. It runs the original in plain PyTorch on the CPU.
-2. It fixes a copy, and runs the copy on torchax.
-3. It compares the loss of every step, the parameters and buffers at the end, and the output.
+2. It fixes a copy of the program, and runs the copy on torchax.
+3. It compares the loss of every step, the parameters and buffers at the end, and the printed lines.
 
-A program that stays on the host counts as failed.
+If all tensors of the fixed program stay in CPU memory, the program counts as failed.
 All {programs} programs are verified.
 """
 
 _ON_A_GPU = """\
 ### On a GPU
 
-`python -m tpulint.dev on-gpu` runs each of these programs three times on a GPU:
+`python -m tpulint.dev on-gpu` runs each program of this repository three times on a GPU:
 
-- unchanged, on CUDA;
-- fixed with `--keep-gpu`, on CUDA;
-- fixed for torchax, where JAX computes on the GPU.
+- The original runs on CUDA.
+- The program that was fixed with `--keep-gpu` runs on CUDA.
+- The program that was fixed without `--keep-gpu` runs on torchax, and JAX computes on the GPU.
 
-Matrix products use full precision.
-*Emulated CUDA* is the run of the original on the CPU.
-These are the results on an H100, with torch 2.11 and JAX 0.11.2:
+In all three runs, matrix products use full precision.
+The following table compares the printed lines of these runs on an H100, with torch 2.11 and JAX 0.11.2.
+*Emulated CUDA* is the run of the original in PyTorch on the CPU.
 
 | program | original on CUDA, compared with emulated CUDA | fixed with `--keep-gpu` on CUDA, compared with \
 the original on CUDA | fixed on torchax, compared with emulated CUDA |
@@ -180,29 +185,31 @@ the original on CUDA | fixed on torchax, compared with emulated CUDA |
 | `ema` | equal | equal | equal |
 | `gan` | loss 8 of 36 differs by 2e-5 | equal | equal |
 
-The other fifteen programs ran without an error, but their output was not compared.
-In that run, `generate` could not be fixed with `--keep-gpu`, because each round of fixes led to new findings.
-Since then, a test over all fixture cases checks that this does not happen.
+The other fifteen programs ran on the GPU without an error, but their output was not compared.
+At that time, `fix --keep-gpu` could not fix the program `generate`, because each round of fixes led to new
+findings.
+Now, a test over all fixture cases checks that `fix` ends.
 
 All 22 programs were also fixed with `--keep-gpu` and run with emulated CUDA.
 They print the same lines as the originals, compute the same losses, and end with the same parameters.
 
 118 fixture cases that train (examples of the rules; see [evidence.md](evidence.md)) were run on the GPU, too.
-All but four of them gave the same result as on the host.
-Three of the four draw random numbers, which a GPU draws differently.
-One depends on the order of equal elements.
+114 of these cases gave the same result as on the CPU.
+Three of the other four cases draw random numbers, and a GPU draws different random numbers than a CPU.
+The fourth case depends on the order of equal elements.
 
 ### Versions
 
-All other results are for torch 2.13, torchax 0.0.14 and JAX 0.10.2.
-The extra `tpulint[verify]` installs these versions.
+All results on this page, except those on a GPU, are for torch 2.13, torchax 0.0.14 and JAX 0.10.2.
+`pip install 'tpulint[verify]'` installs these versions.
 
 JAX 0.11.2 and 0.12.0.1 were tried with torch 2.11 and Python 3.12, on JAX's CPU backend:
 
-- The programs of this repository are verified, too, but `image_processing` was not run.
-- All fixture cases that train are verified, except one.
-  This case compares random numbers that depend on the memory layout, and torch 2.11 draws them in a different
-  order.
+- The programs of this repository are verified with these versions, too.
+  Only the program `image_processing` was not run.
+- All fixture cases that train are verified with these versions, except one.
+  The exception compares random numbers that depend on the memory layout, and torch 2.11 draws these numbers
+  in a different order.
 
 Three files of the runtime (`torchax_training`) depend on internals of JAX: `autograd/pullbacks.py`,
 `host/xla_flags.py` and `operators/convolutions_on_cpu.py`.
@@ -213,40 +220,46 @@ _PUBLIC = """\
 
 The table has {programs} programs of {repositories} repositories, each at the commit that its link leads to.
 
-Before the fix, the originals were changed so that both runs can be compared:
+Before `fix`, the originals were changed so that the outputs of both runs can be compared:
 
-- Seeds are set if the program sets none.
-- Runs are shortened, with options of the program if it has such options.
+- Programs that set no seed were changed to set one.
+- Runs are shorter.
+  Options of the program set the length if the program has such options.
 - Dropout is set to 0.
-- Noise that the program draws on the device is drawn on the host.
-- In most programs, tokens that the program samples are drawn on the host, too.
+- Noise that the program draws on the device is drawn on the CPU instead.
+- In most programs, tokens that the program samples on the device are drawn on the CPU, too.
 - Times are removed from the output.
-- Data sets are replaced by synthetic ones of the same form.
+- Data sets are replaced by synthetic data sets of the same form.
 
-The columns are:
+The columns of the table are:
 
-- *Lines compared*: the number of printed lines, for each program of a row.
-- *Difference from the original*: how the output of the fixed program differs from that of the original.
-  With the result `same`, this is the difference of losses in full precision, if it was measured.
-- *Shift*, in parentheses: how the output of the original changes when its first weights are shifted by 1e-6.
-  It shows how much of a difference is rounding that grows from step to step.
-- *Notes*: *call by call* means that the loss computation is not compiled as a whole.
-  Its statements run in Python at each call, and JAX compiles the modules and functions that it calls
-  separately.
-  The reason follows, if it is known.
-  *Partly call by call* means that only the part that follows runs in this way.
-  *Changes to the original* are changes in addition to those above.
+- *Lines compared* is the number of printed lines that were compared, for each program of a row.
+- *Result* is one of the four results at the top of this page.
+- *Difference from the original* says how the output of the fixed program differs from the output of the
+  original.
+  If the result is `same`, this column has the difference of the losses in full precision, if this difference
+  was measured.
+- *Shift*, in parentheses, says how much the output of the original changes when its first weights are changed
+  by 1e-6.
+  If the shift is as large as the difference, rounding that grows from step to step explains the difference.
+- *Notes* begin with *call by call* if JAX does not compile the loss computation as a whole.
+  Python then runs the statements of the loss computation at each call, and JAX separately compiles each
+  module and each function that the statements call.
+  The reason follows after the colon, if the reason is known.
+  *Partly call by call* means that only the part of the program after the colon runs in this way.
+  *Changes to the original* are changes in addition to the changes listed above.
 """
 
 _READ = """\
-Six more repositories were fixed, and the changes were read without running the programs: {repositories}.
+Six more repositories were fixed, and people read the changes without running the programs: {repositories}.
 """
 
 _LIBRARIES = """\
 ## Programs that use libraries
 
-These ten programs use transformers 5.23, accelerate 1.15, timm 1.0, peft 0.21, torchmetrics 1.9 and einops
-0.8, with small models and with dropout.
+The ten programs in this table use transformers 5.23, accelerate 1.15, timm 1.0, peft 0.21, torchmetrics 1.9
+and einops 0.8.
+Their models are small, and use dropout.
 `fix` changes only the program.
 The installed libraries stay unchanged.
 """
@@ -255,12 +268,15 @@ _ROUNDS = """\
 ## Right at first
 
 Programs were tried in rounds.
-After each round, tpulint was changed because of the programs that failed.
-The table says how many programs of a round were right (`same` or `close`) when they were first tried, and how
-many are right now.
+After each round, tpulint was improved with the help of the programs that did not work.
+The table says how many programs of each round were right (`same` or `close`) when they were first tried, and
+how many programs of the round are right now.
 
-- *Wrong at first, without an error*: programs whose results differed at first, although no error was raised.
-- An empty cell means that the number was not recorded.
-- The programs of the first rows are those of the public repositories and libraries above.
-  All other programs were written for this test, most of them by authors who had not seen the rules.
+- *Wrong at first, without an error* counts the programs whose results differed at first, although no error
+  was raised.
+- An empty cell in a column of numbers means that the number was not recorded.
+- The programs in the first rows are the programs of public repositories and the programs that use libraries,
+  which the tables above list.
+  The programs in the other rows were written for this test, most of them by authors who had not seen the
+  rules.
 """

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,13 +42,22 @@ class Condition:
 
 def deciding_condition(handler: Handler, run: Callable[[], object]) -> Condition:
     """The condition because of which a handler reports nothing; `run` runs the handler to its end."""
-    for last in reversed(_lines(handler.check.__code__.co_filename, run)):
+    code = getattr(handler.check, "__code__", None)
+    if code is None:  # some other callable of a third party's rule
+        run()
+        return Condition()
+    for last in reversed(_lines(code.co_filename, run)):
         for function, test, body in _tests(last.code.co_filename):
             lines = range(test.lineno, (test.end_lineno or test.lineno) + 1)
-            left = (node.lineno for node in body if isinstance(node, _LEAVES))
+            left = [node.lineno for node in body if isinstance(node, _LEAVES)]
             if function.name == last.code.co_name and last.line in (*lines, *left):
-                return _Guard(function, test, last.names).condition()
+                guard = _Guard(function, test, last.names)
+                return guard.condition(ends_if_true=bool(left), ends_if_false=_yields(body))
     return Condition()
+
+
+def _yields(body: list[ast.stmt]) -> bool:
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for part in body for node in ast.walk(part))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +100,12 @@ class _Guard:
         self._test = test
         self._names = dict(names)
 
-    def condition(self) -> Condition:
-        """The part of the guard that decided, in words."""
+    def condition(self, *, ends_if_true: bool, ends_if_false: bool) -> Condition:
+        """The part of the guard that decided, in words; none if the handler went on behind the guard."""
         try:
-            part, is_true, _ = self._deciding(self._test)
-            return next(self._described(part, is_true), Condition())
+            part, is_true, holds = self._deciding(self._test)
+            ends = ends_if_true if holds else ends_if_false
+            return next(self._described(part, is_true), Condition()) if ends else Condition()
         except Exception:  # the names may have other values by now than where the guard was evaluated
             return Condition()
 
@@ -116,28 +127,34 @@ class _Guard:
                 break
         return part, is_true, holds
 
-    def _described(self, part: ast.expr, holds: bool) -> Iterator[Condition]:
-        """What the calls and properties in a part check, outermost first, and those that gave its names."""
+    def _described(self, part: ast.expr, is_true: bool) -> Iterator[Condition]:
+        """What calls and properties in a part check, outermost first, or the calls that gave its names."""
+        loops = (node for node in ast.walk(part) if isinstance(node, ast.comprehension))
+        inner = {name.id for loop in loops for name in ast.walk(loop.target) if isinstance(name, ast.Name)}
         for node in ast.walk(part):
             if isinstance(node, ast.Call):
-                yield from self._called(node, holds)
+                yield from self._called(node, is_true, inner)
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 owner = self._names.get(node.value.id)
                 if isinstance(owner, Context):
                     doc = inspect.getattr_static(type(owner), node.attr, None).__doc__
                     yield from _said(doc, self._value(node), None, None)
-        names = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
+        names = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)} - inner
         for value in _assigned(self._function, names, part.lineno):
-            yield from self._described(value, holds)
+            calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
+            for call in calls[:1] if isinstance(value, ast.Call) else calls:
+                found = self._called(call, is_true, set())
+                yield from (one for one in found if call is value or not one.reason)
 
-    def _called(self, call: ast.Call, holds: bool) -> Iterator[Condition]:
-        try:
-            function = self._value(call.func)
-            arguments = [self._value(argument) for argument in call.args]
-        except NameError:  # within a comprehension such as `any(f(part) for part in parts)`
+    def _called(self, call: ast.Call, is_true: bool, inner: set[str]) -> Iterator[Condition]:
+        """What a call checks; `inner` are names of a comprehension around it, whose values are gone."""
+        used = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
+        if used & inner and not any(isinstance(node, ast.comprehension) for node in ast.walk(call)):
             if isinstance(call.func, ast.Name) and inspect.isroutine(self._names.get(call.func.id)):
-                yield from _said(self._names[call.func.id].__doc__, holds, None, None)
+                yield from _said(self._names[call.func.id].__doc__, is_true, None, None)
             return
+        function = self._value(call.func)
+        arguments = [self._value(argument) for argument in call.args]
         expression = next((value for value in arguments if isinstance(value, ast.expr)), None)
         owners = [*arguments, getattr(function, "__self__", None)]
         scope = next((owner.scope for owner in owners if isinstance(owner, Context)), None)
@@ -170,9 +187,14 @@ def _assigned(function: ast.FunctionDef, names: set[str], before: int) -> Iterat
 
 @cache
 def _tests(path: str) -> tuple[tuple[ast.FunctionDef, ast.expr, list[ast.stmt]], ...]:
-    """The conditions of a file's functions, each with its function and the statements that it guards."""
-    with open(path, encoding="utf-8") as file:
-        tree = ast.parse(file.read())
+    """The conditions of a file's functions, each with its function and the statements that it guards.
+
+    None if the source is not there, as that of a rule package without its sources.
+    """
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return ()
     return tuple(
         (function, node.test, node.body)
         for function in ast.walk(tree)

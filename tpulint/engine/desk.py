@@ -79,7 +79,7 @@ class Desk:
         except SourceError as error:
             return Summary(error=FileError(unit.path, str(error)))
         except RecursionError:
-            return Summary(error=FileError(unit.path, "nested too deeply to be analysed"))
+            return Summary(error=FileError(unit.path, "nested too deeply to be analyzed"))
         if self._kept_bytes + len(unit.data) <= RETAIN_BYTES:
             self._kept[unit.path] = module
             self._kept_bytes += len(unit.data)
@@ -100,7 +100,7 @@ class Desk:
         except (SyntaxError, SourceError) as error:
             return Verdict(error=FileError(unit.path, str(error)))
         except RecursionError:
-            return Verdict(error=FileError(unit.path, "nested too deeply to be analysed"))
+            return Verdict(error=FileError(unit.path, "nested too deeply to be analyzed"))
         except RuleError as error:
             return Verdict(error=FileError(unit.path, str(error)))
         module.release()
@@ -147,10 +147,15 @@ def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Mod
     Raises:
         RuleError: when it fails.
     """
+    found = found_by(rule, handler, node, scope, module)
+    spares = found and handler.traced and module.may_need_values(scope)
+    return [one for one in found if one.fix is not None] if spares else found
+
+
+def found_by(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Module) -> list[Finding]:
+    """What a handler finds at a place; raises as `asked` does."""
     try:
-        found = list(handler.check(node, Context(rule, module, scope)))
-        spares = found and handler.traced and module.may_need_values(scope)
-        return [one for one in found if one.fix is not None] if spares else found
+        return list(handler.check(node, Context(rule, module, scope)))
     except RecursionError:
         raise
     except Exception as error:
@@ -181,7 +186,7 @@ def _syntax_finding(unit: Unit, error: SyntaxError) -> Finding:
     start = source.line_starts[row - 1] + min(max((error.offset or 1) - 1, 0), len(line))
     end = max(start, min(start + 1, source.line_starts[row - 1] + len(line)))
     code, name = SYNTAX_ERROR
-    message = f"the file is not analysed: {error.msg}"
+    message = f"the file is not analyzed: {error.msg}"
     return Finding(
         unit.path, source.location(start), source.location(end), code, name, message, Span(start, end), line
     )

@@ -165,7 +165,7 @@ def fix_units(
     if not settled:
         rounds.give_up(analyse_units(rounds.current, settings, jobs=jobs, cache=cache))
     rounds.tidy()
-    # The files that fixes write are not analysed, so a check of all as written finds the same.
+    # The files that fixes write are not analyzed, so a check of all as written finds the same.
     return rounds.result(analyse_units(rounds.current, settings, jobs=jobs, cache=cache))
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from tpulint.engine.candidates import candidates, concerned
 from tpulint.engine.conditions import Condition, deciding_condition
-from tpulint.engine.desk import asked, everything_found, parsed, suppressed
+from tpulint.engine.desk import asked, everything_found, found_by, parsed, suppressed
 from tpulint.engine.run import linked, open_cache, read
 from tpulint.engine.shipped import is_shipped
 from tpulint.finding import Finding, Location
@@ -19,6 +19,10 @@ from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
 from tpulint.settings import Settings
 from tpulint.source import SourceError
+
+_UNTRACED = "the rule is about traced code, and no traced code calls this"
+_PAIRED = "this code for CUDA has a counterpart for torchax beside it"
+_AT_RUN_TIME = "the program imports the runtime, which handles this while it traces the code"
 
 
 class InquiryError(Exception):
@@ -45,10 +49,9 @@ class Silence:
     code: str
     name: str
     location: Location
-    traced: bool
     reason: str
-    by_type: bool
-    about: tuple[Belief, ...]
+    by_type: bool = False
+    about: tuple[Belief, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +75,17 @@ def inquire(path: Path, row: int, files: Sequence[Path], settings: Settings) -> 
     units, errors = read(files, None)
     unit = units.get(str(path))
     if unit is None:
-        raise InquiryError(next(error.message for error in errors if error.path == str(path)))
+        reason = next(
+            (error.message for error in errors if error.path == str(path)), "excluded by the settings"
+        )
+        raise InquiryError(reason)
     if is_shipped(unit):
         reason = "this file belongs to the runtime that `tpulint fix` writes and is unchanged"
-        raise InquiryError(f"{reason}, so it is not analysed")
+        raise InquiryError(f"{reason}, so it is not analyzed")
     try:
         module = parsed(unit)
     except SyntaxError as error:
-        raise InquiryError(f"the file is not analysed: {error.msg} (line {error.lineno})") from error
+        raise InquiryError(f"the file is not analyzed: {error.msg} (line {error.lineno})") from error
     except SourceError as error:
         raise InquiryError(str(error)) from error
     rows = len(module.source.text.splitlines())
@@ -88,14 +94,13 @@ def inquire(path: Path, row: int, files: Sequence[Path], settings: Settings) -> 
     module.enter(linked(units, settings, cache=open_cache(settings)))
     said = tuple(_said(module, row, settings))
     speakers = {one.finding.code for one in said}
-    silences = (silence for silence in _silences(module, row) if silence.code not in speakers)
     return Inquiry(
         str(path),
         row,
         module.source.line(row),
         line_belief(module, row),
         said,
-        tuple(dict.fromkeys(silences)),
+        tuple(dict.fromkeys(_silences(module, row, speakers))),
     )
 
 
@@ -108,22 +113,29 @@ def _said(module: Module, row: int, settings: Settings) -> Iterator[Said]:
             yield Said(finding, hidden, deselected=ignored or not selected)
 
 
-def _silences(module: Module, row: int) -> Iterator[Silence]:
+def _silences(module: Module, row: int, speakers: Collection[str]) -> Iterator[Silence]:
+    """What rules other than the speakers made of the places on a row."""
     for rule, handler in concerned(module):
-        for node, scope in candidates(module, handler):
+        for node, scope in candidates(module, handler) if rule.code not in speakers else ():
             if not isinstance(node, ast.expr | ast.stmt) or node.lineno != row:
                 continue
             location = module.source.location(module.source.span(node).start)
+            silence = partial(Silence, rule.code, rule.name, location)
             if handler.traced and module.trace_path(scope) is None:
-                yield Silence(
-                    rule.code, rule.name, location, traced=False, reason="", by_type=False, about=()
-                )
-            elif not asked(rule, handler, node, scope, module):
-                ask = partial(asked, rule, handler, node, scope, module)
-                condition = deciding_condition(handler, ask)
+                yield silence(_UNTRACED)
+                continue
+            found: list[Finding] = []
+
+            def ask() -> None:
+                found.extend(found_by(rule, handler, node, scope, module))  # noqa: B023
+
+            condition = deciding_condition(handler, ask)
+            if found:
+                kept = asked(rule, handler, node, scope, module)
+                yield silence(_PAIRED if kept else _AT_RUN_TIME)
+            else:
                 by_type = condition.expression is not None and not condition.reason
-                about = _about(module, node, scope, condition)
-                yield Silence(rule.code, rule.name, location, True, condition.reason, by_type, about)  # noqa: FBT003
+                yield silence(condition.reason, by_type, _about(module, node, scope, condition))
 
 
 def _about(module: Module, node: ast.AST, scope: Scope, condition: Condition) -> tuple[Belief, ...]:

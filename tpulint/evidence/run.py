@@ -39,12 +39,13 @@ class Run:
         options: Options,
         notify: Callable[[str], None],
     ) -> None:
-        from tpulint.registry import rules
+        from tpulint.registry import former_names, rules
 
         self._codes = {rule.folder: rule.code for rule in rules()}
         self._fixtures = _folder(fixtures)
         self._all = cases(self._fixtures)
-        self._cases = _named(which, self._all, self._fixtures, self._codes)
+        words = [_with_current_name(word, former_names()) for word in which]
+        self._cases = _named(words, self._all, self._fixtures, self._codes)
         self._options, self._notify = options, notify
         self._plan: Plan | None = None
 
@@ -170,6 +171,12 @@ def _folder(given: Path | None) -> Path:
     if not folder.is_dir():
         raise UsageError(f"there is no folder `{folder}` with cases; name it with --fixtures")
     return folder
+
+
+def _with_current_name(word: str, former: Mapping[str, str]) -> str:
+    """A word for cases, in which a former name of a rule is replaced."""
+    rule, slash, name = word.partition("/")
+    return former.get(rule.replace("_", "-"), rule) + slash + name
 
 
 def _named(which: Sequence[str], found: Sequence[Case], folder: Path, codes: Mapping[str, str]) -> list[Case]:

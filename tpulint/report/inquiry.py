@@ -104,8 +104,6 @@ def _silence(silence: Silence, paint: Paint) -> str:
 
 def _reason(silence: Silence) -> str:
     """Why a rule reported nothing at a place that it looked at."""
-    if not silence.traced:
-        return "the rule is about traced code, and no traced code calls this"
     types = "; ".join(f"`{_short(belief.text)}`: {believed(belief)}" for belief in silence.about)
     if silence.reason:
         why = silence.reason

@@ -48,7 +48,8 @@ def as_object(rule: Rule) -> Mapping[str, object]:
 def text(rule: Rule) -> str:
     """The page as Markdown: what docs/rules/ holds, less the example."""
     kept = ", ".join(f"`{name}`" for name in rule.former)
-    formerly = f"\n\nFormer name, which suppressions and settings may still use: {kept}." if kept else ""
+    names = "Former name" if len(rule.former) == 1 else "Former names"
+    formerly = f"\n\n{names}, which suppressions and settings may still use: {kept}." if kept else ""
     head = f"# {rule.name} ({rule.code})\n\nGroup: {rule.family_title}.\nFix: {fix_words(rule)}."
     return f"{head}{formerly}\n\n{rule.doc.strip()}\n"
 

@@ -14,8 +14,6 @@ mesh = Mesh(np.array(jax.devices()), ("data",))
 
 _ROWS = NamedSharding(mesh, PartitionSpec("data"))
 _WHOLE = NamedSharding(mesh, PartitionSpec())
-_copy = Environment.t2j_copy
-_apply = torch.nn.Module._apply
 _modules_moving = 0
 
 
@@ -27,12 +25,14 @@ def spread():
     Any other tensor, and the parameters and buffers of modules, are replicated on all devices.
     XLA inserts the communication: a loss and its gradients are those of the whole batch.
     """
-    Environment.t2j_copy = _copy_spread
-    torch.nn.Module._apply = _apply_to_whole
+    if Environment.t2j_copy is not _copy_spread:
+        _copy_spread.copy, Environment.t2j_copy = Environment.t2j_copy, _copy_spread
+        _apply_to_whole.apply, torch.nn.Module._apply = torch.nn.Module._apply, _apply_to_whole
 
 
 def _copy_spread(env, tensors):
-    return jax.tree.map(_laid, _copy(env, tensors))
+    """`Environment.t2j_copy`; its attribute `copy` is the method that copies, which `torchax_training` sets."""
+    return jax.tree.map(_laid, _copy_spread.copy(env, tensors))
 
 
 def _laid(array):
@@ -42,9 +42,10 @@ def _laid(array):
 
 
 def _apply_to_whole(module, *arguments, **keywords):
+    """`Module._apply`, during which tensors are replicated."""
     global _modules_moving
     _modules_moving += 1
     try:
-        return _apply(module, *arguments, **keywords)
+        return _apply_to_whole.apply(module, *arguments, **keywords)
     finally:
         _modules_moving -= 1

@@ -56,8 +56,8 @@ _PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 @rule.on(ast.Call, named=lambda name: name.endswith("_") and not name.startswith("_"))
 def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    statement = ctx.parent(call) if ctx.serves_device else None
-    if not isinstance(statement, ast.Expr) or ctx.only_with_cuda(call):
+    statement = ctx.parent(call)
+    if not isinstance(statement, ast.Expr) or not ctx.serves_device or ctx.only_with_cuda(call):
         return
     target: ast.expr = call
     while isinstance(target, ast.Call) and _in_place(target):

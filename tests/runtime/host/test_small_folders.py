@@ -117,6 +117,29 @@ def test_batches_are_sharded_over_a_mesh_beside_the_runtime(spread: Any) -> None
     assert spread._ROWS == torch.ones(2 * spread.mesh.size, 3).to("jax").jax().sharding
 
 
+def test_batches_are_sharded_if_the_runtime_is_imported_after_the_mesh_is_used(
+    spread: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("j2t_copy", "_torch_Tensor_to"):
+        monkeypatch.setattr(Environment, name, getattr(Environment, name))
+    file = COMPANIONS / "torchax_training" / "tensors" / "copies.py"
+    spec = importlib.util.spec_from_file_location("torchax_training.tensors.imported_later", file)
+    assert spec is not None and spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    assert spread._ROWS == torch.ones(2 * spread.mesh.size, 3).to("jax").jax().sharding
+
+
+def test_modules_are_moved_by_the_runtime_if_the_mesh_was_imported_before(spread: Any) -> None:
+    from torchax_training.tensors import moving
+
+    assert moving._moved is spread._apply_to_whole.apply
+    net = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(net.parameters())
+    net.to("jax")
+    assert list(net.parameters()) == optimizer.param_groups[0]["params"]
+    assert {spread._WHOLE} == {p.jax().sharding for p in net.parameters()}
+
+
 def test_devices_hold_all_of_a_module(spread: Any) -> None:
     net = nn.Linear(3, spread.mesh.size)
     weight = net.weight.tolist()

@@ -91,7 +91,8 @@ def two_way(module: Module, finding: Finding) -> Fix | None:
     torch = missing_imports(module, ("import torch",), module.index.module)
     if torch is not None:
         edits = [edit for edit in fix.edits if edit not in imports]
-        edits = edits if _is_without_cuda(module, edits) else _kept(module, edits)
+        is_beside = _is_without_cuda(module, edits)
+        edits = edits if is_beside else _kept(module, edits)
         edits = edits if edits is not None else _entered(module, finding.span)
     if edits is None or torch is None:
         return replace(fix, title=_TITLE.format(fix.title), applicability=Applicability.DISPLAY)
@@ -99,7 +100,8 @@ def two_way(module: Module, finding: Finding) -> Fix | None:
         guarded_import(module, edit.content) if _JAX.search(edit.content) else edit for edit in imports
     ]
     added = [_edit(module, Span(at, at), line) for at, line in insertions(module, torch).items()]
-    return replace(fix, edits=tuple(sorted({*edits, *guarded, *added})))
+    title = fix.title if is_beside else f"{fix.title}, except on CUDA"
+    return replace(fix, title=title, edits=tuple(sorted({*edits, *guarded, *added})))
 
 
 def _is_without_cuda(module: Module, edits: list[Edit]) -> bool:

@@ -38,5 +38,9 @@ def _moved(environment, args, kwargs):
     return result.clone() if is_copied and result is args[0] else result
 
 
-Environment.j2t_copy, Environment.t2j_copy = _to_host, _to_device
+Environment.j2t_copy = _to_host
+if hasattr(Environment.t2j_copy, "copy"):  # `torchax_mesh` shards what this method copies
+    Environment.t2j_copy.copy = _to_device
+else:
+    Environment.t2j_copy = _to_device
 Environment._torch_Tensor_to = _moved

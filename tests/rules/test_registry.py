@@ -1,0 +1,45 @@
+"""The registry refuses rules that cannot be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tpulint import registry
+from tpulint.rule import Rule
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Rule]]:
+    found: list[Rule] = []
+    monkeypatch.setattr(registry, "packages", lambda: ("pack",))
+    monkeypatch.setattr(registry, "_package_rules", lambda _: found)
+    registry.rules.cache_clear()
+    yield found
+    registry.rules.cache_clear()
+
+
+def rule(code: str, name: str, *former: str) -> Rule:
+    return Rule(code, "a rule", module=f"pack.group.{name}", fix=None, former=former)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [rule("TPU998", "odd_call"), rule("TPU998", "other", "odd-call"), rule("TPU998", "older_call")],
+)
+def test_a_name_of_two_rules_is_an_error(installed: list[Rule], second: Rule) -> None:
+    installed += [rule("TPU997", "odd_call", "older-call"), second]
+    with pytest.raises(registry.RegistryError, match=r"name `.*` is used by both `pack.group.odd_call` and"):
+        registry.rules()
+
+
+def test_a_code_of_two_rules_is_an_error(installed: list[Rule]) -> None:
+    installed += [rule("TPU997", "odd_call"), rule("TPU997", "other")]
+    with pytest.raises(registry.RegistryError, match="code TPU997 is used by both"):
+        registry.rules()
+
+
+def test_rules_are_sorted_by_code(installed: list[Rule]) -> None:
+    installed += [rule("TPU998", "other"), rule("TPU997", "odd_call")]
+    assert ["TPU997", "TPU998"] == [one.code for one in registry.rules()]

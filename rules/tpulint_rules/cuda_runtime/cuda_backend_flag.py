@@ -14,12 +14,12 @@ Code that runs only where CUDA is available is not reported.
 
 ## Why it matters on TPU
 
-XLA, the compiler for TPU, ignores all of these CUDA settings:
+XLA, the compiler for TPU, ignores all of the reported settings:
 
 - Settings such as `cudnn.benchmark`, `cudnn.deterministic` and the choice of an attention kernel are harmless
   on TPU.
 - If the program sets the precision of matrix products, results change on TPU without an error.
-  By default, a TPU rounds the inputs of a float32 matrix product to bfloat16 (one bfloat16 pass).
+  By default, a TPU rounds the inputs of a float32 matrix product to bfloat16.
   The TPU rounds these inputs even if the program turns TF32 off or requests `"highest"`.
 - `torch.backends.cuda.preferred_linalg_library("magma")` raises `RuntimeError: Cannot set preferred backend
   to MAGMA if PyTorch has not been compiled with MAGMA`.
@@ -30,8 +30,9 @@ XLA, the compiler for TPU, ignores all of these CUDA settings:
   If the program took the value of this setting from a command-line option, the fixed program no longer uses
   that option.
 - The fix is unsafe if it sets the precision in JAX, with `jax_default_matmul_precision`.
-  The JAX setting applies to all matrix products of the program and makes them slower: `"high"` needs three
-  bfloat16 passes, and `"highest"` needs six.
+  The JAX setting applies to all matrix products of the program and makes them slower.
+  With `"high"`, a TPU computes each float32 matrix product as three products in bfloat16, and with
+  `"highest"` as six.
 
 ## Without a fix
 

@@ -10,8 +10,8 @@ Code that runs only where CUDA is available is not reported.
 - On a host without CUDA, the constructor of the event raises `RuntimeError: Tried to instantiate dummy base
   class Event`.
 - JAX has no events.
-  The clock of the host measures the same time if the program waits for the computed arrays before it reads
-  the clock.
+  Instead of events, use the clock of the host: it measures the same time if the program waits for the
+  computed arrays before it reads the clock.
 
 ## Fix safety
 
@@ -21,8 +21,9 @@ The fix is unsafe, because the fixed program measures time with the clock of the
   If the function has computed something since its previous call of `time.perf_counter()`, the fixed code
   first waits for all arrays.
 - The fix replaces `elapsed_time` with the difference of two clock readings, in milliseconds.
-- The fixed code does not wait for a computation if the program no longer references its result.
-- The first call of a jitted function includes tracing and compilation.
+- The fixed code does not wait for a computation if the program no longer references its result, so the
+  measured time may be too short.
+- The measured time of the first call of a jitted function includes tracing and compilation.
   Call a jitted function once before you measure its time.
 
 If the program keeps events in lists or attributes, or passes them to functions, the fix replaces the events

@@ -21,8 +21,8 @@ The rule does not report:
 
 - `autocast` for `cuda` disables itself, with the warning `User provided device_type of 'cuda', but CUDA is
   not available. Disabling`.
-- `autocast` for `jax` changes no operation of torchax.
-- `torchax.amp.autocast` does not change `nn.Linear`, which stays in float32.
+- `autocast` for `jax` does not change the dtype of any operation of torchax.
+- Inside `torchax.amp.autocast`, `nn.Linear` still computes in float32.
 
 All operations inside `autocast` therefore run in float32, without an error.
 The program then does not save the memory and bandwidth that bfloat16 would save.

@@ -13,20 +13,23 @@ If a TPU runs out of memory, JAX raises `jax.errors.JaxRuntimeError: RESOURCE_EX
 trying to allocate`.
 JAX often raises this error while it compiles a program, before the program starts.
 
-- `JaxRuntimeError` is a subclass of `RuntimeError` but not of `torch.OutOfMemoryError`, so the handler does
-  not catch it.
+- `JaxRuntimeError` is a subclass of `RuntimeError` but not of `torch.OutOfMemoryError`, so a handler for
+  `torch.OutOfMemoryError` does not catch it.
 - The message of `JaxRuntimeError` says `Out`, not `out`, so a search for `"out of memory"` does not find it.
 
-The handler for out-of-memory errors never runs, so the program never tries a smaller batch.
+The handler for out-of-memory errors therefore never runs.
+For example, a program whose handler tries a smaller batch stops with the error instead.
 
 ## Fix safety
 
 The fix is unsafe:
 
 - The fix adds `jax.errors.JaxRuntimeError` to the exceptions of the handler.
-  JAX also raises `JaxRuntimeError` for other reasons than a lack of memory.
+  JAX also raises `JaxRuntimeError` for other reasons than a lack of memory, and the handler then catches
+  these errors, too.
 - The fix replaces the searched string with `RESOURCE_EXHAUSTED`.
-  The message of a CUDA error does not contain `RESOURCE_EXHAUSTED`.
+  The message of a CUDA error does not contain `RESOURCE_EXHAUSTED`, so the fixed program no longer recognizes
+  that a GPU is out of memory.
 """
 
 from __future__ import annotations

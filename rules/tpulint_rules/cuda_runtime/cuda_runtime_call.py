@@ -12,15 +12,16 @@ Reports calls that query or manage devices, memory and random numbers of CUDA, s
 
 The rule does not report:
 
-- Code that runs only where CUDA is available.
-  There, the rule reports only calls that seed random numbers, or that save or restore a random state.
-  On TPU, the program would skip such a call, and the random numbers of the device would not be seeded at all.
+- Code that runs only where CUDA is available, except calls that seed random numbers, or that save or restore
+  a random state.
+  On TPU, the program would skip the call that seeds, and the random numbers of the device would not be seeded
+  at all.
 - A call that raises, if the program catches the exception.
 - `torch.cuda.device_count()`, if the program only checks for several GPUs: `if torch.cuda.device_count() >
   1:`.
   On a TPU host, it is correct that this condition is false.
-  In contrast, the rule reports `torch.cuda.device_count() > 0` and similar comparisons, which check for any
-  GPU.
+  In contrast, the rule reports `torch.cuda.device_count() > 0` and similar comparisons, which check whether
+  the host has a GPU.
 
 ## Why it matters on TPU
 
@@ -53,19 +54,22 @@ The fix is safe in two cases:
 The fix is unsafe in all other cases:
 
 - The fix replaces memory functions with the values that JAX reports for its first local device.
-  JAX cannot reset the peak memory, so the peak is that of the whole program.
-  JAX's CPU backend reports no memory, so the value on the CPU is 0.
+  JAX cannot reset the peak memory, so the fixed program always gets the peak since its start.
+  JAX's CPU backend does not report how much memory is in use, so the fixed code returns 0 if JAX computes on
+  the CPU.
 - The fix replaces `torch.cuda.device_count()` with the number of JAX devices of this host.
   If the program passes this number to `torch.multiprocessing.spawn` as the number of processes, the fix
   replaces the call with 1.
   In JAX, one process drives all devices.
-- The fix removes `torch.cuda.set_device` and `with torch.cuda.device(...)`.
-  In JAX, the sharding of a tensor decides which devices hold it.
+- The fix removes `torch.cuda.set_device` and `with torch.cuda.device(...)`, so the program no longer selects
+  one device.
+  In JAX, the sharding of a tensor decides which devices hold the tensor.
 - The fix replaces a call that seeds CUDA with a call that seeds torchax.
   The program then draws the same random numbers in each run, but not the numbers that CUDA draws.
   If a condition guards the seed together with other statements, the fix moves the seed in front of the
   condition.
-- The fix replaces `torch.cuda.current_device()` with 0 where the program does not use the result as a device.
+- The fix replaces `torch.cuda.current_device()` with 0 where the program does not use the result of
+  `torch.cuda.current_device()` as a device.
 - The fix replaces the compute capability with `(0, 0)`, because a TPU has no compute capability.
   A program that checks the compute capability then skips its CUDA kernels.
 - The fix replaces the device properties with an object that holds the device name, the memory, the compute
@@ -79,7 +83,8 @@ The fix is unsafe in all other cases:
   `jax.profiler.save_device_memory_profile(path)` instead.
 - For `torch.cuda.comm`, distribute a tensor over several chips by its sharding, as the page of TPU801
   (`process-group`) shows.
-  The sharded tensor replaces the copies that `broadcast` makes, and the result of `gather`.
+  The program then needs neither the copies that `broadcast` makes nor the result of `gather`: it uses the
+  sharded tensor instead of them.
 - For `torch.cuda.seed()`, call `torchax.default_env().manual_seed(seed)` instead.
 - For `torch.cuda.manual_seed(...)` inside a condition that does not only check for CUDA, call
   `torchax.default_env().manual_seed(seed)` instead.

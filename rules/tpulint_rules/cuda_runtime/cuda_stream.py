@@ -20,8 +20,8 @@ On a host without CUDA, the use of a CUDA stream or a CUDA graph raises one of t
 - `RuntimeError: Tried to instantiate dummy base class CUDAGraph`
 
 JAX needs no streams.
-JAX starts work in the order of the program, returns results before they are ready, and overlaps transfers
-with computation.
+JAX starts computations in the order of the program, and each call returns before its result is ready.
+Even without streams, transfers therefore run at the same time as computations.
 
 A CUDA graph launches many kernels at once.
 On TPU, `torchax.interop.jax_jit` replaces a CUDA graph: it compiles a whole function to one program.
@@ -33,8 +33,9 @@ The fix is unsafe:
 - The fix removes a stream, together with the calls that wait for the stream.
   For this fix, the stream must be a variable or an attribute of `self`, and the file must use the stream only
   to order work.
-  In the fixed program, code that reads a value still waits for that value.
-  A measured time may become wrong if the program waited for the device only through a removed call.
+  In the fixed program, code that reads the value of a tensor still waits for the computation of the value.
+  If the program measures time, and waited for the device only through a removed call, the measured time
+  becomes too short.
 - If the program keeps streams in lists or passes them to functions, the fix replaces the streams with objects
   that do nothing.
   The class of these objects is in `torchax_events`, a package that the fix writes beside the program.
@@ -42,9 +43,10 @@ The fix is unsafe:
 
 ## Without a fix
 
-To replace a CUDA graph, move the work into a function of its inputs, and call
-`torchax.interop.jax_jit(function)`.
-Return the tensors that the CUDA graph writes into as results of this function.
+A CUDA graph has no fix.
+Replace the graph with a function that takes the input tensors of the graph as arguments, and that returns the
+tensors into which the graph writes.
+Compile this function with `torchax.interop.jax_jit(function)`.
 """
 
 from __future__ import annotations

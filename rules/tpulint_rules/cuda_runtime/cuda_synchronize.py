@@ -21,13 +21,14 @@ In JAX, `jax.block_until_ready` waits for arrays.
 
 ## Fix safety
 
-The fix is unsafe: it replaces the call with `jax.block_until_ready(jax.live_arrays())`, which waits for all
-arrays that exist.
+The fix replaces the call with `jax.block_until_ready(jax.live_arrays())`, which waits for all arrays that
+exist.
+The fix is unsafe, because a measured time may change:
 
 - `jax.block_until_ready(jax.live_arrays())` does not wait for a computation if the program no longer
-  references its result.
+  references its result, so the measured time may be too short.
 - If 3000 arrays exist and all of them are ready, `jax.block_until_ready(jax.live_arrays())` takes half a
-  millisecond.
+  millisecond, which becomes part of the measured time.
 """
 
 from __future__ import annotations

@@ -23,10 +23,10 @@ Code that runs only where CUDA is available is not reported.
 ## Fix safety
 
 The fix changes no value that the program computes.
-The fix is unsafe because it changes the profile:
+The fix is unsafe, because the profile of the fixed program shows other ranges:
 
 - `with torch.cuda.nvtx.range(name)` becomes `with jax.profiler.TraceAnnotation(name)`.
-  A JAX profile shows this range in the row of the host.
+  A JAX profile shows the range `name` in the row of the host.
 - The fix removes `range_push`, `range_pop` and `mark`, so the profile no longer shows their ranges.
 
 ## Without a fix

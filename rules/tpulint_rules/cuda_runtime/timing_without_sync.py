@@ -6,7 +6,8 @@ Reports the difference of two clock readings if both conditions hold:
 
 - The code between the two clock readings starts work on the device.
 - Between the two clock readings, the program does not wait for this work.
-  The code reads no value, does not synchronize, and calls no function that might do so.
+  The code does not read the value of a tensor, does not synchronize, and calls no function that might read a
+  value or synchronize.
 
 tpulint checks only files that put tensors on a CUDA or torchax device or jit a function.
 
@@ -19,16 +20,18 @@ There is no error; the only symptom is that the measured times are too short.
 
 ## Fix safety
 
-The fix is unsafe: the fixed program waits for all arrays before the second clock reading.
+The fixed program waits for all arrays before the second clock reading.
+The fix is unsafe, because this wait takes time, and because the measured time can still be wrong:
 
-- The fixed program does not wait for a computation if it no longer references the result.
-- The first call of a jitted function includes tracing and compilation.
+- The fixed program does not wait for a computation if the program no longer references the result, so the
+  measured time may be too short.
+- The measured time of the first call of a jitted function includes tracing and compilation.
   Call a jitted function once before you measure its time.
 
 ## Without a fix
 
-Assign the result to a variable, and call `jax.block_until_ready(jax.live_arrays())` before the second clock
-reading.
+Assign the result of the measured computation to a variable, and call
+`jax.block_until_ready(jax.live_arrays())` before the second clock reading.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ The resize raises `TypeError: 'tuple' object is not callable`, whether or not th
 
 ## Fix safety
 
-The fix calls `jax.image.resize`, which computes the same result.
-For values from 0 to 1, the largest measured difference was 1.7e-6 (linear) and 1.9e-6 (cubic).
+The fix calls `jax.image.resize`, which computes the same result up to rounding.
+For images with values from 0 to 1, the largest measured difference was 1.7e-6 (linear) and 1.9e-6 (cubic).
 
 - The fix is safe in traced code if the image is known to be a floating-point tensor.
 - The fix is unsafe for `uint8` images.

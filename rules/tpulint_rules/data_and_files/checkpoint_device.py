@@ -11,12 +11,12 @@ The rule reports `torch.load` if its `map_location` is a CUDA or torchax device:
   tpulint recognizes such a variable if any file assigns a literal such as `"cuda"` to its name.
   tpulint also recognizes a parameter for which any file passes such a literal.
 
-The rule does not report other computed locations.
-The rule does not report a location that is the CPU if CUDA is not available.
+The rule does not report a location that the program computes in another way, or a location that is the CPU if
+CUDA is not available.
 
-In programs that use a device, the rule also reports `torch.load` of a whole module that the program never
-moves to a device.
-The module may be the only loaded value, or an element of a list.
+In programs that put tensors on a CUDA or torchax device, the rule also reports `torch.load` of a whole module
+that the program never moves to a device.
+The file may contain only the module, or a list with the module as an element.
 A loaded value counts as a module if other code assigns a module to the same name, or if the program calls
 `parameters()`, `eval()` or `train()` of the value.
 
@@ -37,7 +37,7 @@ The fix is unsafe:
 - The fix replaces the location with `"cpu"`, so the loaded tensors are CPU tensors.
   `load_state_dict` copies these tensors to the device of the module.
   If the program uses a loaded tensor directly, add `.to("jax")` to the tensor.
-- The fix moves a loaded module to the device.
+- The fix moves a loaded module to the device, so code that expects the module on the CPU may raise.
 """
 
 from __future__ import annotations

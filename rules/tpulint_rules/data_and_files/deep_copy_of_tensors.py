@@ -2,7 +2,7 @@
 
 ## What it does
 
-In programs that use a CUDA or torchax device, the rule reports `copy.deepcopy` of:
+In programs that put tensors on a CUDA or torchax device, the rule reports `copy.deepcopy` of:
 
 - tensors;
 - modules that were moved to a device;
@@ -24,12 +24,13 @@ In programs that call `backward`, the fix of TPU611 (`backward-on-torchax`) adds
 ## Fix safety
 
 - The fix is safe for a module: it passes copies of the parameters and buffers to `deepcopy`.
-  A weight that the module has under two names is shared in the copy, too.
-  If another attribute of the module holds a tensor, `deepcopy` still raises.
+  If two names of the module refer to the same weight, they also refer to the same weight in the copy.
+  If an attribute of the module holds a tensor that is not a parameter or buffer, `deepcopy` still raises.
 - The fix is unsafe for a `state_dict()`: it creates a dictionary of clones, which lacks the attribute
-  `_metadata`.
-- The fix is unsafe for a tensor, because the clone does not require gradients.
-- The fix is unsafe in a program that calls `backward`, because the fix adds the runtime to such a program.
+  `_metadata` that a few modules read when they load a state.
+- The fix is unsafe for a tensor: it creates a clone, which does not require gradients.
+- The fix is unsafe in a program that calls `backward`: it adds the runtime (`torchax_training`), which also
+  changes other functions of torch and torchax.
 
 ## Without a fix
 

@@ -2,8 +2,8 @@
 
 ## What it does
 
-In programs that use a CUDA or torchax device, the rule reports `torch.save`, `pickle.dump` and `pickle.dumps`
-of:
+In programs that put tensors on a CUDA or torchax device, the rule reports `torch.save`, `pickle.dump` and
+`pickle.dumps` of:
 
 - the `state_dict()` of a module or an optimizer;
 - a whole module or optimizer;
@@ -20,12 +20,13 @@ torchax tensors cannot be pickled.
 `torch.save` raises `RuntimeError:
 <pybind11_builtins.pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1 object> is
 not pickleable`, possibly only after hours of training.
-Inside the torchax environment, CPU tensors can be saved as usual.
-PyTorch can load the saved file without torchax.
+Inside the torchax environment, CPU tensors can be saved as usual, and PyTorch can load the file with the
+saved CPU tensors without torchax.
 
 ## Fix safety
 
-The fix is unsafe.
+The fix is unsafe, because a saved state then lacks an attribute, and a saved module is on the CPU when a
+program loads it.
 
 For a `state_dict()` or a tensor, the fix copies every tensor in the saved value to the host:
 
@@ -33,8 +34,8 @@ For a `state_dict()` or a tensor, the fix copies every tensor in the saved value
   The fix does not change objects of other classes.
 - The copied state of a module or an optimizer equals the original state, but its dictionary lacks the
   attribute `_metadata`.
-  A few modules read this attribute when they load a state, because the layout of these modules changed
-  between releases of PyTorch.
+  A few modules read `_metadata` when they load a state, to recognize states that an older release of PyTorch
+  saved.
 
 For a whole module, the fix adds `pickle_module=torchax_pickle`.
 `torchax_pickle` is a package that the fix writes beside the fixed file:

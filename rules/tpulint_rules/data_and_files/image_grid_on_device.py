@@ -2,21 +2,21 @@
 
 ## What it does
 
-The rule reports `torchvision.utils.save_image` and `make_grid` in programs that use a CUDA or torchax device,
-unless the images are known to be CPU tensors.
+The rule reports `torchvision.utils.save_image` and `make_grid` in programs that put tensors on a CUDA or
+torchax device, unless the images are known to be CPU tensors.
 The rule does not report calls with a list of tensors.
 
 ## Why it matters on TPU
 
 `save_image` and `make_grid` write into a view of a new tensor, which torchax does not support.
-They raise `AttributeError: 'View' object has no attribute '_elem'`.
+`save_image` and `make_grid` therefore raise `AttributeError: 'View' object has no attribute '_elem'`.
 
 ## Fix safety
 
 The fix is unsafe, because it copies the images to the host first:
 
 - The program waits until the images are computed.
-- The grid is then a CPU tensor.
+- The grid is then a CPU tensor, which torchax cannot combine with device tensors.
 """
 
 from __future__ import annotations

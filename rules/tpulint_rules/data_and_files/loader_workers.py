@@ -2,21 +2,23 @@
 
 ## What it does
 
-The rule reports `DataLoader(..., num_workers=n)` in programs that use a CUDA or torchax device, unless `n` is
-known to be 0.
+The rule reports `DataLoader(..., num_workers=n)` in programs that put tensors on a CUDA or torchax device,
+unless `n` is known to be 0.
 
-- `n` may be an integer, a variable, or the default of a parameter or command-line option in the same file.
+- The rule recognizes an integer, a variable, and the default of a parameter or command-line option in the
+  same file as `n`.
 - A value from a configuration or from another file is unknown, and counts as more than 0.
-- The rule reports `num_workers` in a dictionary if the file unpacks a dictionary into a `DataLoader`.
+- The rule also reports `{"num_workers": n}`, in a file that unpacks a dictionary into a `DataLoader`.
 
 The rule does not report programs that train, because the fix of TPU611 (`backward-on-torchax`) adds the
 runtime (`torchax_training`) to these programs.
-The runtime creates each batch in the main process.
-The runtime uses the random numbers of the worker that would have created the batch (`host/workers.py`).
+The runtime creates each batch in the main process, with the random numbers of the worker that would have
+created the batch.
 
 ## Why it matters on TPU
 
-The torchax environment also changes the torch functions that a `DataLoader` uses:
+The torchax environment also changes the torch functions that a `DataLoader` uses, so a `DataLoader` with
+worker processes fails:
 
 - Workers that are forked inside the environment hang without a message, or fail with
   `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
@@ -27,9 +29,10 @@ The torchax environment also changes the torch functions that a `DataLoader` use
 
 The fix is unsafe: it removes the worker processes.
 
-- The main process creates the batches, so the device may wait for them.
+- The main process creates the batches, so the device may wait for a batch.
 - Random transforms draw different numbers, because each worker had its own seed.
-- The number of workers in the configuration no longer has an effect.
+- If a configuration or a command-line option sets the number of workers, this setting no longer has an
+  effect.
 
 ## Without a fix
 

@@ -10,9 +10,9 @@ The rule reports:
 - `{"pin_memory": True}` or `dict(pin_memory=True)`, in a file that unpacks such a mapping into a
   `DataLoader`.
 
-A flag that may be true on a TPU host counts as true.
-The rule does not report a `pin_memory` argument that depends on something else, such as
-`torch.cuda.is_available()`.
+A variable or option that may be true on a TPU host counts as `True`.
+The rule does not report a computed argument, such as `pin_memory=torch.cuda.is_available()`, which is false
+on a TPU host.
 
 ## Why it matters on TPU
 
@@ -24,8 +24,9 @@ A `DataLoader` raises this error when it creates its first batch.
 
 ## Fix safety
 
-- The fix is safe for a call: it removes only the pinning.
-- The fix is unsafe for a dictionary, because other code may read the same key.
+- The fix is safe for a call: it removes only `pin_memory`, so the tensors have the same values.
+- The fix is unsafe for a dictionary, because other code may read the key `"pin_memory"` of the same
+  dictionary.
 """
 
 from __future__ import annotations

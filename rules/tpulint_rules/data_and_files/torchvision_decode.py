@@ -16,7 +16,8 @@ Inside the torchax environment, torchax replaces the tensor of the decoder with 
 
 ## Fix safety
 
-The fix decodes the file with Pillow into the same `uint8` tensor, channels first.
+The fix decodes the file with Pillow into a `uint8` tensor with the channels as the first dimension, as
+torchvision does.
 
 - The fix is safe for the mode RGB.
   For 8-bit PNG, JPEG, WebP and GIF files, the result is exact.

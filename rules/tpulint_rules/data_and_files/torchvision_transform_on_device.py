@@ -52,7 +52,7 @@ Flips, crops, pads, `gaussian_blur` and the other color functions give the same 
 - The fix is safe for `to_pil_image`: it copies the tensor to the host first.
   For a tensor on a GPU, `to_pil_image` makes this copy itself.
 - The fix is unsafe if it runs the transform on the host and moves the result back to the device.
-  The program then waits for the image.
+  The program then waits until the device has computed the image.
 
 ## Without a fix
 

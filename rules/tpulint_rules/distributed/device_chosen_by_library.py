@@ -21,7 +21,8 @@ environment.
 
 ## Fix safety
 
-The fix for Accelerate is unsafe.
+The fix for Accelerate is unsafe, because the program then trains on another device and may compute with
+another precision.
 Accelerate reads the device from the environment variable `ACCELERATE_TORCH_DEVICE`.
 The fix sets `ACCELERATE_TORCH_DEVICE` before the program creates the `Accelerator`.
 
@@ -37,7 +38,7 @@ The fix sets `ACCELERATE_TORCH_DEVICE` before the program creates the `Accelerat
 ## Without a fix
 
 `Trainer` of Lightning has no fix.
-Write the training loop yourself.
+Replace `Trainer` with a training loop of your own.
 With JAX, one process drives all chips of a host, so the loop needs no process group.
 A loop for one device is short:
 

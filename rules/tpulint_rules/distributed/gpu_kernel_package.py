@@ -27,16 +27,17 @@ Register this kernel with `torchax.default_env().override_op_definition`.
 
 ## Fix safety
 
-The fix is unsafe.
-The original kernels need a GPU and were not executed.
-The fix was tested against the definition of the kernels, written in plain torch.
+The fix is unsafe, because results and memory use may differ from those of the original kernels.
+The original kernels need a GPU, so they were not run in the tests of the fix.
+Instead, the results of the fixed code were compared with those of the same computation, written in plain
+torch.
 
 - `flash_attn_func` and `memory_efficient_attention` become `F.scaled_dot_product_attention`.
   `F.scaled_dot_product_attention` expects the dimension of the heads before the dimension of the length, so
   the fix transposes the arguments and the result.
 - `flash_attn_func` with `causal` aligns the mask at the end of the keys, but `F.scaled_dot_product_attention`
   with `is_causal` aligns it at the beginning.
-  The results are the same only if there are as many queries as keys.
+  With `causal`, the results are therefore the same only if there are as many queries as keys.
 - `memory_efficient_attention` also accepts tensors with three dimensions, but the fixed code accepts only
   tensors with four.
 - `FusedLayerNorm` of apex becomes `torch.nn.LayerNorm`.
@@ -45,16 +46,16 @@ The fix was tested against the definition of the kernels, written in plain torch
 
 ## Without a fix
 
-- If a call has other arguments, such as a tensor as `attn_bias`, call `F.scaled_dot_product_attention`
-  yourself.
+- If a call of an attention function has arguments that the fix does not know, such as a tensor as
+  `attn_bias`, call `F.scaled_dot_product_attention` yourself.
   In the tensors, the dimension of the heads must come before the dimension of the length.
 - Before you replace `flash_attn_qkvpacked_func(qkv)`, write `q, k, v = qkv.unbind(2)`.
 - `flash_attn_varlen_func` takes concatenated sequences of different lengths.
   Instead, pad the sequences to one length, which a TPU needs anyway, and pass a mask.
 - Replace `FusedAdam` of apex with `torch.optim.AdamW(..., weight_decay=0)`, or with the weight decay that the
   program passes.
-- Write your own kernel with torch operations, which XLA fuses.
-  Or write it as a Pallas kernel, and call it with `torchax.interop.call_jax`.
+- Replace your own GPU kernel with torch operations, which XLA fuses.
+  Or write the kernel in Pallas, and call the Pallas kernel with `torchax.interop.call_jax`.
 - For `flex_attention` with a mask, compute the mask as a tensor, and pass it to
   `F.scaled_dot_product_attention`.
 """

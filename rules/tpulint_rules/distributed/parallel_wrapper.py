@@ -30,7 +30,8 @@ batch.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec("data")))
 
 If the weights do not fit on one chip, shard the weights as well.
 Use `PartitionSpec("data")` for weights whose first dimension is divisible by the number of devices.
-On eight CPU devices, the program gave the results of one device, both with copied and with sharded weights.
+On eight CPU devices, a program with this code gave the same results as on one device, both with copied and
+with sharded weights.
 
 ## Fix safety
 
@@ -39,11 +40,12 @@ The fix is unsafe:
 - The fix removes the wrapper, and removes `.module` after the name of the wrapped module.
   The program then runs on one device until you shard its tensors, as in the code above.
 - The fix replaces `no_sync()` of the wrapper with `contextlib.nullcontext()`.
-  XLA adds up the gradients within the step, so there is no synchronization to postpone.
+  `no_sync()` postpones the synchronization of gradients between processes, which one process does not need.
 - The keys of checkpoints lose the prefix `module.`.
 - If other code reads `.module` of a model, or adds or removes the prefix `module.`, the fix wraps the module
   in `undivided(...)` instead.
-  `undivided` is a wrapper that only calls the module.
+  `undivided` is used instead of `DataParallel`: it has the same attribute `.module`, but passes the whole
+  batch to the module.
   `undivided` is part of the runtime (`torchax_training`), which the fix writes beside the file.
 
 ## Without a fix

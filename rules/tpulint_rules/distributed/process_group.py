@@ -56,9 +56,9 @@ For example, a sum over all processes is then the value of this one process.
 - The fix removes calls that only start or end the process group, or only communicate.
 - The fix replaces `spawn` with one call of the function that `spawn` starts, as rank 0.
 - The fix replaces the default backend with `"gloo"`, the backend for CPU tensors.
-- `all_gather(parts, x)` becomes `parts[:] = [x.clone()]`.
+- `all_gather(parts, x)` becomes `parts[:] = [x.clone()]`, so `parts` holds one tensor.
 
-On several hosts, call `jax.distributed.initialize()` before any other function of JAX.
+If the program runs on several hosts, call `jax.distributed.initialize()` before any other function of JAX.
 
 ## Without a fix
 
@@ -67,7 +67,8 @@ On several hosts, call `jax.distributed.initialize()` before any other function 
   "model"))`.
 - Replace the batch size of one process with the batch size of all processes together.
 - Start the program without `torchrun`.
-  The first process holds all chips, so a second process cannot use them.
+  `torchrun` starts several processes, but the first process holds all chips, so a second process cannot use
+  them.
 """
 
 from __future__ import annotations

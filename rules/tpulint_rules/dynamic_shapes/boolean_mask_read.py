@@ -9,7 +9,7 @@ Traced code is code that JAX traces to compile it, such as a model's `forward`.
   `mask`.
 - Writes that need the number of selected elements: `x[mask] += v`, `x[mask] = y[mask]` and `x[:, mask] = v`.
 
-JAX can trace `x[mask] = 0.5`, so this write is not reported.
+The rule does not report `x[mask] = 0.5`, because JAX can trace this write.
 
 ## Why it matters on TPU
 
@@ -18,17 +18,17 @@ In jitted code, JAX raises `jax.errors.NonConcreteBooleanIndexError: Array boole
 
 ## Fix safety
 
-The fixed code computes all elements, and selects the result with `torch.where`:
+The fixed code computes with all elements of `x`, and selects the elements of the mask with `torch.where`:
 
 - `x[mask].sum()`, `.mean()`, `.any()` and `.all()` become reductions over all elements.
   Reductions of elementwise expressions, such as `(x[mask] - y[mask]).sum()`, also become reductions over all
   elements.
 - `x[mask] = y[mask]` and `x[mask] += 1` become writes of the whole tensor `x`.
 
-A NaN or an infinity in an element that the mask does not select does not change the result.
+If an element that the mask does not select is NaN or infinite, the result is still the same.
 
-The fix is safe if tpulint sees that the program computes the mask from the tensors element by element.
-The mask and the tensors then have the same shape.
+The fix is safe if the mask and the indexed tensors are known to have the same shape.
+For example, `mask = x > 0` has the shape of `x`.
 The fix is also safe for `x[..., mask] = 0`, which becomes `masked_fill`.
 
 The fix is unsafe in these cases:
@@ -36,7 +36,8 @@ The fix is unsafe in these cases:
 - The shape of the mask is not known.
   A mask with fewer dimensions than the tensor selects rows, so the fix reshapes the mask to the number of
   dimensions of the tensor.
-- The expression divides, multiplies tensors or calls functions.
+- The expression of which the program takes the sum or another reduction contains a division, a product of
+  tensors or a call.
   An infinity in an element that the mask does not select then makes gradients NaN or infinite.
 - The expression is `max` or `min` of floating-point elements.
   If no element is selected, the original raises, but the fixed code returns an infinity.
@@ -47,18 +48,19 @@ The fix is unsafe in these cases:
   The loss becomes a sum over all elements, divided by the number of selected elements.
 - The expression is `F.cross_entropy(logits[mask], labels[mask])`.
   The fix replaces the labels that are not selected with -100, which the loss ignores.
-  The mask must have the shape of the labels.
+  The fixed code is wrong or raises if the mask does not have the shape of the labels.
 - The expression is `torch.cat([x[mask], x[~mask]])`, which becomes an index by a stable `argsort`.
-  The mask must have one dimension.
+  The fixed code is wrong or raises unless the mask has one dimension.
 - The expression is `x[mask].sum(0)` or `x[mask].mean(0)`.
-  `x` must have two dimensions, and the mask must have one.
+  The fixed code is wrong or raises unless `x` has two dimensions and the mask has one.
 - The statement is `x[:, mask] = 0`.
-  The mask must cover all dimensions of `x` after the first.
+  The fixed code is wrong or raises unless the mask covers all dimensions of `x` after the first.
 
 ## Without a fix
 
-- Keep all rows of the tensor, and pass the mask to later code.
-  Compute a row-wise operation for all rows, and ignore the unselected rows in the last step.
+- Instead of selecting rows, keep all rows of the tensor, and pass the mask to later code.
+  In later code, compute all rows, and ignore the unselected rows in the last step, such as the mean of a
+  loss.
 - Move a check such as `x[mask].numel() == y.numel()` out of the traced function.
 """
 

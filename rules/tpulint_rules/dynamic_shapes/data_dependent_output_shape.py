@@ -41,25 +41,25 @@ The following fixes are unsafe:
 - The number of true elements, such as `len(torch.nonzero(mask))`, becomes `torch.count_nonzero`.
   The fix replaces the integer with a zero-dimensional tensor.
   tpulint offers this fix only if the program uses the integer in arithmetic with tensors.
-- The number of distinct values, such as `len(torch.unique(x))`, becomes a comparison of neighbors after
-  sorting.
+- The number of distinct values, such as `len(torch.unique(x))`, becomes code that sorts the elements and
+  counts where two neighbors differ.
   The fix replaces the integer with a zero-dimensional tensor.
   tpulint offers this fix only if the program uses the integer in arithmetic with tensors.
   The fixed code gives a wrong number for an empty tensor and for a tensor with infinities.
 - The index of the first true element, `torch.nonzero(mask)[0]`, becomes `torch.argmax`.
-  The mask must have one dimension and a true element.
-  Without a true element, the original raises, but the fixed code returns 0.
+  The fixed code is wrong unless the mask has one dimension.
+  If the mask has no true element, the original raises, but the fixed code returns 0.
 - `x[mask.nonzero().flatten()] = 0` becomes `x[mask] = 0`.
   The mask must have one dimension.
 - `bincount` with `minlength` becomes an `index_add` into `minlength` bins.
-  All values must be less than `minlength`.
+  A value of `minlength` or more adds a bin in the original, but not in the fixed code.
 
 ## Without a fix
 
 - Keep all elements of the tensor and pass the mask to later code.
 - In a mixture of experts, `for expert in mask.nonzero()` loops over the experts that have tokens.
-  Loop over all experts instead, and ignore the tokens of other experts with `torch.where` or with a weight of
-  zero.
+  Loop over all experts instead of `mask.nonzero()`, and ignore the tokens of other experts with `torch.where`
+  or with a weight of zero.
 - Pass the length of the result to the method `repeat_interleave` as `output_size`, and the number of classes
   to `one_hot`.
 - If you know an upper bound of the size, call `jnp.nonzero(x, size=bound)` or `jnp.unique(x, size=bound)`

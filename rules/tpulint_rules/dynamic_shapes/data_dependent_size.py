@@ -16,8 +16,8 @@ In jitted code, a size that is a tensor raises `TracerBoolConversionError` or `C
 ## Without a fix
 
 Create the tensor with a known upper bound, such as the padded length.
-Then mask the elements beyond the actual size: `torch.arange(max_length, device=x.device)[None] < lengths[:,
-None]`.
+Then mask the elements beyond the actual size, for example with `torch.arange(max_length,
+device=x.device)[None] < lengths[:, None]`.
 """
 
 from __future__ import annotations

@@ -26,23 +26,24 @@ the code.
 - Code that is not jitted also fails if it uses the result of a slice with a tensor as a bound:
   `AssertionError: torchax Tensors can only do math within the torchax environment`.
 
-Even if the size were known while JAX traces the code, JAX would compile the function again for each new size.
+Passing the size as an integer in a static argument avoids the error, but JAX then compiles the function again
+for each new size.
 
 ## Fix safety
 
 The fix is unsafe:
 
 - A slice of fixed length, `x[:, n : n + 4]`, becomes an index with `torch.arange`, in a read or in a write.
-  The slice must lie within the tensor.
-  Python shortens a slice that ends beyond the tensor, but the fixed code then uses an index out of range,
-  which raises no error on TPU.
+  If the slice ends beyond the tensor, the result is wrong: Python shortens the slice, but the fixed code uses
+  an index out of range, which raises no error on TPU.
   The result of a read is a copy, not a view.
 - A write of a scalar to a slice at the start or the end, `x[:n] = 0`, becomes a write through a mask.
-  The bound of the slice must not be negative.
+  If the bound of the slice is negative, the fixed code writes other elements than the original.
 
 ## Without a fix
 
-- If the length varies, keep the full length and use the mask `torch.arange(x.shape[0], device=x.device) < n`.
+- If the length of a slice varies, keep the full length and use the mask `torch.arange(x.shape[0],
+  device=x.device) < n`.
 - Replace a loop over `range(n)`, where `n` is a tensor, with a call of `jax.lax.fori_loop` through
   `torchax.interop.torch_view`.
 - If a tensor selects a module, call all modules and select one of their results with `torch.where`.

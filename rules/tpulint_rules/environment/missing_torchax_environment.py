@@ -1,29 +1,29 @@
-"""Program that uses a device but never enters the torchax environment.
+"""Program that puts tensors on a device but never enters the torchax environment.
 
 ## What it does
 
 Reports a program that puts tensors on a CUDA or torchax device but never enters the torchax environment.
 A program enters the environment with `torchax.enable_globally()` or `with torchax.default_env():`.
 
-- The code that puts tensors on the device may be in the file of the program, or in a project module that this
-  file imports.
-- A command-line option `--device` without `choices` counts as the use of a device, because the user may pass
-  any device name.
+- The code that puts tensors on a CUDA or torchax device may be in the file of the program, or in a project
+  module that this file imports.
+- A command-line option `--device` without `choices` counts as code that puts tensors on a CUDA or torchax
+  device, because the user may pass any device name.
 
 tpulint reports the program at its entry point.
 The entry point of a program is one of these:
 
 - The condition of `if __name__ == "__main__":`.
-  In a module that other modules import, this condition is an entry point only if its block puts something on
-  a device.
-  The use of a project function that puts something on a device also counts.
+  In a module that other modules import, this condition is an entry point only if the code behind it puts
+  tensors or modules on a device, directly or through a function of the project.
 - In a file without `if __name__ == "__main__":` that no other module imports, the first item of this list
   that the file contains:
-  - the first top-level statement that puts something on a device, or that calls a function that does so;
+  - the first top-level statement that puts a tensor or module on a device, directly or through a function
+    that it calls;
   - the first call of a function that is selected at run time, as in `COMMANDS[name]()`;
-  - the call that parses the command line, in a function that then uses the device.
+  - the call that parses the command line, in a function that then puts a tensor or module on a device.
     A program that is started through the `entry_points` of its package has such a function.
-  - the first import of a project file that puts something on a device at import time.
+  - the first import of a project file that puts a tensor or module on a device at import time.
 
 ## Why it matters on TPU
 
@@ -36,10 +36,11 @@ Code that uses torchax tensors outside of the torchax environment raises:
 ## Fix safety
 
 The fix is unsafe, because it affects the whole program: JAX then computes all operations on tensors of the
-device `"jax"`.
+device `"jax"`, and `import torchax` changes parts of PyTorch.
 The fix adds the lines `import torchax` and `torchax.enable_globally()`:
 
-- In a script, the two lines follow the imports, before the first statement that uses the device.
+- In a script, the two lines follow the imports, before the first statement that puts a tensor or module on a
+  device.
 - In a module that other modules import, the fix adds `torchax.enable_globally()` to the `if __name__ ==
   "__main__":` block.
 - If a project file puts tensors on a device at import time, `import torchax` and `torchax.enable_globally()`
@@ -49,10 +50,10 @@ The fix adds the lines `import torchax` and `torchax.enable_globally()`:
 - With `--keep-gpu`, the fixed program imports torchax and enters the torchax environment only where CUDA is
   not available.
 
-`import torchax` changes parts of PyTorch: `torch.compile`, `DataParallel` and `DataLoader(pin_memory=True)`
-stop working.
+After `import torchax`, these parts of PyTorch stop working: `torch.compile`, `DataParallel` and
+`DataLoader(pin_memory=True)`.
 
-A program that uses torchax exits normally and does not need `os._exit`.
+The fixed program exits normally, without a call of `os._exit`.
 
 The tpulint setting `environment` makes the fix add more lines.
 The setting is a list that may contain these values:
@@ -67,7 +68,7 @@ The setting is a list that may contain these values:
   All other tensors, such as batches, are split along their first dimension, and each device holds one part.
   In a test, a model with batch normalization was trained on four CPU devices, after the fix of TPU611
   (`backward-on-torchax`).
-  The losses on four CPU devices were equal to the losses on one device, to six digits.
+  The first six digits of the losses on four CPU devices were equal to those of the losses on one device.
 - With `"quiet"`, the fixed program hides two harmless warnings.
   Without `"quiet"`, Python shows each of the two warnings once.
   The first warning, `The given NumPy array is not writable`, appears when a tensor is copied to the host.

@@ -21,7 +21,7 @@ there is a mixed math between XLATensor and torch.Tensor`.
 
 ## Fix safety
 
-The fix is unsafe.
+The fix is unsafe, because methods of the module then also change the tensor.
 In a module, the fix replaces `self.x = torch.arange(8)` with `self.register_buffer("x", torch.arange(8),
 persistent=False)`.
 
@@ -30,7 +30,7 @@ persistent=False)`.
 
 ## Without a fix
 
-Register the tensor as a buffer.
+If the tensor belongs to a module, register it as a buffer.
 Or create the tensor in the traced code that uses it, and pass the device of another tensor there as
 `device=`.
 XLA computes a constant tensor only once, when it compiles the code.

@@ -4,13 +4,14 @@
 
 Reports tensors that traced code creates without `device=` and combines with a device tensor.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-The CPU tensors come from functions like `torch.arange(n)`, `torch.ones(n)` and `torch.tensor([...])`.
+Functions that create such CPU tensors are `torch.arange(n)`, `torch.ones(n)`, `torch.tensor([...])` and
+similar ones.
 
 - Another function of the same file may combine the CPU tensor with the device tensor.
   The other function receives the CPU tensor as an argument, or calls the function that returns the CPU
   tensor.
-- If a call of the function omits the argument `device`, tpulint treats `device=device` in the function as a
-  missing `device=`.
+- `device=device` in a function counts as a missing `device=` if a call of the function does not pass the
+  argument `device`.
 - If the code writes device tensors into a CPU tensor, as in `out[i] = x.sum()`, tpulint reports each write.
 - An integer tensor that a `forward` creates on the CPU and returns is always reported.
   CUDA tensors accept CPU tensors as indices, so callers usually do not move such a tensor to the device.
@@ -30,7 +31,8 @@ Without `device=`, torch creates a CPU tensor.
 ## Fix safety
 
 The fix is safe, except for random numbers.
-The fix adds `device=` with the device of another tensor in the function, which also works on a GPU.
+The fix adds `device=` with the device of another tensor in the function, as in `device=x.device`.
+The fixed code also works on a GPU.
 In the following cases, the fix adds `.to(device)` to the call instead of `device=`:
 
 - for `torch.from_numpy`, which has no parameter `device`;

@@ -3,7 +3,8 @@
 ## What it does
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-The rule reports the following functions in traced code, and for device tensors in code that is not traced:
+The rule reports the following functions in traced code.
+In other code, the rule reports these functions if their arguments are tensors on a CUDA or torchax device:
 
 - `avg_pool2d`, `avg_pool3d` and `lp_pool2d` with `ceil_mode=True`;
 - `torch.stft` with a `win_length` that is known to be shorter than `n_fft`;
@@ -11,8 +12,8 @@ The rule reports the following functions in traced code, and for device tensors 
 - `multilabel_margin_loss`;
 - transposed convolutions with `groups`, if each group has several channels.
 
-In programs that use a CUDA or torchax device, the rule also reports the modules that call these functions,
-such as `nn.AvgPool2d(2, ceil_mode=True)`.
+In programs that move tensors to a CUDA or torchax device, the rule also reports the modules that call these
+functions, such as `nn.AvgPool2d(2, ceil_mode=True)`.
 
 ## Why it matters on TPU
 
@@ -43,7 +44,8 @@ The following fixes are safe:
   torchax then divides by the number of elements that lie inside the input.
 - For `stft`, the fix pads the window with zeros on both sides, as PyTorch does internally.
 
-The fix for transposed convolutions is unsafe, because it imports the runtime (`torchax_training`).
+The fix for transposed convolutions is unsafe, because it imports the runtime (`torchax_training`), which
+changes parts of torch and torchax for the whole program.
 The fix writes the runtime beside the program.
 The runtime computes transposed convolutions correctly.
 The rule therefore does not report transposed convolutions in programs that import the runtime.
@@ -109,9 +111,8 @@ def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     is_plain = padding is None or (isinstance(padding, ast.Constant) and padding.value == 0)
     if "lp" not in name.lower() and is_plain and "count_include_pad" not in given:
         edit = ctx.with_arguments(call, ctx.arguments(call).before("count_include_pad=False"))
-        fix = ctx.fix(
-            "add `count_include_pad=False`, to divide by the number of elements inside the input", edit
-        )
+        title = "add `count_include_pad=False`, to divide by the number of elements that lie inside the input"
+        fix = ctx.fix(title, edit)
     message = "with `ceil_mode=True` is wrong at the border, where it divides by the whole window size"
     yield ctx.finding(call, f"on torchax, `{name}` {message}", fix)
 
@@ -185,7 +186,7 @@ def _number(node: ast.expr | None, ctx: Context) -> int:
 
 
 def _is_computed(name: str, given: ast.expr | None, ctx: Context) -> bool:
-    """Whether the operation may run on the device (in traced code, or a program that uses a device)."""
+    """Whether the operation may run on the device (in traced code, or a program with device tensors)."""
     if ctx.only_with_cuda(given or ctx.tree):
         return False
     if name.rpartition(".")[2][:1].isupper():

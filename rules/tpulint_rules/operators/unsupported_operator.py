@@ -14,15 +14,17 @@ Examples are `torch.histogram`, `torch.vander`, `torch.ldexp`, `F.adaptive_max_p
 `F.grouped_mm`, `F.affine_grid`, `torch.take_along_dim`, `index_reduce`, `to_sparse`, `torch.cov`,
 `F.embedding_bag`, `torch.linalg.lstsq`, `torch.linalg.eig`, `torch.promote_types`, and `view` with a dtype.
 
-The rule also reports code that is not traced:
+In programs that move tensors to a CUDA or torchax device, the rule also reports in code that is not traced:
 
-- in programs that use a CUDA or torchax device, modules of torch that call these functions, such as
-  `nn.AdaptiveMaxPool2d` and `nn.CTCLoss`;
-- in programs that use a device, classes of `torch.distributions`, which validate their arguments with an
-  operator that torchax does not implement;
-- in programs that use a device, functions that the runtime (`torchax_training`) implements; without `jit`,
-  these functions raise, too, or are slow (`max_unpool2d` processes one element after the other);
-- in programs whose gradients JAX computes, `torch.searchsorted` with `right` or `side`.
+- modules of torch that call the functions above, such as `nn.AdaptiveMaxPool2d` and `nn.CTCLoss`;
+- classes of `torch.distributions`, which validate their arguments with an operator that torchax does not
+  implement;
+- functions that the runtime (`torchax_training`) implements.
+  In a program without the runtime, these functions raise or are slow, also without `jit` (`max_unpool2d`
+  processes one element after the other).
+
+In programs whose gradients JAX computes, the rule also reports `torch.searchsorted` with `right` or `side` in
+code that is not traced.
 
 The rule does not report branches that run only with CUDA.
 
@@ -72,7 +74,8 @@ The following fixes are safe:
 For some functions, the fix imports the runtime (`torchax_training`), which implements these functions with
 JAX.
 The fix writes the runtime beside the program, and leaves the calls of these functions unchanged.
-The fix that imports the runtime is unsafe:
+The fix that imports the runtime is unsafe, because the runtime changes parts of torch and torchax for the
+whole program:
 
 - The runtime implements `ctc_loss`, `affine_grid`, `pack_padded_sequence`, `adaptive_max_pool2d`,
   `max_unpool2d`, windows such as `hann_window`, and the modules that call these functions.
@@ -82,7 +85,7 @@ The fix that imports the runtime is unsafe:
   whole.
   JAX then compiles separately each module and each function that this function calls.
 
-The following fixes are unsafe, too:
+The following fixes are unsafe, too, because the new code does not behave exactly like the old code:
 
 - The fix replaces `index_reduce` with `scatter_reduce`.
   This fix is correct only if the tensor has one dimension.
@@ -99,8 +102,8 @@ The following fixes are unsafe, too:
 
 - Replace `gaussian_nll_loss(x, y, var)` with `var = var.clamp(min=1e-6)`, followed by
   `(0.5 * (var.log() + (x - y) ** 2 / var)).mean()`.
-- Replace `embedding_bag` with fixed offsets by `F.embedding`, followed by `index_add` with the index of the
-  bag.
+- If the offsets of an `embedding_bag` are fixed, replace it with `F.embedding`, followed by `index_add` with
+  the index of the bag.
 - If a matrix is symmetric, replace `eig` with `eigh`.
   For other matrices, compute `eig` on the CPU.
 - For other operators, write the computation with operators that torchax supports, or call a function of JAX

@@ -7,7 +7,7 @@ Reports conditions that check for CUDA:
 - `torch.cuda.is_available()`;
 - `device.type == "cuda"` and `"cuda" in str(device)`;
 - `tensor.is_cuda`;
-- comparisons of a value that the program elsewhere passes to PyTorch as a device: `args.device == "cuda"`,
+- comparisons of a device name that the program also passes to PyTorch: `args.device == "cuda"`,
   `config["device"].startswith("cuda")`.
 
 tpulint does not report the following conditions, because it is correct that they are false on a TPU host:
@@ -37,7 +37,8 @@ On a TPU host, conditions that check for CUDA are false, without an error:
 
 - The fix is safe for an expression or assignment that selects a device name: the fix replaces this expression
   with the device `"jax"`.
-  The fix is unsafe if a rank is inserted into the device name, as in `f"cuda:{rank}"`.
+  If a rank is inserted into the device name, as in `f"cuda:{rank}"`, the fix is unsafe: all ranks then use
+  the same device `"jax"`.
 - The fix is unsafe for all other conditions, because the code behind the condition may call functions of
   `torch.cuda` that raise on TPU.
   The fix replaces `torch.cuda.is_available()` with `torch.accelerator.is_available()`, which is true under

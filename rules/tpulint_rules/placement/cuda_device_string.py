@@ -19,15 +19,14 @@ Strings that are not used as a device (dictionary keys, messages, backend names)
 
 ## Why it matters on TPU
 
-Inside the torchax environment, some calls accept a CUDA device: `.to("cuda")` on a CPU tensor, and most
-factory functions.
+Inside the torchax environment, `.to("cuda")` on a CPU tensor and most factory functions accept a CUDA device.
 Other calls inside the torchax environment raise `AssertionError: Torch not compiled with CUDA enabled`:
 
 - `.to("cuda")` on a tensor that is already on the `jax` device;
 - `linspace`, `*_like` and `new_*` with a CUDA device.
 
 Under `jax_jit`, `.to("cuda")` raises `TracerArrayConversionError`.
-The device `"jax"` works in all calls named above.
+In all of these calls, the device `"jax"` works.
 
 ## Fix safety
 
@@ -37,8 +36,10 @@ The fix is unsafe in these cases:
 - An index is inserted into the string, as in `f"cuda:{rank}"`.
   The fix removes the index: `"jax"` stands for all devices of the host at once, so a rank selects no device.
 - The program stores the string, or passes it to other functions, before it uses the string as a device.
-  The string may also have other uses.
+  If the program also uses the string for another purpose, such as a message or a file name, this use changes
+  too.
 - The string is the argument of the method `to` of an object of unknown type.
+  If the object is not a tensor or a module, its method `to` may not accept `"jax"`.
 
 If the file creates a `torch.device("jax")` at import time, the fix also adds `import torchax`.
 Without `import torchax`, `torch.device("jax")` raises.

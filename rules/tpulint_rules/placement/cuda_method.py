@@ -20,7 +20,7 @@ The fix replaces `.cuda()` with `.to("jax")`.
 - The fix is unsafe if `.cuda()` is called on a value of unknown type.
   An object of another class may have a `cuda` method of its own, and the fix would break this call.
 - The fix is unsafe if a variable is passed as the device index.
-  The fix removes the index, because torchax has one logical device.
+  The fix removes the index: torchax has only one device, `"jax"`, so all indices then select this device.
 
 The fix keeps the arguments `non_blocking` and `memory_format`.
 

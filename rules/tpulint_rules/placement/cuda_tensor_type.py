@@ -24,7 +24,8 @@ The fix is safe if the program uses the tensor type directly:
 - In `torch.arange(n, out=torch.cuda.LongTensor(n))`, the fix replaces the argument `out` with the arguments
   `dtype` and `device`.
 
-The fix is unsafe if a variable holds the tensor type, always or only where CUDA is available:
+The fix is unsafe if a variable holds the tensor type, because other code that reads the variable then gets a
+different value:
 
 - The fix assigns the dtype to the variable, and `tensor.type(variable)` becomes `tensor.to("jax",
   torch.float32)`.
@@ -38,8 +39,9 @@ The fix is unsafe if a variable holds the tensor type, always or only where CUDA
 
 ## Without a fix
 
-Create the tensor with `torch.tensor(..., dtype=..., device="jax")` or `torch.empty(..., dtype=...,
-device="jax")`.
+Some uses of a legacy CUDA tensor type have no fix.
+Instead of calling the type, create the tensor with `torch.tensor(..., dtype=..., device="jax")` or
+`torch.empty(..., dtype=..., device="jax")`.
 Replace `tensor.type(...)` with `tensor.to("jax", dtype)`.
 """
 

@@ -19,9 +19,8 @@ Reports:
 - `torch.set_default_tensor_type("torch.cuda.FloatTensor")` raises `TypeError: type torch.cuda.FloatTensor not
   available. Torch not compiled with CUDA enabled.`
 
-torchax has a default device if the program enters the device as a context manager, as in `with
-torch.device("jax"):`.
-`torch.device("jax").__enter__()` enters the device for the rest of the program.
+With torchax, set the default device with the context manager `with torch.device("jax"):`.
+To set the default device for the rest of the program, call `torch.device("jax").__enter__()`.
 
 `torch.Tensor([1.0])` uses only the default tensor type, so it creates a CPU tensor even after
 `torch.device("jax").__enter__()`.
@@ -29,7 +28,7 @@ An operation that combines this CPU tensor with a device tensor raises.
 
 ## Fix safety
 
-The fix is unsafe.
+The fix is unsafe, because the default device of torchax does not apply to all new tensors.
 The fix enters the device with `torch.device("jax").__enter__()`, and adds `.to("jax")` to
 `torch.Tensor(...)`.
 
@@ -39,7 +38,8 @@ The fix enters the device with `torch.device("jax").__enter__()`, and adds `.to(
 
 ## Without a fix
 
-Remove the call, and enter the device with `torch.device("jax").__enter__()` inside the torchax environment.
+Remove the call that sets the default device or the default tensor type.
+Enter the device with `torch.device("jax").__enter__()` inside the torchax environment.
 """
 
 from __future__ import annotations

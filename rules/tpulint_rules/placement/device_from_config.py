@@ -22,8 +22,10 @@ On a TPU host, `.to(device)` with this value raises `AssertionError: Torch not c
 
 ## Fix safety
 
-The fix is unsafe: where the program reads the device name, the fix replaces any CUDA device with `"jax"`.
+The fix replaces the value that the program reads with `"jax"` if the value names a CUDA device.
 The fix keeps every other device name, such as `cpu`.
+The fix is unsafe, because a CUDA device such as `cuda:1` loses its index, and other code that reads the
+device name then gets `"jax"`.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ A CPU generator works for tensors that are drawn on the host and then moved to t
 
 The fix is unsafe: it creates a CPU generator, which draws different random numbers than a CUDA generator.
 
-- The fix of TPU614 (`wrong-random-numbers`) then changes the calls that use the generator: they draw the
-  tensor on the host and move it to the device.
+- The fix of TPU614 (`wrong-random-numbers`) then changes the calls that use the generator.
+  The changed calls draw the tensor on the host and move it to the device.
 - With `--keep-gpu`, the fixed program uses a CPU generator on CUDA too, because the code that uses the
   generator is the same for CUDA and torchax.
 """

@@ -11,7 +11,7 @@ Reports an integer where torch expects a device:
 
 The integer is a literal, a call of `int(...)`, or the rank of the process.
 A function parameter with the name `rank` counts as the rank of the process.
-`torch.device(0)` and `module.to(0)` work and are not reported.
+`torch.device(0)` and `module.to(0)` work with torchax and are not reported.
 
 ## Why it matters on TPU
 
@@ -31,7 +31,8 @@ The fix replaces the integer with `"jax"`.
 
 - The fix is safe for an integer literal that is an argument of torch.
 - The fix is unsafe for a rank, because all ranks then use the same device `"jax"`.
-- The fix is unsafe for a call of `.to(...)` on an object of unknown type.
+- The fix is unsafe for a call of `.to(...)` on an object of unknown type: if the object is not a tensor or a
+  module, its method `to` may not accept `"jax"`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ Functions that draw from a normal distribution in place raise for parameters on 
 
 ## Fix safety
 
-The fix is unsafe: it moves the module to the host before `net.apply(...)`, and back to the device afterwards.
+The fix moves the module to the host before `net.apply(...)`, and back to the device afterwards.
+The fix is unsafe for two reasons:
 
 - The move creates new parameters, so an optimizer that was created before the move still refers to the old
   parameters.

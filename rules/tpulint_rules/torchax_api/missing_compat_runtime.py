@@ -36,14 +36,14 @@ Other computations raise:
   `AttributeError: 'Tensor' object has no attribute '_env'`.
   Other operations that combine CPU tensors and device tensors raise this error, too.
   An example is `load_state_dict` of a module on the CPU, with a state on the device.
-- `tolist()` of a slice that a function returns raises
-  `RuntimeError: .tolist() is not supported for tensor subclasses, got View`.
+- If a function returns a slice such as `x[1:]`, `tolist()` of the returned slice raises `RuntimeError:
+  .tolist() is not supported for tensor subclasses, got View`.
 
 ## Fix safety
 
-The fix is unsafe: it adds `import torchax_training`, and writes this runtime package beside the program.
-The runtime changes torch and torchax so that the computations listed above, and others, behave as in
-PyTorch.
+The fix adds `import torchax_training`, and writes the runtime package `torchax_training` beside the program.
+The fix is unsafe, because results of the whole program may change: the runtime changes torch and torchax so
+that the computations listed above, and others, behave as in PyTorch.
 
 Two other rules add the runtime, too.
 TPU611 (`backward-on-torchax`) adds the runtime to programs that compute gradients.

@@ -15,7 +15,7 @@ The rule reports code for older versions of torchax or JAX that the current vers
 - `torchax.compile(function, options)`, because `torchax.compile` uses the options only for modules;
 - `static_argnums` of a compiled module that do not count the parameters and buffers of the module;
 - the modes `"dynamo"` and `"export"` of `torchax.compile`;
-- `hasattr(t, "_elem")`, with which older code recognizes torchax tensors;
+- `hasattr(t, "_elem")`, a check for torchax tensors in older code;
 - the first import of `torch_xla` at the top level of a file.
 
 The rule does not report an import inside a `try` statement or under a condition.
@@ -55,23 +55,26 @@ These results were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and ja
 The following fixes are safe:
 
 - The fix replaces a name that has only moved with its new name.
-- `jax.shard_map` accepts only the function by position.
-  The fix passes the other arguments as keyword arguments, and renames `check_rep` to `check_vma`.
+- In calls of `jax.shard_map`, the fix passes all arguments except the function as keyword arguments, as
+  `jax.shard_map` requires, and renames `check_rep` to `check_vma`.
 - The fix adds the arguments that `make_splash_mha` and `LocalMask` require.
 
 The following fixes are unsafe, because the new code does not behave exactly like the old code:
 
-- The fix replaces `torch_xla2` with `torchax`, where some functions may have moved.
+- The fix replaces `torch_xla2` with `torchax`.
+  If a function has another place or name in `torchax`, the fixed code raises.
 - The fix replaces `JAX_PLATFORM` with `JAX_PLATFORMS`, which JAX reads.
   If the value of `JAX_PLATFORM` is `"gpu"` or `"cuda"`, the fix replaces the value with `"tpu,cpu"`.
 - The fix removes `JAX_USE_GPU`, and removes options that torchax does not know.
+  Other code that reads `JAX_USE_GPU` or such an option then finds no value.
 - The fix passes `axis_types` with `AxisType.Auto` to `jax.make_mesh`, because automatic axes were the default
   in older versions of JAX.
   Do not apply this fix if your code uses explicit axes.
 - The fix replaces `jax.experimental.pjit.pjit` with `jax.jit`, which accepts a `PartitionSpec` only under
   `jax.set_mesh`.
-- The fix adds 2 to each of the `static_argnums` of a module, because the module's own arguments follow its
-  parameters and buffers.
+- The fix adds 2 to each of the `static_argnums` of a module, because the compiled module receives its
+  parameters and buffers as the first two arguments.
+  If the numbers already count these two arguments, do not apply this fix.
 - The fix replaces `hasattr(t, "_elem")` with a check of the device, which is true for slices, too.
   If the code then reads `t._elem`, replace `t._elem` with `torchax.interop.jax_view(t)`.
 - The fix replaces `torchax.compile(function, options)` with `torchax.interop.jax_jit`, which uses the

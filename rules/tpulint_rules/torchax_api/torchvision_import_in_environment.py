@@ -5,9 +5,9 @@
 The rule reports an import of torchvision inside `with torchax.default_env():`, or after
 `torchax.enable_globally()` at the top level of a file.
 
-The rule does not report the import in programs that have the runtime (`torchax_training`), because the
-runtime makes the import bypass torchax.
-The fixes of other rules write the runtime beside programs that train.
+The rule does not report programs with the runtime (`torchax_training`), which other fixes write beside
+programs that train.
+With the runtime, the import of torchvision works inside the torchax environment.
 
 ## Why it matters on TPU
 
@@ -15,7 +15,7 @@ torchvision calls its own operators while it is imported.
 Inside the torchax environment, torchax receives the calls of torchvision's operators, but implements none of
 these operators.
 The import then raises `OperatorNotFound: Operator with name torchvision::_cuda_version has no lowering`.
-The import works before the program enters the environment.
+Before the program enters the torchax environment, the import of torchvision works.
 
 These results were measured with torchvision 0.27.1 and torch 2.12.1.
 If the compiled operators of torchvision do not load, every import of torchvision raises
@@ -24,7 +24,7 @@ This happens, for example, with torchvision's wheels and a PyTorch build without
 
 ## Without a fix
 
-Move the import to the top of the file, before the program enters the torchax environment.
+Move the import of torchvision to the top of the file, before the program enters the torchax environment.
 
 An import in a function that is called inside the environment raises the same error, but tpulint does not
 report it.

@@ -11,7 +11,8 @@ torchax environment:
 - `pad_sequence` of CPU tensors, as in functions that create batches for a `DataLoader`.
 
 The tensors must be known to be on the CPU, except in functions that create batches.
-The rule checks programs that use a CUDA or torchax device or enter the torchax environment, and traced code.
+The rule checks programs that put tensors on a CUDA or torchax device or enter the torchax environment, and
+traced code.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
 The rule does not report programs that train, or that import the runtime (`torchax_training`).
 
@@ -33,7 +34,8 @@ combines with the CPU tensor `x`.
 Data sets and batches are created on the CPU, so the program fails before its first step.
 
 These results were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2.
-Of 93 calls on CPU tensors that were tried, 82 gave correct results.
+Of 93 calls of torch functions on CPU tensors that were tried inside the torchax environment, 82 gave correct
+results.
 
 ## Fix safety
 
@@ -45,7 +47,7 @@ The fix is safe: it replaces the scalar with a tensor.
 
 ## Without a fix
 
-Use one of these remedies:
+For operations without a fix, use one of these remedies:
 
 - Add `import torchax_training`; with this runtime, all reported operations work on CPU tensors.
   The fix of TPU611 (`backward-on-torchax`) writes this runtime beside programs that train.

@@ -12,10 +12,10 @@ In any program, the rule reports these functions:
 - `Function.apply` of a `torch.autograd.Function` with its own `backward`, in code that `jax_value_and_grad`
   differentiates.
 
-In programs that use a CUDA or torchax device, the rule also reports `torch.inference_mode`.
+In programs that put tensors on a CUDA or torchax device, the rule also reports `torch.inference_mode`.
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-In traced code, and in programs that use a CUDA or torchax device, the rule also reports:
+In traced code, and in programs that put tensors on a CUDA or torchax device, the rule also reports:
 
 - `torch.Tensor(2, 3)` with sizes;
 - `x.new_tensor(...)` and `x.new([...])`;
@@ -48,10 +48,10 @@ Control flow, random state and modes:
   `InternalTorchDynamoError: RuntimeError: PyTorch is not linked with support for jax devices`.
 - With torch 2.13, after `import torchax`, `torch.random.fork_rng()` raises
   `TypeError: get_rng_state() takes 0 positional arguments but 1 was given`.
-- `torch.inference_mode()` makes PyTorch dispatch operations before it decomposes them, but torchax implements
-  only the decomposed operations.
-  Under `torch.inference_mode()`, convolutions, normalization, recurrent layers, `cross_entropy`,
-  `F.normalize`, `chunk`, `square` and many more raise one of these errors:
+- Under `torch.inference_mode()`, many operations fail: PyTorch passes composite operations to torchax without
+  splitting them into simpler ones, and torchax implements only the simpler ones.
+  Convolutions, normalization, recurrent layers, `cross_entropy`, `F.normalize`, `chunk`, `square` and many
+  more then raise one of these errors:
   - `OperatorNotFound: Operator with name aten::batch_norm has no lowering`
   - `TypeError: _aten_conv2d() missing 4 required positional arguments`
   - `RuntimeError: Cannot set version_counter for inference tensor`
@@ -99,7 +99,8 @@ These results were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and ja
 The following fixes are safe:
 
 - The fix replaces `torch.inference_mode` with `torch.no_grad`, which computes the same results.
-  Tensors that are created under `torch.no_grad` have fewer restrictions.
+  Tensors that are created under `torch.no_grad` can be used wherever tensors that are created under
+  `torch.inference_mode` can be used.
 - The fix adds the dtype of the array to `torch.tensor(array, ...)`.
 - The fix replaces `torch.Tensor(2, 3)` with `torch.empty(2, 3)`, which does the same.
 - The fix replaces `x.new_tensor(data)` with `torch.tensor(data, dtype=x.dtype, device=x.device)`.
@@ -110,10 +111,11 @@ The following fixes are safe:
 
 The following fixes are unsafe:
 
-- In a program that uses a device, the fix for `torch.func` and `torch.autograd.functional` adds the runtime
-  (`torchax_training`), in which JAX computes these derivatives.
+- In a program that puts tensors on a CUDA or torchax device, the fix for `torch.func` and
+  `torch.autograd.functional` adds the runtime (`torchax_training`).
+  With the runtime, JAX computes the derivatives of `torch.func` and `torch.autograd.functional`.
   With `create_graph=True`, the results of `torch.autograd.functional` have an autograd graph only inside a
-  function that is decorated with `@differentiable`.
+  function that is decorated with `@differentiable` of the runtime.
 - In other files, the fix replaces `torch.func.jacrev(f)` with `jax.jacrev` of `f` as a JAX function.
   JAX traces `f`: code in `f` that branches on the value of a tensor, or creates CPU tensors, raises.
   The tensors that are passed to `f` must be torchax tensors.
@@ -128,7 +130,8 @@ The following fixes are unsafe:
   The result is a CPU tensor, as in a program that runs on a GPU.
 - The fix replaces `jax_jit(module)` with `torchax.compile(module)`, which passes parameters and buffers as
   inputs.
-  Statistics that the module updates keep their old values.
+  If the module updates statistics, such as those of batch normalization, the statistics keep their old
+  values.
 - For a custom `backward`, the fix only adds `import torchax_training`.
   JAX then calls the `backward` of custom functions, and must be able to trace this `backward`.
 

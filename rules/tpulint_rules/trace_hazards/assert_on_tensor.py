@@ -20,7 +20,8 @@ While JAX traces a function, its tensors are tracers: they have a shape and a dt
 ## Fix safety
 
 The fix is unsafe: it removes the assertion, so the program no longer checks the condition.
-To keep the check, run it before the program calls the traced function, or use `jax.experimental.checkify`.
+To keep the check, move the assertion in front of the call of the traced function, or use
+`jax.experimental.checkify`.
 
 ## Without a fix
 

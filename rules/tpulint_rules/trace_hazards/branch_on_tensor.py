@@ -22,7 +22,7 @@ versions, `ConcretizationTypeError`).
 
 ## Fix safety
 
-The fix is unsafe.
+The fix is unsafe, because both sides of the branch run in the fixed code.
 If a branch only assigns or returns a tensor of the same shape, the fix replaces the branch with
 `torch.where`, which computes both sides.
 

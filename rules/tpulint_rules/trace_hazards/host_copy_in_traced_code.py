@@ -9,8 +9,8 @@ Traced code is code that JAX traces to compile it, such as a model's `forward`.
 - `.to(device)`, if `device` is known to be the CPU.
 - NumPy functions that are called with a tensor.
 - `.to(self.steps.device)`, if every assignment of the class to `self.steps` creates a CPU tensor.
-  In a method such as `set_steps(n, device=None)`, an assignment counts as the creation of a CPU tensor.
-  If the caller passes no device, the tensor is on the CPU.
+  In a method such as `set_steps(n, device=None)`, an assignment also counts as the creation of a CPU tensor,
+  because the tensor is on the CPU if the caller passes no device.
 
 Tensors that already are on the CPU are not reported.
 Copies in code that is not traced are not reported, either.
@@ -22,7 +22,7 @@ A copy to the host needs the tensor's values, which do not exist while JAX trace
 - In jitted code, a copy to the host raises `jax.errors.TracerArrayConversionError: The numpy.ndarray
   conversion method __array__() was called on traced array`.
 - In code that is not jitted, each copy to the host waits for the device.
-- The copy is a CPU tensor, and torchax cannot combine CPU tensors with its own tensors.
+- The copy is a CPU tensor, and torchax cannot combine CPU tensors with device tensors.
   torchax raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means
   there is a mixed math between XLATensor and torch.Tensor`.
 

@@ -16,7 +16,7 @@ While JAX traces a function, its tensors are tracers: they have a shape and a dt
 
 ## Fix safety
 
-The fix is unsafe.
+The fix is unsafe, because the dtype of the result may change.
 If a full reduction such as `x.sum().item()` is used only in arithmetic with tensors, the fix replaces
 `.item()` with `.detach()`.
 The expression then gives a zero-dimensional tensor instead of a Python scalar.

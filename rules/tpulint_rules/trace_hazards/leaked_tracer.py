@@ -3,7 +3,8 @@
 ## What it does
 
 Reports tensors that traced code computes in one call and stores for use after this call.
-The rule checks `forward` and the functions that `forward` calls, because JAX traces them to compile a model.
+The rule checks `forward` and the functions that `forward` calls, because JAX traces `forward` and these
+functions to compile a model.
 The rule reports:
 
 - `self.cos = emb.cos()`, in one of these cases:
@@ -23,15 +24,15 @@ The rule does not report:
 - buffers, which TPU613 (`state-written-in-traced-code`) reports;
 - functions that are not known to be jitted, unless the `forward` of a module calls them;
 - code that is traced only as part of a training step.
-  The fix of TPU611 (`backward-on-torchax`) returns attributes that this code assigns as results of the
-  compiled function.
+  For this code, the fix of TPU611 (`backward-on-torchax`) is enough: the compiled function then returns the
+  attributes that the code assigns, and no tracer is stored.
 
 ## Why it matters on TPU
 
 While JAX traces a function, its tensors are tracers: placeholders that are invalid after the trace has ended.
 A tensor that traced code stores is such a tracer.
 
-- The first call works, and without `jit` all calls work.
+- The first call of a jitted function works, and all calls of a function that is not jitted work.
 - A later trace, for another shape or for the evaluation after the training, reads the stored tracer and
   raises.
   Code on the host that reads the stored tracer raises, too.

@@ -32,13 +32,14 @@ The fix is unsafe:
 
 - The fix declares the argument as static.
   JAX then compiles the function once for each value of the static argument.
-  Every call must pass a hashable value for the static argument.
+  If a call passes a value that is not hashable, such as a list, for the static argument, JAX raises.
 - The fix registers the dataclass with JAX.
   The fields of the dataclass must be tensors or `None`.
 
 ## Without a fix
 
-Return only the tensors: the caller knows their device and dtype.
+If the function returns a device or a dtype, return only the tensors: the caller can read `x.device` and
+`x.dtype` from the returned tensors.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ where concrete value is expected` (for `bool`, `TracerBoolConversionError`).
 
 ## Fix safety
 
-The fix is unsafe.
+The fix is unsafe, because the dtype of the result may change.
 If the Python scalar is used only in arithmetic with tensors, the fix replaces it with a zero-dimensional
 tensor.
 The fix detaches this tensor, because a Python scalar has no gradient.
@@ -35,8 +35,8 @@ The fix detaches this tensor, because a Python scalar has no gradient.
   `max([...])` of zero-dimensional tensors becomes `torch.stack([...]).max()`.
   `torch.maximum` and `torch.stack([...]).max()` treat NaN as the largest value.
 
-The result is the same if all tensors in the computation have the same dtype.
-tpulint offers no fix in a function that converts dtypes.
+The fixed code computes the same result if all tensors in the computation have the same dtype.
+In a function that converts dtypes, tpulint offers no fix.
 
 ## Without a fix
 

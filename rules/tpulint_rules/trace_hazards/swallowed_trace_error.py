@@ -13,8 +13,8 @@ Traced code is code that JAX traces to compile it, such as a model's `forward`.
 ## Why it matters on TPU
 
 While JAX traces a function, tensors have no values.
-Reading a tensor's value then raises `jax.errors.ConcretizationTypeError`, `TracerBoolConversionError` or
-`TracerArrayConversionError`.
+In jitted code, reading a tensor's value therefore raises `jax.errors.ConcretizationTypeError`,
+`TracerBoolConversionError` or `TracerArrayConversionError`.
 All three errors are subclasses of `TypeError`, so the broad `except` catches them.
 The compiled program then always takes the `except` branch, without an error.
 

@@ -10,7 +10,7 @@ Reports:
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
 Code that prints shapes, dtypes or devices is not reported, because these are known while JAX traces the code.
 In traced code, messages of `raise` and `assert` are not reported.
-In code that is not traced, `"%.3f" % loss` works and is not reported.
+In code that is not traced, `"%.3f" % loss` works with device tensors and is not reported.
 
 ## Why it matters on TPU
 

@@ -3,13 +3,14 @@
 ## What it does
 
 The rule reports `foreach=True` and `fused=True` as arguments of the optimizers in `torch.optim`, in programs
-that put something on a CUDA or torchax device.
+that put tensors on a CUDA or torchax device.
 
 ## Why it matters on TPU
 
 With `foreach=True` or `fused=True`, the optimizer calls operations on lists of tensors, which torchax does
 not implement.
-The first step raises `OperatorNotFound: Operator with name aten::_foreach_add.List has no lowering`.
+The first call of `optimizer.step()` raises `OperatorNotFound: Operator with name aten::_foreach_add.List has
+no lowering`.
 
 ## Fix safety
 

@@ -2,7 +2,7 @@
 
 ## What it does
 
-The rule reports loops that call a module, in programs that put something on a CUDA or torchax device and
+The rule reports loops that call a module, in programs that put tensors on a CUDA or torchax device and
 compute no gradients.
 
 The rule does not report:
@@ -26,13 +26,15 @@ jax 0.10.2:
 
 ## Fix safety
 
-The fix is unsafe: it adds `import torchax_training`, which changes torch and torchax.
-The fix writes the runtime (`torchax_training`) beside the program.
+The fix adds `import torchax_training`, and writes the runtime package `torchax_training` beside the program.
+The fix is unsafe, because the runtime also changes other functions of torch and torchax, and because compiled
+modules may give slightly different results.
 
 - The runtime compiles modules in `eval()` mode, and modules that are called inside `torch.no_grad()`.
   The runtime compiles a module when the calls of the module have taken one second in total.
-- If a module cannot be traced, because it needs the value of a tensor, the runtime compiles the submodules.
-- The compiled module still stores values in its attributes and buffers.
+- If a module cannot be traced, because it needs the value of a tensor, the runtime compiles the submodules of
+  this module instead of the whole module.
+- A compiled module still stores the values that its `forward` assigns to attributes and buffers.
 - The runtime does not compile a module that has hooks or prints.
 """
 

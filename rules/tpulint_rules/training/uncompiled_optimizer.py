@@ -3,10 +3,11 @@
 ## What it does
 
 The rule reports `torch.optim.SGD`, `Adam`, `AdamW`, `Adamax`, `NAdam`, `ASGD`, `RMSprop`, `Rprop`, `Adadelta`
-and `Adagrad`, in programs that compute gradients and put something on a device.
+and `Adagrad`, in programs that compute gradients and put tensors on a CUDA or torchax device.
 
 The rule also reports calls that may create one of these optimizers: `getattr(torch.optim, name)(...)`, calls
-of a class from a table of optimizers, and calls of a class that branches select.
+of a class from a table of optimizers, and calls of a variable to which several branches assign different
+optimizer classes.
 
 ## Why it matters on TPU
 
@@ -20,19 +21,19 @@ of a class from a table of optimizers, and calls of a class that branches select
 
 ## Fix safety
 
-The fix is unsafe: it wraps the optimizer in `compiled(...)`, so that JAX compiles the `step` of the
-optimizer.
+The fix wraps the optimizer in `compiled(...)`, so that JAX compiles the `step` of the optimizer.
+The fix is unsafe, because results may differ slightly.
 `compiled` is part of the runtime (`torchax_training`), which the fix writes beside the program.
 
 - The results of the compiled step agree with those of the original step to about 1e-6.
 - The compiled step counts steps in a float on the device, while PyTorch uses a Python scalar.
-  `1 - beta ** step` loses no precision.
+  The factor `1 - beta ** step` of Adam still loses no precision.
 - The learning rate, the weight decay, the `betas` and the momentum may change at each step, as with
   `OneCycleLR`.
 - Some optimizers need the learning rate, the weight decay, the `betas` or the momentum as a Python scalar, so
   JAX compiles the step again for each new value.
   JAX compiles the step at most 16 times for this reason, or four times for learning rates.
-  After that, the step is not compiled.
+  After these compilations, a step with a new value runs without compilation.
 - The runtime does not compile a step with a closure, or the step of an optimizer with hooks.
 - `compiled` does not change optimizers of other classes, which a program may select by name.
 """

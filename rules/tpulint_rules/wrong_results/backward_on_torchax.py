@@ -10,8 +10,8 @@ tensors on a CUDA or torchax device, or that enter the torchax environment.
 - If the program stores the loss in an attribute, and other code calls `backward` on this attribute, the rule
   reports the assignment to the attribute.
 
-The rule does not report computations on the CPU: programs that name no device, losses that are CPU tensors,
-and code inside `with torchax.disable_temporarily():`.
+The rule does not report code that computes on the CPU: programs that name no CUDA or torchax device, losses
+that are CPU tensors, and code inside `with torchax.disable_temporarily():`.
 
 ## Why it matters on TPU
 
@@ -20,7 +20,7 @@ Autograd skips `F.linear` (and so `nn.Linear`), slicing and other indexing, `ein
 `max_pool2d` and `.to(torch.bfloat16)`.
 
 - If a parameter affects the loss both through an operation that autograd skips and in another way, the
-  gradient of the parameter lacks the part of the skipped operation. PyTorch raises no error.
+  gradient of the parameter lacks the part that the skipped operation contributes. PyTorch raises no error.
 - If parameters affect the loss only through operations that autograd skips, `backward` raises
   `RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn`.
 - `backward` through a convolution raises
@@ -30,19 +30,20 @@ Autograd skips `F.linear` (and so `nn.Linear`), slicing and other indexing, `ein
 
 ## Fix safety
 
-The fix is unsafe, because it moves the loss computation (from the calls of the modules to the loss) into a
-new function. The fix decorates the new function with `@differentiable` of the runtime (`torchax_training`),
-and writes the runtime beside the program. JAX compiles the new function and computes its gradients.
+The fix is unsafe, because it may change the behavior of the program in the two ways listed below. It moves
+the loss computation (from the calls of the modules to the loss) into a new function, decorates this function
+with `@differentiable` of the runtime (`torchax_training`), and writes the runtime beside the program. JAX
+compiles the new function and computes its gradients.
 `loss.backward()`, the optimizer, gradient clipping, gradient accumulation and schedulers stay unchanged.
 `docs/how-it-works.md` describes a training step after the fix. `docs/compatibility.md` lists the PyTorch
 features that work in a training step after the fix.
 
-The fix may change the behavior of the program in two ways:
+After the fix, the program may behave differently for two reasons:
 
 - The Python code of the new function runs only once, while JAX traces it.
-  The fix writes `@differentiable(compiled=False)`, with which the Python code runs at each call, if the code
-  calls functions that tpulint does not know, or does more than compute and assign.
-  Examples are calls of a `SummaryWriter`, and appending to a list.
+  If the code calls functions that tpulint does not know (such as methods of a `SummaryWriter`), or does more
+  than compute and assign (such as appending to a list), the fix writes `@differentiable(compiled=False)`.
+  With `compiled=False`, the Python code runs at each call.
 - The runtime changes parts of torch and torchax for the whole program; `docs/runtime.md` lists the changes.
   For example, JAX does not call a custom `backward` that recomputes the forward pass, such as that of
   `torch.utils.checkpoint`. JAX differentiates the forward pass, and keeps its intermediate results in memory.
@@ -118,7 +119,7 @@ _WHY = "because autograd skips operations such as `nn.Linear` and slicing"
 
 _TAKEN = "this file already uses the name `{}`: rename that variable or function"
 _NEXT = "so that `fix` can move the loss computation in the same run"
-_WITH_BOTH = "with `@differentiable` and `@recorded`"
+_WITH_BOTH = "with `@differentiable` and `@recorded` of the tpulint runtime `torchax_training`"
 
 
 @rule.on(ast.Call, named={"backward", "grad"})
@@ -273,7 +274,7 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
     for one in moved:
         edits += ctx.move(one)
     title = "move the loss computation into a new function with the decorator `@differentiable`"
-    title += ", so that JAX differentiates it"
+    title += f" of the tpulint runtime `{TRAINING.name}`, so that JAX computes the gradients"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 

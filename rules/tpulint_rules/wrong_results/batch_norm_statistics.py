@@ -14,7 +14,7 @@ The rule does not report:
 
 - programs that call `loss.backward()`: in such programs, the fix of TPU611 (`backward-on-torchax`) makes the
   training step update the statistics;
-- programs that put nothing on a CUDA or torchax device;
+- programs that move no tensor to a CUDA or torchax device;
 - layers with `track_running_stats=False`.
 
 ## Why it matters on TPU
@@ -25,7 +25,7 @@ torchax raises no error, whether or not the code is jitted.
 
 - `running_mean` stays at 0 and `running_var` at 1.
   `model.eval()` uses these initial values, and checkpoints store these values.
-- torchax counts only `num_batches_tracked`.
+- Of the buffers of the layer, torchax updates only `num_batches_tracked`, which counts the batches.
 - Inference with statistics that were trained elsewhere, for example on a GPU, is correct.
 
 ## Without a fix
@@ -47,8 +47,9 @@ for module in model.modules():
         module.register_forward_pre_hook(keep_statistics)
 ```
 
-A jitted function cannot write to its arguments.
-If the training step is jitted, pass the buffers to the step as an argument, and return them from the step:
+If the training step is jitted, what the hook writes to the buffers is lost when the step returns, because a
+jitted function cannot write to its arguments.
+In this case, pass the buffers to the step as an argument, and return them from the step:
 
 ```python
 def loss_of(parameters, buffers, x, target):
@@ -63,7 +64,7 @@ step = torchax.interop.jax_jit(torchax.interop.jax_value_and_grad(loss_of, {"has
 After training, load the returned buffers into the model with `model.load_state_dict(buffers, strict=False)`.
 
 A layer with `momentum=None` averages over all batches.
-For such a layer, use `1 / num_batches_tracked` as `k`.
+For such a layer, use `1 / num_batches_tracked` as `k` in the hook.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ## What it does
 
-The rule reports these calls in programs that put something on a CUDA or torchax device:
+The rule reports these calls in programs that move tensors to a CUDA or torchax device:
 
 - `torch.set_default_dtype(torch.float64)`;
 - `torch.set_default_tensor_type` with the CPU type `torch.DoubleTensor`.
@@ -17,17 +17,19 @@ A `float64` tensor becomes `float32` when it is moved to the device, without an 
 The tensor stays `float32` when it is copied back to the CPU, where the program combines it with `float64`
 tensors.
 
-- Matrix products of a `float32` and a `float64` tensor raise.
+- Matrix products of a `float32` and a `float64` tensor raise an error.
 - All other results have 7 correct digits instead of the expected 16.
 
 ## Fix safety
 
-The fix is unsafe: it adds `jax.config.update("jax_enable_x64", True)` after the call.
-The results are then as precise as on the GPU, but slow on TPU: a TPU has no 64-bit arithmetic unit.
+The fix is unsafe, because the program becomes slow on a TPU, which has no 64-bit arithmetic unit.
+The fix adds `jax.config.update("jax_enable_x64", True)` after the call.
+The results are then as precise as on the GPU.
 
 ## Without a fix
 
-Call `jax.config.update("jax_enable_x64", True)` at the start of the program, or use `float32`.
+To compute in 64 bits, call `jax.config.update("jax_enable_x64", True)` at the start of the program.
+If 32 bits are enough, use `float32` as the default dtype.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
 ## What it does
 
-The rule reports `torch.manual_seed(seed)` as a statement in programs that put something on a CUDA or torchax
-device.
+In programs that move tensors to a CUDA or torchax device, the rule reports statements that consist of the
+call `torch.manual_seed(seed)`.
 
 The rule does not report:
 
 - functions that also seed torchax, CUDA or a generator;
 - methods, because most methods seed the initial weights of a layer, which PyTorch creates on the CPU;
-- programs that put nothing on a device.
+- programs that move no tensor to a CUDA or torchax device.
 
 ## Why it matters on TPU
 
@@ -22,8 +22,9 @@ torchax seeds its generator once, when it creates the torchax environment.
 
 ## Fix safety
 
-The fix is unsafe: it adds `torchax.default_env().manual_seed(seed)` after the call.
-The random numbers on the device are then reproducible, but differ from those of PyTorch for the same seed.
+The fix is unsafe, because the random numbers on the device differ from those of PyTorch for the same seed.
+The fix adds `torchax.default_env().manual_seed(seed)` after the call of `torch.manual_seed`.
+The random numbers on the device are then reproducible.
 
 ## Without a fix
 

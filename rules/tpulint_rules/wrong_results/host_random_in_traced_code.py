@@ -22,7 +22,7 @@ A random number that Python or NumPy draws during tracing becomes a constant of 
 - A layer that should be skipped at random is always skipped, or never.
 - Random noise is the same at every call.
 
-JAX raises no error, and without `jit` the numbers are random.
+JAX raises no error. Without `jit`, each call draws new numbers.
 
 ## Without a fix
 

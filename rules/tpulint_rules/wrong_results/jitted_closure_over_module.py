@@ -15,7 +15,7 @@ constants of the compiled program.
 
 - After `optimizer.step()`, `load_state_dict` or any other change of the weights, the compiled program still
   computes with the old weights, without an error.
-- The device holds the weights twice.
+- The device holds the weights twice: as constants of the compiled program, and as parameters of the module.
 
 ## Without a fix
 

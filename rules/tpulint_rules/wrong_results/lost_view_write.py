@@ -4,7 +4,7 @@
 
 The rule reports writes through a view, such as `x.view(-1)[0] = 1`, if the program reads the original tensor
 (`x`) afterwards.
-The rule checks programs that use a CUDA or torchax device, and traced code.
+The rule checks programs that move tensors to a CUDA or torchax device, and traced code.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
 An indexed assignment, an augmented assignment and an in-place method each count as a write.
 The rule knows two types of views:
@@ -19,9 +19,9 @@ The rule does not report the following writes:
   Basic slices are true views on torchax.
 - In programs that train, the rule does not report writes to the result of `detach()`.
   The fixes of tpulint write the runtime (`torchax_training`) beside programs that train.
-  With the runtime, the result of `detach()` shares its elements with the tensor.
+  With the runtime, `x.detach()` shares its elements with `x`.
 - In programs that import the runtime, the rule does not report writes for which there is no automatic fix,
-  because the runtime makes views share their elements with the tensor.
+  because the runtime makes views share their elements with the original tensor.
   Exceptions are `unfold`, `as_strided`, `expand`, `view_as_real`, `view_as_complex`, `.real` and `.imag`:
   the rule still reports writes through these views.
 
@@ -40,17 +40,19 @@ The fix is safe if the same elements can be written without a view:
 - The fix replaces `z.t()[0]` with `z[:, 0]`.
 - The fix replaces a loop over `z` with a loop over slices of `z`.
 
-The fix is unsafe in two cases:
+The fix is unsafe in two cases, in which the program can become slower or give different results:
 
 - If a variable `v` holds a view of `z`, the fix copies the elements of the view back to `z` with
   `z.copy_(v.view_as(z))`.
   The values are the same, but the copy costs time on a GPU.
 - If the program fills a diagonal, the fix calls `masked_fill_` with a mask from `torch.eye`.
   For a matrix, the result is the same.
+  For a tensor with more dimensions, `diagonal()` selects from the first two dimensions, but the mask applies
+  to the last two.
 
 ## Without a fix
 
-Write to the tensor itself by index, or compute a new tensor and use the new tensor from then on.
+Write to the original tensor by index, or compute a new tensor and use the new tensor from then on.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ## What it does
 
-In programs that use a CUDA or torchax device, the rule reports calls of in-place methods on:
+In programs that move tensors to a CUDA or torchax device, the rule reports calls of in-place methods on:
 
 - `p.data` and `p.detach()` in a loop over `parameters()`, as in `p.data.add_(p.grad, alpha=-lr)`;
 - the values of a `state_dict()`, as in `sd[key].copy_(average)`.
@@ -27,6 +27,7 @@ The module is still on the CPU when these methods run.
 - The fix is unsafe if the program writes to the values of a `state_dict()` outside of `torch.no_grad()`.
   In this case, the fix imports the runtime (`torchax_training`), and writes the runtime beside the program.
   With the runtime, writes to the values of a `state_dict()` change the parameters.
+  The runtime also changes other parts of torch and torchax for the whole program.
 
 ## Without a fix
 

@@ -5,8 +5,8 @@
 The rule reports writes whose effect is meant to last after the call, in `forward` methods and in functions
 that `forward` calls:
 
-- `self.count += 1` on an attribute of a module that other code reads, and `count += 1` on a `global`
-  variable;
+- `self.count += 1`, if `count` is an attribute of a module and other code reads this attribute;
+- `count += 1`, if `count` is a `global` variable;
 - any write to a parameter or a buffer: `self.total += x`, `self.cache[:, i] = k`, `self.mean.lerp_(m, 0.1)`,
   `self.mean = 0.9 * self.mean + 0.1 * m`, `self.register_buffer("cos", cos)`;
 - `append` of a tensor to a list that is stored in an attribute or a global variable.

@@ -2,13 +2,13 @@
 
 ## What it does
 
-In programs that use a CUDA or torchax device, the rule reports `data_ptr()` of a tensor, of its `data`, and
-of its `storage()` or `untyped_storage()`.
+In programs that move tensors to a CUDA or torchax device, the rule reports `data_ptr()` of a tensor, of its
+`data`, and of its `storage()` or `untyped_storage()`.
 Examples are `a.data_ptr() == b.data_ptr()` and `seen.add(p.data_ptr())`.
 
 The rule does not report:
 
-- remainders, such as `x.data_ptr() % 16`, because the address 0 counts as aligned;
+- checks of the alignment, such as `x.data_ptr() % 16`, because the address 0 counts as aligned;
 - programs with the runtime (`torchax_training`), in which tensors have addresses.
   The fix of TPU611 (`backward-on-torchax`) writes the runtime beside a program.
 
@@ -23,7 +23,8 @@ their memory:
 
 ## Fix safety
 
-The fix is unsafe: it uses `a is b` and `id(a)`, which compare tensor objects, not memory.
+The fix is unsafe, because two tensors that share memory can then count as different.
+The fix uses `a is b` and `id(a)`, which compare tensor objects, not memory:
 
 - If two modules share a weight, the weight is one tensor object, so the result of the comparison is the same.
 - Views of one tensor share memory, but are different objects.

@@ -3,7 +3,7 @@
 ## What it does
 
 The rule reports `self.decoder.weight = self.encoder.weight` and similar assignments in modules of programs
-that use a CUDA or torchax device.
+that move tensors to a CUDA or torchax device.
 The rule does not report modules that define `_apply`.
 
 ## Why it matters on TPU
@@ -18,8 +18,8 @@ The tied weight becomes two separate weights, without an error:
 
 ## Fix safety
 
-The fix is unsafe: it adds an `_apply` method to the module.
-`to`, `cuda`, `half` and similar methods of the module call `_apply`.
+The fix is unsafe, because `to`, `cuda`, `half` and similar methods of the module then do more than before:
+these methods call `_apply`, and the fix adds an `_apply` method that ties weights to the module.
 
 - The added `_apply` method ties two weights again if they were tied before the call.
 - If the assignment names the tied modules with variables, or if one of the modules may not exist, the added

@@ -12,8 +12,8 @@ In traced code, the rule reports:
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
 
-In programs that use a CUDA or torchax device, the rule also reports the following calls, whether or not JAX
-traces the code:
+In programs that move tensors to a CUDA or torchax device, the rule also reports the following calls, whether
+or not JAX traces the code:
 
 - `fill_diagonal_`;
 - `batch.resize_(x.size()).copy_(x)`, with which older programs copy each batch into the same tensor.
@@ -42,14 +42,15 @@ The following fixes are safe:
   `x[0] = 0`, `x.copy_(x.exp())`, or, if nothing else refers to the tensor, `x = x.exp()`.
 - The fix replaces `x.type_as(y)` with `x.to(y.dtype)`.
 
-The following fixes are unsafe:
+The following fixes are unsafe, because the new code does not behave exactly like the old code:
 
 - The fix replaces `fill_diagonal_` with `masked_fill_` and a mask from `torch.eye`.
   For a matrix, the result is the same.
+  For a tensor with more dimensions, `torch.eye` raises `TypeError`.
 - The fix replaces `x.resize_(y.size()).copy_(y)` with `x = y.to(x)`.
   Other references to the tensor `x` keep the old values.
 - The fix replaces `torch.empty_like(x).exponential_()` with a computation that uses `torch.rand_like`.
-  The computation draws different random numbers.
+  For the same seed, the computation draws other random numbers than `exponential_` draws in PyTorch.
   The rule does not report `exponential_` in programs that train.
   The fix of TPU611 (`backward-on-torchax`) writes the runtime (`torchax_training`) beside such programs, and
   the runtime draws as PyTorch does.

@@ -40,7 +40,8 @@ The fix is safe:
 
 ## Without a fix
 
-If the index is a mask, the shape of `x[0][mask]` depends on the values in the mask.
+If the index is a mask, the shape of `x[0][mask]` depends on the values in the mask, and jitted code cannot
+compute it.
 Write `x[0] = torch.where(mask, value, x[0])` instead of `x[0][mask] = value`.
 If the index is not a mask, clone the slice first, as in `x[0].clone()`.
 """

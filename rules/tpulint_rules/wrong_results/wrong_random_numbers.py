@@ -2,7 +2,7 @@
 
 ## What it does
 
-For tensors on the device, the rule reports:
+For tensors on a CUDA or torchax device, the rule reports:
 
 - functions and methods that draw random numbers with `generator=`;
 - `random_`;
@@ -42,7 +42,7 @@ The following fixes are safe:
 - The fix replaces `sample()` with `rsample().detach()`.
 - The fix replaces `x.normal_(0.0, 0.02)` with `x.normal_().mul_(0.02).add_(0.0)`.
 
-The following fixes are unsafe:
+The following fixes are unsafe, because the new call does not always give the same numbers as the old one:
 
 - The fix replaces `torch.randn(8, generator=g, device=device)` with `torch.randn(8, generator=g).to(device)`.
   The new call draws the numbers that PyTorch draws on the CPU, and requires that `g` is a CPU generator.
@@ -51,13 +51,14 @@ The following fixes are unsafe:
 
 ## Without a fix
 
-Traced code has no generators, and numbers that are drawn on the host are drawn only once, during tracing.
+Traced code cannot use a generator: the host would draw the numbers only once, while JAX traces the code, so
+each call would use the same numbers.
 There are two ways to draw new numbers at each call:
 
 - Draw the numbers outside of the traced code, and pass them to the traced code as arguments.
 - Draw the numbers without a generator, after a call of `torchax.default_env().manual_seed(seed)`.
 
-Compute the results of `random_` and `gumbel_softmax` from `randint_like` and `rand_like`:
+Instead of calling `random_` or `gumbel_softmax`, compute the result from `randint_like` or `rand_like`:
 
 ```python
 whole = torch.randint_like(x, 5, 10)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 NOT_FOUND = (
-    "tpulint finds no loss computation: decorate the function that computes the loss with `@differentiable`"
+    "tpulint finds no loss computation: decorate the function that computes the loss with `@differentiable` "
+    "of the tpulint runtime `torchax_training`"
 )
 SHARED_LINE = "statements of the loss computation share a line: write each statement on its own line"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

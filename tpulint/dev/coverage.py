@@ -245,7 +245,7 @@ A rule reports the pattern, because the pattern has no effect on torchax, or bec
 
 A result also counts as different if torchax returns a result where PyTorch raises an error.
 If the only difference is that a tensor has a 32-bit dtype instead of a 64-bit dtype, the pattern counts as
-working. If the snippet returns the dtype itself, it counts as a different result.
+working. If the snippet returns the dtype itself, such a pattern counts as a different result.
 """
 _NOT_REPORTED = """
 ## Patterns that fail and are not reported

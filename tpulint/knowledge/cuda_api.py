@@ -121,7 +121,7 @@ CALLS = {
         _PROPERTIES,
         "import jax\nimport types",
         stands_in=True,
-        described="a `types.SimpleNamespace` with the name and memory of the TPU",
+        described="a `types.SimpleNamespace` that holds the name and memory size of the TPU",
     ),
     "is_bf16_supported": CudaCall(Effect.FALSE, "True", ""),
     "can_device_access_peer": _RAISES,

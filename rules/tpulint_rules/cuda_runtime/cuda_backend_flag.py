@@ -18,7 +18,8 @@ XLA, the compiler for TPU, ignores all of the reported settings:
 
 - Settings such as `cudnn.benchmark`, `cudnn.deterministic` and the choice of an attention kernel are harmless
   on TPU.
-- If the program sets the precision of matrix products, results change on TPU without an error.
+- If the program sets the precision of matrix products, results on TPU differ from those on CUDA, without an
+  error.
   By default, a TPU rounds the inputs of a float32 matrix product to bfloat16.
   The TPU rounds these inputs even if the program turns TF32 off or requests `"highest"`.
 - `torch.backends.cuda.preferred_linalg_library("magma")` raises `RuntimeError: Cannot set preferred backend

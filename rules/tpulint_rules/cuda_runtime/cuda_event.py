@@ -18,8 +18,8 @@ Code that runs only where CUDA is available is not reported.
 The fix is unsafe, because the fixed program measures time with the clock of the host:
 
 - The fix replaces `record()` with a call of `time.perf_counter()`.
-  If the function has computed something since its previous call of `time.perf_counter()`, the fixed code
-  first waits for all arrays.
+  If the function computes something between two of these calls, the fixed code waits for all arrays before
+  the second call.
 - The fix replaces `elapsed_time` with the difference of two clock readings, in milliseconds.
 - The fixed code does not wait for a computation if the program no longer references its result, so the
   measured time may be too short.

@@ -35,7 +35,7 @@ bfloat16 by default.
 `GradScaler` has no effect on TPU, or raises:
 
 - A `GradScaler` for CUDA disables itself, with a warning.
-- A `GradScaler` for the torchax device, created for example with `device.type`, raises `OperatorNotFound:
+- A `GradScaler` for the torchax device, for example `GradScaler(device.type)`, raises `OperatorNotFound:
   Operator with name aten::_amp_foreach_non_finite_check_and_unscale_ has no lowering`.
 
 bfloat16 has the exponent range of float32, so a program in bfloat16 needs no loss scaling.
@@ -46,10 +46,11 @@ The fix changes no result under torchax.
 The fix is unsafe because it changes the program on CUDA:
 
 - The fix removes `autocast`.
-  Operations that `autocast` computed in bfloat16 or float16 on CUDA then compute in float32, and return
-  float32 tensors.
-- The fix removes a `GradScaler` if the file only uses its methods `scale`, `unscale_`, `step` and `update`.
-  The fix replaces a call of these methods with the code that a disabled `GradScaler` runs.
+  On CUDA, the operations that ran in bfloat16 or float16 because of `autocast` then run in float32, and
+  return float32 tensors.
+- The fix removes a `GradScaler` if the file calls only its methods `scale`, `unscale_`, `step` and `update`.
+  Each of these calls becomes the code that a disabled `GradScaler` runs: for example,
+  `scaler.step(optimizer)` becomes `optimizer.step()`.
   On CUDA, float16 gradients are then no longer scaled.
 - The fix keeps a `GradScaler` that is passed to other functions, stored in an attribute or saved in a
   checkpoint.

@@ -11,14 +11,14 @@ Reports:
 
 If a TPU runs out of memory, JAX raises `jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while
 trying to allocate`.
-JAX often raises this error while it compiles a program, before the program starts.
+JAX often raises this error while it compiles a function, before the compiled code starts.
 
 - `JaxRuntimeError` is a subclass of `RuntimeError` but not of `torch.OutOfMemoryError`, so a handler for
   `torch.OutOfMemoryError` does not catch it.
 - The message of `JaxRuntimeError` says `Out`, not `out`, so a search for `"out of memory"` does not find it.
 
 The handler for out-of-memory errors therefore never runs.
-For example, a program whose handler tries a smaller batch stops with the error instead.
+For example, a program whose handler would retry with a smaller batch stops with the error.
 
 ## Fix safety
 
@@ -108,7 +108,7 @@ def message(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
     edit = ctx.replace(node.left, ctx.quoted(wanted, node.left))
     title = f"replace `{text}` with `{wanted}`, which the error message on TPU contains"
     fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
-    said = f"`{text}` does not match the error message on TPU, `RESOURCE_EXHAUSTED: Out of memory`"
+    said = f"the error message on TPU does not contain `{text}`: it is `RESOURCE_EXHAUSTED: Out of memory`"
     yield ctx.finding(node, said, fix)
 
 

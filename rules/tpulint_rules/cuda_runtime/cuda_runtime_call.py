@@ -14,12 +14,12 @@ The rule does not report:
 
 - Code that runs only where CUDA is available, except calls that seed random numbers, or that save or restore
   a random state.
-  On TPU, the program would skip the call that seeds, and the random numbers of the device would not be seeded
-  at all.
+  On TPU, the program skips a seed call that is guarded by a check for CUDA, so the random numbers of the
+  device are not seeded at all.
 - A call that raises, if the program catches the exception.
 - `torch.cuda.device_count()`, if the program only checks for several GPUs: `if torch.cuda.device_count() >
   1:`.
-  On a TPU host, it is correct that this condition is false.
+  On a TPU host, this condition should be false.
   In contrast, the rule reports `torch.cuda.device_count() > 0` and similar comparisons, which check whether
   the host has a GPU.
 
@@ -53,40 +53,41 @@ The fix is safe in two cases:
 
 The fix is unsafe in all other cases:
 
-- The fix replaces memory functions with the values that JAX reports for its first local device.
+- The fix replaces calls of memory functions, such as `torch.cuda.max_memory_allocated()`, with the values
+  that JAX reports for its first local device.
   JAX cannot reset the peak memory, so the fixed program always gets the peak since its start.
   JAX's CPU backend does not report how much memory is in use, so the fixed code returns 0 if JAX computes on
   the CPU.
 - The fix replaces `torch.cuda.device_count()` with the number of JAX devices of this host.
   If the program passes this number to `torch.multiprocessing.spawn` as the number of processes, the fix
-  replaces the call with 1.
-  In JAX, one process drives all devices.
+  replaces `torch.cuda.device_count()` with 1, because in JAX one process uses all devices of the host.
 - The fix removes `torch.cuda.set_device` and `with torch.cuda.device(...)`, so the program no longer selects
   one device.
   In JAX, the sharding of a tensor decides which devices hold the tensor.
 - The fix replaces a call that seeds CUDA with a call that seeds torchax.
   The program then draws the same random numbers in each run, but not the numbers that CUDA draws.
-  If a condition guards the seed together with other statements, the fix moves the seed in front of the
-  condition.
+  If a check for CUDA guards the seed call together with other statements, the fix moves the seed call to the
+  line before this check.
 - The fix replaces `torch.cuda.current_device()` with 0 where the program does not use the result of
   `torch.cuda.current_device()` as a device.
 - The fix replaces the compute capability with `(0, 0)`, because a TPU has no compute capability.
   A program that checks the compute capability then skips its CUDA kernels.
 - The fix replaces the device properties with an object that holds the device name, the memory, the compute
   capability `(0, 0)` and one processor.
-- The random state of torchax is a JAX key, which `torch.save` does not accept.
-  The fix saves and restores the data of the JAX key as a tensor.
+- In calls that save or restore the random state of CUDA, the fix uses the random state of torchax.
+  This state is a JAX key, which `torch.save` does not accept, so the fixed code saves the data of the key as
+  a tensor.
 
 ## Without a fix
 
 - For `torch.cuda.memory_snapshot()`, write a memory profile with
   `jax.profiler.save_device_memory_profile(path)` instead.
-- For `torch.cuda.comm`, distribute a tensor over several chips by its sharding, as the page of TPU801
+- Instead of functions of `torch.cuda.comm`, shard the tensor over several chips, as the page of TPU801
   (`process-group`) shows.
-  The program then needs neither the copies that `broadcast` makes nor the result of `gather`: it uses the
-  sharded tensor instead of them.
+  The program then uses the sharded tensor, and needs neither the copies that `broadcast` makes nor the result
+  of `gather`.
 - For `torch.cuda.seed()`, call `torchax.default_env().manual_seed(seed)` instead.
-- For `torch.cuda.manual_seed(...)` inside a condition that does not only check for CUDA, call
+- For `torch.cuda.manual_seed(...)` inside a condition that checks more than whether CUDA is available, call
   `torchax.default_env().manual_seed(seed)` instead.
 - For other functions, such as `utilization` and `temperature`, tpulint knows no replacement.
   Remove the call, or run it only if `torch.cuda.is_available()` is true.
@@ -176,7 +177,7 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
         return None
     if name == "device_count" and is_number_of_processes(ctx.module, call, ctx.scope):
         return ctx.fix(
-            "replace `torch.cuda.device_count()` with `1`, because one JAX process drives all devices",
+            "replace `torch.cuda.device_count()` with `1`, because one JAX process uses all devices",
             ctx.replace(call, "1"),
             applicability=Applicability.UNSAFE,
         )

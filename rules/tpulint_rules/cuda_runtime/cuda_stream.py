@@ -34,8 +34,8 @@ The fix is unsafe:
   For this fix, the stream must be a variable or an attribute of `self`, and the file must use the stream only
   to order work.
   In the fixed program, code that reads the value of a tensor still waits for the computation of the value.
-  If the program measures time, and waited for the device only through a removed call, the measured time
-  becomes too short.
+  If the program measures time, and a removed call was the only call that waited for the device, the measured
+  time becomes too short.
 - If the program keeps streams in lists or passes them to functions, the fix replaces the streams with objects
   that do nothing.
   The class of these objects is in `torchax_events`, a package that the fix writes beside the program.

@@ -4,7 +4,7 @@
 
 Reports:
 
-- `torch.cuda.synchronize()`, also behind a check such as `if torch.cuda.is_available():`;
+- `torch.cuda.synchronize()`, also inside a check such as `if torch.cuda.is_available():`;
 - `torch.cuda.current_stream().synchronize()`;
 - `torch.accelerator.synchronize()`;
 - these functions used as values, as in `wait = torch.cuda.synchronize`.
@@ -13,9 +13,10 @@ Reports:
 
 - On a host without CUDA, `torch.cuda.synchronize()` raises `AssertionError: Torch not compiled with CUDA
   enabled`.
-- Behind a check for CUDA, the program skips `torch.cuda.synchronize()` without an error.
-  The program then never waits for the device, so a measured time covers only the dispatch of the work, not
-  the work.
+- Inside a check for CUDA, `torch.cuda.synchronize()` never runs on a TPU host, and the program raises no
+  error.
+  The program then never waits for the device, so a measured time includes only the time to start the work,
+  not the time of the work itself.
 
 In JAX, `jax.block_until_ready` waits for arrays.
 

@@ -6,16 +6,16 @@ Reports the difference of two clock readings if both conditions hold:
 
 - The code between the two clock readings starts work on the device.
 - Between the two clock readings, the program does not wait for this work.
-  The code does not read the value of a tensor, does not synchronize, and calls no function that might read a
-  value or synchronize.
+  A program waits if it reads the value of a tensor or synchronizes; a call of a function that might do so
+  counts as waiting, too.
 
 tpulint checks only files that put tensors on a CUDA or torchax device or jit a function.
 
 ## Why it matters on TPU
 
 JAX returns results before they are ready, so the measured time is only the time to dispatch the work.
-For example, a product of two 3000 by 3000 matrices took 0.86 seconds on JAX's CPU backend, but without
-waiting, 0.03 seconds were measured.
+For example, a product of two 3000 by 3000 matrices took 0.86 seconds on JAX's CPU backend, but a program that
+did not wait for the product measured 0.03 seconds.
 There is no error; the only symptom is that the measured times are too short.
 
 ## Fix safety

@@ -7,11 +7,12 @@ The rule reports the following calls in traced code, and in files that put tenso
 device:
 
 - `resize` of `torchvision.transforms.functional` and `torchvision.transforms.v2.functional`, with bilinear or
-  bicubic interpolation, for which `antialias=True` is the default;
+  bicubic interpolation, unless the call passes `antialias=False`;
 - `torch.nn.functional.interpolate(..., antialias=True)`.
 
-The resize of a CPU tensor or of a PIL image works, and is not reported.
-tpulint recognizes a PIL image by the attributes that the function reads, such as `image.width`.
+The rule does not report the resize of a CPU tensor or of a PIL image, because it works.
+tpulint recognizes a PIL image if the code around the resize reads an attribute that tensors lack, such as
+`image.width`.
 
 ## Why it matters on TPU
 
@@ -25,9 +26,11 @@ For images with values from 0 to 1, the largest measured difference was 1.7e-6 (
 
 - The fix is safe in traced code if the image is known to be a floating-point tensor.
 - The fix is unsafe for `uint8` images.
-  For `uint8`, the fix converts the image to floating point, and rounds and converts the result back.
+  The fixed code converts such an image to floating point, resizes it, rounds the result and converts it back
+  to `uint8`.
   A value may therefore differ by one level.
 - The fix is unsafe if the dtype or the device of the image is not known.
+  For an image on the CPU, the fixed code raises. For an image of integers, it returns floating-point values.
 
 ## Without a fix
 

@@ -9,16 +9,16 @@ The rule reports `torch.load` if its `map_location` is a CUDA or torchax device:
 - `map_location="jax"`;
 - a variable or attribute that holds the device of the program.
   tpulint recognizes such a variable if any file assigns a literal such as `"cuda"` to its name.
-  tpulint also recognizes a parameter for which any file passes such a literal.
+  tpulint also recognizes a function parameter if any file passes such a literal to it.
 
 The rule does not report a location that the program computes in another way, or a location that is the CPU if
 CUDA is not available.
 
 In programs that put tensors on a CUDA or torchax device, the rule also reports `torch.load` of a whole module
 that the program never moves to a device.
-The file may contain only the module, or a list with the module as an element.
+The loaded file may contain the module alone, or a list that contains the module.
 A loaded value counts as a module if other code assigns a module to the same name, or if the program calls
-`parameters()`, `eval()` or `train()` of the value.
+`parameters()`, `eval()` or `train()` on the value.
 
 ## Why it matters on TPU
 
@@ -27,7 +27,8 @@ A loaded value counts as a module if other code assigns a module to the same nam
 - With the location `"jax"`, `torch.load` raises
   `AttributeError: module 'torchax.device_module' has no attribute 'device'`.
 - `torch.load` loads a whole module onto the device from which the module was saved.
-  A module that was saved under torchax was on the CPU, because torchax tensors cannot be pickled.
+  Under torchax, a program can save a module only while the module is on the CPU, because torchax tensors
+  cannot be pickled.
   `torch.load` therefore loads such a module onto the CPU.
 
 ## Fix safety
@@ -36,7 +37,7 @@ The fix is unsafe:
 
 - The fix replaces the location with `"cpu"`, so the loaded tensors are CPU tensors.
   `load_state_dict` copies these tensors to the device of the module.
-  If the program uses a loaded tensor directly, add `.to("jax")` to the tensor.
+  If the program uses a loaded tensor without `load_state_dict`, add `.to("jax")` to the tensor by hand.
 - The fix moves a loaded module to the device, so code that expects the module on the CPU may raise.
 """
 

@@ -11,8 +11,8 @@ In programs that put tensors on a CUDA or torchax device, the rule reports `copy
 ## Why it matters on TPU
 
 - A torchax tensor cannot be deep-copied.
-  `copy.deepcopy(model)`, with which programs average weights or keep the best model, raises
-  `TypeError: cannot pickle '_PropertyHolder' object`.
+  For example, programs call `copy.deepcopy(model)` to average weights or to keep the best model. On torchax,
+  this call raises `TypeError: cannot pickle '_PropertyHolder' object`.
 - Inside the torchax environment, CPU tensors cannot be deep-copied, and neither can modules with buffers on
   the CPU.
   `copy.deepcopy` raises `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
@@ -24,10 +24,10 @@ In programs that call `backward`, the fix of TPU611 (`backward-on-torchax`) adds
 ## Fix safety
 
 - The fix is safe for a module: it passes copies of the parameters and buffers to `deepcopy`.
-  If two names of the module refer to the same weight, they also refer to the same weight in the copy.
+  If two attributes of the module share one weight, they also share one weight in the copy.
   If an attribute of the module holds a tensor that is not a parameter or buffer, `deepcopy` still raises.
-- The fix is unsafe for a `state_dict()`: it creates a dictionary of clones, which lacks the attribute
-  `_metadata` that a few modules read when they load a state.
+- The fix is unsafe for a `state_dict()`: it creates a plain dictionary of clones. This dictionary lacks the
+  attribute `_metadata`, which a few modules read when they load a state.
 - The fix is unsafe for a tensor: it creates a clone, which does not require gradients.
 - The fix is unsafe in a program that calls `backward`: it adds the runtime (`torchax_training`), which also
   changes other functions of torch and torchax.
@@ -158,7 +158,7 @@ def _copy(call: ast.Call, ctx: Context) -> Fix | None:
         return None
     memo = _PARAMETERS.format(ctx.text(value))
     edit = ctx.replace(call, f"{ctx.text(call.func)}({ctx.text(value)}, {memo})")
-    title = "pass copies of the parameters and buffers to `deepcopy`, which then does not copy the originals"
+    title = "pass cloned parameters and buffers to `deepcopy` as `memo`, so that it does not copy them itself"
     return ctx.fix(title, edit, *imports)
 
 

@@ -9,9 +9,8 @@ In programs that put tensors on a CUDA or torchax device, the rule reports `torc
 - a whole module or optimizer;
 - a device tensor.
 
-tpulint also finds a state, module, optimizer or tensor inside a dictionary or a list, in a variable, and as
-an argument of a function that saves the argument.
-The function that saves the value may be in another file.
+The rule also reports such a value if it is inside a dictionary or a list, if it is stored in a variable, or
+if the program passes it to a function that saves it. This function may be in another file.
 The rule does not report a value that the program copies to the host before it saves the value.
 
 ## Why it matters on TPU
@@ -20,13 +19,13 @@ torchax tensors cannot be pickled.
 `torch.save` raises `RuntimeError:
 <pybind11_builtins.pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1 object> is
 not pickleable`, possibly only after hours of training.
-Inside the torchax environment, CPU tensors can be saved as usual, and PyTorch can load the file with the
-saved CPU tensors without torchax.
+Inside the torchax environment, CPU tensors can be saved as usual, and PyTorch can load the resulting file
+without torchax.
 
 ## Fix safety
 
-The fix is unsafe, because a saved state then lacks an attribute, and a saved module is on the CPU when a
-program loads it.
+The fix is unsafe, because a saved state then lacks the attribute `_metadata`, and a saved module is on the
+CPU when a program loads it.
 
 For a `state_dict()` or a tensor, the fix copies every tensor in the saved value to the host:
 
@@ -98,7 +97,7 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         if _holds(_is_state, value, at, _DEPTH) or _holds(_is_tensor, value, at, _DEPTH):
             yield at.finding(
                 value,
-                "the called function saves this value, but the torchax tensors in it cannot be pickled",
+                "this call saves the value to a file, but the torchax tensors in the value cannot be pickled",
                 _on_host(value, at),
             )
 

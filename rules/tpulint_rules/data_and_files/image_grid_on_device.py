@@ -15,7 +15,7 @@ The rule does not report calls with a list of tensors.
 
 The fix is unsafe, because it copies the images to the host first:
 
-- The program waits until the images are computed.
+- The program then waits until the device has computed the images.
 - The grid is then a CPU tensor, which torchax cannot combine with device tensors.
 """
 

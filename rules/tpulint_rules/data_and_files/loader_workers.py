@@ -5,15 +5,16 @@
 The rule reports `DataLoader(..., num_workers=n)` in programs that put tensors on a CUDA or torchax device,
 unless `n` is known to be 0.
 
-- The rule recognizes an integer, a variable, and the default of a parameter or command-line option in the
-  same file as `n`.
+- The value of `n` is known if `n` is an integer, or if `n` is a variable, a parameter or a command-line
+  option whose value or default is given in the same file.
 - A value from a configuration or from another file is unknown, and counts as more than 0.
-- The rule also reports `{"num_workers": n}`, in a file that unpacks a dictionary into a `DataLoader`.
+- The rule also reports `{"num_workers": n}` in a file that unpacks a dictionary into a `DataLoader`, as in
+  `DataLoader(data, **options)`.
 
 The rule does not report programs that train, because the fix of TPU611 (`backward-on-torchax`) adds the
 runtime (`torchax_training`) to these programs.
-The runtime creates each batch in the main process, with the random numbers of the worker that would have
-created the batch.
+The runtime creates each batch in the main process, and draws the same random numbers that a worker process
+would draw for this batch.
 
 ## Why it matters on TPU
 

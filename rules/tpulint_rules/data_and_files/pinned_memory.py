@@ -55,7 +55,7 @@ def pinned(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not isinstance(ctx.kind(call.func.value), Tensor):
         return
     edit = ctx.edit(Span(ctx.span(call.func.value).end, ctx.span(call).end), "")
-    yield ctx.finding(call, f"`.pin_memory()` {_RAISES}", ctx.fix("remove `.pin_memory()`", edit))
+    yield ctx.finding(call, f"`.pin_memory()` {_RAISES}", ctx.fix("remove the call to `.pin_memory()`", edit))
 
 
 @rule.on(ast.Call, named={"DataLoader"} | _MAKERS)

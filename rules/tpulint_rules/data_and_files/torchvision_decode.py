@@ -27,7 +27,7 @@ torchvision does.
   - In the mode RGB_ALPHA, a GIF file, a palette image or a 1-bit PNG file gives different results.
   - In the mode UNCHANGED, a CMYK or 1-bit image gives different results.
 
-These results were measured against the decoders of torchvision, on 155 pairs of a file and a mode.
+These results were measured against the decoders of torchvision, on 155 combinations of a file and a mode.
 
 ## Without a fix
 

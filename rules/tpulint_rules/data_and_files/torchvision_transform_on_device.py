@@ -45,8 +45,8 @@ Flips, crops, pads, `gaussian_blur` and the other color functions give the same 
 
 ## Fix safety
 
-- The fix is safe if it calls the transform of the same name in the other version (v1 or v2) of the
-  torchvision transforms.
+- The transforms of torchvision exist in two versions, v1 and v2.
+  The fix is safe if it replaces a transform with the transform of the same name in the other version.
   `normalize` and `equalize` of v2 compute the same as those of v1, and JAX can trace them.
   `adjust_sharpness` and `adjust_hue` of v1 compute the same as those of v2, and work on the device.
 - The fix is safe for `to_pil_image`: it copies the tensor to the host first.

@@ -26,11 +26,12 @@ another precision.
 Accelerate reads the device from the environment variable `ACCELERATE_TORCH_DEVICE`.
 The fix sets `ACCELERATE_TORCH_DEVICE` before the program creates the `Accelerator`.
 
-- `accelerator.prepare`, `backward`, `accumulate`, `clip_grad_norm_`, `gather_for_metrics`, `unwrap_model` and
-  `save_state` then work with the code that the fix of TPU611 (`backward-on-torchax`) writes.
+- After this fix and the fix of TPU611 (`backward-on-torchax`), the methods `prepare`, `backward`,
+  `accumulate`, `clip_grad_norm_`, `gather_for_metrics`, `unwrap_model` and `save_state` of the `Accelerator`
+  work.
   In a test, the losses of a BERT model on torchax were equal to those on a CPU, to the last printed digit.
-- The fix replaces `mixed_precision="fp16"` with `"bf16"`, because Accelerate creates a gradient scaler only
-  for devices that it knows.
+- The fix replaces `mixed_precision="fp16"` with `"bf16"`, because `"fp16"` needs a gradient scaler, which
+  Accelerate does not create for the torchax device.
   On torchax, `"bf16"` converts nothing: the program computes in 32 bits.
 - With `--keep-gpu`, the fixed program sets the environment variable and uses `"bf16"` only where CUDA is not
   available.
@@ -39,7 +40,7 @@ The fix sets `ACCELERATE_TORCH_DEVICE` before the program creates the `Accelerat
 
 `Trainer` of Lightning has no fix.
 Replace `Trainer` with a training loop of your own.
-With JAX, one process drives all chips of a host, so the loop needs no process group.
+With JAX, one process uses all chips of a host, so the loop needs no process group.
 A loop for one device is short:
 
 ```python

@@ -11,7 +11,7 @@ Reports:
 - calls of `flex_attention`.
 
 tpulint does not report a package that a file imports only in a `try`, under a condition or inside a function.
-Calls of functions of such a package are not reported, either.
+If a file imports a package in one of these ways, calls of functions of this package are not reported, either.
 
 ## Why it matters on TPU
 
@@ -21,7 +21,7 @@ Calls of functions of such a package are not reported, either.
 - `flex_attention` raises `ValueError: FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices`.
 
 On torchax, `F.scaled_dot_product_attention` computes the same attention as these packages, but it stores the
-whole matrix of scores.
+whole matrix of attention scores in memory.
 For long sequences, replace `F.scaled_dot_product_attention` with a kernel such as JAX's splash attention.
 Register this kernel with `torchax.default_env().override_op_definition`.
 
@@ -33,27 +33,29 @@ Instead, the results of the fixed code were compared with those of the same comp
 torch.
 
 - `flash_attn_func` and `memory_efficient_attention` become `F.scaled_dot_product_attention`.
-  `F.scaled_dot_product_attention` expects the dimension of the heads before the dimension of the length, so
-  the fix transposes the arguments and the result.
+  `F.scaled_dot_product_attention` expects the dimension of the heads before the sequence dimension, so the
+  fix transposes the arguments and the result.
 - `flash_attn_func` with `causal` aligns the mask at the end of the keys, but `F.scaled_dot_product_attention`
   with `is_causal` aligns it at the beginning.
   With `causal`, the results are therefore the same only if there are as many queries as keys.
 - `memory_efficient_attention` also accepts tensors with three dimensions, but the fixed code accepts only
   tensors with four.
 - `FusedLayerNorm` of apex becomes `torch.nn.LayerNorm`.
-- An 8-bit optimizer of bitsandbytes becomes the optimizer of torch, which keeps its state in 32 bits.
-  The optimizer of torch needs more memory than the 8-bit optimizer, and its results differ.
+- An 8-bit optimizer of bitsandbytes becomes the corresponding optimizer of torch, which keeps its state in 32
+  bits. The optimizer of torch needs more memory than the 8-bit optimizer, and its results differ.
 
 ## Without a fix
 
 - If a call of an attention function has arguments that the fix does not know, such as a tensor as
   `attn_bias`, call `F.scaled_dot_product_attention` yourself.
-  In the tensors, the dimension of the heads must come before the dimension of the length.
-- Before you replace `flash_attn_qkvpacked_func(qkv)`, write `q, k, v = qkv.unbind(2)`.
+  In the query, key and value tensors, the dimension of the heads must come before the sequence dimension.
+- `flash_attn_qkvpacked_func(qkv)` takes one packed tensor. Split this tensor with `q, k, v = qkv.unbind(2)`,
+  and then replace the call with `F.scaled_dot_product_attention`.
 - `flash_attn_varlen_func` takes concatenated sequences of different lengths.
-  Instead, pad the sequences to one length, which a TPU needs anyway, and pass a mask.
-- Replace `FusedAdam` of apex with `torch.optim.AdamW(..., weight_decay=0)`, or with the weight decay that the
-  program passes.
+  Instead, pad the sequences to one length, which a TPU needs anyway, and pass a mask to
+  `F.scaled_dot_product_attention`.
+- Replace `FusedAdam(...)` of apex with `torch.optim.AdamW(..., weight_decay=0)`. If the program passes
+  `weight_decay` to `FusedAdam`, pass the same value to `AdamW`.
 - Replace your own GPU kernel with torch operations, which XLA fuses.
   Or write the kernel in Pallas, and call the Pallas kernel with `torchax.interop.call_jax`.
 - For `flex_attention` with a mask, compute the mask as a tensor, and pass it to

@@ -18,8 +18,8 @@ Code that runs only where CUDA is available is not reported.
 - `fully_shard` raises `RuntimeError: Please register PrivateUse1HooksInterface`.
   If no launcher has set the ranks, `fully_shard` raises `ValueError: Error initializing torch.distributed`.
 
-Under torchax, one process drives all chips of a host.
-To distribute the work, shard the tensors: each device then holds a part of a tensor, or a copy of it.
+Under torchax, one process uses all chips of a host.
+To distribute the work, shard the tensors: each device then holds either a part or a full copy of each tensor.
 
 ```python
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
@@ -40,7 +40,8 @@ The fix is unsafe:
 - The fix removes the wrapper, and removes `.module` after the name of the wrapped module.
   The program then runs on one device until you shard its tensors, as in the code above.
 - The fix replaces `no_sync()` of the wrapper with `contextlib.nullcontext()`.
-  `no_sync()` postpones the synchronization of gradients between processes, which one process does not need.
+  `no_sync()` postpones the synchronization of gradients between processes; a single process has nothing to
+  synchronize.
 - The keys of checkpoints lose the prefix `module.`.
 - If other code reads `.module` of a model, or adds or removes the prefix `module.`, the fix wraps the module
   in `undivided(...)` instead.

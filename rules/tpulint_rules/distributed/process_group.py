@@ -7,13 +7,14 @@ Reports:
 - `torch.distributed.init_process_group`, except with the backend `"gloo"`, which communicates CPU tensors;
 - `init_device_mesh`;
 - `DistributedSampler` without a rank;
-- collectives and queries, such as `all_reduce`, `barrier` and `get_rank`;
+- collectives, such as `all_reduce` and `barrier`, and queries of the process group, such as `get_rank`;
 - `get_default_backend_for_device`;
 - `torch.multiprocessing.spawn` with one process per device, or in a file that starts a process group.
 
 The rule does not report:
 
-- code behind a condition that checks for several processes, because a program on TPU is one process;
+- code that a condition runs only with several processes, as in `if get_world_size() > 1:`, because a program
+  on TPU is one process;
 - calls to which the program passes a `group`;
 - queries in a program that neither starts a process group nor enters the torchax environment.
 
@@ -26,14 +27,14 @@ The rule does not report:
   `barrier()` and `init_device_mesh` also raise this `RuntimeError` after `import torchax`.
 - Collectives raise `AssertionError: torchax Tensors can only do math within the torchax environment`, even
   inside the environment.
-- Collectives of objects raise `OperatorNotFound: Operator with name aten::set_.source_Storage has no
-  lowering`.
+- Collectives of Python objects, such as `all_gather_object`, raise `OperatorNotFound: Operator with name
+  aten::set_.source_Storage has no lowering`.
 - `get_default_backend_for_device` raises `ValueError: Default backend not registered for device : jax`.
 - Without a process group, all other reported functions raise `ValueError: Default process group has not been
   initialized`.
 
 On one host, JAX needs no process group.
-One process drives all chips of the host, and the program may distribute (shard) a tensor over the chips.
+One process uses all chips of the host, and the program may distribute (shard) a tensor over the chips.
 XLA adds the communication that the sharding requires:
 
 ```python
@@ -48,13 +49,13 @@ On eight CPU devices, this code gave the same results as on one device, eagerly 
 
 ## Fix safety
 
-The fix is unsafe, because it assumes that one process drives all devices.
-For example, a sum over all processes is then the value of this one process.
+The fix is unsafe, because it assumes that one process uses all devices.
+For example, a sum over all processes then has only one summand, the value of this one process.
 
 - `get_rank()` becomes `jax.process_index()`, and `get_world_size()` becomes `jax.process_count()`.
   JAX uses one process per host, so `jax.process_index()` and `jax.process_count()` count hosts, not devices.
-- The fix removes calls that only start or end the process group, or only communicate.
-- The fix replaces `spawn` with one call of the function that `spawn` starts, as rank 0.
+- The fix removes calls that only start or end the process group, and calls that only communicate.
+- The fix replaces `spawn(f, ...)` with one direct call of `f`, which receives 0 as its rank.
 - The fix replaces the default backend with `"gloo"`, the backend for CPU tensors.
 - `all_gather(parts, x)` becomes `parts[:] = [x.clone()]`, so `parts` holds one tensor.
 
@@ -98,7 +99,7 @@ rule = Rule(
     fix=Applicability.UNSAFE,
 )
 
-_ONE = "because one process drives all chips"
+_ONE = "because one process uses all chips"
 
 
 @rule.on(ast.Call, named={START.rpartition(".")[2]})
@@ -109,9 +110,9 @@ def started(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     asked = backend(call)
     if isinstance(asked, ast.Constant) and asked.value == "nccl":
-        message = "the NCCL backend does not exist on a TPU host, where one process drives all chips"
+        message = "the NCCL backend does not exist on a TPU host, where one process uses all chips"
     else:
-        message = "process groups do not support torchax tensors; on a TPU host, one process drives all chips"
+        message = "process groups do not support torchax tensors; on a TPU host, one process uses all chips"
     yield ctx.finding(call, message, _removed(call, ctx))
 
 
@@ -200,7 +201,7 @@ def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             case several:
                 arguments = ["0", f"*{ctx.text(several)}"]
         text = f"{ctx.text(given['fn'])}({', '.join(arguments)})"
-        title = f"replace `spawn` with a direct call of `{ctx.text(given['fn'])}` as rank 0"
+        title = f"call `{ctx.text(given['fn'])}` directly, as rank 0, instead of through `spawn`"
         fix = ctx.fix(title, ctx.replace(call, text), applicability=Applicability.UNSAFE)
     yield ctx.finding(call, message, fix)
 

@@ -61,12 +61,12 @@ In the following two cases, the fix only removes `torch.compile` and adds no `to
 
 - If tpulint does not know whether the compiled object is a module or a function, write `torchax.compile(x)`
   yourself.
-- If the program compiles a bound method, the weights of the module would become constants of the compiled
-  program.
+- A bound method, such as `model.forward`, has no fix: the weights of the module would become constants of the
+  compiled program.
   Compile the module of the method instead: `torchax.compile(module,
   torchax.CompileOptions(methods_to_compile=["forward", "decode"]))`.
-- If the program decorates a method, move the computation into a function of the tensors that the method
-  needs, and compile this function.
+- If the program decorates a method with `torch.compile`, move the computation of the method into a function
+  that receives all tensors as arguments, and compile this function.
 - To export a model with `torch.jit.trace`, trace it on the host: `torch.jit.trace(model.cpu(), x.cpu())`.
 
 A loop that generates one token at a time passes a longer sequence to the model each time.
@@ -210,7 +210,7 @@ def _dropped(edits: tuple[Edit, ...] | None, ctx: Context) -> Fix | None:
         return None
     wrapped = [node for node in ast.walk(ctx.tree) if isinstance(node, ast.Attribute)]
     edits += tuple(ctx.replace(one, ctx.text(one.value)) for one in wrapped if one.attr == "_orig_mod")
-    title = "remove this compilation: the tpulint runtime `torchax_training` compiles the model instead"
+    title = "remove `torch.compile`: the tpulint runtime `torchax_training` compiles the model"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 

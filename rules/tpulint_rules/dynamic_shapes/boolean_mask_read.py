@@ -36,20 +36,24 @@ The fix is unsafe in these cases:
 - The shape of the mask is not known.
   A mask with fewer dimensions than the tensor selects rows, so the fix reshapes the mask to the number of
   dimensions of the tensor.
-- The expression of which the program takes the sum or another reduction contains a division, a product of
-  tensors or a call.
-  An infinity in an element that the mask does not select then makes gradients NaN or infinite.
-- The expression is `max` or `min` of floating-point elements.
+- The program computes a sum or another reduction of an expression that contains a division, a product of
+  tensors or a call, as in `(x[mask] / y[mask]).sum()`.
+  If an element that the mask does not select is infinite, or makes the expression infinite, gradients become
+  NaN or infinite.
+- The program takes `max` or `min` of selected floating-point elements, as in `x[mask].max()`.
   If no element is selected, the original raises, but the fixed code returns an infinity.
 - The expression is `len(x[mask])`, `x[mask].numel()` or `x[mask].shape[0]`.
-  The fix replaces the integer with a zero-dimensional tensor.
+  The result of the fixed code is a zero-dimensional tensor instead of an integer.
   tpulint offers this fix only if the program uses the integer in arithmetic with tensors.
 - The expression is `F.mse_loss(x[mask], y[mask])` or a similar loss.
-  The loss becomes a sum over all elements, divided by the number of selected elements.
+  In the fixed code, `torch.where` sets the loss of the elements that are not selected to zero, and the sum of
+  all elements is divided by the number of selected elements.
 - The expression is `F.cross_entropy(logits[mask], labels[mask])`.
   The fix replaces the labels that are not selected with -100, which the loss ignores.
   The fixed code is wrong or raises if the mask does not have the shape of the labels.
-- The expression is `torch.cat([x[mask], x[~mask]])`, which becomes an index by a stable `argsort`.
+- The expression is `torch.cat([x[mask], x[~mask]])`.
+  The fix replaces it with `x[torch.argsort((~mask).int(), stable=True)]`, which also puts the selected rows
+  first.
   The fixed code is wrong or raises unless the mask has one dimension.
 - The expression is `x[mask].sum(0)` or `x[mask].mean(0)`.
   The fixed code is wrong or raises unless `x` has two dimensions and the mask has one.
@@ -59,8 +63,8 @@ The fix is unsafe in these cases:
 ## Without a fix
 
 - Instead of selecting rows, keep all rows of the tensor, and pass the mask to later code.
-  In later code, compute all rows, and ignore the unselected rows in the last step, such as the mean of a
-  loss.
+  Later code then computes all rows, and ignores the unselected rows only in its last step, such as the mean
+  of a loss.
 - Move a check such as `x[mask].numel() == y.numel()` out of the traced function.
 """
 
@@ -304,7 +308,7 @@ def _partition(parts: ast.List, ctx: Context) -> Fix | None:
     if half > 1:
         values, masks = f"torch.cat([{values}])", f"torch.cat([{masks}])"
     code = f"{values}[torch.argsort((~{masks}).int(), stable=True)]"
-    title = "replace the concatenation with an index from a stable `torch.argsort` of the mask"
+    title = "index with a stable `torch.argsort` of the mask instead of concatenating the two selections"
     return _made(title, ctx.replace(call, code), ctx, safe=False)
 
 

@@ -32,36 +32,38 @@ The error message also has a hint, such as `The size argument of jnp.nonzero mus
 The following fixes are safe:
 
 - `x[torch.where(mask)] = 0` becomes `x[mask] = 0`.
-- `masked_select(x, mask).sum()` becomes a sum over `torch.where`.
-- `torch.combinations` of pairs becomes an index by `torch.triu_indices`.
+- `torch.masked_select(x, mask).sum()` becomes `torch.where(mask, x, 0).sum()`.
+- `torch.combinations(x)`, which returns pairs of elements, becomes `x[...]` with an index from
+  `torch.triu_indices`.
 - `torch.repeat_interleave` with `output_size` becomes a call of the tensor method.
 
 The following fixes are unsafe:
 
 - The number of true elements, such as `len(torch.nonzero(mask))`, becomes `torch.count_nonzero`.
-  The fix replaces the integer with a zero-dimensional tensor.
+  The result of the fixed code is a zero-dimensional tensor instead of an integer.
   tpulint offers this fix only if the program uses the integer in arithmetic with tensors.
 - The number of distinct values, such as `len(torch.unique(x))`, becomes code that sorts the elements and
   counts where two neighbors differ.
-  The fix replaces the integer with a zero-dimensional tensor.
+  The result of the fixed code is a zero-dimensional tensor instead of an integer.
   tpulint offers this fix only if the program uses the integer in arithmetic with tensors.
   The fixed code gives a wrong number for an empty tensor and for a tensor with infinities.
 - The index of the first true element, `torch.nonzero(mask)[0]`, becomes `torch.argmax`.
   The fixed code is wrong unless the mask has one dimension.
   If the mask has no true element, the original raises, but the fixed code returns 0.
 - `x[mask.nonzero().flatten()] = 0` becomes `x[mask] = 0`.
-  The mask must have one dimension.
+  The fixed code is wrong or raises unless the mask has one dimension.
 - `bincount` with `minlength` becomes an `index_add` into `minlength` bins.
-  A value of `minlength` or more adds a bin in the original, but not in the fixed code.
+  If an element of the input is `minlength` or larger, the original adds a bin for it, but the fixed code does
+  not.
 
 ## Without a fix
 
 - Keep all elements of the tensor and pass the mask to later code.
 - In a mixture of experts, `for expert in mask.nonzero()` loops over the experts that have tokens.
-  Loop over all experts instead of `mask.nonzero()`, and ignore the tokens of other experts with `torch.where`
-  or with a weight of zero.
-- Pass the length of the result to the method `repeat_interleave` as `output_size`, and the number of classes
-  to `one_hot`.
+  Instead, loop over all experts, and pass all tokens to each expert. Use `torch.where` or a weight of zero to
+  ignore the results for tokens that belong to other experts.
+- For `repeat_interleave`, call the tensor method with the length of the result as `output_size`. For
+  `one_hot`, pass the number of classes.
 - If you know an upper bound of the size, call `jnp.nonzero(x, size=bound)` or `jnp.unique(x, size=bound)`
   through `torchax.interop.call_jax`.
   `jnp.nonzero` and `jnp.unique` pad the result to the size `bound`.
@@ -342,4 +344,4 @@ def _pairs(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None
     values = operands[0].id
     size = f"len({values})"
     edit = ctx.replace(call, f"{values}[torch.triu_indices({size}, {size}, 1, device={values}.device).T]")
-    return ctx.fix("replace `torch.combinations` with an index from `torch.triu_indices`", edit, *imports)
+    return ctx.fix("index with `torch.triu_indices` instead of calling `torch.combinations`", edit, *imports)

@@ -15,7 +15,7 @@ In jitted code, a size that is a tensor raises `TracerBoolConversionError` or `C
 
 ## Without a fix
 
-Create the tensor with a known upper bound, such as the padded length.
+Create the tensor with a size that is a known upper bound, such as the padded length.
 Then mask the elements beyond the actual size, for example with `torch.arange(max_length,
 device=x.device)[None] < lengths[:, None]`.
 """

@@ -23,7 +23,7 @@ the code.
 - In jitted code, such a read raises `jax.errors.ConcretizationTypeError: Abstract tracer value encountered
   where concrete value is expected` or `TracerIntegerConversionError: The __index__() method was called on
   traced array`.
-- Code that is not jitted also fails if it uses the result of a slice with a tensor as a bound:
+- Code that is not jitted also fails if a tensor is a bound of a slice and the code then uses this slice:
   `AssertionError: torchax Tensors can only do math within the torchax environment`.
 
 Passing the size as an integer in a static argument avoids the error, but JAX then compiles the function again
@@ -33,10 +33,11 @@ for each new size.
 
 The fix is unsafe:
 
-- A slice of fixed length, `x[:, n : n + 4]`, becomes an index with `torch.arange`, in a read or in a write.
+- In reads and writes, the fix replaces a slice of fixed length, such as `x[:, n : n + 4]`, with the indices
+  `torch.arange(4) + n`.
   If the slice ends beyond the tensor, the result is wrong: Python shortens the slice, but the fixed code uses
   an index out of range, which raises no error on TPU.
-  The result of a read is a copy, not a view.
+  A read then gives a copy of the elements, not a view.
 - A write of a scalar to a slice at the start or the end, `x[:n] = 0`, becomes a write through a mask.
   If the bound of the slice is negative, the fixed code writes other elements than the original.
 

@@ -14,15 +14,15 @@ tpulint reports the program at its entry point.
 The entry point of a program is one of these:
 
 - The condition of `if __name__ == "__main__":`.
-  In a module that other modules import, this condition is an entry point only if the code behind it puts
+  In a module that other modules import, this condition is an entry point only if the code in its block puts
   tensors or modules on a device, directly or through a function of the project.
-- In a file without `if __name__ == "__main__":` that no other module imports, the first item of this list
-  that the file contains:
+- If a file has no `if __name__ == "__main__":`, and no other module imports the file, the entry point is the
+  first of the following that the file contains:
   - the first top-level statement that puts a tensor or module on a device, directly or through a function
     that it calls;
   - the first call of a function that is selected at run time, as in `COMMANDS[name]()`;
   - the call that parses the command line, in a function that then puts a tensor or module on a device.
-    A program that is started through the `entry_points` of its package has such a function.
+    For example, a program that is started through the `entry_points` of its package has such a function.
   - the first import of a project file that puts a tensor or module on a device at import time.
 
 ## Why it matters on TPU
@@ -53,7 +53,7 @@ The fix adds the lines `import torchax` and `torchax.enable_globally()`:
 After `import torchax`, these parts of PyTorch stop working: `torch.compile`, `DataParallel` and
 `DataLoader(pin_memory=True)`.
 
-The fixed program exits normally, without a call of `os._exit`.
+The fixed program needs no call of `os._exit` at its end: it exits normally.
 
 The tpulint setting `environment` makes the fix add more lines.
 The setting is a list that may contain these values:
@@ -64,11 +64,11 @@ The setting is a list that may contain these values:
   `"compilation-cache"`.
 - With `"mesh"`, the fixed program distributes its tensors over all devices.
   The fix writes the file `torchax_mesh.py`, which distributes the tensors, beside the program.
-  Each device holds all parameters and buffers of a module.
+  Each device holds a full copy of the parameters and buffers of a module.
   All other tensors, such as batches, are split along their first dimension, and each device holds one part.
   In a test, a model with batch normalization was trained on four CPU devices, after the fix of TPU611
   (`backward-on-torchax`).
-  The first six digits of the losses on four CPU devices were equal to those of the losses on one device.
+  The losses on four CPU devices and the losses on one device agreed in their first six digits.
 - With `"quiet"`, the fixed program hides two harmless warnings.
   Without `"quiet"`, Python shows each of the two warnings once.
   The first warning, `The given NumPy array is not writable`, appears when a tensor is copied to the host.

@@ -13,15 +13,16 @@ Parameters and buffers are not reported, because `module.to("jax")` moves them t
 
 ## Why it matters on TPU
 
-`module.to("jax")` does not move a tensor in a plain attribute, and nothing moves a global tensor.
-Tensors in plain attributes and global variables therefore stay on the CPU.
+`module.to("jax")` does not move a tensor in a plain attribute (an attribute that is neither a parameter nor a
+buffer) or in a global variable.
+Such tensors therefore stay on the CPU.
 torchax cannot combine CPU tensors with its own tensors, whether or not the code is jitted.
 torchax raises `AssertionError: Expect a Tensor or a View but got <class 'torch.Tensor'>; usually this means
 there is a mixed math between XLATensor and torch.Tensor`.
 
 ## Fix safety
 
-The fix is unsafe, because methods of the module then also change the tensor.
+The fix is unsafe, because methods of the module, such as `module.half()`, then also change the tensor.
 In a module, the fix replaces `self.x = torch.arange(8)` with `self.register_buffer("x", torch.arange(8),
 persistent=False)`.
 
@@ -31,9 +32,9 @@ persistent=False)`.
 ## Without a fix
 
 If the tensor belongs to a module, register it as a buffer.
-Or create the tensor in the traced code that uses it, and pass the device of another tensor there as
-`device=`.
-XLA computes a constant tensor only once, when it compiles the code.
+Or create the tensor in the traced code that uses it, on the device of another tensor, as in `torch.arange(8,
+device=x.device)`.
+In jitted code, this costs little: XLA computes a constant tensor only once, when it compiles the code.
 """
 
 from __future__ import annotations

@@ -7,14 +7,16 @@ Traced code is code that JAX traces to compile it, such as a model's `forward`.
 Functions that create such CPU tensors are `torch.arange(n)`, `torch.ones(n)`, `torch.tensor([...])` and
 similar ones.
 
-- Another function of the same file may combine the CPU tensor with the device tensor.
-  The other function receives the CPU tensor as an argument, or calls the function that returns the CPU
-  tensor.
-- `device=device` in a function counts as a missing `device=` if a call of the function does not pass the
-  argument `device`.
+- A CPU tensor is also reported if one function creates it and another function of the same file combines it
+  with a device tensor.
+  The second function receives the CPU tensor as an argument, or as the result of a call of the first
+  function.
+- `torch.ones(n, device=device)` is also reported if `device` is a parameter that is `None` in some calls of
+  the function, because torch then creates a CPU tensor.
 - If the code writes device tensors into a CPU tensor, as in `out[i] = x.sum()`, tpulint reports each write.
 - An integer tensor that a `forward` creates on the CPU and returns is always reported.
-  CUDA tensors accept CPU tensors as indices, so callers usually do not move such a tensor to the device.
+  Callers often use such a tensor as an index without moving it to the device, because CUDA tensors accept CPU
+  tensors as indices.
 
 A tensor that is moved with `.to(...)`, or that has only one element, is not reported.
 
@@ -39,12 +41,12 @@ In the following cases, the fix adds `.to(device)` to the call instead of `devic
 - for lists that mix integers with floats, because torchax would take the dtype of the first element;
 - for random numbers in programs that train: the fixed program still draws them on the CPU.
 
-In programs that do not train, the fix is unsafe for random numbers, because the generator of another device
-draws different numbers.
+In programs that do not train, the fix is unsafe for random numbers: the fixed program draws them on the
+device, and they differ from the numbers that the CPU draws with the same seed.
 
 ## Without a fix
 
-Pass the device of a tensor that is available in the function as `device=`.
+Pass `device=x.device`, where `x` is a device tensor that is available in the function.
 If the function has no such tensor, add a parameter for the device to the function.
 """
 

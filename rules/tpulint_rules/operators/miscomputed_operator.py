@@ -25,10 +25,12 @@ On torchax, the reported functions give wrong results without an error, whether 
   For an input of ones, the last row and the last column of the result of torchax are 0.5.
 - In `torch.stft`, PyTorch centers a window that is shorter than `n_fft`.
   torchax does not center the window, so the spectrum is wrong.
-- torchax does not rescale the rows of an embedding whose norm is larger than `max_norm`.
-  In jitted code, `F.embedding` raises `ConcretizationTypeError: Abstract tracer value encountered where
-  concrete value is expected`.
-- torchax's `multilabel_margin_loss` also counts the entries after the first negative target as targets.
+- If the norm of a row of an embedding is larger than `max_norm`, PyTorch rescales the row, but torchax does
+  not.
+  In jitted code, `F.embedding` with `max_norm` raises `ConcretizationTypeError: Abstract tracer value
+  encountered where concrete value is expected`.
+- In `multilabel_margin_loss`, PyTorch ignores the targets after the first negative target, but torchax does
+  not ignore them.
 - torchax computes each group of `nn.ConvTranspose2d(6, 4, 3, groups=2)` with the weights of other groups,
   too.
   A transposed convolution with one channel per group (`groups=in_channels`) is correct.
@@ -52,7 +54,8 @@ The rule therefore does not report transposed convolutions in programs that impo
 
 ## Without a fix
 
-Instead of passing `max_norm`, scale the rows after the lookup (the table itself keeps its longer rows):
+Do not pass `max_norm`, but rescale the rows that the lookup returns (the rows in the weight of the embedding
+keep their norm):
 
 ```python
 rows = table(ids)

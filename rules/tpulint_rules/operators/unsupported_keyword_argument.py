@@ -2,8 +2,8 @@
 
 ## What it does
 
-In traced code, the rule reports arguments that are passed by PyTorch's parameter name to a function whose
-parameters have different names in torchax.
+In traced code, the rule reports keyword arguments that torchax rejects, because the parameters of the
+function have other names in torchax than in PyTorch.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
 An example is `F.linear(x, weight=w)`; only a few functions are affected.
 

@@ -62,10 +62,11 @@ The following fixes are safe:
 
 - The fix replaces `torch.cholesky(x)`, `torch.det(x)` and `torch.slogdet(x)` with the functions of the same
   names in `torch.linalg`.
-- The fix replaces `torch.promote_types(a, b)` with `torch.result_type` of two tensors of these dtypes.
+- The fix replaces `torch.promote_types(a, b)` with `torch.result_type` of two tensors with the dtypes `a` and
+  `b`.
 - The fix replaces `torch.histogram(x, bins=n, range=(a, b)).hist` with `torch.histc`.
 - The fix replaces `torch.vander(x, n)` and `torch.ldexp(x, n)` with powers.
-- The fix replaces `adaptive_max_pool2d(x, 1)` with `max_pool2d`, whose window has the size of the input.
+- The fix replaces `adaptive_max_pool2d(x, 1)` with a `max_pool2d` whose window is as large as the input.
 - The fix replaces `embedding_bag(ids, weight)` without offsets with `F.embedding` and a mean.
 - The fix replaces `torch.cov(x)` with `jax.numpy.cov`.
 - The fix replaces `take_along_dim` with `jax.numpy.take_along_axis`, which broadcasts the index in the same
@@ -83,7 +84,7 @@ whole program:
 - The size of a packed sequence depends on the lengths of its sequences.
   If a function packs a sequence and receives the lengths as an input, JAX cannot compile the function as a
   whole.
-  JAX then compiles separately each module and each function that this function calls.
+  Instead, JAX compiles each module and each function that is called by this function separately.
 
 The following fixes are unsafe, too, because the new code does not behave exactly like the old code:
 
@@ -242,7 +243,7 @@ def bits(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         cast = f"jax.lax.bitcast_convert_type(array, jax.numpy.{dtype.removeprefix('torch.')})"
         arguments = f"lambda array: {cast}, {ctx.text(call.func.value)}"
         fix = _by_jax(call, "jax.lax.bitcast_convert_type", arguments, ctx, Applicability.UNSAFE)
-    yield ctx.finding(call, "`view` with a dtype raises `TypeError` on torchax, which expects sizes", fix)
+    yield ctx.finding(call, "on torchax, `view` accepts only sizes, and raises `TypeError` for a dtype", fix)
 
 
 @rule.on(ast.Call, named={"searchsorted"}, passing={"right", "side"})
@@ -262,7 +263,7 @@ def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         plain = isinstance(call.args[1], ast.Constant) or any(isinstance(a, ast.Starred) for a in call.args)
         if not plain:
             edit = ctx.replace(call, f"({row}.unsqueeze(-2) {sign} {values}.unsqueeze(-1)).sum(-1)")
-            title = "replace `torch.searchsorted` with a count of the smaller elements"
+            title = "count the smaller elements instead of calling `torch.searchsorted`"
             fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     message = "`torch.searchsorted` with `right` or `side` raises `TypeError` on torchax"
     yield ctx.finding(call, message, fix)

@@ -10,20 +10,20 @@ Reports conditions that check for CUDA:
 - comparisons of a device name that the program also passes to PyTorch: `args.device == "cuda"`,
   `config["device"].startswith("cuda")`.
 
-tpulint does not report the following conditions, because it is correct that they are false on a TPU host:
+tpulint does not report the following conditions, because they should be false on a TPU host:
 
 - a condition that guards code that works only with CUDA, such as functions of `torch.cuda`, Triton kernels,
   `forward_cuda` of an extension, or `DistributedDataParallel`;
 - a condition in a file that builds a C++ or CUDA extension;
 - a condition that chooses between the backends `nccl` and `gloo`;
-- a condition that guards only messages for the user, such as the memory in a progress report, unless the
-  message says that CUDA is missing;
-- a condition that is passed as `pin_memory` or as the `map_location` of `torch.load`, or that is formatted in
-  an f-string.
+- a condition that guards only messages for the user, such as a report of the memory in use (but the rule
+  reports a condition that guards the message that CUDA is missing);
+- a condition that is passed as `pin_memory` or as the `map_location` of `torch.load`, or that is inserted
+  into an f-string.
 
 tpulint also does not report a comparison with a value that the program reads from a file.
-For example, if `config` comes from a JSON file, `config["device"] == "cuda"` is not reported, because the
-file still says `cuda` after a fix of the code.
+For example, if `config` comes from a JSON file, `config["device"] == "cuda"` is not reported, because a fix
+changes only the code, and the JSON file would still say `cuda`.
 
 ## Why it matters on TPU
 
@@ -39,7 +39,7 @@ On a TPU host, conditions that check for CUDA are false, without an error:
   with the device `"jax"`.
   If a rank is inserted into the device name, as in `f"cuda:{rank}"`, the fix is unsafe: all ranks then use
   the same device `"jax"`.
-- The fix is unsafe for all other conditions, because the code behind the condition may call functions of
+- The fix is unsafe for all other conditions, because the code that the condition guards may call functions of
   `torch.cuda` that raise on TPU.
   The fix replaces `torch.cuda.is_available()` with `torch.accelerator.is_available()`, which is true under
   torchax and on a GPU.
@@ -169,7 +169,7 @@ def _chosen(
         imports = ctx.imports("import torchax")
     if imports is None:
         return None
-    return ctx.fix(f"use the torchax device, `{device}`", edit, *imports, applicability=applicability)
+    return ctx.fix(f"replace the choice of the device with the torchax device `{device}`", edit, *imports, applicability=applicability)
 
 
 def _says_whether_to_pin(call: ast.expr, outer: ast.AST | None) -> bool:

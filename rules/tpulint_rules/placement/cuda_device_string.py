@@ -19,7 +19,8 @@ Strings that are not used as a device (dictionary keys, messages, backend names)
 
 ## Why it matters on TPU
 
-Inside the torchax environment, `.to("cuda")` on a CPU tensor and most factory functions accept a CUDA device.
+Inside the torchax environment, `.to("cuda")` works on a CPU tensor, and most factory functions accept
+`device="cuda"`.
 Other calls inside the torchax environment raise `AssertionError: Torch not compiled with CUDA enabled`:
 
 - `.to("cuda")` on a tensor that is already on the `jax` device;

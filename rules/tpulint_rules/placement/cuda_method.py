@@ -27,7 +27,7 @@ The fix keeps the arguments `non_blocking` and `memory_format`.
 ## Without a fix
 
 The calls `.cuda(*args)` and `.cuda(**options)` have no fix.
-Replace such a call with `.to("jax")`, and pass the arguments that you need to `.to`.
+Replace such a call with `.to("jax")`, and add other arguments, such as `non_blocking=True`.
 """
 
 from __future__ import annotations

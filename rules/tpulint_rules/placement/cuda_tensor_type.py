@@ -5,7 +5,7 @@
 Reports these uses of a legacy CUDA tensor type, such as `torch.cuda.FloatTensor`:
 
 - a call of the tensor type as a constructor;
-- the tensor type as an argument of `tensor.type(...)`, as an object or as a string;
+- the tensor type as an argument of `tensor.type(...)`: either the type itself or its name as a string;
 - any other use of the tensor type, except in `isinstance`.
 
 ## Why it matters on TPU

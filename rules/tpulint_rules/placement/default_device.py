@@ -22,8 +22,8 @@ Reports:
 With torchax, set the default device with the context manager `with torch.device("jax"):`.
 To set the default device for the rest of the program, call `torch.device("jax").__enter__()`.
 
-`torch.Tensor([1.0])` uses only the default tensor type, so it creates a CPU tensor even after
-`torch.device("jax").__enter__()`.
+`torch.Tensor([1.0])` depends on the default tensor type but not on the default device, so it creates a CPU
+tensor even after `torch.device("jax").__enter__()`.
 An operation that combines this CPU tensor with a device tensor raises.
 
 ## Fix safety
@@ -74,7 +74,7 @@ def default_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     text = jax_form(ctx.module, device, ctx.scope) or ctx.text(device)
     message = (
-        "after `torch.set_default_device`, creating a tensor raises on a TPU host, even on the device `jax`"
+        "on a TPU host, creating a tensor raises after `torch.set_default_device`, even for the device `jax`"
     )
     yield ctx.finding(call, message, _entered(call, text, None, ctx))
 
@@ -109,7 +109,9 @@ def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         ctx.insert(ctx.span(call).end, '.to("jax")'),
         applicability=Applicability.UNSAFE,
     )
-    message = "`torch.Tensor(...)` creates a CPU tensor: on TPU, the CUDA default tensor type does not apply"
+    message = (
+        "`torch.Tensor(...)` creates a CPU tensor on a TPU host, where no CUDA tensor type can be the default"
+    )
     yield ctx.finding(call, message, fix)
 
 

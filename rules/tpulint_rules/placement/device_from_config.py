@@ -24,8 +24,8 @@ On a TPU host, `.to(device)` with this value raises `AssertionError: Torch not c
 
 The fix replaces the value that the program reads with `"jax"` if the value names a CUDA device.
 The fix keeps every other device name, such as `cpu`.
-The fix is unsafe, because a CUDA device such as `cuda:1` loses its index, and other code that reads the
-device name then gets `"jax"`.
+The fix is unsafe for two reasons: a CUDA device such as `cuda:1` loses its index, and code that uses the
+device name for another purpose, such as a message, then also gets `"jax"`.
 """
 
 from __future__ import annotations

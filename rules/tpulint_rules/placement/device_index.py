@@ -6,8 +6,8 @@ Reports an integer where torch expects a device:
 
 - `device=0` in factory functions and layers;
 - `x.to(0)` on a tensor, unless the tensor is known to be on the host;
-- `.to(rank)` on any object, if the rank is `int(os.environ["LOCAL_RANK"])`, which torchrun sets, or `rank %
-  torch.cuda.device_count()`.
+- `.to(...)` on any object, if the argument is `int(os.environ["LOCAL_RANK"])` (torchrun sets this variable)
+  or `rank % torch.cuda.device_count()`.
 
 The integer is a literal, a call of `int(...)`, or the rank of the process.
 A function parameter with the name `rank` counts as the rank of the process.

@@ -3,7 +3,7 @@
 ## What it does
 
 Reports `net.apply(init_weights)` after `net.cuda()`, `net.to(device)` or `net = Net().to(device)`.
-The function `init_weights` is one of these:
+The rule reports the call if `init_weights` is one of these functions:
 
 - a function of the same file that draws from a normal distribution, or that calls another function to
   initialize weights;
@@ -11,7 +11,8 @@ The function `init_weights` is one of these:
 
 ## Why it matters on TPU
 
-Functions that draw from a normal distribution in place raise for parameters on the torchax device:
+Functions that fill a parameter in place with normally distributed numbers raise if the parameter is on the
+torchax device:
 
 - `nn.init.normal_`, `xavier_normal_` and `kaiming_normal_` raise `RuntimeError: Overloaded torch operator
   invoked from Python failed to match any schema: aten::normal()`.

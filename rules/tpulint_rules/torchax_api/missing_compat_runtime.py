@@ -6,7 +6,8 @@ The rule checks programs that compute no gradients and use no API of torchax oth
 In these programs, the rule reports `torchax.enable_globally()` if at least one of these statements is true:
 
 - The program consists of several files.
-- The program reads or copies tensors, counts, indexes or sorts elements, or loads data or states.
+- The program reads the values of tensors, copies tensors, counts, indexes or sorts their elements, or loads
+  data or saved states.
 - The program draws random numbers on the device.
 - The program transforms functions with `torch.func`.
 - The program calls many functions of torch.
@@ -21,13 +22,15 @@ Some computations give different results, without an error:
 - `torch.randperm` and `torch.triu_indices` create device tensors where the program requests CPU tensors.
 - `torch.randperm` with a generator draws different numbers than PyTorch.
 - `torch.multinomial(chances, 1)` draws the same index for all rows that are equal.
-- Other random numbers that torchax draws on the device never equal those of PyTorch with the same seed.
+- All other random numbers that torchax draws on the device also differ from those that PyTorch draws with the
+  same seed.
 - The result of `x.cpu()` shares memory with another tensor.
   If JAX computes on the CPU, the result shares memory with `x`.
   If JAX computes on another device, the result shares memory with the result of the next `x.cpu()`.
   `shown = x.cpu().mul_(255)` then changes `x`, or the result of a later `x.cpu()`.
-- If `x` has 100 KB or more, `x.to("jax")` still reads `x` after the call has returned.
-  If the program then writes the next image to the memory of `x`, the device may receive the next image.
+- If `x` has 100 KB or more, the call `x.to("jax")` returns before it has copied all of `x`.
+  If the program then writes the next image to the memory of `x`, the device may receive that image instead of
+  the first one.
 - `print(x)` prints `Tensor(<class 'jaxlib._jax.ArrayImpl'> [1. 2.])`, not `tensor([1., 2.])`.
 
 Other computations raise:
@@ -109,7 +112,9 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     title = f"add the tpulint runtime `{TRAINING.name}`, which restores the behavior of PyTorch"
     fix = ctx.companion_fix(TRAINING, title)
-    message = "in some cases, torchax draws, copies, slices and prints tensors differently from PyTorch"
+    message = (
+        "in some cases, torchax copies, slices and prints tensors, and draws random numbers, unlike PyTorch"
+    )
     yield ctx.finding(call, message, fix)
 
 

@@ -2,7 +2,8 @@
 
 ## What it does
 
-The rule reports code for older versions of torchax or JAX that the current versions do not accept, or ignore:
+The rule reports code that was written for older versions of torchax or JAX, and that the current versions
+reject or ignore:
 
 - names that no longer exist or are deprecated, such as `jax.tree_map`, `jax.experimental.maps`,
   `jax.experimental.shard_map` and `jax.core.Jaxpr`;
@@ -34,7 +35,7 @@ Some of the reported code raises one of these errors:
   object of type <class 'dict'>`: arguments 0 and 1 of a compiled module are its parameters and its buffers,
   and `static_argnums` counts these two arguments, too.
 
-Other code has no effect, or fails in another place:
+Other reported code has no effect, or raises an error only later in the program:
 
 - Only whole torchax tensors have the attribute `_elem`; slices such as `x[0]` do not.
 - torchax does not read `env._mesh`, and ignores options that it does not know.
@@ -54,7 +55,8 @@ These results were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and ja
 
 The following fixes are safe:
 
-- The fix replaces a name that has only moved with its new name.
+- If only the module or the name of a function or class has changed, the fix replaces the old name with the
+  new name.
 - In calls of `jax.shard_map`, the fix passes all arguments except the function as keyword arguments, as
   `jax.shard_map` requires, and renames `check_rep` to `check_vma`.
 - The fix adds the arguments that `make_splash_mha` and `LocalMask` require.
@@ -62,7 +64,8 @@ The following fixes are safe:
 The following fixes are unsafe, because the new code does not behave exactly like the old code:
 
 - The fix replaces `torch_xla2` with `torchax`.
-  If a function has another place or name in `torchax`, the fixed code raises.
+  If a function of `torch_xla2` is in another module of `torchax`, or has another name there, the fixed code
+  raises.
 - The fix replaces `JAX_PLATFORM` with `JAX_PLATFORMS`, which JAX reads.
   If the value of `JAX_PLATFORM` is `"gpu"` or `"cuda"`, the fix replaces the value with `"tpu,cpu"`.
 - The fix removes `JAX_USE_GPU`, and removes options that torchax does not know.
@@ -82,10 +85,10 @@ The following fixes are unsafe, because the new code does not behave exactly lik
 
 ## Without a fix
 
-- Replace `env._mesh = mesh`: shard the tensors with
-  `t.apply_jax_(jax.device_put, NamedSharding(mesh, spec))`.
+- Instead of assigning `env._mesh = mesh`, shard the tensors with `t.apply_jax_(jax.device_put,
+  NamedSharding(mesh, spec))`.
   If code reads the mesh from the environment, run this code inside `with env.override_property(mesh=mesh):`.
-- Replace `use_tpu_splash_attention`: register a kernel with
+- Instead of setting `use_tpu_splash_attention`, register a kernel with
   `env.override_op_definition(torch.nn.functional.scaled_dot_product_attention, function)`.
 - Remove the modes `"dynamo"` and `"export"`; the default mode is `"jax"`.
 - If the message names no replacement for a name, look up the name in the change log of JAX.
@@ -93,7 +96,7 @@ The following fixes are unsafe, because the new code does not behave exactly lik
   - Replace `xm.xla_device()` with `"jax"`.
   - Remove `xm.mark_step()` and `pl.ParallelLoader`, and replace `xm.optimizer_step(opt)` with `opt.step()`.
     torchax runs each operation immediately, or a whole function under `torchax.interop.jax_jit`.
-  - Remove `xmp.spawn`: with torchax, one process drives all chips of a host.
+  - Remove `xmp.spawn`: with torchax, one process uses all chips of a host.
   - Replace `xm.xrt_world_size()` with `jax.device_count()`.
   - Replace `xm.save` with `torch.save` of CPU tensors.
 """
@@ -360,7 +363,9 @@ def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             edits = (ctx.replace(call.func, f"{base}interop.jax_jit"), ctx.edit(span, text))
             title = "replace `torchax.compile` with `torchax.interop.jax_jit`, which accepts these options"
             fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
-        message = "`torchax.compile` of a function ignores `CompileOptions`, without an error"
+        message = (
+            "`torchax.compile` ignores `CompileOptions` for functions (not for modules), without an error"
+        )
         yield ctx.finding(options, message, fix)
 
 
@@ -398,7 +403,7 @@ def whole_tensors_only(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     edit = ctx.replace(call, code)
     title = 'replace the check for `_elem` with a check for the device type `"jax"`'
     fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    message = "this check is false for a slice of a torchax tensor, which has no attribute `_elem`"
+    message = "this check misses slices of torchax tensors, because a slice has no attribute `_elem`"
     yield ctx.finding(call, message, fix)
 
 

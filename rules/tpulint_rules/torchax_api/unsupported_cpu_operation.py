@@ -10,7 +10,8 @@ torchax environment:
 - `torch.cov`, `corrcoef`, `combinations`, `one_hot` and `cosine_similarity`;
 - `pad_sequence` of CPU tensors, as in functions that create batches for a `DataLoader`.
 
-The tensors must be known to be on the CPU, except in functions that create batches.
+The rule reports an operation only if its tensors are known to be on the CPU, or if it is in a function that
+creates batches.
 The rule checks programs that put tensors on a CUDA or torchax device or enter the torchax environment, and
 traced code.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.

@@ -21,7 +21,8 @@ In traced code, and in programs that put tensors on a CUDA or torchax device, th
 - `x.new_tensor(...)` and `x.new([...])`;
 - `torch.tensor(t)` of a device tensor;
 - `torch.as_tensor(t, dtype=..., device=...)` of a tensor;
-- `torch.tensor(array, device=...)` without `dtype=`, of a NumPy array that is known not to be floating-point;
+- `torch.tensor(array, device=...)` without `dtype=`, if `array` is a NumPy array whose dtype is known and is
+  not floating-point;
 - outside traced code, `torch.tensor([a, b])` of device tensors without `device=`.
 
 ## Why it matters on TPU
@@ -73,9 +74,10 @@ New tensors:
   In contrast, `torch.as_tensor(t)`, `torch.tensor(t, device=...)` and `x.new_tensor(t)` are correct.
 - `torch.as_tensor(t, dtype=torch.int32, device="jax")` raises
   `RuntimeError: Attempting to convert unknown type: int32 to jax type`.
-  `torch.as_tensor` is correct with only one of `dtype` and `device`, and for lists and arrays.
-- `torch.Tensor(2, 3)`, with which older layers create parameters, raises in the torchax environment, on any
-  device.
+  In contrast, `torch.as_tensor` is correct if only one of `dtype` and `device` is passed, or if the data is a
+  list or an array.
+- Older layers create parameters with `torch.Tensor(2, 3)`.
+  Inside the torchax environment, this call always raises, for CPU tensors, too.
   The error is `AttributeError: 'int' object has no attribute 'shape'` or
   `TypeError: Tensor.__init__() missing 1 required positional argument: 'env'`.
   In contrast, `torch.Tensor([2, 3])` is correct.
@@ -116,7 +118,8 @@ The following fixes are unsafe:
   With the runtime, JAX computes the derivatives of `torch.func` and `torch.autograd.functional`.
   With `create_graph=True`, the results of `torch.autograd.functional` have an autograd graph only inside a
   function that is decorated with `@differentiable` of the runtime.
-- In other files, the fix replaces `torch.func.jacrev(f)` with `jax.jacrev` of `f` as a JAX function.
+- In other programs, the fix converts `f` in `torch.func.jacrev(f)` to a JAX function, and passes this
+  function to `jax.jacrev`.
   JAX traces `f`: code in `f` that branches on the value of a tensor, or creates CPU tensors, raises.
   The tensors that are passed to `f` must be torchax tensors.
 - The fix replaces `torch.cond` with `jax.lax.cond`.
@@ -365,8 +368,10 @@ def of_array(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     imports = ctx.imports("import torch")
     if imports is not None and _may_be_in_environment(call, ctx):
         edit = ctx.insert(ctx.span(call.args[0]).end, f", dtype={dtype}")
-        message = f"under torchax, `torch.tensor` converts this `{dtype}` array to float32, without an error"
-        yield ctx.finding(call, message, ctx.fix(f"add `dtype={dtype}`", edit, *imports))
+        message = (
+            f"under torchax, `torch.tensor` makes a float32 tensor of this `{dtype}` data, without an error"
+        )
+        yield ctx.finding(call, message, ctx.fix(f"add `dtype={dtype}` to `torch.tensor`", edit, *imports))
 
 
 @rule.on(ast.Call, named={"jax_jit"})
@@ -397,7 +402,7 @@ def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     name = ctx.text(node.value)
     message = f"JAX differentiates `{name}.forward` itself and never calls `{name}.backward`"
-    title = f"add the tpulint runtime `{TRAINING.name}`, with which JAX calls `{name}.backward`"
+    title = f"add the tpulint runtime `{TRAINING.name}`, which makes JAX call `{name}.backward`"
     fix = ctx.companion_fix(TRAINING, title)
     yield ctx.finding(node, message, fix)
 
@@ -456,7 +461,9 @@ def of_sizes(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if imports is not None:
         title = "replace `torch.Tensor` with `torch.empty`"
         fix = ctx.fix(title, ctx.replace(call.func, "torch.empty"), *imports)
-    yield ctx.finding(call, "`torch.Tensor` with sizes raises in the torchax environment", fix)
+    yield ctx.finding(
+        call, "`torch.Tensor(...)` with sizes as arguments raises in the torchax environment", fix
+    )
 
 
 def _is_integer(node: ast.expr, ctx: Context) -> bool:

@@ -5,7 +5,8 @@
 Reports `assert`, `torch._assert` and `torch._assert_async` in traced code, if the condition depends on the
 values of a tensor.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-Assertions on shapes, dtypes and types are not reported, because these are known while JAX traces the code.
+Assertions on shapes, dtypes and types are not reported, because shapes, dtypes and types are known while JAX
+traces the code.
 
 ## Why it matters on TPU
 
@@ -14,19 +15,20 @@ While JAX traces a function, its tensors are tracers: they have a shape and a dt
 - In jitted code, an assertion on a tensor's value raises `jax.errors.TracerBoolConversionError` (in older JAX
   versions, `ConcretizationTypeError`).
 - torchax does not implement `torch._assert_async`, which raises `OperatorNotFound`.
-- A guard such as `if not torch.jit.is_tracing():` does not help: `torch.jit.is_tracing()` is true only for
-  TorchScript, which torchax does not use.
+- A guard such as `if not torch.jit.is_tracing():` does not prevent these errors: `torch.jit.is_tracing()` is
+  true only for TorchScript, which torchax does not use.
 
 ## Fix safety
 
 The fix is unsafe: it removes the assertion, so the program no longer checks the condition.
-To keep the check, move the assertion in front of the call of the traced function, or use
-`jax.experimental.checkify`.
+To keep the check, move the assertion out of the traced function, to the line before the call of this
+function, or use `jax.experimental.checkify`.
 
 ## Without a fix
 
 A call of `torch._assert` or `torch._assert_async` that is part of a larger expression has no fix.
-Remove the assertion by hand, or move it in front of the call of the traced function.
+Remove the assertion by hand, or move it out of the traced function, to the line before the call of this
+function.
 """
 
 from __future__ import annotations

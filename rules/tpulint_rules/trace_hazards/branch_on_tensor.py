@@ -23,16 +23,16 @@ versions, `ConcretizationTypeError`).
 ## Fix safety
 
 The fix is unsafe, because both sides of the branch run in the fixed code.
-If a branch only assigns or returns a tensor of the same shape, the fix replaces the branch with
-`torch.where`, which computes both sides.
+If both sides of the branch only assign or return tensors of the same shape, the fix replaces the branch with
+`torch.where`.
 
-- `torch.where` computes the side that is not selected, too, so a side effect or an error of this side now
-  happens at each call.
-- If the side that is not selected contains a NaN, gradients may become NaN.
+- If the code of one side has a side effect or raises an error, this now happens at each call, even if the
+  condition selects the other side.
+- If the result of the side that is not selected contains a NaN, gradients may become NaN.
 
 ## Without a fix
 
-- To run only one side of a branch, call `jax.lax.cond` through `torchax.interop.torch_view`.
+- To run only the selected side of a branch, call `jax.lax.cond` through `torchax.interop.torch_view`.
 - To repeat a computation, call `jax.lax.while_loop` through `torchax.interop.torch_view`.
 - If a branch only checks a value and raises, move the check out of the traced function, or use
   `jax.experimental.checkify`.

@@ -8,11 +8,11 @@ Traced code is code that JAX traces to compile it, such as a model's `forward`.
 - `.cpu()`, `.numpy()` and `.to("cpu")`.
 - `.to(device)`, if `device` is known to be the CPU.
 - NumPy functions that are called with a tensor.
-- `.to(self.steps.device)`, if every assignment of the class to `self.steps` creates a CPU tensor.
-  In a method such as `set_steps(n, device=None)`, an assignment also counts as the creation of a CPU tensor,
+- `.to(self.steps.device)`, if every assignment to `self.steps` in the class creates a CPU tensor.
+  An assignment that passes on the `device` of a method such as `set_steps(n, device=None)` also counts,
   because the tensor is on the CPU if the caller passes no device.
 
-Tensors that already are on the CPU are not reported.
+A copy is not reported if the tensor already is on the CPU.
 Copies in code that is not traced are not reported, either.
 
 ## Why it matters on TPU
@@ -35,7 +35,7 @@ If tpulint sees such later code, it offers no fix.
 
 ## Without a fix
 
-- Replace NumPy functions with the same functions of torch.
+- Replace each NumPy function with the corresponding function of torch.
 - Or return the tensor, and copy it to the host outside of the traced function.
 - If the traced function itself needs NumPy, call the NumPy function on the host with `jax.pure_callback`.
 """

@@ -12,11 +12,11 @@ The rule reports:
   - Code that is not traced reads the attribute.
   - Nothing in the file reads the attribute, so other files are likely to read it.
 - `self.mean = self.mean.to(x.device)`.
-  This line is meant to move a plain tensor once, but in traced code it stores a tracer.
-- `self.cache[n] = t` and `CACHE[n] = t`, in a dictionary that outlives the call.
-- An attribute that a module hook (`register_forward_hook`) assigns.
-- Functions under `functools.lru_cache`, `functools.cache` and `functools.cached_property` that return
-  tensors.
+  The assignment is meant to move the tensor to the device once, but in traced code it stores a tracer.
+- `self.cache[n] = t` and `CACHE[n] = t`, if the dictionary still exists after the call.
+- An assignment to an attribute in a hook of a module (`register_forward_hook`).
+- Functions that return tensors and are decorated with `functools.lru_cache`, `functools.cache` or
+  `functools.cached_property`.
 
 The rule does not report:
 
@@ -24,8 +24,8 @@ The rule does not report:
 - buffers, which TPU613 (`state-written-in-traced-code`) reports;
 - functions that are not known to be jitted, unless the `forward` of a module calls them;
 - code that is traced only as part of a training step.
-  For this code, the fix of TPU611 (`backward-on-torchax`) is enough: the compiled function then returns the
-  attributes that the code assigns, and no tracer is stored.
+  For such code, apply the fix of TPU611 (`backward-on-torchax`): the compiled training step then returns the
+  values of the assigned attributes, so no tracer is stored.
 
 ## Why it matters on TPU
 
@@ -47,7 +47,7 @@ A tensor that traced code stores is such a tracer.
   `module.to("jax")` moves buffers to the device.
 - Compute a table once, in `__init__`, for the longest input that occurs.
   In `forward`, slice this table, as in the example below.
-- Or compute the table in each call: XLA computes an expression that does not depend on the input only once,
+- Or compute the table in each call: if an expression does not depend on the input, XLA computes it only once,
   at compile time.
 - If other code needs a value that the traced code computes, return the value as a result.
 - Pass state to the traced code as an argument (see TPU613, `state-written-in-traced-code`).

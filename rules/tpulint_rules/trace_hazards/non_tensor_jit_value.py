@@ -2,11 +2,11 @@
 
 ## What it does
 
-Reports values that a jitted function cannot take or return, in the file where the program jits the function
-with `torchax.interop.jax_jit` or `torchax.compile`:
+The rule checks files that jit a function with `torchax.interop.jax_jit` or `torchax.compile`.
+In such a file, the rule reports values that the jitted function cannot take or return:
 
 - arguments that are strings;
-- arguments `True` and `False`, if the function branches on the parameter;
+- arguments `True` and `False`, if the function branches on the parameter that receives the argument;
 - results that are strings, devices, dtypes or instances of a dataclass, also within tuples, lists and
   dictionaries.
 

@@ -21,7 +21,7 @@ The compiled program then always takes the `except` branch, without an error.
 ## Without a fix
 
 - tpulint also reports the code in the `try` block that reads the tensor's value.
-  Rewrite this code as that other finding describes.
+  Rewrite the code in the `try` block as the finding for this code describes.
 - In the `except` clause, name the specific exceptions that the code expects.
 """
 

@@ -21,8 +21,8 @@ jax 0.10.2:
 
 - A transformer with three layers took 3.5 s for each word that it generated, and 0.7 s when JAX compiled it
   as a whole.
-- A transformer with six layers took 0.16 s for a batch of the same sequence length as the batch before, and
-  0.03 s when JAX compiled it.
+- For a batch with the same sequence length as the previous batch, a transformer with six layers took 0.16 s,
+  and 0.03 s when JAX compiled it.
 
 ## Fix safety
 
@@ -31,11 +31,11 @@ The fix is unsafe, because the runtime also changes other functions of torch and
 modules may give slightly different results.
 
 - The runtime compiles modules in `eval()` mode, and modules that are called inside `torch.no_grad()`.
-  The runtime compiles a module when the calls of the module have taken one second in total.
+  The runtime compiles a module once the calls of this module have taken one second in total.
 - If a module cannot be traced, because it needs the value of a tensor, the runtime compiles the submodules of
   this module instead of the whole module.
 - A compiled module still stores the values that its `forward` assigns to attributes and buffers.
-- The runtime does not compile a module that has hooks or prints.
+- The runtime does not compile a module that has hooks, or that prints text.
 """
 
 from __future__ import annotations

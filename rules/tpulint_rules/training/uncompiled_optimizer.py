@@ -27,15 +27,17 @@ The fix is unsafe, because results may differ slightly.
 
 - The results of the compiled step agree with those of the original step to about 1e-6.
 - The compiled step counts steps in a float on the device, while PyTorch uses a Python scalar.
-  The factor `1 - beta ** step` of Adam still loses no precision.
+  The bias correction `1 - beta ** step` of Adam is still as precise as in PyTorch.
 - The learning rate, the weight decay, the `betas` and the momentum may change at each step, as with
   `OneCycleLR`.
 - Some optimizers need the learning rate, the weight decay, the `betas` or the momentum as a Python scalar, so
   JAX compiles the step again for each new value.
-  JAX compiles the step at most 16 times for this reason, or four times for learning rates.
+  JAX compiles the step at most 16 times for new values of these scalars, but at most four times for new
+  learning rates.
   After these compilations, a step with a new value runs without compilation.
 - The runtime does not compile a step with a closure, or the step of an optimizer with hooks.
-- `compiled` does not change optimizers of other classes, which a program may select by name.
+- If a program selects an optimizer by name, the name may be that of a class that this rule does not report;
+  `compiled` does not change such an optimizer.
 """
 
 from __future__ import annotations

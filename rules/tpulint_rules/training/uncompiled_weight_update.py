@@ -2,8 +2,9 @@
 
 ## What it does
 
-The rule reports loops that change the weights of modules without gradients, in programs that compute
-gradients and put tensors on a CUDA or torchax device.
+The rule checks programs that compute gradients and put tensors on a CUDA or torchax device.
+In these programs, the rule reports loops that change the weights of modules, and that need no gradients to do
+so.
 Examples are loops that average weights, let a target network follow another network, or clamp weights.
 
 The rule does not report:
@@ -23,8 +24,8 @@ These times were measured on a CPU host (torch 2.13.0, torchax 0.0.14.dev2026102
 ## Fix safety
 
 The fix compiles the loop with the decorator `@compiled`.
-The fix is unsafe, because JAX compiles the loop as a whole, so the results may differ slightly from those of
-the single operations.
+The fix is unsafe, because JAX compiles the loop as a whole, so the results may differ slightly from the
+results without compilation.
 `@compiled` is part of the runtime (`torchax_training`), which the fix writes beside the program.
 
 - If a function only updates weights, the fix decorates this function.

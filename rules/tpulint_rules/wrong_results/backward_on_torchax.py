@@ -5,8 +5,8 @@
 The rule reports `loss.backward()`, `torch.autograd.backward` and `torch.autograd.grad` in programs that put
 tensors on a CUDA or torchax device, or that enter the torchax environment.
 
-- If the program passes the loss to one of its own functions, which calls `backward` on the loss, the rule
-  reports the call of this function. Many training scripts have such a function, which wraps `GradScaler`.
+- If the program passes the loss to a function of its own that calls `backward` on the loss, the rule reports
+  the line that passes the loss. Many training scripts have such a function as a wrapper of `GradScaler`.
 - If the program stores the loss in an attribute, and other code calls `backward` on this attribute, the rule
   reports the assignment to the attribute.
 
@@ -16,8 +16,8 @@ that are CPU tensors, and code inside `with torchax.disable_temporarily():`.
 ## Why it matters on TPU
 
 PyTorch's autograd does not record every operation on torchax tensors.
-Autograd skips `F.linear` (and so `nn.Linear`), slicing and other indexing, `einsum`, `F.pad`, `t.flatten()`,
-`max_pool2d` and `.to(torch.bfloat16)`.
+Autograd skips `F.linear` (and therefore `nn.Linear`), slicing and other indexing, `einsum`, `F.pad`,
+`t.flatten()`, `max_pool2d` and `.to(torch.bfloat16)`.
 
 - If a parameter affects the loss both through an operation that autograd skips and in another way, the
   gradient of the parameter lacks the part that the skipped operation contributes. PyTorch raises no error.
@@ -31,9 +31,9 @@ Autograd skips `F.linear` (and so `nn.Linear`), slicing and other indexing, `ein
 ## Fix safety
 
 The fix is unsafe, because it may change the behavior of the program in the two ways listed below. It moves
-the loss computation (from the calls of the modules to the loss) into a new function, decorates this function
-with `@differentiable` of the runtime (`torchax_training`), and writes the runtime beside the program. JAX
-compiles the new function and computes its gradients.
+the loss computation (the forward pass through the modules and the computation of the loss) into a new
+function, decorates this function with `@differentiable` of the runtime (`torchax_training`), and writes the
+runtime beside the program. JAX compiles the new function and computes its gradients.
 `loss.backward()`, the optimizer, gradient clipping, gradient accumulation and schedulers stay unchanged.
 `docs/how-it-works.md` describes a training step after the fix. `docs/compatibility.md` lists the PyTorch
 features that work in a training step after the fix.
@@ -45,8 +45,9 @@ After the fix, the program may behave differently for two reasons:
   than compute and assign (such as appending to a list), the fix writes `@differentiable(compiled=False)`.
   With `compiled=False`, the Python code runs at each call.
 - The runtime changes parts of torch and torchax for the whole program; `docs/runtime.md` lists the changes.
-  For example, JAX does not call a custom `backward` that recomputes the forward pass, such as that of
-  `torch.utils.checkpoint`. JAX differentiates the forward pass, and keeps its intermediate results in memory.
+  For example, `torch.utils.checkpoint` has a custom `backward` that recomputes the forward pass to save
+  memory. JAX does not call such a `backward`: it differentiates the forward pass, and keeps the intermediate
+  results in memory.
 
 The structure of the program decides which computation the fix moves:
 
@@ -57,11 +58,11 @@ The structure of the program decides which computation the fix moves:
 - If another function collects values for the loss in a list, such as the `log_prob` of actions, the fix moves
   the computation of the collected values. PyTorch's autograd then computes the gradients from the loss to
   the collected values, with the limits in `docs/compatibility.md`.
-- If a function calls `torch.autograd.grad` on outputs that the function itself computes, as gradient
-  penalties do, the fix decorates the function with `@differentiable` and `@recorded`. If a function receives
-  the outputs as arguments, the fix decorates the callers of the function in the same file. If the function
-  returns a module built from the gradients, or creates data loaders, the fix moves only the computation of
-  the gradients.
+- If a function computes tensors and passes them to `torch.autograd.grad` as the outputs, as in a gradient
+  penalty, the fix decorates this function with `@differentiable` and `@recorded`. If a function receives
+  these outputs as arguments, the fix decorates the functions in the same file that call this function. If the
+  function that calls `torch.autograd.grad` returns a module built from the gradients, or creates data
+  loaders, the fix moves only the computation of the gradients.
 
 ## Without a fix
 
@@ -72,12 +73,14 @@ folder `torchax_training` beside the program.
 - If the loss is computed in another function, decorate that function with `@differentiable`.
 - If the loss is part of a larger statement, assign the loss to a variable first. If several statements share
   a line, write each statement on its own line.
-- A statement between the forward pass and the loss must not leave the function or the loop, change a variable
-  on which the loss depends, or pass `self` to other code, and must not be a `try` statement or a definition.
-  Move such a statement before the forward pass or after the loss.
-- If a function computes the outputs of `torch.autograd.grad` and also calls `backward`, apply the fix of the
-  `backward` call first; this fix moves both calls. If the `backward` call has no fix, move the computation of
-  the outputs into a new function, and decorate this function with `@differentiable` and `@recorded`.
+- A statement between the forward pass and the loss prevents the fix if it leaves the function or the loop,
+  changes a variable on which the loss depends, or passes `self` to other code. A `try` statement or a
+  definition at this point prevents the fix, too. Move such a statement before the forward pass or after the
+  loss.
+- If a function computes the outputs that it passes to `torch.autograd.grad`, and also calls `backward`, apply
+  the fix of the `backward` call first. This fix also covers the call of `torch.autograd.grad`. If the
+  `backward` call has no fix, move the computation of the outputs into a new function, and decorate this
+  function with `@differentiable` and `@recorded`.
 - To train without the runtime, write the loss as a function of the parameters. Compute the gradients with
   `torchax.interop.jax_value_and_grad`, and assign the gradients to `p.grad`, which the optimizer reads.
 """
@@ -147,7 +150,7 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
             continue
         step = ctx.module.training_steps.of(loss, scope)
         if step.learns if taker.is_whole else step.is_sure:
-            message = _LOST.format(f"`{at.text(call.func)}` calls `backward` on its argument, which")
+            message = _LOST.format(f"`{at.text(call.func)}` calls `backward`, which")
             yield from _step(call, loss, message, at, like="loss" if taker.is_whole else taker.parameter)
 
 

@@ -25,12 +25,12 @@ torchax raises no error, whether or not the code is jitted.
 
 - `running_mean` stays at 0 and `running_var` at 1.
   `model.eval()` uses these initial values, and checkpoints store these values.
-- Of the buffers of the layer, torchax updates only `num_batches_tracked`, which counts the batches.
-- Inference with statistics that were trained elsewhere, for example on a GPU, is correct.
+- torchax updates only one buffer of the layer: `num_batches_tracked`, which counts the batches.
+- If the statistics come from a training run elsewhere, for example on a GPU, inference is correct.
 
 ## Without a fix
 
-Update the running statistics in a hook, and register the hook before you jit anything:
+Update the running statistics in a hook, and register the hook before you jit the model or the training step:
 
 ```python
 def keep_statistics(module, inputs):
@@ -47,8 +47,8 @@ for module in model.modules():
         module.register_forward_pre_hook(keep_statistics)
 ```
 
-If the training step is jitted, what the hook writes to the buffers is lost when the step returns, because a
-jitted function cannot write to its arguments.
+If the training step is jitted, the new statistics are lost when the step returns, because a jitted function
+cannot write to its arguments.
 In this case, pass the buffers to the step as an argument, and return them from the step:
 
 ```python
@@ -63,7 +63,7 @@ step = torchax.interop.jax_jit(torchax.interop.jax_value_and_grad(loss_of, {"has
 
 After training, load the returned buffers into the model with `model.load_state_dict(buffers, strict=False)`.
 
-A layer with `momentum=None` averages over all batches.
+In a layer with `momentum=None`, the running statistics are the averages over all batches so far.
 For such a layer, use `1 / num_batches_tracked` as `k` in the hook.
 """
 

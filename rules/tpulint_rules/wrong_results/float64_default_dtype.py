@@ -8,7 +8,8 @@ The rule reports these calls in programs that move tensors to a CUDA or torchax 
 - `torch.set_default_tensor_type` with the CPU type `torch.DoubleTensor`.
 
 The rule does not report files that mention `jax_enable_x64`.
-The rule does not report single tensors that are created with, or converted to, `torch.float64`.
+The rule does not report code that creates a single tensor with the dtype `torch.float64`, or converts a
+tensor to it.
 
 ## Why it matters on TPU
 
@@ -18,12 +19,12 @@ The tensor stays `float32` when it is copied back to the CPU, where the program 
 tensors.
 
 - Matrix products of a `float32` and a `float64` tensor raise an error.
-- All other results have 7 correct digits instead of the expected 16.
+- Other operations raise no error, but their results have 7 correct digits instead of the expected 16.
 
 ## Fix safety
 
 The fix is unsafe, because the program becomes slow on a TPU, which has no 64-bit arithmetic unit.
-The fix adds `jax.config.update("jax_enable_x64", True)` after the call.
+The fix adds `jax.config.update("jax_enable_x64", True)` after the call that sets the default dtype.
 The results are then as precise as on the GPU.
 
 ## Without a fix

@@ -2,14 +2,15 @@
 
 ## What it does
 
-In programs that move tensors to a CUDA or torchax device, the rule reports statements that consist of the
-call `torch.manual_seed(seed)`.
+In programs that move tensors to a CUDA or torchax device, the rule reports calls of `torch.manual_seed(seed)`
+that are statements of their own.
 
 The rule does not report:
 
-- functions that also seed torchax, CUDA or a generator;
-- methods, because most methods seed the initial weights of a layer, which PyTorch creates on the CPU;
-- programs that move no tensor to a CUDA or torchax device.
+- calls in functions that also seed torchax, CUDA or a generator;
+- calls in methods, because most methods set the seed for the initial weights of a layer, which PyTorch
+  creates on the CPU;
+- calls in programs that move no tensor to a CUDA or torchax device.
 
 ## Why it matters on TPU
 
@@ -28,7 +29,7 @@ The random numbers on the device are then reproducible.
 
 ## Without a fix
 
-If the program computes the seed with a call, there is no automatic fix.
+If the seed is the result of a call, as in `torch.manual_seed(int(time.time()))`, there is no automatic fix.
 Assign the seed to a variable, and pass the variable to `torchax.default_env().manual_seed` as well.
 """
 
@@ -63,7 +64,7 @@ def manual_seed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if in_method or _seeds_device(ctx):
         return  # in a method it is mostly a layer's first weights that are made, on the host
     message = (
-        "`torch.manual_seed` does not seed the device, which draws the same random numbers for every seed"
+        "`torch.manual_seed` does not seed the device: with every seed, the device draws the same numbers"
     )
     yield ctx.finding(call, message, _seeded(statement, call.args[0], ctx))
 

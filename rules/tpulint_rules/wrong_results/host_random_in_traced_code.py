@@ -8,7 +8,7 @@ The rule reports calls of the `random` module and of `numpy.random` in `forward`
 The rule does not report:
 
 - files whose traced code calls `random.seed` or `numpy.random.seed`, because such code repeats the same
-  numbers without JAX, too;
+  numbers even if it is not jitted;
 - modules without layers, parameters and buffers: data transforms are often written as such modules, and run
   on the CPU;
 - programs that train: the fix of TPU611 (`backward-on-torchax`) writes the runtime (`torchax_training`)
@@ -19,7 +19,7 @@ The rule does not report:
 The Python code of a jitted function runs only once, while JAX traces it.
 A random number that Python or NumPy draws during tracing becomes a constant of the compiled program:
 
-- A layer that should be skipped at random is always skipped, or never.
+- A layer that should be skipped at random is skipped either at every call or at no call.
 - Random noise is the same at every call.
 
 JAX raises no error. Without `jit`, each call draws new numbers.

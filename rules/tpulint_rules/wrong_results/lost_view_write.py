@@ -20,8 +20,8 @@ The rule does not report the following writes:
 - In programs that train, the rule does not report writes to the result of `detach()`.
   The fixes of tpulint write the runtime (`torchax_training`) beside programs that train.
   With the runtime, `x.detach()` shares its elements with `x`.
-- In programs that import the runtime, the rule does not report writes for which there is no automatic fix,
-  because the runtime makes views share their elements with the original tensor.
+- In programs that import the runtime, views share their elements with the original tensor.
+  In these programs, the rule does not report writes for which there is no automatic fix.
   Exceptions are `unfold`, `as_strided`, `expand`, `view_as_real`, `view_as_complex`, `.real` and `.imag`:
   the rule still reports writes through these views.
 

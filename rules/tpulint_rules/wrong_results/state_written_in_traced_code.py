@@ -24,8 +24,8 @@ The Python code of a jitted function runs only once, while JAX traces it.
 After tracing, only the compiled XLA program runs, which does not modify Python objects:
 
 - A counter advances once per compilation, not once per call.
-  If the function computes with the counter, the first value of the counter is a constant of the compiled
-  program.
+  If the function computes with the counter, the compiled program uses the first value of the counter in all
+  calls.
 - A list receives one tracer (a placeholder without values) per compilation, not one tensor per call.
 - A buffer keeps its old value, although the compiled module writes to the buffer.
 
@@ -36,7 +36,8 @@ Without `jit`, all of these writes work.
 ## Without a fix
 
 Pass the state to the jitted function as an argument, and return the new state.
-For buffers, use `functional_call`: an in-place write then changes the tensors that are passed to it.
+For buffers, use `functional_call`: an in-place write in the module then changes the tensors that are passed
+to `functional_call`.
 
 ```python
 jitted = torchax.interop.JittableModule(model)

@@ -16,7 +16,7 @@ In programs that move tensors to a CUDA or torchax device, the rule also reports
 or not JAX traces the code:
 
 - `fill_diagonal_`;
-- `batch.resize_(x.size()).copy_(x)`, with which older programs copy each batch into the same tensor.
+- `batch.resize_(x.size()).copy_(x)`, which older programs use to copy each batch into the same tensor.
 
 ## Why it matters on TPU
 

@@ -9,7 +9,8 @@ The rule reports these uses of a basic slice, such as `x[:, 0]`:
 - outside of traced code, `x[0].tolist()`;
 - outside of traced code, `x[0].numpy()` and `numpy.asarray(x[0])`, if the same expression or assignment puts
   `x` on the torchax device.
-  In other code, `x` must be a CPU tensor, because `numpy()` and `numpy.asarray` raise for CUDA tensors, too.
+  In other code, `x` is assumed to be a CPU tensor, because `numpy()` and `numpy.asarray` raise for CUDA
+  tensors, too.
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
 tpulint recognizes a slice that is stored in a variable.
@@ -40,8 +41,8 @@ The fix is safe:
 
 ## Without a fix
 
-If the index is a mask, the shape of `x[0][mask]` depends on the values in the mask, and jitted code cannot
-compute it.
+If the index is a mask, jitted code cannot compute `x[0][mask]`, because the shape of the result depends on
+the values in the mask.
 Write `x[0] = torch.where(mask, value, x[0])` instead of `x[0][mask] = value`.
 If the index is not a mask, clone the slice first, as in `x[0].clone()`.
 """

@@ -100,7 +100,7 @@ def two_way(module: Module, finding: Finding) -> Fix | None:
         guarded_import(module, edit.content) if _JAX.search(edit.content) else edit for edit in imports
     ]
     added = [_edit(module, Span(at, at), line) for at, line in insertions(module, torch).items()]
-    title = fix.title if is_beside else f"{fix.title}, except on CUDA"
+    title = fix.title if is_beside else f"{fix.title}, except where CUDA is available"
     return replace(fix, title=title, edits=tuple(sorted({*edits, *guarded, *added})))
 
 

@@ -169,7 +169,8 @@ def _chosen(
         imports = ctx.imports("import torchax")
     if imports is None:
         return None
-    return ctx.fix(f"replace the choice of the device with the torchax device `{device}`", edit, *imports, applicability=applicability)
+    title = f"replace the choice of the device with the torchax device `{device}`"
+    return ctx.fix(title, edit, *imports, applicability=applicability)
 
 
 def _says_whether_to_pin(call: ast.expr, outer: ast.AST | None) -> bool:

@@ -167,7 +167,7 @@ _INPUT = _all(
         "--config",
         type=click.Path(path_type=Path),
         help="Read the settings from this pyproject.toml.  [default: the nearest pyproject.toml with"
-        " tpulint settings, from the folder of the paths upward]",
+        " tpulint settings, searched upward from the paths]",
     ),
     click.option("--isolated", is_flag=True, help="Do not read any pyproject.toml."),
     click.option(

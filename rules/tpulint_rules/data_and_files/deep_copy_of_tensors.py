@@ -23,7 +23,8 @@ In programs that call `backward`, the fix of TPU611 (`backward-on-torchax`) adds
 
 ## Fix safety
 
-- The fix is safe for a module: it passes copies of the parameters and buffers to `deepcopy`.
+- The fix is safe for a module: the fixed code clones the parameters and buffers, and passes the clones to
+  `deepcopy` as its `memo` argument. `deepcopy` copies everything else as before.
   If two attributes of the module share one weight, they also share one weight in the copy.
   If an attribute of the module holds a tensor that is not a parameter or buffer, `deepcopy` still raises.
 - The fix is unsafe for a `state_dict()`: it creates a plain dictionary of clones. This dictionary lacks the

@@ -56,8 +56,8 @@ The structure of the program decides which computation the fix moves:
 - If an object stores the loss in an attribute, the fix moves the computation that is assigned to the
   attribute. An example is a runner whose hooks call `runner.outputs["loss"].backward()`.
 - If another function collects values for the loss in a list, such as the `log_prob` of actions, the fix moves
-  the computation of the collected values. PyTorch's autograd then computes the gradients from the loss to
-  the collected values, with the limits in `docs/compatibility.md`.
+  the computation of these values into a function for JAX. PyTorch's autograd still differentiates the
+  remaining computation, from these values to the loss; `docs/compatibility.md` lists what fails there.
 - If a function computes tensors and passes them to `torch.autograd.grad` as the outputs, as in a gradient
   penalty, the fix decorates this function with `@differentiable` and `@recorded`. If a function receives
   these outputs as arguments, the fix decorates the functions in the same file that call this function. If the
@@ -121,7 +121,7 @@ _LOST = "{} gives incomplete or no gradients on torchax"
 _WHY = "because autograd skips operations such as `nn.Linear` and slicing"
 
 _TAKEN = "this file already uses the name `{}`: rename that variable or function"
-_NEXT = "so that `fix` can move the loss computation in the same run"
+_NEXT = "so that this run of `fix` can then move the loss computation into a function for JAX"
 _WITH_BOTH = "with `@differentiable` and `@recorded` of the tpulint runtime `torchax_training`"
 
 

@@ -42,8 +42,8 @@ Terms in the tables:
 - A *traced function* is a function that JAX traces: the Python code of the function runs once, with
   placeholders instead of arrays, while JAX compiles the function.
 - A function runs *call by call* if JAX cannot compile the function as a whole.
-  At each call of the function, Python then runs its statements, and JAX separately compiles each module and
-  each function that the statements call.
+  At each call of such a function, Python runs the statements of the function, and JAX separately compiles
+  each module and each function that the statements call.
 """
 
 

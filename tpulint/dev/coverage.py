@@ -240,8 +240,8 @@ A rule reports the pattern. |
 | fails, not reported | On torchax, the pattern raises an error, or gives a different result. \
 No rule reports the pattern. |
 | works, not reported | The pattern works on torchax. No rule reports the pattern. |
-| works, reported | The pattern works in this snippet. \
-A rule reports the pattern, because the pattern has no effect on torchax, or because it fails in other code. |
+| works, reported | The pattern works in this snippet, but a rule reports it: \
+the pattern has no effect on torchax, or it fails in other code. |
 
 A result also counts as different if torchax returns a result where PyTorch raises an error.
 If the only difference is that a tensor has a 32-bit dtype instead of a 64-bit dtype, the pattern counts as

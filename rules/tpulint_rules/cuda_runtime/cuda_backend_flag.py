@@ -18,10 +18,9 @@ XLA, the compiler for TPU, ignores all of the reported settings:
 
 - Settings such as `cudnn.benchmark`, `cudnn.deterministic` and the choice of an attention kernel are harmless
   on TPU.
-- If the program sets the precision of matrix products, results on TPU differ from those on CUDA, without an
-  error.
-  By default, a TPU rounds the inputs of a float32 matrix product to bfloat16.
-  The TPU rounds these inputs even if the program turns TF32 off or requests `"highest"`.
+- A setting for the precision of matrix products has no effect on TPU, so results on TPU differ from those on
+  CUDA, without an error. By default, a TPU rounds the inputs of a float32 matrix product to bfloat16. The TPU
+  rounds these inputs even if the program turns TF32 off or requests `"highest"`.
 - `torch.backends.cuda.preferred_linalg_library("magma")` raises `RuntimeError: Cannot set preferred backend
   to MAGMA if PyTorch has not been compiled with MAGMA`.
 
@@ -30,10 +29,10 @@ XLA, the compiler for TPU, ignores all of the reported settings:
 - The fix is safe if it removes a setting that has no effect on TPU.
   If the program took the value of this setting from a command-line option, the fixed program no longer uses
   that option.
-- The fix is unsafe if it sets the precision in JAX, with `jax_default_matmul_precision`.
-  The JAX setting applies to all matrix products of the program and makes them slower.
-  With `"high"`, a TPU computes each float32 matrix product as three products in bfloat16, and with
-  `"highest"` as six.
+- The fix is unsafe if it sets the precision in JAX, with `jax_default_matmul_precision`. The JAX setting
+  applies to all matrix products of the program and makes them slower. With `"high"`, a TPU computes each
+  float32 matrix product as three products in bfloat16. With `"highest"`, a TPU computes six products in
+  bfloat16.
 
 ## Without a fix
 

@@ -21,8 +21,8 @@ The fix is unsafe, because the fixed program measures time with the clock of the
   If the function computes something between two of these calls, the fixed code waits for all arrays before
   the second call.
 - The fix replaces `elapsed_time` with the difference of two clock readings, in milliseconds.
-- The fixed code does not wait for a computation if the program no longer references its result, so the
-  measured time may be too short.
+- If the program no longer references the result of a computation, the fixed code does not wait for this
+  computation. The measured time may then be too short.
 - The measured time of the first call of a jitted function includes tracing and compilation.
   Call a jitted function once before you measure its time.
 

@@ -15,10 +15,11 @@ JAX often raises this error while it compiles a function, before the compiled co
 
 - `JaxRuntimeError` is a subclass of `RuntimeError` but not of `torch.OutOfMemoryError`, so a handler for
   `torch.OutOfMemoryError` does not catch it.
-- The message of `JaxRuntimeError` says `Out`, not `out`, so a search for `"out of memory"` does not find it.
+- The message of `JaxRuntimeError` says `Out of memory` with a capital `O`, so a search for `"out of memory"`
+  in the message finds nothing.
 
-The handler for out-of-memory errors therefore never runs.
-For example, a program whose handler would retry with a smaller batch stops with the error.
+The handler for out-of-memory errors therefore never runs. For example, if the handler contains code to retry
+with a smaller batch, the program does not retry, but stops with the error.
 
 ## Fix safety
 

@@ -13,9 +13,8 @@ Reports calls that query or manage devices, memory and random numbers of CUDA, s
 The rule does not report:
 
 - Code that runs only where CUDA is available, except calls that seed random numbers, or that save or restore
-  a random state.
-  On TPU, the program skips a seed call that is guarded by a check for CUDA, so the random numbers of the
-  device are not seeded at all.
+  a random state. The rule reports a seed call inside a check for CUDA because the program skips this call on
+  TPU, so the random numbers of the device are not seeded at all.
 - A call that raises, if the program catches the exception.
 - `torch.cuda.device_count()`, if the program only checks for several GPUs: `if torch.cuda.device_count() >
   1:`.
@@ -54,10 +53,9 @@ The fix is safe in two cases:
 The fix is unsafe in all other cases:
 
 - The fix replaces calls of memory functions, such as `torch.cuda.max_memory_allocated()`, with the values
-  that JAX reports for its first local device.
-  JAX cannot reset the peak memory, so the fixed program always gets the peak since its start.
-  JAX's CPU backend does not report how much memory is in use, so the fixed code returns 0 if JAX computes on
-  the CPU.
+  that JAX reports for its first local device. JAX cannot reset the peak memory, so the fixed program always
+  gets the peak since the start of the program. JAX's CPU backend does not report how much memory is in use,
+  so the fixed code returns 0 if JAX computes on the CPU.
 - The fix replaces `torch.cuda.device_count()` with the number of JAX devices of this host.
   If the program passes this number to `torch.multiprocessing.spawn` as the number of processes, the fix
   replaces `torch.cuda.device_count()` with 1, because in JAX one process uses all devices of the host.
@@ -83,9 +81,8 @@ The fix is unsafe in all other cases:
 - For `torch.cuda.memory_snapshot()`, write a memory profile with
   `jax.profiler.save_device_memory_profile(path)` instead.
 - Instead of functions of `torch.cuda.comm`, shard the tensor over several chips, as the page of TPU801
-  (`process-group`) shows.
-  The program then uses the sharded tensor, and needs neither the copies that `broadcast` makes nor the result
-  of `gather`.
+  (`process-group`) shows. The program then uses the sharded tensor, and needs no calls of `broadcast` and
+  `gather`.
 - For `torch.cuda.seed()`, call `torchax.default_env().manual_seed(seed)` instead.
 - For `torch.cuda.manual_seed(...)` inside a condition that checks more than whether CUDA is available, call
   `torchax.default_env().manual_seed(seed)` instead.

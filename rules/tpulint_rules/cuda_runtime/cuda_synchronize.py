@@ -26,8 +26,8 @@ The fix replaces the call with `jax.block_until_ready(jax.live_arrays())`, which
 exist.
 The fix is unsafe, because a measured time may change:
 
-- `jax.block_until_ready(jax.live_arrays())` does not wait for a computation if the program no longer
-  references its result, so the measured time may be too short.
+- If the program no longer references the result of a computation, `jax.block_until_ready(jax.live_arrays())`
+  does not wait for this computation. The measured time may then be too short.
 - If 3000 arrays exist and all of them are ready, `jax.block_until_ready(jax.live_arrays())` takes half a
   millisecond, which becomes part of the measured time.
 """

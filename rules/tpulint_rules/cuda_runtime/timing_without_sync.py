@@ -6,8 +6,8 @@ Reports the difference of two clock readings if both conditions hold:
 
 - The code between the two clock readings starts work on the device.
 - Between the two clock readings, the program does not wait for this work.
-  A program waits if it reads the value of a tensor or synchronizes; a call of a function that might do so
-  counts as waiting, too.
+  A program waits if it reads the value of a tensor or synchronizes.
+  A call of a function that might read a value or synchronize counts as waiting, too.
 
 tpulint checks only files that put tensors on a CUDA or torchax device or jit a function.
 
@@ -23,8 +23,8 @@ There is no error; the only symptom is that the measured times are too short.
 The fixed program waits for all arrays before the second clock reading.
 The fix is unsafe, because this wait takes time, and because the measured time can still be wrong:
 
-- The fixed program does not wait for a computation if the program no longer references the result, so the
-  measured time may be too short.
+- If the program no longer references the result of a computation, the fixed program does not wait for this
+  computation, so the measured time may be too short.
 - The measured time of the first call of a jitted function includes tracing and compilation.
   Call a jitted function once before you measure its time.
 

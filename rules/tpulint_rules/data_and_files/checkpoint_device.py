@@ -11,14 +11,13 @@ The rule reports `torch.load` if its `map_location` is a CUDA or torchax device:
   tpulint recognizes such a variable if any file assigns a literal such as `"cuda"` to its name.
   tpulint also recognizes a function parameter if any file passes such a literal to it.
 
-The rule does not report a location that the program computes in another way, or a location that is the CPU if
-CUDA is not available.
+The rule does not report a location that the program computes in another way. The rule also does not report a
+location that falls back to the CPU if CUDA is not available.
 
 In programs that put tensors on a CUDA or torchax device, the rule also reports `torch.load` of a whole module
-that the program never moves to a device.
-The loaded file may contain the module alone, or a list that contains the module.
-A loaded value counts as a module if other code assigns a module to the same name, or if the program calls
-`parameters()`, `eval()` or `train()` on the value.
+that the program never moves to a device. The rule reports such a call whether the file contains the module
+alone, or a list that contains the module. A loaded value counts as a module if other code assigns a module to
+the same name, or if the program calls `parameters()`, `eval()` or `train()` on the value.
 
 ## Why it matters on TPU
 
@@ -38,7 +37,8 @@ The fix is unsafe:
 - The fix replaces the location with `"cpu"`, so the loaded tensors are CPU tensors.
   `load_state_dict` copies these tensors to the device of the module.
   If the program uses a loaded tensor without `load_state_dict`, add `.to("jax")` to the tensor by hand.
-- The fix moves a loaded module to the device, so code that expects the module on the CPU may raise.
+- For a whole module, the fix adds code that moves the loaded module to the device. Later code that expects
+  the module on the CPU may then raise.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ In programs that call `backward`, the fix of TPU611 (`backward-on-torchax`) adds
   If an attribute of the module holds a tensor that is not a parameter or buffer, `deepcopy` still raises.
 - The fix is unsafe for a `state_dict()`: it creates a plain dictionary of clones. This dictionary lacks the
   attribute `_metadata`, which a few modules read when they load a state.
-- The fix is unsafe for a tensor: it creates a clone, which does not require gradients.
+- The fix is unsafe for a tensor: it replaces the deep copy with a clone, which does not require gradients
+  even if the original tensor does.
 - The fix is unsafe in a program that calls `backward`: it adds the runtime (`torchax_training`), which also
   changes other functions of torch and torchax.
 

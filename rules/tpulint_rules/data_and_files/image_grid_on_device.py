@@ -13,10 +13,11 @@ The rule does not report calls with a list of tensors.
 
 ## Fix safety
 
-The fix is unsafe, because it copies the images to the host first:
+The fix is unsafe, because the fixed program copies the images to the host before it calls `save_image` or
+`make_grid`:
 
 - The program then waits until the device has computed the images.
-- The grid is then a CPU tensor, which torchax cannot combine with device tensors.
+- The grid that `make_grid` returns is then a CPU tensor, which torchax cannot combine with device tensors.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@
 The rule reports `DataLoader(..., num_workers=n)` in programs that put tensors on a CUDA or torchax device,
 unless `n` is known to be 0.
 
-- The value of `n` is known if `n` is an integer, or if `n` is a variable, a parameter or a command-line
-  option whose value or default is given in the same file.
+- The value of `n` is known if `n` is an integer literal.
+  The value is also known if `n` is a variable, a parameter or a command-line option, and the same file gives
+  its value or default.
 - A value from a configuration or from another file is unknown, and counts as more than 0.
 - The rule also reports `{"num_workers": n}` in a file that unpacks a dictionary into a `DataLoader`, as in
   `DataLoader(data, **options)`.
@@ -23,8 +24,8 @@ worker processes fails:
 
 - Workers that are forked inside the environment hang without a message, or fail with
   `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
-- With the start methods `forkserver` and `spawn`, the main process fails with the same error when it fetches
-  a batch.
+- With the start methods `forkserver` and `spawn`, the main process raises the same `OperatorNotFound` error
+  when it fetches a batch.
 
 ## Fix safety
 

@@ -33,8 +33,8 @@ The fix sets `ACCELERATE_TORCH_DEVICE` before the program creates the `Accelerat
 - The fix replaces `mixed_precision="fp16"` with `"bf16"`, because `"fp16"` needs a gradient scaler, which
   Accelerate does not create for the torchax device.
   On torchax, `"bf16"` converts nothing: the program computes in 32 bits.
-- With `--keep-gpu`, the fixed program sets the environment variable and uses `"bf16"` only where CUDA is not
-  available.
+- With `--keep-gpu`, the fixed program checks for CUDA. The fixed program sets the environment variable and
+  uses `"bf16"` only if CUDA is not available.
 
 ## Without a fix
 

@@ -43,10 +43,9 @@ The fix is unsafe:
   `no_sync()` postpones the synchronization of gradients between processes; a single process has nothing to
   synchronize.
 - The keys of checkpoints lose the prefix `module.`.
-- If other code reads `.module` of a model, or adds or removes the prefix `module.`, the fix wraps the module
-  in `undivided(...)` instead.
-  `undivided` is used instead of `DataParallel`: it has the same attribute `.module`, but passes the whole
-  batch to the module.
+- If other code reads `.module` of a model, or adds or removes the prefix `module.` of keys, the fix does not
+  just remove the wrapper, but replaces it with `undivided(...)`.
+  Like `DataParallel`, `undivided` has the attribute `.module`, but it passes the whole batch to the module.
   `undivided` is part of the runtime (`torchax_training`), which the fix writes beside the file.
 
 ## Without a fix

@@ -9,7 +9,8 @@ Reports:
 - `DistributedSampler` without a rank;
 - collectives, such as `all_reduce` and `barrier`, and queries of the process group, such as `get_rank`;
 - `get_default_backend_for_device`;
-- `torch.multiprocessing.spawn` with one process per device, or in a file that starts a process group.
+- `torch.multiprocessing.spawn`, if it starts one process per device, or if the same file starts a process
+  group.
 
 The rule does not report:
 
@@ -50,7 +51,7 @@ On eight CPU devices, this code gave the same results as on one device, eagerly 
 ## Fix safety
 
 The fix is unsafe, because it assumes that one process uses all devices.
-For example, a sum over all processes then has only one summand, the value of this one process.
+For example, the sum of a value over all processes is then the value in this one process.
 
 - `get_rank()` becomes `jax.process_index()`, and `get_world_size()` becomes `jax.process_count()`.
   JAX uses one process per host, so `jax.process_index()` and `jax.process_count()` count hosts, not devices.

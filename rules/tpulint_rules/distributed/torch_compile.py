@@ -52,8 +52,8 @@ In the following two cases, the fix only removes `torch.compile` and adds no `to
 
 - The program trains.
   The runtime (`torchax_training`) then compiles the training step, and modules in evaluation mode.
-  A module that `torchax.compile` compiles would keep the statistics and the mode (training or evaluation)
-  that it had when it was compiled.
+  The fix adds no `torchax.compile` here, because the compiled module would keep the statistics and the mode
+  (training or evaluation) that it had when it was compiled.
 - The program imports the runtime, and tpulint does not know whether the compiled object is a module or a
   function.
 
@@ -73,7 +73,7 @@ A loop that generates one token at a time passes a longer sequence to the model 
 JAX compiles the model again for each length of the sequence.
 To avoid these compilations, allocate the sequence with its final length, and write each token into the
 sequence.
-A causal model does not use the positions after the current one:
+A causal model does not use the positions after the current token, so their content does not matter:
 
 ```python
 @torchax.interop.jax_jit

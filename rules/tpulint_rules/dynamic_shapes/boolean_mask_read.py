@@ -45,12 +45,12 @@ The fix is unsafe in these cases:
 - The expression is `len(x[mask])`, `x[mask].numel()` or `x[mask].shape[0]`.
   The result of the fixed code is a zero-dimensional tensor instead of an integer.
   tpulint offers this fix only if the program uses the integer in arithmetic with tensors.
-- The expression is `F.mse_loss(x[mask], y[mask])` or a similar loss.
-  In the fixed code, `torch.where` sets the loss of the elements that are not selected to zero, and the sum of
-  all elements is divided by the number of selected elements.
-- The expression is `F.cross_entropy(logits[mask], labels[mask])`.
-  The fix replaces the labels that are not selected with -100, which the loss ignores.
-  The fixed code is wrong or raises if the mask does not have the shape of the labels.
+- The expression is `F.mse_loss(x[mask], y[mask])` or a similar loss. In the fixed code, `torch.where`
+  replaces the loss of each unselected element with zero. The sum over all elements is then divided by the
+  number of selected elements.
+- The expression is `F.cross_entropy(logits[mask], labels[mask])`. The fix replaces each unselected label with
+  -100. The loss ignores elements with the label -100. The fixed code is wrong or raises if the mask does not
+  have the shape of the labels.
 - The expression is `torch.cat([x[mask], x[~mask]])`.
   The fix replaces it with `x[torch.argsort((~mask).int(), stable=True)]`, which also puts the selected rows
   first.

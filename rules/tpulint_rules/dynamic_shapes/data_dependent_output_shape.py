@@ -43,18 +43,18 @@ The following fixes are unsafe:
   The result of the fixed code is a zero-dimensional tensor instead of an integer.
   tpulint offers this fix only if the program uses the integer in arithmetic with tensors.
 - The number of distinct values, such as `len(torch.unique(x))`, becomes code that sorts the elements and
-  counts where two neighbors differ.
-  The result of the fixed code is a zero-dimensional tensor instead of an integer.
-  tpulint offers this fix only if the program uses the integer in arithmetic with tensors.
-  The fixed code gives a wrong number for an empty tensor and for a tensor with infinities.
+  counts the positions at which two neighboring elements differ. The result of the fixed code is a
+  zero-dimensional tensor instead of an integer. tpulint offers this fix only if the program uses the integer
+  in arithmetic with tensors. The fixed code gives a wrong number for an empty tensor and for a tensor with
+  infinities.
 - The index of the first true element, `torch.nonzero(mask)[0]`, becomes `torch.argmax`.
   The fixed code is wrong unless the mask has one dimension.
   If the mask has no true element, the original raises, but the fixed code returns 0.
 - `x[mask.nonzero().flatten()] = 0` becomes `x[mask] = 0`.
   The fixed code is wrong or raises unless the mask has one dimension.
-- `bincount` with `minlength` becomes an `index_add` into `minlength` bins.
-  If an element of the input is `minlength` or larger, the original adds a bin for it, but the fixed code does
-  not.
+- `bincount` with `minlength` becomes an `index_add` into `minlength` bins. If an element of the input is
+  `minlength` or larger, the original returns more than `minlength` bins, but the fixed code has no bin for
+  this element.
 
 ## Without a fix
 

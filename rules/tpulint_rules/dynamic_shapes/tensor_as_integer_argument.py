@@ -23,7 +23,7 @@ the code.
 - In jitted code, such a read raises `jax.errors.ConcretizationTypeError: Abstract tracer value encountered
   where concrete value is expected` or `TracerIntegerConversionError: The __index__() method was called on
   traced array`.
-- Code that is not jitted also fails if a tensor is a bound of a slice and the code then uses this slice:
+- If a tensor is a bound of a slice, code that is not jitted raises, too, when it uses this slice:
   `AssertionError: torchax Tensors can only do math within the torchax environment`.
 
 Passing the size as an integer in a static argument avoids the error, but JAX then compiles the function again
@@ -38,8 +38,9 @@ The fix is unsafe:
   If the slice ends beyond the tensor, the result is wrong: Python shortens the slice, but the fixed code uses
   an index out of range, which raises no error on TPU.
   A read then gives a copy of the elements, not a view.
-- A write of a scalar to a slice at the start or the end, `x[:n] = 0`, becomes a write through a mask.
-  If the bound of the slice is negative, the fixed code writes other elements than the original.
+- If the program writes a scalar to a slice at the start or the end of a tensor, as in `x[:n] = 0`, the fix
+  writes through a mask.
+  If the bound of the slice (`n`) is negative, the fixed code writes to other elements than the original code.
 
 ## Without a fix
 

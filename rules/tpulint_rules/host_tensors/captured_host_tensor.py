@@ -22,9 +22,9 @@ there is a mixed math between XLATensor and torch.Tensor`.
 
 ## Fix safety
 
-The fix is unsafe, because methods of the module, such as `module.half()`, then also change the tensor.
-In a module, the fix replaces `self.x = torch.arange(8)` with `self.register_buffer("x", torch.arange(8),
-persistent=False)`.
+The fix is unsafe, because it makes the tensor a buffer of the module, and methods such as `module.half()`
+also change buffers. In a module, the fix replaces `self.x = torch.arange(8)` with `self.register_buffer("x",
+torch.arange(8), persistent=False)`.
 
 - The buffer moves to the device with the module, and is not part of the checkpoint.
 - `module.half()` and similar methods also cast the buffer.

@@ -4,17 +4,16 @@
 
 Reports tensors that traced code creates without `device=` and combines with a device tensor.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-Functions that create such CPU tensors are `torch.arange(n)`, `torch.ones(n)`, `torch.tensor([...])` and
-similar ones.
+Examples of calls that create a CPU tensor are `torch.arange(n)`, `torch.ones(n)` and `torch.tensor([...])`.
 
-- A CPU tensor is also reported if one function creates it and another function of the same file combines it
+- The rule also reports a CPU tensor that one function creates and another function of the same file combines
   with a device tensor.
   The second function receives the CPU tensor as an argument, or as the result of a call of the first
   function.
 - `torch.ones(n, device=device)` is also reported if `device` is a parameter that is `None` in some calls of
   the function, because torch then creates a CPU tensor.
 - If the code writes device tensors into a CPU tensor, as in `out[i] = x.sum()`, tpulint reports each write.
-- An integer tensor that a `forward` creates on the CPU and returns is always reported.
+- The rule always reports an integer tensor that a `forward` method creates on the CPU and returns.
   Callers often use such a tensor as an index without moving it to the device, because CUDA tensors accept CPU
   tensors as indices.
 
@@ -39,15 +38,18 @@ In the following cases, the fix adds `.to(device)` to the call instead of `devic
 
 - for `torch.from_numpy`, which has no parameter `device`;
 - for lists that mix integers with floats, because torchax would take the dtype of the first element;
-- for random numbers in programs that train: the fixed program still draws them on the CPU.
+- for random numbers in programs that train: the fixed program still draws the numbers on the CPU, and then
+  moves them to the device.
 
-In programs that do not train, the fix is unsafe for random numbers: the fixed program draws them on the
-device, and they differ from the numbers that the CPU draws with the same seed.
+In programs that do not train, the fix is unsafe for random numbers.
+The fixed program draws the numbers on the device, so the numbers differ from those that the CPU draws with
+the same seed.
 
 ## Without a fix
 
 Pass `device=x.device`, where `x` is a device tensor that is available in the function.
-If the function has no such tensor, add a parameter for the device to the function.
+If no device tensor is available in the function, add a parameter `device` to the function, and pass
+`device=device`.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ On torchax, the reported functions give wrong results without an error, whether 
   encountered where concrete value is expected`.
 - In `multilabel_margin_loss`, PyTorch ignores the targets after the first negative target, but torchax does
   not ignore them.
-- torchax computes each group of `nn.ConvTranspose2d(6, 4, 3, groups=2)` with the weights of other groups,
-  too.
+- In a transposed convolution with `groups`, such as `nn.ConvTranspose2d(6, 4, 3, groups=2)`, torchax computes
+  each group with the weights of other groups, too.
   A transposed convolution with one channel per group (`groups=in_channels`) is correct.
   Convolutions that are not transposed are correct.
 
@@ -54,8 +54,8 @@ The rule therefore does not report transposed convolutions in programs that impo
 
 ## Without a fix
 
-Do not pass `max_norm`, but rescale the rows that the lookup returns (the rows in the weight of the embedding
-keep their norm):
+Create the embedding without `max_norm`, and rescale the rows that the lookup returns.
+Unlike with `max_norm`, the weight of the embedding itself is not changed:
 
 ```python
 rows = table(ids)

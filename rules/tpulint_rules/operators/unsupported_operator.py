@@ -84,7 +84,7 @@ whole program:
 - The size of a packed sequence depends on the lengths of its sequences.
   If a function packs a sequence and receives the lengths as an input, JAX cannot compile the function as a
   whole.
-  Instead, JAX compiles each module and each function that is called by this function separately.
+  Instead, JAX separately compiles each module and each function that this function calls.
 
 The following fixes are unsafe, too, because the new code does not behave exactly like the old code:
 
@@ -95,7 +95,9 @@ The following fixes are unsafe, too, because the new code does not behave exactl
 - The fix adds `validate_args=False` to `torch.distributions.Categorical(p)`.
   Invalid arguments then no longer raise.
 - The fix replaces `torch.searchsorted(a, v, right=True)` with a count of the elements with `a <= v`.
-  This fix is correct only if the tensors contain no NaN, and needs enough memory for all comparisons.
+  This fix is correct only if the tensors contain no NaN.
+  The count compares each element of `v` with each element of `a`, and needs enough memory for all
+  comparisons.
 - The fix replaces `x.view(torch.int32)` with `jax.lax.bitcast_convert_type`.
   This fix is correct only if both dtypes have 32 bits.
 
@@ -103,8 +105,8 @@ The following fixes are unsafe, too, because the new code does not behave exactl
 
 - Replace `gaussian_nll_loss(x, y, var)` with `var = var.clamp(min=1e-6)`, followed by
   `(0.5 * (var.log() + (x - y) ** 2 / var)).mean()`.
-- If the offsets of an `embedding_bag` are fixed, replace it with `F.embedding`, followed by `index_add` with
-  the index of the bag.
+- If the offsets of an `embedding_bag` are fixed, replace `embedding_bag` with `F.embedding`, followed by
+  `index_add` with the index of the bag.
 - If a matrix is symmetric, replace `eig` with `eigh`.
   For other matrices, compute `eig` on the CPU.
 - For other operators, write the computation with operators that torchax supports, or call a function of JAX

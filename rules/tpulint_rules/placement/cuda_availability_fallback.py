@@ -16,14 +16,14 @@ tpulint does not report the following conditions, because they should be false o
   `forward_cuda` of an extension, or `DistributedDataParallel`;
 - a condition in a file that builds a C++ or CUDA extension;
 - a condition that chooses between the backends `nccl` and `gloo`;
-- a condition that guards only messages for the user, such as a report of the memory in use (but the rule
-  reports a condition that guards the message that CUDA is missing);
+- a condition that guards only messages for the user, such as a report of the memory in use. An exception is
+  the message that CUDA is missing: the rule reports a condition that guards this message;
 - a condition that is passed as `pin_memory` or as the `map_location` of `torch.load`, or that is inserted
   into an f-string.
 
-tpulint also does not report a comparison with a value that the program reads from a file.
-For example, if `config` comes from a JSON file, `config["device"] == "cuda"` is not reported, because a fix
-changes only the code, and the JSON file would still say `cuda`.
+tpulint also does not report a comparison with a value that the program reads from a file. For example,
+`config["device"] == "cuda"` is not reported if `config` comes from a JSON file. A fix would change only the
+code, so the JSON file would still say `cuda`.
 
 ## Why it matters on TPU
 

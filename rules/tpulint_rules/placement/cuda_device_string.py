@@ -34,11 +34,11 @@ In all of these calls, the device `"jax"` works.
 The fix is safe if the string literal is an argument of torch.
 The fix is unsafe in these cases:
 
-- An index is inserted into the string, as in `f"cuda:{rank}"`.
-  The fix removes the index: `"jax"` stands for all devices of the host at once, so a rank selects no device.
-- The program stores the string, or passes it to other functions, before it uses the string as a device.
-  If the program also uses the string for another purpose, such as a message or a file name, this use changes
-  too.
+- An index is inserted into the string, as in `f"cuda:{rank}"`. The fix removes the index. The fixed code uses
+  `"jax"`, which stands for all devices of the host at once, so the rank no longer selects a device.
+- The program stores the string, or passes it to other functions, before it uses the string as a device. If
+  the program also uses the string for another purpose, such as a message or a file name, the message or the
+  file name then contains `jax`, too.
 - The string is the argument of the method `to` of an object of unknown type.
   If the object is not a tensor or a module, its method `to` may not accept `"jax"`.
 

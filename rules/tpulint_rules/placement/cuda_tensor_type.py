@@ -29,8 +29,8 @@ different value:
 
 - The fix assigns the dtype to the variable, and `tensor.type(variable)` becomes `tensor.to("jax",
   torch.float32)`.
-- If the program calls the variable, the fix assigns a function to the variable.
-  The assigned function creates the tensor on the host and moves the tensor to the device.
+- If the program calls the variable as a constructor, the fix assigns a function to the variable. The assigned
+  function creates the tensor on the host and moves the tensor to the device.
 - If the program uses the variable in another way, or assigns it in several branches, the fix adds `import
   torchax_training`.
   `torchax_training` is the tpulint runtime, which the fix writes beside the program.

@@ -27,10 +27,11 @@ Some computations give different results, without an error:
 - The result of `x.cpu()` shares memory with another tensor.
   If JAX computes on the CPU, the result shares memory with `x`.
   If JAX computes on another device, the result shares memory with the result of the next `x.cpu()`.
-  `shown = x.cpu().mul_(255)` then changes `x`, or the result of a later `x.cpu()`.
+  For example, the in-place operation in `shown = x.cpu().mul_(255)` also changes `x`, or the result of a
+  later `x.cpu()`.
 - If `x` has 100 KB or more, the call `x.to("jax")` returns before it has copied all of `x`.
-  If the program then writes the next image to the memory of `x`, the device may receive that image instead of
-  the first one.
+  If the program overwrites `x` immediately afterwards, for example with the next image, the device may
+  receive the new values instead of the old ones.
 - `print(x)` prints `Tensor(<class 'jaxlib._jax.ArrayImpl'> [1. 2.])`, not `tensor([1., 2.])`.
 
 Other computations raise:

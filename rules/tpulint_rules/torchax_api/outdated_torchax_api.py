@@ -14,7 +14,8 @@ reject or ignore:
 - `env._mesh = mesh`, and options of `env.config` that do not exist, such as `use_tpu_splash_attention`;
 - the environment variables `JAX_PLATFORM` and `JAX_USE_GPU`;
 - `torchax.compile(function, options)`, because `torchax.compile` uses the options only for modules;
-- `static_argnums` of a compiled module that do not count the parameters and buffers of the module;
+- `static_argnums` of a compiled module, if the numbers do not count the parameters and the buffers, which the
+  compiled module receives as its first two arguments;
 - the modes `"dynamo"` and `"export"` of `torchax.compile`;
 - `hasattr(t, "_elem")`, a check for torchax tensors in older code;
 - the first import of `torch_xla` at the top level of a file.
@@ -37,7 +38,8 @@ Some of the reported code raises one of these errors:
 
 Other reported code has no effect, or raises an error only later in the program:
 
-- Only whole torchax tensors have the attribute `_elem`; slices such as `x[0]` do not.
+- Only whole torchax tensors have the attribute `_elem`, so `hasattr(t, "_elem")` is false for slices such as
+  `x[0]`.
 - torchax does not read `env._mesh`, and ignores options that it does not know.
   With `use_tpu_splash_attention`, for example, attention keeps its default implementation.
 - JAX ignores the environment variable `JAX_PLATFORM`.
@@ -64,8 +66,7 @@ The following fixes are safe:
 The following fixes are unsafe, because the new code does not behave exactly like the old code:
 
 - The fix replaces `torch_xla2` with `torchax`.
-  If a function of `torch_xla2` is in another module of `torchax`, or has another name there, the fixed code
-  raises.
+  The fixed code raises if `torchax` has a function of `torch_xla2` in another module or under another name.
 - The fix replaces `JAX_PLATFORM` with `JAX_PLATFORMS`, which JAX reads.
   If the value of `JAX_PLATFORM` is `"gpu"` or `"cuda"`, the fix replaces the value with `"tpu,cpu"`.
 - The fix removes `JAX_USE_GPU`, and removes options that torchax does not know.

@@ -128,15 +128,16 @@ The following fixes are unsafe:
 - The fix replaces `fork_rng()` with `fork_rng(devices=[])`, which restores only the random state of the CPU.
   To restore the random state of the device, too, store `torchax.default_env().prng_key` in a variable, and
   set `prng_key` to the stored value afterwards.
-- If the list holds scalars, the fix replaces `torch.tensor([a, b])` with
-  `torch.stack([a, b]).detach().cpu()`.
+- If `a` and `b` are scalar tensors, the fix replaces `torch.tensor([a, b])` with `torch.stack([a,
+  b]).detach().cpu()`.
   The result is a CPU tensor, as in a program that runs on a GPU.
 - The fix replaces `jax_jit(module)` with `torchax.compile(module)`, which passes parameters and buffers as
   inputs.
   If the module updates statistics, such as those of batch normalization, the statistics keep their old
   values.
 - For a custom `backward`, the fix only adds `import torchax_training`.
-  JAX then calls the `backward` of custom functions, and must be able to trace this `backward`.
+  JAX then calls the custom `backward` instead of differentiating `forward`.
+  JAX must be able to trace the custom `backward`.
 
 ## Without a fix
 

@@ -26,8 +26,8 @@ The fix is unsafe, because both sides of the branch run in the fixed code.
 If both sides of the branch only assign or return tensors of the same shape, the fix replaces the branch with
 `torch.where`.
 
-- If the code of one side has a side effect or raises an error, this now happens at each call, even if the
-  condition selects the other side.
+- If one side of the branch has a side effect or raises an error, the fixed code has this effect or raises
+  this error at each call, even if the condition selects the other side.
 - If the result of the side that is not selected contains a NaN, gradients may become NaN.
 
 ## Without a fix

@@ -8,9 +8,9 @@ Traced code is code that JAX traces to compile it, such as a model's `forward`.
 - `.cpu()`, `.numpy()` and `.to("cpu")`.
 - `.to(device)`, if `device` is known to be the CPU.
 - NumPy functions that are called with a tensor.
-- `.to(self.steps.device)`, if every assignment to `self.steps` in the class creates a CPU tensor.
-  An assignment that passes on the `device` of a method such as `set_steps(n, device=None)` also counts,
-  because the tensor is on the CPU if the caller passes no device.
+- `.to(self.steps.device)`, if every assignment to `self.steps` in the class creates a CPU tensor. An
+  assignment such as `self.steps = torch.arange(n, device=device)` in a method `set_steps(self, n,
+  device=None)` also counts, because the tensor is on the CPU if the caller passes no device.
 
 A copy is not reported if the tensor already is on the CPU.
 Copies in code that is not traced are not reported, either.

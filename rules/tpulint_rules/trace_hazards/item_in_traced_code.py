@@ -26,7 +26,7 @@ Like the Python scalar, the detached tensor has no gradient.
 - The result differs if the tensors have different dtypes.
   For example, on torchax, bfloat16 times a zero-dimensional float32 tensor gives float32, but torch gives
   bfloat16.
-  Therefore, tpulint offers no fix in a function that converts dtypes.
+  In a function that converts dtypes, the tensors may have different dtypes, so tpulint offers no fix there.
 
 ## Without a fix
 

@@ -12,7 +12,8 @@ The rule reports:
   - Code that is not traced reads the attribute.
   - Nothing in the file reads the attribute, so other files are likely to read it.
 - `self.mean = self.mean.to(x.device)`.
-  The assignment is meant to move the tensor to the device once, but in traced code it stores a tracer.
+  Such an assignment is meant to move the tensor to the device only once, but in traced code the attribute
+  receives a tracer.
 - `self.cache[n] = t` and `CACHE[n] = t`, if the dictionary still exists after the call.
 - An assignment to an attribute in a hook of a module (`register_forward_hook`).
 - Functions that return tensors and are decorated with `functools.lru_cache`, `functools.cache` or
@@ -32,9 +33,10 @@ The rule does not report:
 While JAX traces a function, its tensors are tracers: placeholders that are invalid after the trace has ended.
 A tensor that traced code stores is such a tracer.
 
-- The first call of a jitted function works, and all calls of a function that is not jitted work.
-- A later trace, for another shape or for the evaluation after the training, reads the stored tracer and
-  raises.
+- The first call of a jitted function works.
+  If a function is not jitted, all of its calls work.
+- JAX traces the function again for another shape, or for the evaluation after the training.
+  This later trace reads the stored tracer and raises.
   Code on the host that reads the stored tracer raises, too.
 - The error is `jax.errors.UnexpectedTracerError: Encountered an unexpected tracer. A function transformed by
   JAX had a side effect, allowing for a reference to an intermediate value with type float32[6] wrapped in a
@@ -47,8 +49,8 @@ A tensor that traced code stores is such a tracer.
   `module.to("jax")` moves buffers to the device.
 - Compute a table once, in `__init__`, for the longest input that occurs.
   In `forward`, slice this table, as in the example below.
-- Or compute the table in each call: if an expression does not depend on the input, XLA computes it only once,
-  at compile time.
+- Or compute the table in each call.
+  If the table does not depend on the input, XLA computes the table only once, at compile time.
 - If other code needs a value that the traced code computes, return the value as a result.
 - Pass state to the traced code as an argument (see TPU613, `state-written-in-traced-code`).
 

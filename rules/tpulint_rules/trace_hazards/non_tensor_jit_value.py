@@ -32,7 +32,7 @@ The fix is unsafe:
 
 - The fix declares the argument as static.
   JAX then compiles the function once for each value of the static argument.
-  If a call passes a value that is not hashable, such as a list, for the static argument, JAX raises.
+  JAX raises if a call passes a value that is not hashable, such as a list, as the static argument.
 - The fix registers the dataclass with JAX.
   The fields of the dataclass must be tensors or `None`.
 

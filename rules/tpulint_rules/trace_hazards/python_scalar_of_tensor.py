@@ -36,7 +36,7 @@ The fix detaches this tensor, because a Python scalar has no gradient.
   `torch.maximum` and `torch.stack([...]).max()` treat NaN as the largest value.
 
 The fixed code computes the same result if all tensors in the computation have the same dtype.
-In a function that converts dtypes, tpulint offers no fix.
+In a function that converts dtypes, the tensors may have different dtypes, so tpulint offers no fix there.
 
 ## Without a fix
 

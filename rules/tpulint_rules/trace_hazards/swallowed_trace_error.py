@@ -20,8 +20,8 @@ The compiled program then always takes the `except` branch, without an error.
 
 ## Without a fix
 
-- tpulint also reports the code in the `try` block that reads the tensor's value.
-  Rewrite the code in the `try` block as the finding for this code describes.
+- For the code in the `try` block that reads the tensor's value, tpulint reports a separate finding.
+  Rewrite this code as the separate finding describes.
 - In the `except` clause, name the specific exceptions that the code expects.
 """
 

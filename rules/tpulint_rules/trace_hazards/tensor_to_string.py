@@ -8,7 +8,8 @@ Reports:
 - in traced code, `print` and functions of `logging` with a tensor.
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-Code that prints shapes, dtypes or devices is not reported, because these are known while JAX traces the code.
+The rule does not report code that prints shapes, dtypes or devices, because JAX knows shapes, dtypes and
+devices while it traces the code.
 In traced code, messages of `raise` and `assert` are not reported.
 In code that is not traced, `"%.3f" % loss` works with device tensors and is not reported.
 

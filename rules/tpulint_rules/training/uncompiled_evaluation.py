@@ -19,10 +19,11 @@ If the length of the sequences grows in the loop, JAX compiles the operations ag
 The following processor times were measured on a CPU host, with torch 2.13.0, torchax 0.0.14.dev20261026 and
 jax 0.10.2:
 
-- A transformer with three layers took 3.5 s for each word that it generated, and 0.7 s when JAX compiled it
-  as a whole.
-- For a batch with the same sequence length as the previous batch, a transformer with six layers took 0.16 s,
-  and 0.03 s when JAX compiled it.
+- A transformer with three layers took 3.5 s per generated word when it was not compiled, and 0.7 s per word
+  when JAX compiled the whole model.
+- A transformer with six layers took 0.16 s for a batch when it was not compiled, and 0.03 s when JAX compiled
+  the model.
+  The batch had the same sequence length as the previous batch.
 
 ## Fix safety
 

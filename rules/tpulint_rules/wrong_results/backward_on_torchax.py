@@ -5,8 +5,9 @@
 The rule reports `loss.backward()`, `torch.autograd.backward` and `torch.autograd.grad` in programs that put
 tensors on a CUDA or torchax device, or that enter the torchax environment.
 
-- If the program passes the loss to a function of its own that calls `backward` on the loss, the rule reports
-  the line that passes the loss. Many training scripts have such a function as a wrapper of `GradScaler`.
+- If a function of the program calls `backward` on a loss that it receives as an argument, the rule reports
+  the call that passes the loss to this function. In many training scripts, such a function wraps
+  `GradScaler`.
 - If the program stores the loss in an attribute, and other code calls `backward` on this attribute, the rule
   reports the assignment to the attribute.
 
@@ -19,9 +20,10 @@ PyTorch's autograd does not record every operation on torchax tensors.
 Autograd skips `F.linear` (and therefore `nn.Linear`), slicing and other indexing, `einsum`, `F.pad`,
 `t.flatten()`, `max_pool2d` and `.to(torch.bfloat16)`.
 
-- If a parameter affects the loss both through an operation that autograd skips and in another way, the
-  gradient of the parameter lacks the part that the skipped operation contributes. PyTorch raises no error.
-- If parameters affect the loss only through operations that autograd skips, `backward` raises
+- If some paths from a parameter to the loss contain an operation that autograd skips, and other paths do not,
+  the gradient of the parameter lacks the contribution of the paths with such an operation. PyTorch raises no
+  error.
+- If every path from the parameters to the loss contains an operation that autograd skips, `backward` raises
   `RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn`.
 - `backward` through a convolution raises
   `OperatorNotFound: Operator with name aten::convolution_backward has no lowering`.
@@ -30,13 +32,12 @@ Autograd skips `F.linear` (and therefore `nn.Linear`), slicing and other indexin
 
 ## Fix safety
 
-The fix is unsafe, because it may change the behavior of the program in the two ways listed below. It moves
-the loss computation (the forward pass through the modules and the computation of the loss) into a new
-function, decorates this function with `@differentiable` of the runtime (`torchax_training`), and writes the
-runtime beside the program. JAX compiles the new function and computes its gradients.
-`loss.backward()`, the optimizer, gradient clipping, gradient accumulation and schedulers stay unchanged.
-`docs/how-it-works.md` describes a training step after the fix. `docs/compatibility.md` lists the PyTorch
-features that work in a training step after the fix.
+The fix is unsafe, for the two reasons listed below. The fix moves the loss computation (the forward pass
+through the modules and the computation of the loss) into a new function, decorates this function with
+`@differentiable` of the runtime (`torchax_training`), and writes the runtime beside the program. JAX compiles
+the new function and computes its gradients. `loss.backward()`, the optimizer, gradient clipping, gradient
+accumulation and schedulers stay unchanged. `docs/how-it-works.md` describes a training step after the fix.
+`docs/compatibility.md` lists the PyTorch features that work in a training step after the fix.
 
 After the fix, the program may behave differently for two reasons:
 
@@ -45,13 +46,13 @@ After the fix, the program may behave differently for two reasons:
   than compute and assign (such as appending to a list), the fix writes `@differentiable(compiled=False)`.
   With `compiled=False`, the Python code runs at each call.
 - The runtime changes parts of torch and torchax for the whole program; `docs/runtime.md` lists the changes.
-  For example, `torch.utils.checkpoint` has a custom `backward` that recomputes the forward pass to save
-  memory. JAX does not call such a `backward`: it differentiates the forward pass, and keeps the intermediate
-  results in memory.
+  For example, `torch.utils.checkpoint` saves memory in PyTorch, because its custom `backward` recomputes the
+  forward pass. JAX does not call this `backward`. Instead, JAX differentiates the forward pass, and keeps the
+  intermediate results in memory.
 
 The structure of the program decides which computation the fix moves:
 
-- If a function in the same file returns the loss and does more than compute the loss, the fix moves the loss
+- If a function in the same file returns the loss but also does other work, the fix moves only the loss
   computation out of the body of this function.
 - If an object stores the loss in an attribute, the fix moves the computation that is assigned to the
   attribute. An example is a runner whose hooks call `runner.outputs["loss"].backward()`.
@@ -59,9 +60,9 @@ The structure of the program decides which computation the fix moves:
   the computation of these values into a function for JAX. PyTorch's autograd still differentiates the
   remaining computation, from these values to the loss; `docs/compatibility.md` lists what fails there.
 - If a function computes tensors and passes them to `torch.autograd.grad` as the outputs, as in a gradient
-  penalty, the fix decorates this function with `@differentiable` and `@recorded`. If a function receives
-  these outputs as arguments, the fix decorates the functions in the same file that call this function. If the
-  function that calls `torch.autograd.grad` returns a module built from the gradients, or creates data
+  penalty, the fix decorates this function with `@differentiable` and `@recorded`. If the function that calls
+  `torch.autograd.grad` receives the outputs as arguments, the fix decorates its callers in the same file. If
+  the function that calls `torch.autograd.grad` returns a module built from the gradients, or creates data
   loaders, the fix moves only the computation of the gradients.
 
 ## Without a fix
@@ -73,10 +74,10 @@ folder `torchax_training` beside the program.
 - If the loss is computed in another function, decorate that function with `@differentiable`.
 - If the loss is part of a larger statement, assign the loss to a variable first. If several statements share
   a line, write each statement on its own line.
-- A statement between the forward pass and the loss prevents the fix if it leaves the function or the loop,
-  changes a variable on which the loss depends, or passes `self` to other code. A `try` statement or a
-  definition at this point prevents the fix, too. Move such a statement before the forward pass or after the
-  loss.
+- Some statements between the forward pass and the loss prevent the fix: statements that leave the function or
+  the loop (such as `return`), that change a variable on which the loss depends, or that pass `self` to other
+  code. `try` statements and definitions between the forward pass and the loss prevent the fix, too. Move such
+  a statement or definition before the forward pass or after the loss.
 - If a function computes the outputs that it passes to `torch.autograd.grad`, and also calls `backward`, apply
   the fix of the `backward` call first. This fix also covers the call of `torch.autograd.grad`. If the
   `backward` call has no fix, move the computation of the outputs into a new function, and decorate this

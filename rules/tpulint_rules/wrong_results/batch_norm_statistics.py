@@ -2,7 +2,8 @@
 
 ## What it does
 
-In programs that train, the rule reports the first of the following layers in each class or function:
+In programs that train, the rule reports the following layers, but only the first one in each class or
+function:
 
 - `nn.BatchNorm1d`, `nn.BatchNorm2d`, `nn.BatchNorm3d` and `nn.SyncBatchNorm`;
 - `nn.InstanceNorm` with `track_running_stats=True`.
@@ -23,10 +24,11 @@ torchax's `F.batch_norm` normalizes with the statistics of the batch, but never 
 `running_var`.
 torchax raises no error, whether or not the code is jitted.
 
-- `running_mean` stays at 0 and `running_var` at 1.
-  `model.eval()` uses these initial values, and checkpoints store these values.
+- `running_mean` stays at 0 and `running_var` at 1. After `model.eval()`, the layer normalizes with these
+  initial values. Checkpoints store the initial values, too.
 - torchax updates only one buffer of the layer: `num_batches_tracked`, which counts the batches.
-- If the statistics come from a training run elsewhere, for example on a GPU, inference is correct.
+- If the program loads statistics from a training run elsewhere, for example on a GPU, inference with these
+  statistics is correct.
 
 ## Without a fix
 

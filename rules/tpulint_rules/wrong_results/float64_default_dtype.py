@@ -13,10 +13,9 @@ tensor to it.
 
 ## Why it matters on TPU
 
-JAX disables 64-bit types by default.
-A `float64` tensor becomes `float32` when it is moved to the device, without an error.
-The tensor stays `float32` when it is copied back to the CPU, where the program combines it with `float64`
-tensors.
+JAX disables 64-bit types by default. A `float64` tensor becomes `float32` when it is moved to the device,
+without an error. The tensor is still `float32` after a copy back to the CPU. If the program then combines the
+tensor with `float64` tensors on the CPU, the result depends on the operation:
 
 - Matrix products of a `float32` and a `float64` tensor raise an error.
 - Other operations raise no error, but their results have 7 correct digits instead of the expected 16.

@@ -18,7 +18,7 @@ torchax has its own random number generator, which dropout also uses.
 torchax seeds its generator once, when it creates the torchax environment.
 `torch.manual_seed` does not seed the generator of torchax, and raises no error:
 
-- Every seed gives the same random numbers on the device.
+- The random numbers on the device are the same for every seed.
 - A second call of `torch.manual_seed` with the same seed does not repeat the random numbers.
 
 ## Fix safety

@@ -7,10 +7,10 @@ The rule reports calls of the `random` module and of `numpy.random` in `forward`
 
 The rule does not report:
 
-- files whose traced code calls `random.seed` or `numpy.random.seed`, because such code repeats the same
-  numbers even if it is not jitted;
-- modules without layers, parameters and buffers: data transforms are often written as such modules, and run
-  on the CPU;
+- files whose traced code calls `random.seed` or `numpy.random.seed`, because such code draws the same numbers
+  at each call, whether or not it is jitted;
+- modules that have no layers, parameters or buffers, because such modules are often data transforms, which
+  run on the CPU;
 - programs that train: the fix of TPU611 (`backward-on-torchax`) writes the runtime (`torchax_training`)
   beside these programs, and the runtime draws new numbers at each call.
 

@@ -11,7 +11,7 @@ The rule knows two types of views:
 
 - the result of `view`, `reshape`, `flatten`, `t`, `transpose`, `permute`, `unsqueeze`, `squeeze`, `chunk`,
   `split`, `unbind`, `narrow`, `select`, `diagonal`, `detach`, `.T`, `.real` and similar;
-- a row that a `for` loop over a tensor yields.
+- each row in a loop over a tensor, such as `row` in `for row in x:`.
 
 The rule does not report the following writes:
 
@@ -20,10 +20,11 @@ The rule does not report the following writes:
 - In programs that train, the rule does not report writes to the result of `detach()`.
   The fixes of tpulint write the runtime (`torchax_training`) beside programs that train.
   With the runtime, `x.detach()` shares its elements with `x`.
-- In programs that import the runtime, views share their elements with the original tensor.
-  In these programs, the rule does not report writes for which there is no automatic fix.
-  Exceptions are `unfold`, `as_strided`, `expand`, `view_as_real`, `view_as_complex`, `.real` and `.imag`:
-  the rule still reports writes through these views.
+- In programs that import the runtime, views share their elements with the original tensor, so a write through
+  a view also changes the original tensor.
+  In these programs, the rule reports only writes that have an automatic fix.
+  The views of `unfold`, `as_strided`, `expand`, `view_as_real`, `view_as_complex`, `.real` and `.imag` are
+  exceptions: the rule still reports all writes through these views.
 
 ## Why it matters on TPU
 
@@ -44,7 +45,8 @@ The fix is unsafe in two cases, in which the program can become slower or give d
 
 - If a variable `v` holds a view of `z`, the fix copies the elements of the view back to `z` with
   `z.copy_(v.view_as(z))`.
-  The values are the same, but the copy costs time on a GPU.
+  The values are the same, but on a GPU, where the view already shares its elements with `z`, the added copy
+  costs time.
 - If the program fills a diagonal, the fix calls `masked_fill_` with a mask from `torch.eye`.
   For a matrix, the result is the same.
   For a tensor with more dimensions, `diagonal()` selects from the first two dimensions, but the mask applies

@@ -8,7 +8,7 @@ In programs that move tensors to a CUDA or torchax device, the rule reports call
 - the values of a `state_dict()`, as in `sd[key].copy_(average)`.
 
 The rule does not report methods in which a module writes to its own parameters, such as `reset_parameters`.
-The module is still on the CPU when these methods run.
+Such a method runs while the module is still on the CPU, where the write changes the parameter.
 
 ## Why it matters on TPU
 
@@ -17,7 +17,8 @@ The module is still on the CPU when these methods run.
   `RuntimeError: a leaf Variable that requires grad is being used in an in-place operation`.
 - On torchax, `p.detach()` and the values of a `state_dict()` are copies.
   A write to such a copy does not change the parameter, and raises no error.
-  For example, an average of the weights keeps its initial value.
+  For example, if a program updates an average of the weights in this way, the average keeps its initial
+  value.
 
 ## Fix safety
 

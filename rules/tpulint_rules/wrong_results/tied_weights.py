@@ -19,8 +19,8 @@ The tied weight becomes two separate weights, without an error:
 ## Fix safety
 
 The fix adds a method `_apply` to the module, which ties the weights again.
-The fix is unsafe, because `to`, `cuda`, `half` and similar methods call `_apply`, so each of these methods
-then ties weights, too.
+The fix is unsafe: PyTorch also calls `_apply` in `to`, `cuda`, `half` and similar methods, so each of these
+methods then ties weights.
 
 - The added `_apply` method ties two weights again if they were tied before the call.
 - If the assignment names the tied modules with variables, or if one of the modules may not exist, the added

@@ -48,7 +48,7 @@ The following fixes are unsafe, because the new code does not behave exactly lik
   For a matrix, the result is the same.
   For a tensor with more dimensions, `torch.eye` raises `TypeError`.
 - The fix replaces `x.resize_(y.size()).copy_(y)` with `x = y.to(x)`.
-  Other references to the tensor `x` keep the old values.
+  If another variable refers to the same tensor as `x`, that variable keeps the old values.
 - The fix replaces `torch.empty_like(x).exponential_()` with a computation that uses `torch.rand_like`.
   For the same seed, the computation draws other random numbers than `exponential_` draws in PyTorch.
   The rule does not report `exponential_` in programs that train.

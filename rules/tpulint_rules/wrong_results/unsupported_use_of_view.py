@@ -9,8 +9,8 @@ The rule reports these uses of a basic slice, such as `x[:, 0]`:
 - outside of traced code, `x[0].tolist()`;
 - outside of traced code, `x[0].numpy()` and `numpy.asarray(x[0])`, if the same expression or assignment puts
   `x` on the torchax device.
-  In other code, `x` is assumed to be a CPU tensor, because `numpy()` and `numpy.asarray` raise for CUDA
-  tensors, too.
+  In all other cases, the rule assumes that `x` is a CPU tensor, because `numpy()` and `numpy.asarray` of a
+  CUDA tensor would raise in the original program, too.
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
 tpulint recognizes a slice that is stored in a variable.

@@ -45,9 +45,9 @@ The following fixes are safe:
 The following fixes are unsafe, because the new call does not always give the same numbers as the old one:
 
 - The fix replaces `torch.randn(8, generator=g, device=device)` with `torch.randn(8, generator=g).to(device)`.
-  The new call draws the numbers that PyTorch draws on the CPU, and requires that `g` is a CPU generator.
+  The new call draws the same numbers as PyTorch on the CPU, and works only if `g` is a CPU generator.
 - The fix replaces `torch.normal(mean, std)` with `mean + std * torch.randn_like(mean)`.
-  This requires that `std` can be broadcast to the shape of `mean`.
+  The new expression works only if `std` can be broadcast to the shape of `mean`.
 
 ## Without a fix
 

@@ -8,8 +8,9 @@ The rule reports a call only if the image is a device tensor, or a tensor in tra
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
 The rule reports these functions:
 
-- `affine`, `perspective`, `rotate` with a `center`, and `adjust_sharpness` of v2;
-- `resized_crop` with antialiasing, and `adjust_hue` of v2;
+- `affine`, `perspective`, and `rotate` if `center` is passed;
+- `resized_crop` with antialiasing;
+- `adjust_sharpness` and `adjust_hue` of `torchvision.transforms.v2` only;
 - `to_pil_image`;
 - in traced code, `normalize` and `equalize`.
 
@@ -114,7 +115,8 @@ def made(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _message(name: str, what: Transform, fix: Fix | None) -> str:
-    message = f"`{name.rpartition('.')[2]}` {what.effect}"
+    version = " of `torchvision.transforms.v2`" if ".v2." in name else ""
+    message = f"`{name.rpartition('.')[2]}`{version} {what.effect}"
     return message if fix is not None else f"{message}; transform the image on the CPU instead"
 
 

@@ -122,7 +122,7 @@ _LOST = "{} gives incomplete or no gradients on torchax"
 _WHY = "because autograd skips operations such as `nn.Linear` and slicing"
 
 _TAKEN = "this file already uses the name `{}`: rename that variable or function"
-_NEXT = "so that this run of `fix` can then move the loss computation into a function for JAX"
+_NEXT = "; in the same run, `fix` then moves the loss computation into a function that JAX compiles"
 _WITH_BOTH = "with `@differentiable` and `@recorded` of the tpulint runtime `torchax_training`"
 
 
@@ -260,14 +260,14 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
         ctx.edit(span, name),
     )
     shown = f"`{value}`" if "\n" not in value and len(value) < 40 else "the loss"
-    title = f"assign {shown} to the variable `{name}`, {_NEXT}"
+    title = f"store {shown} in the new variable `{name}`{_NEXT}"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _extracted(step: Step, ctx: Context) -> Fix | str:
     behind = step.kept_behind()
     if behind:
-        title = f"move the `.item()` statements after the `autocast` block, {_NEXT}"
+        title = f"move the `.item()` statements after the `autocast` block{_NEXT}"
         return ctx.fix(title, *(ctx.edit(*one) for one in behind), applicability=Applicability.UNSAFE)
     moved = step.moved()
     if isinstance(moved, str):
@@ -286,7 +286,7 @@ def _put_apart(edits: list[tuple[Span, str]] | None, ctx: Context) -> Fix | None
     """The fix that writes each statement on its own line, so that the next round can move them."""
     if edits is None:
         return None
-    title = f"write each statement on its own line, {_NEXT}"
+    title = f"put each statement on its own line{_NEXT}"
     return ctx.fix(title, *(ctx.edit(*one) for one in edits), applicability=Applicability.UNSAFE)
 
 

@@ -7,8 +7,8 @@ The rule reports these uses of a basic slice, such as `x[:, 0]`:
 - `x[:, 0][index]`, if the index is a tensor or a list;
 - in traced code, `y.type_as(x[0])` and `y.copy_(x[0])`;
 - outside of traced code, `x[0].tolist()`;
-- outside of traced code, `x[0].numpy()` and `numpy.asarray(x[0])`, if the same expression or assignment puts
-  `x` on the torchax device.
+- outside of traced code, `x[0].numpy()` and `numpy.asarray(x[0])`, but only if the code shows that `x` is on
+  the torchax device: in the expression, as in `x.to("jax")[0].numpy()`, or in the assignment of `x`.
   In all other cases, the rule assumes that `x` is a CPU tensor, because `numpy()` and `numpy.asarray` of a
   CUDA tensor would raise in the original program, too.
 

@@ -52,3 +52,11 @@ def test_failed_cases_and_those_that_were_not_run_are_listed(tmp_path: Path) -> 
     link = "[item_in_traced_code/{0}](../fixtures/item_in_traced_code/{0})"
     assert f"| {link.format('b')} | triton needs a GPU |" in text
     assert f"## Failed\n\n- {link.format('a')}\n" in text
+
+
+def test_paths_of_installed_packages_are_shortened_in_the_data() -> None:
+    happened = (
+        "raises ImportError: cannot import name 'a' from 'jax' (/home/x/.venv/lib/site-packages/jax/b.py)"
+    )
+    text = evidence.data(json.dumps([row("a", "original", "eager", happened)]))
+    assert "from 'jax' (jax/b.py)" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -14,6 +15,8 @@ DATA = Path("docs/data/evidence.json")
 PAGE = Path("docs/evidence.md")
 _PACKAGES = ("torch", "torchvision", "torchax", "jax", "libtpu")
 _REFERENCE = "reference"
+#: Where packages are installed, in messages that name their files.
+_INSTALLED = re.compile(r"/[^\s()]*/site-packages/")
 #: The outcomes of code on torchax, the gravest first, and how a table calls several of them.
 _OUTCOMES = {
     "crashes": "crash",
@@ -96,7 +99,7 @@ def data(report: str) -> str:
         own = list(group)
         entry: dict[str, Any] = {"code": own[0]["code"], "rule": rule, "case": case, "state": _state(own)}
         for row in own:
-            entry.setdefault(row["side"], {})[row["stage"]] = row["happened"]
+            entry.setdefault(row["side"], {})[row["stage"]] = _INSTALLED.sub("", row["happened"])
         cases.append(json.dumps(entry))
     versions = json.dumps({name: version(name) for name in _PACKAGES})
     return f'{{\n"versions": {versions},\n"cases": [\n' + ",\n".join(cases) + "\n]\n}\n"
@@ -132,15 +135,10 @@ def _row(code: str, rule: str, cases: Sequence[Mapping[str, Any]]) -> list[str]:
     name = rule.replace("_", "-")
     title = f"[{code} {name}](rules/{name}.md)" if code else "whole programs"
     verified = sum(case["state"] == "verified" for case in cases)
-    compiled = sum(any(stage.startswith("tpu") for stage in _code(case)) for case in cases)
+    final = (case.get("fixed") or case.get("original", {}) for case in cases)
+    compiled = sum(any(happened.startswith("compiles") for happened in side.values()) for side in final)
     counts = [_counts(case.get(side, {}) for case in cases) for side in ("original", "fixed")]
     return [title, str(len(cases)), str(verified), *counts, str(compiled)]
-
-
-def _code(case: Mapping[str, Any]) -> Mapping[str, str]:
-    """What happened to the code that a user ends up with: the fixed code, if there is any."""
-    stages: Mapping[str, str] = case.get("fixed") or case.get("original") or {}
-    return {stage: happened for stage, happened in stages.items() if happened.startswith("compiles")} or {}
 
 
 def _counts(sides: Iterable[Mapping[str, str]]) -> str:

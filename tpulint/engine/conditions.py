@@ -189,7 +189,7 @@ def _assigned(function: ast.FunctionDef, names: set[str], before: int) -> Iterat
 def _tests(path: str) -> tuple[tuple[ast.FunctionDef, ast.expr, list[ast.stmt]], ...]:
     """The conditions of a file's functions, each with its function and the statements that it guards.
 
-    None if the source is not there, as that of a rule package without its sources.
+    There are none if the source is not there, as in a rule package without its sources.
     """
     try:
         tree = ast.parse("".join(linecache.getlines(path)))

@@ -147,7 +147,11 @@ def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Mod
     Raises:
         RuleError: when it fails.
     """
-    found = found_by(rule, handler, node, scope, module)
+    return reported(found_by(rule, handler, node, scope, module), handler, scope, module)
+
+
+def reported(found: list[Finding], handler: Handler, scope: Scope, module: Module) -> list[Finding]:
+    """What is reported of a handler's findings: where traced code may need values, only what has a fix."""
     spares = found and handler.traced and module.may_need_values(scope)
     return [one for one in found if one.fix is not None] if spares else found
 

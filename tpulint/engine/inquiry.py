@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tpulint.engine.candidates import candidates, concerned
 from tpulint.engine.conditions import Condition, deciding_condition
-from tpulint.engine.desk import asked, everything_found, found_by, parsed, suppressed
+from tpulint.engine.desk import everything_found, found_by, parsed, reported, suppressed
 from tpulint.engine.run import linked, open_cache, read
 from tpulint.engine.shipped import is_shipped
 from tpulint.finding import Finding, Location
@@ -131,8 +131,7 @@ def _silences(module: Module, row: int, speakers: Collection[str]) -> Iterator[S
 
             condition = deciding_condition(handler, ask)
             if found:
-                kept = asked(rule, handler, node, scope, module)
-                yield silence(_PAIRED if kept else _AT_RUN_TIME)
+                yield silence(_PAIRED if reported(found, handler, scope, module) else _AT_RUN_TIME)
             else:
                 by_type = condition.expression is not None and not condition.reason
                 yield silence(condition.reason, by_type, _about(module, node, scope, condition))

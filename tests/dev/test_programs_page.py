@@ -58,8 +58,10 @@ def test_no_more_programs_of_a_round_are_right_than_were_run() -> None:
         assert max(counts) <= entry["programs"], entry["subjects"]
 
 
-def test_page_is_generated_with_the_others() -> None:
+def test_page_is_generated_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ROOT / programs_page.PAGE not in render_docs.stale(ROOT)
+    monkeypatch.setattr(programs_page, "render", lambda _: "another page")
+    assert ROOT / programs_page.PAGE in render_docs.stale(ROOT)
 
 
 def rendered(tmp_path: Path, *programs: str) -> list[str]:

@@ -89,7 +89,7 @@ _MEETS = (
     *("to_empty", "skip_init"),
     *("vmap", "jacrev", "jacfwd", "hessian", "vjp", "jvp", "functional_call"),
 )
-#: What draws on the device, and what does where it is told a device.
+#: Calls that draw random numbers on the device, and those that do if a device is passed.
 _DRAWS = ("randn_like", "rand_like", "randint_like", "bernoulli", "dropout", "gumbel_softmax")
 _PLACED_DRAWS = ("randn", "rand", "randint", "normal")
 #: A program that calls as many functions of torch as these handles more than what it computes on the device.

@@ -18,9 +18,12 @@ The entry point of a program is one of these:
   tensors or modules on a device, directly or through a function of the project.
 - If a file has no `if __name__ == "__main__":`, and no other module imports the file, the entry point is the
   first of the following that the file contains:
-  - the first top-level statement that puts a tensor or module on a device, directly or through a function
-    that it calls;
-  - the first call of a function that is selected at run time, as in `COMMANDS[name]()`;
+  - the first top-level statement that puts a tensor or module on a device, directly, through a function that
+    it calls, or through a function that it passes to other code, as in `Thread(target=work)`;
+  - the first call of a function that is selected at run time, as in `COMMANDS[name]()` or
+    `hydra.utils.get_method(path)()`;
+  - the first other mention of a function that puts a tensor or module on a device, as in
+    `for step in (load, train):`, or a decorator that may register it, as in `@app.command()`;
   - the call that parses the command line, in a function that then puts a tensor or module on a device.
     For example, a program that is started through the `entry_points` of its package has such a function.
   - the first import of a project file that puts a tensor or module on a device at import time.
@@ -86,7 +89,7 @@ from tpulint.model.devices.two_way import guarded_import
 from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.project.facts import ANY
 from tpulint.model.project.takers import is_accelerator
-from tpulint.model.syntax.entry import is_main
+from tpulint.model.syntax.entry import is_main, of_main
 from tpulint.model.syntax.imports import end_of_imports
 from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
@@ -141,26 +144,57 @@ def _entry(tree: ast.Module, ctx: Context) -> ast.expr | ast.stmt | None:
 
 
 def _first_move(ctx: Context) -> ast.expr | None:
-    """The first top-level call of a script that puts something on a device, or its f-string; else None."""
+    """The first top-level call of a script that puts something on a device, or its f-string; else None.
+
+    It may also pass a function that does so to other code, which may call it.
+    """
     if ctx.is_imported:
         return None
     index = ctx.module.index
     calls = [
         call for call, scope in index.nodes[ast.Call] if isinstance(call, ast.Call) and _is_at_top(scope)
     ]
-    moves = [call for call in calls if _moves(call, ctx)]
+    moves: list[ast.expr] = [call for call in calls if _moves(call, ctx)]
+    passed = list(_passed(ctx))
+    moves += [node for node in passed if _is_argument(node, ctx)]
     kept = ctx.module.project.keeps_gpu  # code for CUDA alone is then not reported
-    first = min(moves, key=lambda call: (kept and ctx.only_with_cuda(call), *_place(call)), default=None)
+    first = min(moves, key=lambda move: (kept and ctx.only_with_cuda(move), *_place(move)), default=None)
     if first is None:
         starts = ctx.module.project.modules[ctx.module.name].starts
         chosen = {(call.row, call.column - 1) for call in starts if call.callee == ANY}
         first = min((call for call in calls if _place(call) in chosen), key=_place, default=None)
+    if first is None:
+        first = min(passed, key=_place, default=None)
     around = ctx.ancestors(first) if first is not None else ()
     return next((one for one in reversed([*around]) if isinstance(one, ast.JoinedStr)), first)
 
 
-def _place(call: ast.Call) -> tuple[int, int]:
-    return call.lineno, call.col_offset
+def _passed(ctx: Context) -> Iterator[ast.expr]:
+    """Places of the script's own code that pass on a function which puts something on a device."""
+    project = ctx.module.project
+    facts = project.modules[ctx.module.name]
+    places = {
+        (one.row, one.column - 1)
+        for one in (*facts.starts, *facts.mentions)
+        if one.row and project.puts_on_device(one.callee)
+    }
+    if places:
+        apart = {id(node) for node in of_main(ctx.tree)}
+        for node in ast.walk(ctx.tree):
+            if not isinstance(node, ast.Name | ast.Call | ast.Lambda | ast.Attribute):
+                continue
+            if _place(node) in places and id(node) not in apart:
+                yield node
+
+
+def _is_argument(node: ast.expr, ctx: Context) -> bool:
+    """Whether the expression is called, or passed to a call."""
+    around = ctx.parent(node)
+    return isinstance(node, ast.Call) or isinstance(around, ast.Call | ast.keyword)
+
+
+def _place(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def _is_at_top(scope: Scope) -> bool:

@@ -277,7 +277,9 @@ class _Walk:
         context = node.ctx.__class__
         if context is ast.Store or (context is ast.Del and node.id not in scope.bindings):
             scope.bind(node.id, Binding())
-        elif is_device_word(node.id):
+            return
+        scope.loads.setdefault(node.id, node)
+        if is_device_word(node.id):
             self.index.named.append((node, scope))
 
     def assign(self, node: ast.AST, scope: Scope) -> None:

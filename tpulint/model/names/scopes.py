@@ -46,6 +46,7 @@ class Scope:
         "declared",
         "evidence",
         "kind",
+        "loads",
         "loops",
         "name",
         "node",
@@ -71,6 +72,8 @@ class Scope:
         self.evidence: dict[str, set[str]] = {}
         #: Calls that take a plain name as an argument, by that name.
         self.passed: dict[str, list[ast.Call]] = {}
+        #: Plain names that are read, with the first place; not those of which attributes are taken.
+        self.loads: dict[str, ast.Name] = {}
         #: Modules imported with a star.
         self.stars: list[str] = []
         #: Names bound by `for` loops, with what is looped over.

@@ -16,14 +16,20 @@ from tpulint.model.names.scopes import Scope
 
 _IMPORTING = frozenset({"importlib.import_module", "builtins.__import__"})
 #: What makes that which a configuration names.
-_MAKING = frozenset(f"hydra.utils.{name}" for name in ("call", "get_class", "get_method", "instantiate"))
+MAKING = frozenset(
+    {
+        *(f"hydra.utils.{name}" for name in ("call", "get_class", "get_method", "get_object", "instantiate")),
+        *("hydra.utils.get_static_method", "pkgutil.resolve_name", "pydoc.locate"),
+    }
+)
+_TABLES_OF_NAMES = frozenset({"builtins.globals", "builtins.locals", "builtins.vars"})
 #: The beginning of all names.
 ANYTHING = ""
 
 
 def chosen_imports(module: str, names: Names) -> Iterator[str]:
     """The beginnings of the names of such modules, as far as the text of module `module` has them."""
-    if any(names.calls_of(_MAKING)):
+    if any(names.calls_of(MAKING)):
         yield ANYTHING
     for call, scope in names.calls_of(_IMPORTING):
         text = next((_beginning(one, scope, names) for one in call.args[:1]), "")
@@ -84,6 +90,8 @@ def is_chosen(call: ast.Call, scope: Scope, names: Names) -> bool:
             return not isinstance(key, ast.Constant)
         case ast.Attribute(value=ast.Subscript(value=ast.Name() | ast.Dict(), slice=key)):
             return not isinstance(key, ast.Constant)
+        case ast.Subscript(value=ast.Call(func=table)):  # `globals()[name]()`
+            return names.qualified(table, scope) in _TABLES_OF_NAMES
         case ast.Call():
             return _looks_up(call.func, scope, names)
         case ast.Attribute(value=ast.Name(id=given), attr="func"):  # of `set_defaults(func=train)`

@@ -24,8 +24,9 @@ from tpulint.model.names.qualified import Names, dotted
 from tpulint.model.names.references import attributes_by_class, held_functions, method_around, references
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.at_import import moves_at_import
-from tpulint.model.project.chosen import chosen_imports, is_chosen
+from tpulint.model.project.chosen import MAKING, chosen_imports, is_chosen
 from tpulint.model.project.made import Made
+from tpulint.model.project.mentioned import mentioned
 from tpulint.model.project.placing import entering, makes_cuda_default, placing
 from tpulint.model.project.signatures import (
     declared,
@@ -62,6 +63,7 @@ class FunctionFacts(NamedTuple):
     `infers` says that it is decorated to keep no gradients, as those are with which inference begins,
     `takes_module` that it uses a parameter as a module, `files` that it makes pictures or files, `makes` that
     it takes a device and else but sizes, `trains_apart` that it calls `backward` itself, on what ends within.
+    `mentions` are the functions that it may pass on to be called; see `project.mentioned`.
     """
 
     qualname: str
@@ -78,6 +80,7 @@ class FunctionFacts(NamedTuple):
     files: bool = False
     makes: bool = False
     trains_apart: bool = False
+    mentions: tuple[str, ...] = ()
 
     @property
     def looks_up(self) -> bool:
@@ -131,7 +134,8 @@ class ModuleFacts(NamedTuple):
     tensors, `moves` that its import puts tensors on a device, `unwraps` that it asks models that it has not
     wrapped for the `module` in a wrapper, `prefixes` that it counts on the names that parameters have behind
     one, `chosen` are the beginnings of the names of modules that it imports by names which it makes at run
-    time, `is_started` says that some of it runs only where it is itself the program.
+    time, `is_started` says that some of it runs only where it is itself the program. `mentions` are the
+    functions that its own code may pass on to be called, with where it does.
     """
 
     name: str
@@ -165,6 +169,7 @@ class ModuleFacts(NamedTuple):
     prefixes: bool = False
     chosen: tuple[str, ...] = ()
     is_started: bool = False
+    mentions: tuple[CallFact, ...] = ()
 
 
 class _Summary:
@@ -183,6 +188,7 @@ class _Summary:
         self.tensors: dict[str, set[str]] = {}
         self.attributes = attributes_by_class(index)
         self.made = Made(names, {f"{name}.{scope.qualname}" for scope in index.classes})
+        self.mentioned = mentioned(name, index, names)
 
     def summarise(self) -> ModuleFacts:
         self._calls()
@@ -238,6 +244,9 @@ class _Summary:
             prefixes=asks_for_prefix(self.index),
             chosen=tuple(chosen_imports(self.name, self.names)),
             is_started=any(True for _ in of_main(module.node)),
+            mentions=tuple(
+                CallFact(f"name:{function}", *place) for function, place in self.mentioned[id(module)].items()
+            ),
         )
 
     def _calls_backward(self) -> bool:
@@ -268,7 +277,7 @@ class _Summary:
             if head not in LIBRARIES or head == own:
                 for reference in references(node.func, scope, self.names):
                     calls[CallFact(reference, node.lineno, node.col_offset + 1)] = None
-            if is_chosen(node, scope, self.names):
+            if entry in MAKING or is_chosen(node, scope, self.names):
                 calls[CallFact(ANY, node.lineno, node.col_offset + 1)] = None
                 for table in (one.id for one in ast.walk(node.func) if isinstance(one, ast.Name)):
                     calls[CallFact(f"name:{self.name}.{table}", node.lineno, node.col_offset + 1)] = None
@@ -408,6 +417,7 @@ class _Summary:
             id(scope) in self._filing,
             makes_on_device(scope),
             id(scope) in self._training_apart,
+            tuple(self.mentioned.get(id(scope), ())),
         )
 
     @cached_property

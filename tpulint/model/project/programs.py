@@ -95,3 +95,12 @@ def closure(names: Iterable[str], related: Mapping[str, set[str]]) -> set[str]:
         found |= fresh
         waiting.extend(fresh)
     return found
+
+
+def reversed_relation(related: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """For each name those that are related to it."""
+    found: dict[str, set[str]] = {name: set() for name in related}
+    for name, others in related.items():
+        for other in others:
+            found[other].add(name)
+    return found

@@ -6,7 +6,7 @@ import ast
 import copy
 import enum
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,10 +17,11 @@ from tpulint.model.devices.places import is_of_enumerations
 from tpulint.model.names.annotations import expanded, is_of_tensors
 from tpulint.model.project.callees import Callees
 from tpulint.model.project.chosen import ANYTHING
-from tpulint.model.project.facts import ANY, ClassFacts, FunctionFacts, ModuleFacts
+from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
 from tpulint.model.project.folders import heads, names_by_folder
 from tpulint.model.project.homes import Home, home, homes_of_programs
-from tpulint.model.project.programs import Programs, closure, programs_of
+from tpulint.model.project.placement import Placement
+from tpulint.model.project.programs import Programs, closure, programs_of, reversed_relation
 from tpulint.model.project.takers import Taker
 
 _DEPTH = 12
@@ -69,9 +70,11 @@ class ProjectFacts:
         #: For each module those of the project that it imports.
         self.imports: dict[str, set[str]] = {
             name: {found[0] for target in facts.imports if (found := self.home(target)) is not None}
-            | self._chosen(facts)
             for name, facts in self.modules.items()
         }
+        self._chosen = self._chosen_at_run_time()
+        for name, chosen in self._chosen.items():
+            self.imports[name] |= chosen
         self.reach: dict[str, Step] = {}
         #: Whether fixes leave CUDA what it has.
         self.keeps_gpu = False
@@ -80,24 +83,32 @@ class ProjectFacts:
         self._functions: dict[str, FunctionFacts | None] = {}
         self._classes: dict[str, ClassFacts | None] = {}
         self._callees = Callees(self)
+        self._placement = Placement(self)
         self._resolved: dict[str, str] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
         self._heirs: dict[str, list[str]] = {}
-        self._on_host: set[str] = set()
         self._annotations: dict[str, ast.expr | None] = {}
         for name, facts in self._all_classes():
             for base in facts.bases:
                 self._heirs.setdefault(self.resolve(base), []).append(name)
 
-    def _chosen(self, facts: ModuleFacts) -> set[str]:
-        """The modules of which one is imported by a name that is made at run time."""
-        if not facts.chosen:
-            return set()
+    def _chosen_at_run_time(self) -> dict[str, set[str]]:
+        """For each module that imports others by names that are made at run time: those that it may mean.
+
+        Where that may be any, it is none that is a program itself: none that imports the module, none with
+        code for that, and no script that puts something on a device as it runs.
+        """
         known = {**{name: name for name in self.modules}, **self._by_folder}
-        chosen = {module for name, module in known.items() if name.startswith(facts.chosen)} - {facts.name}
-        if ANYTHING in facts.chosen:  # no other program
-            chosen -= {name for name in chosen if self.modules[name].is_started}
-        return chosen
+        found: dict[str, set[str]] = {}
+        for facts in self.modules.values():
+            if not facts.chosen:
+                continue
+            chosen = {module for name, module in known.items() if name.startswith(facts.chosen)}
+            if ANYTHING in facts.chosen:
+                importing = closure([facts.name], reversed_relation(self.imports))
+                chosen -= {name for name in chosen if _is_program(self.modules[name])} | importing
+            found[facts.name] = chosen - {facts.name}
+        return found
 
     def apart(self, modules: Mapping[str, ModuleFacts]) -> ProjectFacts:
         """The same project with its modules' facts at another place.
@@ -108,7 +119,8 @@ class ProjectFacts:
             if isinstance(member, cached_property):
                 getattr(self, name)
         other = copy.copy(self)
-        vars(other).update(modules=modules, _functions={}, _classes={}, _callees=Callees(other))
+        vars(other).update(modules=modules, _functions={}, _classes={})
+        vars(other).update(_callees=Callees(other), _placement=Placement(other))
         return other
 
     @cached_property
@@ -336,7 +348,7 @@ class ProjectFacts:
         The program is a module with all that it imports; `wanted` is the name of the runtime, in any package.
         An import by a name that is built at run time may come late, or never, and does not count.
         """
-        said = {name: used - self._chosen(self.modules[name]) for name, used in self.imports.items()}
+        said = {name: used - self._chosen.get(name, set()) for name, used in self.imports.items()}
         targets = (target for name in closure([module], said) for target in self.modules[name].imports)
         return any(wanted in target.split(".") for target in targets)
 
@@ -346,62 +358,40 @@ class ProjectFacts:
 
     def places(self, module: str) -> bool:
         """Whether the program that starts in a module puts something on a device, as far as calls show."""
-        entry = self.modules[module]
-        if entry.placed_anywhere or module in self._placing:
-            return True
-        called = [callee for call in entry.starts for callee in self.callees(call.callee, None)]
-        if any(call.callee == ANY for call in entry.starts) and module in self._may_put:
-            return True
-        if self.put_on_device([*(f"{module}.{name}" for name in entry.functions), *called]):
-            return True
-        is_training = module in self.programs.training
-        if is_training and any(one.looks_up for _, one, _ in self._called(called, set())):
-            parts = (f"{facts.name}.{name}" for facts in self.program(module) for name in facts.functions)
-            if self.put_on_device(parts):
-                return True
-        chosen = set[str]().union(*map(self._chosen, self.program(module)))  # no calls lead there
-        return any(self.modules[name].placed_anywhere for name in closure(chosen, self.imports))
+        return self._placement.places(module)
+
+    def chosen_by(self, module: str) -> set[str]:
+        """The modules that the program which starts in a module imports by names made at run time."""
+        return set[str]().union(*(self._chosen.get(facts.name, ()) for facts in self.program(module)))
 
     @cached_property
-    def _placing(self) -> set[str]:
+    def placing(self) -> set[str]:
         """Modules that put something on a device as they are imported, and all that import them."""
         return self.users(
             name for name, facts in self.modules.items() if facts.places or self._devices.takes_literal(name)
         )
 
     @cached_property
-    def _may_put(self) -> set[str]:
-        """Modules of programs that train, which put something on a device or import what does."""
+    def may_put(self) -> set[str]:
+        """Modules that put something on a device or import what does, of programs that train.
+
+        A module that looks up what a configuration names need not be part of one that trains.
+        """
         placing = (name for name, facts in self.modules.items() if facts.placed_anywhere)
-        return self.users(placing) & self.programs.training
+        making = self.users(name for name, facts in self.modules.items() if ANYTHING in facts.chosen)
+        return self.users(placing) & (self.programs.training | making)
 
     def put_on_device(self, functions: Iterable[str]) -> bool:
         """Whether one of some functions puts something on a device, or calls what does, or may do so."""
-        seen = set[str]()
-        for name, facts, module in self._called(functions, seen, self._on_host):
-            if facts.places or self._devices.takes_literal(name):
-                return True
-            if module in self._may_put and facts.looks_up:
-                return True
-        self._on_host |= seen
-        return False
+        return self._placement.put_on_device(functions)
 
-    def _called(
-        self, functions: Iterable[str], seen: set[str], known: Container[str] = ()
-    ) -> Iterator[tuple[str, FunctionFacts, str]]:
-        """Some functions and all that they call, with their modules, but for those that are known."""
-        waiting = list(functions)
-        while waiting:
-            name = waiting.pop()
-            if name in seen or name in known:
-                continue
-            seen.add(name)
-            facts, found = self.function(name), self.home(name)
-            if facts is None or found is None:
-                continue
-            yield name, facts, found[0]
-            owner = f"{found[0]}.{facts.owner}" if facts.owner is not None else None
-            waiting.extend(callee for call in facts.calls for callee in self.callees(call.callee, owner))
+    def puts_on_device(self, reference: str) -> bool:
+        """Whether one of the functions that a reference may run puts something on a device."""
+        return self.put_on_device(self._placement.callees(reference))
+
+    def takes_literal(self, owner: str) -> bool:
+        """Whether a function, or a module's own code, gives torch a device that a literal names."""
+        return self._devices.takes_literal(owner)
 
     def package(self, module: str) -> str:
         """The dotted name of the package that others import a module from; "" for a script.
@@ -493,11 +483,7 @@ class ProjectFacts:
     @cached_property
     def importing(self) -> dict[str, set[str]]:
         """For each module those of the project that import it."""
-        found: dict[str, set[str]] = {name: set() for name in self.modules}
-        for name, imports in self.imports.items():
-            for used in imports:
-                found[used].add(name)
-        return found
+        return reversed_relation(self.imports)
 
     def serves_device(self, module: str) -> bool:
         """Whether a program with this module uses a device or the torchax environment."""
@@ -520,3 +506,8 @@ class ProjectFacts:
             current = step.caller
         steps.reverse()
         return TracePath(tuple(steps), steps[0].certainty) if steps else None
+
+
+def _is_program(facts: ModuleFacts) -> bool:
+    """Whether a module has code for when it is started itself, or is a script that uses a device at once."""
+    return facts.is_started or (facts.moves and "." not in facts.name)

@@ -9,6 +9,8 @@ In these programs, the rule reports `torchax.enable_globally()` if at least one 
 - The program reads the values of tensors, copies tensors, counts, indexes or sorts their elements, or loads
   data or saved states.
 - The program draws random numbers on the device.
+- The program creates tensors from tensors, as in `torch.tensor([a, b])` or `torch.linspace(0, a, 5)`.
+- The program assigns tensors to elements of tensors, or uses `range(...)` or a tensor in such an index.
 - The program transforms functions with `torch.func`.
 - The program calls many functions of torch.
 
@@ -34,8 +36,15 @@ Some computations give different results, without an error:
   receive the new values instead of the old ones.
 - `print(x)` prints `Tensor(<class 'jaxlib._jax.ArrayImpl'> [1. 2.])`, not `tensor([1., 2.])`.
 
+- `torch.tensor([a, b], device="jax")` of two integer tensors with one element has the dtype `float32`.
+
 Other computations raise:
 
+- `torch.tensor([a, b])` of two device tensors, and `torch.linspace(0, a, 5, device="jax")` and
+  `torch.randint(0, a, (5,), device="jax")` of a CPU tensor, raise.
+- `x[i] = a` raises `ValueError: Cannot broadcast to shape with fewer dimensions` if `a` has the shape `(1,)`
+  and `x[i]` is a number.
+  `x[range(3), 1] = 0` raises `TypeError`, and so do other indices that contain ranges or CPU tensors.
 - `counts[labels] += 1`, with `counts` on the CPU and `labels` on the device, raises
   `AttributeError: 'Tensor' object has no attribute '_env'`.
   Other operations that combine CPU tensors and device tensors raise this error, too.
@@ -61,6 +70,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.training import TRAINING
+from tpulint.model.values.kinds import Kind, Several, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -92,6 +102,8 @@ _MEETS = (
 #: Calls that draw random numbers on the device, and those that do if a device is passed.
 _DRAWS = ("randn_like", "rand_like", "randint_like", "bernoulli", "dropout", "gumbel_softmax")
 _PLACED_DRAWS = ("randn", "rand", "randint", "normal")
+#: Functions that create tensors from numbers, which torchax cannot read from tensors in all cases.
+_FROM_NUMBERS = ("tensor", "as_tensor", "new_tensor", "linspace", "logspace", "randint", "randint_like")
 #: A program that calls as many functions of torch as these handles more than what it computes on the device.
 _MANY = 10
 #: What programs use of torchax that are written for it.
@@ -127,9 +139,52 @@ def _may_meet_it(ctx: Context) -> bool:
     drawn = (call for name in _PLACED_DRAWS for call, _ in ctx.calls(name))
     if any(word.arg == "device" for call in drawn for word in call.keywords):
         return True
+    if _makes_from_tensors(ctx) or any(_sets_items(node, ctx) for node in _subscripts(ctx)):
+        return True
     first = (next(iter(ctx.calls(name)), None) for name in ctx.module.index.calls)
     names = (ctx.qualified_name(one[0].func) for one in first if one is not None)
     return sum(name is not None and name.startswith("torch.") for name in names) >= _MANY
+
+
+def _makes_from_tensors(ctx: Context) -> bool:
+    """Whether a tensor is created from numbers that are tensors themselves."""
+    return any(
+        _holds_tensor(at.kind(value)) or _is_filled_later(value, at)
+        for name in _FROM_NUMBERS
+        for call, at in ctx.calls(name)
+        for value in (*call.args, *(word.value for word in call.keywords))
+    )
+
+
+def _holds_tensor(kind: Kind) -> bool:
+    if isinstance(kind, Several):
+        return any(map(_holds_tensor, [kind.element] if kind.items is None else kind.items))
+    return isinstance(kind, Tensor)
+
+
+def _is_filled_later(value: ast.expr, ctx: Context) -> bool:
+    """Whether a value is a list that is empty at first, to which tensors may be appended."""
+    return any(isinstance(one, ast.List) and not one.elts for one in ctx.assigned_values(value))
+
+
+def _subscripts(ctx: Context) -> Iterator[tuple[ast.Subscript, Context]]:
+    for node, scope in ctx.module.index.nodes[ast.Subscript]:
+        if isinstance(node, ast.Subscript):
+            yield node, ctx.at(scope)
+
+
+def _sets_items(place: tuple[ast.Subscript, Context], ctx: Context) -> bool:
+    """Whether a tensor, or an element at a range or a tensor, is assigned to elements of a tensor."""
+    node, at = place
+    if not isinstance(node.ctx, ast.Store) or not isinstance(at.kind(node.value), Tensor):
+        return False
+    items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    is_range = any(
+        isinstance(one, ast.Call) and at.qualified_name(one.func) == "builtins.range" for one in items
+    )
+    stored = getattr(ctx.parent(node), "value", None)
+    values = [*items, *([stored] if isinstance(stored, ast.expr) else [])]
+    return is_range or any(isinstance(at.kind(one), Tensor) for one in values)
 
 
 def _differentiates(ctx: Context) -> bool:

@@ -11,6 +11,7 @@ import importlib
 for _name in (
     "host.compiling",
     "tensors.items",  # before `tensors.dispatch`, which wraps its `__setitem__`
+    "tensors.values",
     "tensors.dispatch",
     "tensors.sharing",
     "autograd.custom",

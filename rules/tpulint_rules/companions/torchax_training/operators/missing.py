@@ -89,6 +89,14 @@ def _sorted(x, dim=-1, descending=False, *, stable=None):
     return (jnp.take_along_axis(x, order, dim) if x.ndim else x), order
 
 
+# an index of one number keeps the dimension, unlike in JAX
+
+
+@_brings(_aten.index_select, _aten.index_select.default)
+def _selected(x, dim, index):
+    return jnp.take(x, jnp.reshape(index, -1), axis=dim) if x.ndim else x
+
+
 # results have the dtype of the input, in a half-precision network with float32 normalization
 
 

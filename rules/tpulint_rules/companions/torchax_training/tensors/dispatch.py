@@ -12,7 +12,7 @@ Some results change as well:
 
 - `torch.nn.utils.clip_grad_norm_`, with three operations for each parameter, is compiled.
 - `out=`, which torchax does not know, is written, and so are in-place operations that torchax lacks.
-- Indices may be ranges or CPU tensors; indices of a CPU tensor may be on the device.
+- Indices may mix ranges, lists, CPU tensors and numbers; indices of a CPU tensor may be on the device.
 - Indexing by a list or an array gives a new tensor; torchax gives a view, so that writes change the original.
 - `torch.normal` draws from the given distribution; torchax draws from the standard one.
 - Tensors that torch creates on the host stay there, and so do `torch.where` of numbers and `torch.quantile`.
@@ -49,12 +49,13 @@ from . import (
     conversions,
     data,
     drawing,
+    indices,
     irregular,
+    making,
     masks,
     operations,
     parts,
     unmade,
-    values,
     wide_numbers,
 )
 
@@ -103,19 +104,25 @@ def _called(mode, func, types, args=(), kwargs=None):
         span = spans.view_of(index)
         if span is not None:
             return View(args[0], span, environment)
-        index = masks.places(_index(index))
+        index = masks.places(indices.plain(index))
+        staged = indices.stages(index)
+        if staged is not None:
+            return func(func(args[0], staged[0]), staged[1])
         if type(args[0]) is Tensor and parts.wants_gradient(args[0]) and parts.are_places(index):
             return parts.of(args[0], index)
-        if _is_plain_index(index):
+        if indices.is_basic(index):
             if type(args[0]) is Tensor and not _is_debugged(environment):
                 return View(args[0], NarrowInfo(index), environment)
             return _function(mode, func, types, (args[0], index), kwargs)
+        part = indices.view_at(args[0], index, environment)
+        if part is not None:
+            return part
         whole = args[0].torch() if isinstance(args[0], View) else args[0]  # no tensors as indices of views
         part = irregular.indexed(whole, index)
         if part is not None:
             return Tensor(part, environment)
         part = _function(mode, func, types, (whole, index), kwargs)
-        return part.torch() if isinstance(part, View) and _picks(index) else part
+        return part.torch() if isinstance(part, View) and indices.picks(index) else part
     if func is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
         return func(args[0], _index_on_host(args[1]))
     if kwargs or func is torch.Tensor.to:
@@ -123,16 +130,16 @@ def _called(mode, func, types, args=(), kwargs=None):
         if without_elements is not None:
             return without_elements
     if func is torch.asarray:
-        func, kwargs = values.as_array(kwargs or {})
+        func, kwargs = making.as_array(kwargs or {})
     if kwargs and type(kwargs.get("device")) is int and func in TENSOR_CONSTRUCTORS:
         kwargs["device"] = "jax"  # the index of a device, such as a rank
     if kwargs and func in ops_registry.all_torch_functions:
         function = environment._ops[func].func
         args, kwargs = arguments.in_order(func, function, args, kwargs)
-    if func in _SPECIAL and values.holds_tensors(func, args, kwargs or {}):
-        return values.made_of(*args, **(kwargs or {}))
-    if func in values.SIZED:
-        args, kwargs = values.sized(func, args, kwargs or {})
+    if func in _SPECIAL and making.holds_tensors(func, args, kwargs or {}):
+        return making.made_of(*args, **(kwargs or {}))
+    if func in making.SIZED:
+        args, kwargs = making.sized(func, args, kwargs or {})
     if func in drawing.MAKING and _is_made_there(environment, args, kwargs or {}):
         made = drawing.drawn(environment, func, args, kwargs or {})
         if made is not None:
@@ -382,43 +389,11 @@ def _is_debugged(environment):
 XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__ = _called, _computed
 
 
-def _index(key):
-    """An index as JAX accepts it: without CPU tensors, which GPUs accept, and without ranges."""
-    if isinstance(key, tuple):
-        return tuple(map(_index, key))
-    if isinstance(key, torch.Tensor):
-        return key if isinstance(key, (Tensor, View)) else key.numpy()
-    if isinstance(key, numpy.integer):
-        return int(key)
-    is_plain = isinstance(key, range) or (isinstance(key, list) and {type(i) for i in key} <= {int, bool})
-    return numpy.asarray(key, None if key else int) if is_plain else key
-
-
 def _index_on_host(key):
     """An index of a CPU tensor, with device tensors in it copied to the host."""
     if isinstance(key, tuple):
         return tuple(map(_index_on_host, key))
     return key.cpu() if isinstance(key, (Tensor, View)) else key
-
-
-def _is_plain_index(index):
-    indices = index if type(index) is tuple else (index,)
-    return all(_is_plain_bound(one) or one is Ellipsis or type(one) is slice for one in indices) and all(
-        _is_plain_bound(bound)
-        for one in indices
-        if type(one) is slice
-        for bound in (one.start, one.stop, one.step)
-    )
-
-
-def _picks(index):
-    """Whether an index selects single elements, for which torch creates a new tensor instead of a view."""
-    indices = index if type(index) is tuple else (index,)
-    return any(isinstance(one, list) or getattr(one, "ndim", 0) for one in indices)
-
-
-def _is_plain_bound(value):
-    return value is None or type(value) is int
 
 
 def _shape_of_part(view, source):
@@ -434,13 +409,16 @@ def _assigning(plain):
         if asked.is_asked():
             key = spans.places(tensor.shape, key, asked.length)
             value = reads.of_computation(value)
-        key = _index(key)
+        key = indices.plain(key)
         if isinstance(value, torch.Tensor) and value.ndim:
             key = masks.places(key)
         elif wide_numbers.is_wide(value) and tensor.is_floating_point():
             value = float(value)
         with no_grad.unseen_writes(tensor):
-            if isinstance(tensor, View) and not _is_plain_index(key):
+            staged = indices.stages(key)
+            if staged is not None:
+                tensor[staged[0]][staged[1]] = value
+            elif isinstance(tensor, View) and not indices.is_basic(key):
                 part = tensor.torch()  # torchax accepts masks and tensors only as indices of whole tensors
                 part[key] = value
                 tensor.update(part)

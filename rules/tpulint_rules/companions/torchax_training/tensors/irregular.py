@@ -131,7 +131,10 @@ def assigned(source, index, value):
     if not keeps_changing("assigned", (source.aval, *key)):
         return None
     made = numpy.array(source)
-    made[_on_numpy(items)] = numpy.asarray(value)
+    given = numpy.asarray(value)
+    while given.shape[:1] == (1,):  # NumPy accepts fewer of these than torch
+        given = given[0]
+    made[_on_numpy(items)] = given
     return jax.device_put(made)
 
 
@@ -170,7 +173,9 @@ _transform = NarrowInfo.transform_tensor
 
 
 def _part(view, source):
-    if type(source) is _ARRAY and source.size <= FEW_NUMBERS:
+    items = view.slices if isinstance(view.slices, tuple) else (view.slices,)
+    is_basic = not any(isinstance(item, jax.Array) for item in items)
+    if is_basic and type(source) is _ARRAY and source.size <= FEW_NUMBERS:
         if keeps_changing("part", (source.aval, _plain(view.slices))):
             return jax.device_put(numpy.asarray(source)[view.slices])
     return _transform(view, source)

@@ -112,11 +112,15 @@ def _of_kind(value, dtype):
 def _place(array, index):
     """The dimension and the index, if an index consists of full slices and an integer at the end; or None."""
     items = index if isinstance(index, tuple) else (index,)
-    is_one = items and type(items[-1]) is int and all(item == slice(None) for item in items[:-1])
+    is_one = items and type(items[-1]) is int and all(map(_is_full, items[:-1]))
     if not is_one or len(items) > array.ndim or isinstance(array, jax.core.Tracer):
         return None
     dim, place = len(items) - 1, items[-1]
     return (dim, place) if -array.shape[dim] <= place < array.shape[dim] else None
+
+
+def _is_full(item):
+    return type(item) is slice and item == slice(None)
 
 
 def _setting(known):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import pickle
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from tpulint.engine.cache import FileCache
+from tpulint.engine.cache import FileCache, MemoryCache
 from tpulint.engine.desk import Desk
-from tpulint.engine.run import analyse, as_units
+from tpulint.engine.run import analyse, analyse_units, as_units
 from tpulint.finding import FileError, Finding
 from tpulint.fixture import cases
 from tpulint.model.tracing.reach import link
@@ -105,6 +107,52 @@ def test_device_use_added_to_a_program_invalidates_its_imports(tmp_path: Path) -
     assert analyse([step, main], settings, jobs=1).findings == []
     main.write_text(main.read_text().replace("(2, 2)", "(2, 2).cuda()"))
     assert [f.code for f in analyse([step, main], settings, jobs=1).findings] == ["TPU611"]
+
+
+def test_an_import_changed_in_a_file_that_imports_it_invalidates_cached_findings(tmp_path: Path) -> None:
+    settings = Settings(root=tmp_path, select=("TPU611",))
+    helper, device, main = (tmp_path / f"{name}.py" for name in ("helper", "device", "main"))
+    helper.write_text(
+        "def step(loss, optimizer):\n    optimizer.zero_grad()\n    total = loss * 2\n"
+        "    total.backward()\n    optimizer.step()\n"
+    )
+    device.write_text('import torch\n\nx = torch.ones(3, device=torch.device("cuda"))\n')
+    main.write_text("import json\nimport helper\nimport device\n\n\ndef run(l, o):\n    helper.step(l, o)\n")
+    assert analyse([helper, device, main], settings, jobs=1).findings == []
+    main.write_text(main.read_text().replace("import json", "import torch"))
+    fresh = analyse([helper, device, main], settings, jobs=1, cache=False).findings
+    assert [("TPU611", 4)] == [(f.code, f.location.row) for f in fresh]
+    assert fresh == analyse([helper, device, main], settings, jobs=1).findings
+
+
+def test_a_change_in_an_unrelated_file_keeps_the_findings_of_other_files(tmp_path: Path) -> None:
+    settings, cache = Settings(root=tmp_path), Counting()
+    texts = {"a.py": SCRIPT, "b.py": "def f(x):\n    return x\n"}
+
+    def judged() -> int:
+        before = cache.kept
+        analyse_units(
+            as_units({str(tmp_path / name): text.encode() for name, text in texts.items()}),
+            settings,
+            jobs=1,
+            cache=cache,
+        )
+        return cache.kept - before
+
+    assert judged() == 4  # the facts and the findings of both
+    assert judged() == 0
+    texts["b.py"] += "\n\ndef g(y):\n    return y\n"
+    assert judged() == 2
+
+
+class Counting(MemoryCache):
+    """Counts what is put into it."""
+
+    kept = 0
+
+    def put(self, values: Mapping[str, Any]) -> None:
+        self.kept += len(values)
+        super().put(values)
 
 
 TRAINER = """import torch

@@ -18,6 +18,7 @@ from tpulint.model.module import Module, Place
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.facts import ModuleFacts
 from tpulint.model.project.project import ProjectFacts
+from tpulint.model.project.reads import Answers, Read, RecordedProject
 from tpulint.registry import SYNTAX_ERROR, former_names
 from tpulint.rule import Context, Handler, Rule
 from tpulint.source import Source, SourceError
@@ -52,10 +53,15 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What judging a file gave: the findings of all rules, suppressed ones left out."""
+    """What judging a file gave: the findings of all rules, suppressed ones left out.
+
+    `reads` are the questions that the rules asked about the project, `answers` is a digest of its answers.
+    """
 
     findings: tuple[Finding, ...] = ()
     error: FileError | None = None
+    reads: tuple[Read, ...] = ()
+    answers: bytes = b""
 
 
 class Desk:
@@ -65,6 +71,7 @@ class Desk:
         self._kept: dict[str, Module] = {}
         self._kept_bytes = 0
         self._judged: list[ast.Module] = []
+        self._answers: Answers | None = None
         sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
         warnings.simplefilter("ignore", SyntaxWarning)  # of the code under analysis
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -95,7 +102,8 @@ class Desk:
         try:
             if module is None or module.source.encode(module.source.text) != unit.data:
                 module = parsed(unit)
-            module.enter(project)
+            recorded = RecordedProject(project)
+            module.enter(recorded.as_project())
             findings = _findings(module)
         except (SyntaxError, SourceError) as error:
             return Verdict(error=FileError(unit.path, str(error)))
@@ -104,7 +112,9 @@ class Desk:
         except RuleError as error:
             return Verdict(error=FileError(unit.path, str(error)))
         module.release()
-        return Verdict(findings)
+        if self._answers is None or self._answers.project is not project:
+            self._answers = Answers(project)
+        return Verdict(findings, None, recorded.reads, self._answers.digest_of(recorded.answers))
 
 
 class RuleError(Exception):

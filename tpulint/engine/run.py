@@ -16,7 +16,7 @@ from tpulint.engine.places import places
 from tpulint.engine.shipped import users_own
 from tpulint.finding import FileError, Finding
 from tpulint.model.project.project import Certainty, ProjectFacts
-from tpulint.model.project.visibility import visible_digests
+from tpulint.model.project.reads import Answers
 from tpulint.model.tracing.reach import link
 from tpulint.settings import Settings
 
@@ -155,10 +155,14 @@ def _verdicts(
     """What is found in some files, given with the names of their modules."""
     if cache is None:
         return dict(desks.judge([units[path] for path in names], project))
-    tool, digests = tool_digest(), visible_digests(project)
-    keys = {p: digest(tool, "findings", p, units[p].data, digests[name]) for p, name in names.items()}
+    tool, answers = tool_digest(), Answers(project)
+    keys = {p: digest(tool, "findings", p, repr(units[p].place), units[p].data) for p in names}
     known = cache.get(keys.values())
-    verdicts: dict[str, Verdict] = {path: known[k] for path, k in keys.items() if k in known}
+    verdicts: dict[str, Verdict] = {
+        path: verdict
+        for path, key in keys.items()
+        if (verdict := known.get(key)) is not None and answers.digest(verdict.reads) == verdict.answers
+    }
     judged = dict(desks.judge([units[path] for path in names if path not in verdicts], project))
     cache.put({keys[path]: verdict for path, verdict in judged.items() if verdict.error is None})
     return verdicts | judged

@@ -41,10 +41,6 @@ class Programs(NamedTuple):
         """Whether a program that a module is a part of computes gradients, by torch or by JAX."""
         return module in self.training or module in self.differentiated
 
-    def told(self, module: str) -> bytes:
-        """All that is said of one module."""
-        return bytes(module in names for names in self)
-
 
 def programs_of(
     modules: Mapping[str, ModuleFacts],

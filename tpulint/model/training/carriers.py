@@ -30,7 +30,31 @@ def carriers(
 
     They stand in the same function, or, for attributes of `self`, in another method; `taken` has the `id`s of
     the statements of regions. What is computed once, before the loop in which a loss is, bears none: they
-    could be taken but once.
+    could be taken but once. A region comes again where another takes in more of what its statement writes.
+    """
+    given: dict[int, set[str]] = {}
+    walk = [_givers(module, learned, user, taken, scope)]
+    while walk:
+        statement, names, function, is_beside = next(walk[-1], (None, set[str](), scope, False))
+        if statement is None:
+            walk.pop()
+            continue
+        known = given.setdefault(id(statement), set())
+        if names <= known:
+            continue
+        known |= names
+        found = _giving(module, learned, statement, set(known), function, is_beside=is_beside)
+        if found is not None:
+            yield found, function
+            walk.append(_givers(module, learned, found, taken, function))
+
+
+def _givers(
+    module: Module, learned: Learned, user: Region, taken: Set[int], scope: Scope
+) -> Iterator[tuple[ast.Assign | ast.AnnAssign, set[str], Scope, bool]]:
+    """The statements that write what a region takes in: which of that, in which function.
+
+    The last value says whether that is the function of the region.
     """
     loops = _loops(module, user.statements[0])
     block, index = next(blocks_around(module, user.statements[0]))
@@ -47,35 +71,47 @@ def carriers(
         for statement in statements_of(body) if wanted and isinstance(body, list) else ():
             if not isinstance(statement, ast.Assign | ast.AnnAssign) or id(statement) in taken:
                 continue
-            if gives_none_on(statement.value) or infers(module, statement.value, function):
+            written = effects([statement]).writes
+            given = wanted & set(written)
+            if not given or gives_none_on(statement.value) or infers(module, statement.value, function):
                 continue
             if _makes_optimizer(module, statement.value, function):
                 continue
             if function is places[0] and not loops <= _loops(module, statement):
                 continue
-            written = effects([statement]).writes
-            given = {
-                name for name in wanted & set(written) if not learned.is_module(written[name][0], function)
-            }
+            given -= {name for name in given if learned.is_module(written[name][0], function)}
             # What calls a module keeps its statistics where it is moved.
             if function is places[0] and statement.lineno > last and not learned.within(statement, function):
                 given -= anew
             if given and not is_without_gradient(module, statement, function):
-                found = in_block(module, learned, [statement], given, function)
-                if isinstance(found, Region):
-                    yield found, function
-                    yield from carriers(module, learned, found, {*taken, id(statement)}, function)
-                elif found is not None or function is not places[0] or only_scales(statement):
-                    continue
-                elif not learned.is_settled(statement, function) and passes_on(
-                    learned, body, statement, function
-                ):
-                    inputs = tuple(dict.fromkeys(taken_in(module, [statement], function)))
-                    # Of two names that a statement binds something else may take in the other one.
-                    outputs = (*given, *(one for one in written if one.isidentifier() and one not in given))
-                    passed = Region((statement,), (), (), inputs, outputs)
-                    yield passed, function
-                    yield from carriers(module, learned, passed, {*taken, id(statement)}, function)
+                yield statement, given, function, function is places[0]
+
+
+def _giving(
+    module: Module,
+    learned: Learned,
+    statement: ast.Assign | ast.AnnAssign,
+    given: set[str],
+    function: Scope,
+    *,
+    is_beside: bool,
+) -> Region | None:
+    """The region of a statement that gives some names; None where these bear no gradients.
+
+    `is_beside` says that what takes them in stands in the same function.
+    """
+    found = in_block(module, learned, [statement], given, function)
+    if isinstance(found, Region):
+        return found
+    if found is not None or not is_beside or only_scales(statement):
+        return None
+    body = getattr(function.node, "body", [])
+    if learned.is_settled(statement, function) or not passes_on(learned, body, statement, function):
+        return None
+    inputs = tuple(dict.fromkeys(taken_in(module, [statement], function)))
+    # Of two names that a statement binds something else may take in the other one.
+    others = (one for one in effects([statement]).writes if one.isidentifier() and one not in given)
+    return Region((statement,), (), (), inputs, (*sorted(given), *others))
 
 
 def _makes_optimizer(module: Module, value: ast.expr | None, scope: Scope) -> bool:

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import FunctionNode, Scope
+from tpulint.model.training.bearing import bearing_behind
 from tpulint.model.training.bound import surely_written
 from tpulint.model.training.boundaries import (
     asks,
@@ -32,7 +33,6 @@ from tpulint.model.training.movable import (
     only_scales,
     unfit,
 )
-from tpulint.model.training.passing import gives_none_on, is_number, read_on
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -129,7 +129,7 @@ def _borne(module: Module, learned: Learned, first: ast.stmt, scope: Scope) -> s
         if learned.is_settled(statement, scope):
             through |= set(effects([statement]).writes)
         else:
-            through = _bearing(learned, [statement], through, scope, frozenset())
+            through = bearing_behind(learned, [statement], through, scope, frozenset())
     return through
 
 
@@ -335,7 +335,9 @@ def _core(
             or (learning and learned.goes_through_parameters(block[i], scope))
             or learned.reads_parameters(block[i], scope)
         ):
-            bearing = _bearing(learned, [block[i]], through, scope, filled) | (filled & found[i].changes)
+            bearing = bearing_behind(learned, [block[i]], through, scope, filled) | (
+                filled & found[i].changes
+            )
             if reads_out or not bearing.isdisjoint(chosen[i]):
                 core.append(i)
                 through |= found[i].touched
@@ -366,58 +368,6 @@ def _kept(learned: Learned, statement: ast.stmt, needed: set[str], scope: Scope)
 def _read_apart(found: Effects, kept: Set[int]) -> set[str]:
     """The places that a statement reads elsewhere than in nodes with these `id`s."""
     return {name for name, nodes in found.reads.items() if any(id(node) not in kept for node in nodes)}
-
-
-def _bearing(
-    learned: Learned,
-    block: list[ast.stmt],
-    through: set[str],
-    scope: Scope,
-    filled: frozenset[str],
-    *,
-    in_loop: bool = False,
-) -> set[str]:
-    """The places that bear gradients behind a block, if some did before it.
-
-    What a loop detaches, or draws, is what it goes on from and collects, as rollouts of an agent are.
-    """
-    through = set(through)
-    for statement in block:
-        found = effects([statement])
-        match statement:
-            case ast.If():
-                ways = (statement.body, statement.orelse)
-                found_in = (_bearing(learned, way, through, scope, filled, in_loop=in_loop) for way in ways)
-                through = set[str]().union(*found_in)
-            case ast.With():
-                through = _bearing(learned, statement.body, through, scope, filled, in_loop=in_loop)
-            case ast.For() | ast.While() if not learned.within(_head(statement), scope):
-                targets = [statement.target] if isinstance(statement, ast.For) else []
-                if not through.isdisjoint(effects([_head(statement)]).reads):
-                    through |= set(effects(targets).writes)
-                for _ in range(2):
-                    through |= _bearing(learned, statement.body, through, scope, filled, in_loop=True)
-            case ast.Assign() | ast.AnnAssign() if is_number(statement.value):
-                through -= set(found.writes)
-            case ast.Assign() if in_loop and (
-                gives_none_on(statement.value) or learned.is_drawn(statement.value, scope)
-            ):
-                through -= set(found.writes)
-            case _ if learned.within(statement, scope):
-                through |= found.touched | filled
-            case _ if (
-                not through.isdisjoint(read_on(statement) if in_loop else found.reads)
-                or learned.goes_through_parameters(statement, scope)
-                or learned.reads_parameters(statement, scope)
-            ):
-                through |= found.touched
-            case ast.Assign() | ast.AnnAssign():
-                through -= set(found.writes)
-    return through
-
-
-def _head(loop: ast.For | ast.While) -> ast.expr:
-    return loop.iter if isinstance(loop, ast.For) else loop.test
 
 
 def _sorted_out(

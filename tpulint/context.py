@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -24,6 +25,8 @@ from tpulint.model.values.pending import pending
 from tpulint.model.values.uses import data_dependent_size
 
 _T = TypeVar("_T")
+#: The name of the torchax device, as a string of Python's.
+_DEVICE = re.compile(r"""(["'])jax\1""")
 
 
 class Reporter(Protocol):
@@ -382,6 +385,8 @@ class Context(Editing):
     ) -> Fix:
         """A fix; one that claims to be safe but would eat a comment becomes unsafe.
 
+        So does one that writes the torchax device into a program that does not enter the torchax environment:
+        the program would raise until the fix that enters it, which is unsafe, is applied as well.
         An edit within what another one deletes goes with it.
         """
         source = self.module.source
@@ -392,8 +397,16 @@ class Context(Editing):
             kept = "".join(edit.content for edit in edits)
             if not all(comment in kept for edit in edits for comment in _comments(source.text, edit.span)):
                 applicability = Applicability.UNSAFE
+        writes_device = any(_writes_device(source.text, edit) for edit in edits)
+        if applicability is Applicability.SAFE and writes_device and not self._enters_environment:
+            applicability = Applicability.UNSAFE
         placed = replace(companion, up=self._levels()) if companion is not None else None
         return Fix(_one_line(title), tuple(_imports_ahead(edits)), applicability, placed, serves_cuda)
+
+    @property
+    def _enters_environment(self) -> bool:
+        """Whether a program that the file is a part of enters the torchax environment."""
+        return self.module.name in self.module.project.programs.entering
 
     def at(self, scope: Scope) -> Context:
         """The same file at another place."""
@@ -436,6 +449,12 @@ def _imports_ahead(edits: Iterable[Edit]) -> Iterator[Edit]:
 def is_name(node: ast.AST, name: str) -> bool:
     """True if the node is this plain name."""
     return isinstance(node, ast.Name) and node.id == name
+
+
+def _writes_device(text: str, edit: Edit) -> bool:
+    """Whether an edit names the torchax device where the code did not."""
+    before = text[edit.span.start : edit.span.end]
+    return _DEVICE.search(edit.content) is not None and _DEVICE.search(before) is None
 
 
 def _comments(text: str, span: Span) -> Iterator[str]:

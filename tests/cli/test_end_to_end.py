@@ -56,16 +56,26 @@ def test_a_syntax_error_is_a_finding(folder: Path, capsys: pytest.CaptureFixture
 def test_fix_fixes_the_findings_that_check_calls_fixable(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    entered = f"import torchax\n\ntorchax.enable_globally()\n{CUDA}"
+    (folder / "model.py").write_text(entered)
     options = ["--isolated", "--no-cache", "--select", "TPU101"]
     assert 1 == run(["check", *options])
     assert "1 fixable with `tpulint fix`" in capsys.readouterr().out
     assert 1 == run(["fix", "--diff", *options])
     assert '+x = torch.zeros(2).to("jax")' in capsys.readouterr().out
-    assert CUDA == (folder / "model.py").read_text()
+    assert entered == (folder / "model.py").read_text()
     assert 0 == run(["fix", *options])
     assert "1 × TPU101 cuda-method" in capsys.readouterr().out
-    assert CUDA.replace(".cuda()", '.to("jax")') == (folder / "model.py").read_text()
+    assert entered.replace(".cuda()", '.to("jax")') == (folder / "model.py").read_text()
     assert 0 == run(["check", *options])
+
+
+def test_safe_fixes_leave_the_device_of_a_program_that_does_not_enter_torchax(folder: Path) -> None:
+    (folder / "model.py").write_text(CUDA)
+    assert 1 == run(["fix", "--isolated", "--no-cache"])
+    assert CUDA == (folder / "model.py").read_text()
+    assert 0 == run(["fix", "--isolated", "--no-cache", "--unsafe-fixes"])
+    assert "enable_globally()" in (folder / "model.py").read_text()
 
 
 def test_a_comment_silences_a_finding(folder: Path) -> None:

@@ -68,10 +68,11 @@ def test_the_check_hook_fails_on_findings_and_passes_without(pre_commit: PreComm
 
 def test_the_fix_hook_rewrites_and_then_passes(pre_commit: PreCommit, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.tpulint]\nselect = ["TPU101"]\n')
-    (tmp_path / "model.py").write_text(CUDA)
+    entered = f"import torchax\n\ntorchax.enable_globally()\n{CUDA}"
+    (tmp_path / "model.py").write_text(entered)
     outcome = pre_commit(tmp_path, "tpulint-fix")
     assert 1 == outcome.returncode
     assert "files were modified by this hook" in outcome.stdout
-    assert CUDA.replace(".cuda()", '.to("jax")') == (tmp_path / "model.py").read_text()
+    assert entered.replace(".cuda()", '.to("jax")') == (tmp_path / "model.py").read_text()
     outcome = pre_commit(tmp_path, "tpulint-fix")
     assert (0, True) == (outcome.returncode, "Passed" in outcome.stdout), outcome.stdout + outcome.stderr

@@ -149,7 +149,7 @@ def test_fix_leaves_deeply_nested_code_unchanged_or_fixes_around_it(
     tpulint_process: Command, deep_files: Path
 ) -> None:
     before = snapshot(deep_files)
-    outcome = tpulint_process("fix", *OPTIONS)
+    outcome = tpulint_process("fix", *OPTIONS, "--unsafe-fixes")
     assert 2 == outcome.code
     assert "internal error" not in outcome.err
     after = snapshot(deep_files)
@@ -168,7 +168,7 @@ def test_a_syntax_error_is_a_finding_beside_those_of_good_files(tpulint: Command
     outcome = tpulint("check", *OPTIONS)
     assert (1, "") == (outcome.code, outcome.err)
     assert [("broken.py", "TPU000", 4, 7), ("good.py", "TPU101", 3, 5)] == outcome.places
-    assert 1 == tpulint("fix", *OPTIONS).code
+    assert 1 == tpulint("fix", *OPTIONS, "--unsafe-fixes").code
     assert GOOD + b"def f(:\n" == (folder / "broken.py").read_bytes()
     assert b".cuda" not in (folder / "good.py").read_bytes()
 
@@ -215,7 +215,7 @@ def test_code_that_parses_but_does_not_compile_is_checked_and_not_fixed(
 ) -> None:
     (folder / "odd.py").write_bytes(GOOD + tail)
     assert [("odd.py", "TPU101", 3, 5)] == tpulint("check", *OPTIONS).places
-    outcome = tpulint("fix", *OPTIONS)
+    outcome = tpulint("fix", *OPTIONS, "--unsafe-fixes")
     assert 2 == outcome.code
     assert outcome.err.startswith("error: odd.py: cannot be fixed, since it does not compile: ")
     assert GOOD + tail == (folder / "odd.py").read_bytes()
@@ -260,8 +260,8 @@ def test_a_file_name_need_not_be_valid_utf_8(tpulint_process: Command, folder: P
     for form in ("json", "sarif", "github", "full"):
         outcome = tpulint_process("check", "--select", "TPU101", "--output-format", form)
         assert (1, "") == (outcome.code, outcome.err)
-    assert 1 == tpulint_process("fix", "--diff", "--select", "TPU101").code
-    assert 0 == tpulint_process("fix", "--select", "TPU101").code
+    assert 1 == tpulint_process("fix", "--diff", "--select", "TPU101", "--unsafe-fixes").code
+    assert 0 == tpulint_process("fix", "--select", "TPU101", "--unsafe-fixes").code
     with open(odd, "rb") as file:
         assert GOOD.replace(b".cuda()", b'.to("jax")') == file.read()
 

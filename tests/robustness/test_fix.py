@@ -386,6 +386,7 @@ def test_killing_fix_leaves_each_file_either_old_or_new(folder: Path) -> None:
         "-q",
         "--select",
         "TPU101",
+        "--unsafe-fixes",
         ".",
     ]
     caught = 0

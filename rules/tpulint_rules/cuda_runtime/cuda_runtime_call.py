@@ -45,6 +45,9 @@ On TPU, `torch.cuda.empty_cache()` does nothing, because XLA's allocator keeps n
 
 ## Fix safety
 
+In a program that does not enter the torchax environment yet, a fix that writes `"jax"` is unsafe: `"jax"`
+raises there until the fix of TPU001 (`missing-torchax-environment`) is applied, too.
+
 The fix is safe in two cases:
 
 - The fix removes a call that does nothing or only raises, such as `empty_cache`, `ipc_collect` and `init`.

@@ -35,8 +35,11 @@ On a TPU host, conditions that check for CUDA are false, without an error:
 
 ## Fix safety
 
-- The fix is safe for an expression or assignment that selects a device name: the fix replaces this expression
-  with the device `"jax"`.
+In a program that does not enter the torchax environment yet, the fix is unsafe: `"jax"` raises there until
+the fix of TPU001 (`missing-torchax-environment`) is applied, too.
+
+- In other programs, the fix is safe for an expression or assignment that selects a device name: the fix
+  replaces this expression with the device `"jax"`.
   If a rank is inserted into the device name, as in `f"cuda:{rank}"`, the fix is unsafe: all ranks then use
   the same device `"jax"`.
 - The fix is unsafe for all other conditions, because the code that the condition guards may call functions of

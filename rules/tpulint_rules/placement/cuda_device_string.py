@@ -31,7 +31,9 @@ In all of these calls, the device `"jax"` works.
 
 ## Fix safety
 
-The fix is safe if the string literal is an argument of torch.
+In a program that does not enter the torchax environment yet, the fix is unsafe: `"jax"` raises there until
+the fix of TPU001 (`missing-torchax-environment`) is applied, too.
+Otherwise, the fix is safe if the string literal is an argument of torch.
 The fix is unsafe in these cases:
 
 - An index is inserted into the string, as in `f"cuda:{rank}"`. The fix removes the index. The fixed code uses

@@ -14,6 +14,9 @@ On a host without an NVIDIA GPU, `.cuda()` raises `AssertionError: Torch not com
 
 ## Fix safety
 
+In a program that does not enter the torchax environment yet, the fix is unsafe: `"jax"` raises there until
+the fix of TPU001 (`missing-torchax-environment`) is applied, too.
+
 The fix replaces `.cuda()` with `.to("jax")`.
 
 - The fix is safe if `.cuda()` is called on a value that is known to be a tensor or a module.

@@ -17,7 +17,9 @@ In `tensor.type(...)`, such a type raises `RuntimeError: Cannot initialize CUDA 
 
 ## Fix safety
 
-The fix is safe if the program uses the tensor type directly:
+In a program that does not enter the torchax environment yet, the fix is unsafe: `"jax"` raises there until
+the fix of TPU001 (`missing-torchax-environment`) is applied, too.
+Otherwise, the fix is safe if the program uses the tensor type directly:
 
 - `tensor.type(torch.cuda.FloatTensor)` becomes `tensor.to("jax", torch.float32)`.
 - A call of the tensor type with a list becomes `torch.tensor(..., dtype=torch.float32, device="jax")`.

@@ -27,6 +27,9 @@ The device `"jax"` stands for all chips of the host at once.
 
 ## Fix safety
 
+In a program that does not enter the torchax environment yet, the fix is unsafe: `"jax"` raises there until
+the fix of TPU001 (`missing-torchax-environment`) is applied, too.
+
 The fix replaces the integer with `"jax"`.
 
 - The fix is safe for an integer literal that is an argument of torch.

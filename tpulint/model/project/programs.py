@@ -17,6 +17,8 @@ class Programs(NamedTuple):
 
     serving: frozenset[str]
     """Those that name a device or enter torchax, what imports them, and what that imports."""
+    entering: frozenset[str]
+    """Those that enter the torchax environment."""
     training: frozenset[str]
     """Those that compute gradients with torch alone."""
     differentiated: frozenset[str]
@@ -64,17 +66,19 @@ def programs_of(
 
     naming = having(lambda facts: facts.enters or facts.placed_anywhere)
     differentiated = importers(DIFFERENTIABLE)
+    entering = whole(having(lambda facts: facts.enters))
     on_host = whole(having(lambda facts: any(facts.groups)))
     grouped = whole(having(lambda facts: facts.groups)) - on_host
     prefixed = frozenset(modules) if having(lambda facts: facts.prefixes) else frozenset()
     scaled = set[str]().union(*map(importers, SCALERS))
     return Programs(
         serving=whole(naming) | closure(naming, imports),
+        entering=entering,
         training=whole(having(lambda facts: facts.trains) - differentiated),
         differentiated=whole(differentiated),
         calling_backward=whole(having(lambda facts: facts.backward) | scaled),
         grouped=grouped,
-        lacking_group=grouped | (whole(having(lambda facts: facts.enters)) - on_host),
+        lacking_group=grouped | (entering - on_host),
         with_cuda_default=whole(having(lambda facts: facts.cuda_default)),
         unwrapping=prefixed or whole(having(lambda facts: facts.unwraps)),
         configured=whole(having(lambda facts: facts.configured)),

@@ -113,7 +113,7 @@ def _place(module: Module, text: str) -> tuple[int, bool]:
         return end_of_imports(module), False
     before = [node for node in run if _order(ast.unparse(node)) < _order(text)]
     if before:
-        return _next_line(module, before[-1]), False
+        return _behind(module, before[-1]), False
     return module.source.line_starts[run[0].lineno - 1], False
 
 
@@ -150,9 +150,16 @@ def _is_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
-def _next_line(module: Module, statement: ast.stmt) -> int:
+def _behind(module: Module, statement: ast.stmt) -> int:
+    """Offset of the line below an import; of its own line if other code follows the import there.
+
+    That code may need what is imported besides: `import torch; torch.manual_seed(0)`.
+    """
     source = module.source
     row = statement.end_lineno or statement.lineno
+    beside = [one for one in source.tree.body if one.lineno == row and not isinstance(one, ImportNode)]
+    if any(one.col_offset > statement.col_offset for one in beside) and not isinstance(statement, ast.Expr):
+        return source.line_starts[statement.lineno - 1]
     return source.line_starts[row] if row < len(source.line_starts) else len(source.text)
 
 
@@ -176,7 +183,7 @@ def end_of_imports(module: Module, before: int | None = None) -> int:
         if isinstance(statement, ImportNode) or (docstring and anchor is None):
             anchor = statement
     if anchor is not None:
-        return _next_line(module, anchor)
+        return _behind(module, anchor)
     return source.line_starts[first_row(source.tree.body[0]) - 1] if source.tree.body else len(source.text)
 
 

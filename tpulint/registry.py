@@ -14,6 +14,8 @@ GROUP = "tpulint.rules"
 
 #: Code of the finding that the engine itself makes for a file that does not parse.
 SYNTAX_ERROR = ("TPU000", "syntax-error")
+#: Code of the finding that the engine makes for a file whose analysis takes too long.
+CUT_OFF = ("TPU002", "analysis-cut-off")
 
 
 class RegistryError(Exception):

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 SYNTAX_ERROR = "TPU000"
-"""The code of a file that does not parse; always reported, or silence could mean 'not analysed'."""
+"""The code of a file that does not parse."""
+
+UNANALYZED = frozenset({SYNTAX_ERROR, "TPU002"})
+"""The codes of files that are not analyzed completely; always reported, or silence could mean that."""
 
 DEFAULT_EXCLUDE = (
     ".bzr",
@@ -72,7 +75,8 @@ class Settings:
     """Everything that a run is told from outside.
 
     `root` is what patterns are relative to, `traced` one of `CERTAINTIES`, `keep_gpu` whether fixed programs
-    still run on CUDA, `environment` what of `ENVIRONMENT` is set up where a fixed program starts.
+    still run on CUDA, `environment` what of `ENVIRONMENT` is set up where a fixed program starts,
+    `time_limit` the seconds of processor time that each of the two passes over a file may take.
     """
 
     root: Path = field(default_factory=Path.cwd)
@@ -89,6 +93,7 @@ class Settings:
     keep_gpu: bool = False
     environment: tuple[str, ...] = ()
     cache_dir: Path | None = None
+    time_limit: float = 60
     command_line: Selectors = Selectors()
 
     def selects(self, code: str, name: str) -> bool:
@@ -97,7 +102,7 @@ class Settings:
         The longest matching selector wins, `ignore` wins a tie, and the command line wins over the file:
         its `--select` replaces the file's, and yields only to a longer `ignore` of the file.
         """
-        if code == SYNTAX_ERROR:
+        if code in UNANALYZED:
             return True
         above = self.command_line
         chosen = _reach(above.select or (), code, name)
@@ -114,7 +119,7 @@ class Settings:
 
     def ignored_in(self, path: str | Path, code: str, name: str) -> bool:
         """Whether `per-file-ignores` turns a rule off for a file."""
-        return code != SYNTAX_ERROR and any(
+        return code not in UNANALYZED and any(
             _reach(selectors, code, name) >= 0
             and matches((pattern.removeprefix("!"),), self.relative(path)) != pattern.startswith("!")
             for pattern, selectors in self.per_file_ignores
@@ -298,6 +303,12 @@ def _string(value: object, where: str) -> str:
     return value
 
 
+def _seconds(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise SettingsError(f"{where} must be a number of seconds, or 0 for no limit, not {value!r}")
+    return float(value)
+
+
 def _certainty(value: object, where: str) -> str:
     if value not in CERTAINTIES:
         raise SettingsError(f"{where} must be one of {', '.join(map(repr, CERTAINTIES))}, not {value!r}")
@@ -333,6 +344,7 @@ _KEYS: Mapping[str, Callable[[object, str], Any]] = {
     "keep-gpu": _boolean,
     "environment": _environment,
     "cache-dir": _string,
+    "time-limit": _seconds,
 }
 
 

@@ -2,6 +2,8 @@
 
 `make benchmark`, or `make benchmark BENCHMARK=--quick` to leave out TorchFix and Fixit, which take minutes.
 `make benchmark BENCHMARK=--growth` shows how the cost of `check` grows with the size of a project.
+`make benchmark BENCHMARK=--longest` checks the 200 longest functions of several packages, each as a file of
+its own, and fails if one of them takes more than a second of processor time.
 Every program gets the same tree and says nothing; ratios are to one process that parses the same files, and
 runs before each run of a program.
 """
@@ -9,6 +11,7 @@ runs before each run of a program.
 from __future__ import annotations
 
 import argparse
+import ast
 import compileall
 import os
 import shutil
@@ -17,9 +20,12 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tpulint.engine.run import analyse_units, as_units
+from tpulint.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".benchmark"
@@ -27,6 +33,10 @@ SUBJECT = "timm==1.0.31"
 LARGE = "transformers==5.23.0"
 #: One file in so many, spread over the project.
 SHARES = (8, 4, 2, 1)
+#: Packages with long functions.
+LONGEST = ("transformers==5.23.0", "diffusers==0.42.1", "peft==0.21.2", "monai==1.6.1")
+#: How many functions, and the seconds of processor time that one may take.
+FUNCTIONS, SECONDS = 200, 1.0
 PEERS = {"ruff": "ruff==0.17.6", "torchfix": "torchfix==0.7.0", "fixit": "fixit==2.2.1"}
 TPULINT = str(Path(sys.executable).parent / "tpulint")
 CHECK = (TPULINT, "check", "--isolated", "--exit-zero", "--quiet")
@@ -236,6 +246,44 @@ def growth(requirement: str) -> None:
         print(f"{len(chosen):7} {lines:9} {found} {lines / found.run.wall:9.0f}", flush=True)
 
 
+def longest(requirements: Sequence[str]) -> None:
+    """All rules over the longest functions of some packages, each with its class and the imports of its file."""
+    functions: list[tuple[int, str, str]] = []
+    for requirement in requirements:
+        for path in sorted(subject(requirement).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            functions += ((size, f"{path.relative_to(WORK)}:{row}", code) for size, row, code in _alone(text))
+    functions.sort(reverse=True)
+    print(f"{', '.join(requirements)}; {_machine()}; the {FUNCTIONS} longest functions\n")
+    taken = []
+    for size, name, code in functions[:FUNCTIONS]:
+        start = time.process_time()
+        analyse_units(as_units({"/project/main.py": code.encode()}), Settings(root=Path("/project")), jobs=1)
+        taken.append((time.process_time() - start, size, name))
+    taken[0] = (0.0, *taken[0][1:])  # which loaded the rules
+    taken.sort(reverse=True)
+    for seconds, size, name in taken[:10]:
+        print(f"{seconds:6.2f} s {size:5} lines  {name}")
+    print(f"\nmedian {statistics.median(seconds for seconds, *_ in taken):.3f} s")
+    if taken[0][0] > SECONDS:
+        sys.exit(f"a function takes more than {SECONDS:g} s")
+
+
+def _alone(text: str) -> Iterator[tuple[int, int, str]]:
+    """The functions of a file: how many lines, which row, the code with the imports and the class around."""
+    tree = ast.parse(text)
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    for around in (None, *classes):
+        for node in tree.body if around is None else around.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                alone: ast.stmt = node
+                if around is not None:
+                    alone = ast.ClassDef(around.name, around.bases, around.keywords, [node], [])
+                code = ast.unparse(ast.Module([*imports, alone], []))
+                yield (node.end_lineno or node.lineno) - node.lineno, node.lineno, code
+
+
 def _lines(files: Sequence[Path]) -> int:
     return sum(path.read_bytes().count(b"\n") for path in files)
 
@@ -255,6 +303,7 @@ def main() -> None:
         const=LARGE,
         help=f"check shares of one project instead, by default of {LARGE}",
     )
+    parser.add_argument("--longest", action="store_true", help="check the longest functions instead")
     options = parser.parse_args()
     WORK.mkdir(exist_ok=True)
     for package in (
@@ -264,6 +313,8 @@ def main() -> None:
         compileall.compile_dir(package, quiet=1)
     if options.growth:
         growth(options.growth)
+    elif options.longest:
+        longest(LONGEST)
     else:
         compare(SUBJECT, quick=options.quick)
 

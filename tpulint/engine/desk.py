@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from tpulint.engine.budget import SECONDS, OverBudget, budget
 from tpulint.engine.candidates import candidates, concerned
 from tpulint.finding import FileError, Finding, Span
 from tpulint.model.devices.two_way import apart, two_way
@@ -19,7 +21,7 @@ from tpulint.model.names.scopes import Scope
 from tpulint.model.project.facts import ModuleFacts
 from tpulint.model.project.project import ProjectFacts
 from tpulint.model.project.reads import Answers, Read, RecordedProject
-from tpulint.registry import SYNTAX_ERROR, former_names
+from tpulint.registry import CUT_OFF, SYNTAX_ERROR, former_names, rules
 from tpulint.rule import Context, Handler, Rule
 from tpulint.source import Source, SourceError
 
@@ -50,6 +52,11 @@ class Summary:
     finding: Finding | None = None
     error: FileError | None = None
 
+    @property
+    def is_final(self) -> bool:
+        """Whether it depends on nothing but the file, as one does not that was cut off."""
+        return self.finding is None or self.finding.code != CUT_OFF[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -63,15 +70,25 @@ class Verdict:
     reads: tuple[Read, ...] = ()
     answers: bytes = b""
 
+    @property
+    def is_final(self) -> bool:
+        """Whether it depends on nothing but the file and the answers."""
+        return bool(self.answers)
+
 
 class Desk:
-    """One process's share of the work."""
+    """One process's share of the work.
 
-    def __init__(self) -> None:
+    `seconds` is the processor time that each question about a file may take.
+    """
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
         self._kept: dict[str, Module] = {}
         self._kept_bytes = 0
         self._judged: list[ast.Module] = []
         self._answers: Answers | None = None
+        self._interrupted: tuple[ProjectFacts | None, ProjectFacts | None] = None, None
         sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
         warnings.simplefilter("ignore", SyntaxWarning)  # of the code under analysis
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -79,10 +96,13 @@ class Desk:
     def summarise(self, unit: Unit) -> Summary:
         """Parse a file and draw its facts."""
         try:
-            module = parsed(unit)
-            facts = module.facts()
+            with budget(self._seconds):
+                module = parsed(unit)
+                facts = module.facts()
         except SyntaxError as error:
             return Summary(finding=_syntax_finding(unit, error))
+        except OverBudget:
+            return Summary(finding=self._cut_off(unit))
         except SourceError as error:
             return Summary(error=FileError(unit.path, str(error)))
         except RecursionError:
@@ -99,22 +119,44 @@ class Desk:
         module = self._kept.pop(unit.path, None)
         if module is not None:
             self._judged.append(module.source.tree)  # whose room is taken anyway, and freeing takes time
+        found: dict[Finding, None] = {}
+        rules()  # loaded once, at the cost of no file
+        recorded = RecordedProject(self._intact(project))
         try:
-            if module is None or module.source.encode(module.source.text) != unit.data:
-                module = parsed(unit)
-            recorded = RecordedProject(project)
-            module.enter(recorded.as_project())
-            findings = _findings(module)
+            with budget(self._seconds):
+                if module is None or module.source.encode(module.source.text) != unit.data:
+                    module = parsed(unit)
+                module.enter(recorded.as_project())
+                findings = _kept(module, everything_found(module, found))
         except (SyntaxError, SourceError) as error:
             return Verdict(error=FileError(unit.path, str(error)))
         except RecursionError:
             return Verdict(error=FileError(unit.path, "nested too deeply to be analyzed"))
         except RuleError as error:
             return Verdict(error=FileError(unit.path, str(error)))
+        except OverBudget:
+            self._interrupted = project, project.apart(project.modules)
+            kept = _kept(module, found) if module is not None else ()
+            # Fixes that belong together may not all be there.
+            return Verdict((*(replace(finding, fix=None) for finding in kept), self._cut_off(unit)))
         module.release()
         if self._answers is None or self._answers.project is not project:
             self._answers = Answers(project)
         return Verdict(findings, None, recorded.reads, self._answers.digest_of(recorded.answers))
+
+    def _intact(self, project: ProjectFacts) -> ProjectFacts:
+        """A project that no interruption has left with half an answer."""
+        interrupted, intact = self._interrupted
+        return intact if interrupted is project and intact is not None else project
+
+    def _cut_off(self, unit: Unit) -> Finding:
+        code, name = CUT_OFF
+        message = (
+            f"the analysis of this file stopped after {self._seconds:g} s of processor time, so findings may "
+            "be missing; the setting `time-limit` changes the limit"
+        )
+        start = Source.decode(unit.path, unit.data).location(0)
+        return Finding(unit.path, start, start, code, name, message, Span(0, 0), "")
 
 
 class RuleError(Exception):
@@ -126,8 +168,8 @@ def parsed(unit: Unit) -> Module:
     return Module(Source.decode(unit.path, unit.data), unit.place)
 
 
-def _findings(module: Module) -> tuple[Finding, ...]:
-    found = everything_found(module)
+def _kept(module: Module, found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings that no comment suppresses, in the order of a report."""
     suppressions = module.source.suppressions
     kept = (finding for finding in found if not suppressions or not suppressed(finding, suppressions))
     if module.project.keeps_gpu:
@@ -135,12 +177,13 @@ def _findings(module: Module) -> tuple[Finding, ...]:
     return tuple(sorted(kept, key=lambda finding: finding.sort_key))
 
 
-def everything_found(module: Module) -> dict[Finding, None]:
+def everything_found(module: Module, found: dict[Finding, None] | None = None) -> dict[Finding, None]:
     """What all rules find in a file, whether a comment suppresses it or not.
 
-    Code for CUDA that has code for torchax beside it concerns none of them.
+    Code for CUDA that has code for torchax beside it concerns none of them. `found` is filled while rules
+    run, so that it has what they found until an interruption.
     """
-    found: dict[Finding, None] = {}
+    found = {} if found is None else found
     for rule, handler in concerned(module):
         for node, scope in candidates(module, handler):
             if not handler.traced or module.trace_path(scope) is not None:

@@ -101,7 +101,7 @@ def analyse_units(
     Files that fixes wrote are no part of the project: their imports count, as those of a library would.
     """
     given, units = units, users_own(units)
-    with _Desks(list(units.values()), jobs) as desks:
+    with _Desks(list(units.values()), jobs, settings.time_limit) as desks:
         summaries = _summaries(units, desks, cache)
         project = _linked(summaries, settings)
         asked = units if only is None else [path for path in only if path in units]
@@ -129,7 +129,7 @@ def linked(
 ) -> ProjectFacts:
     """What files say as one project; those that do not parse, and those that fixes wrote, say nothing."""
     units = users_own(units)
-    with _Desks(list(units.values()), jobs) as desks:
+    with _Desks(list(units.values()), jobs, settings.time_limit) as desks:
         return _linked(_summaries(units, desks, cache), settings)
 
 
@@ -141,7 +141,7 @@ def _summaries(units: Mapping[str, Unit], desks: _Desks, cache: Cache | None) ->
     known = cache.get(keys.values())
     summaries: dict[str, Summary] = {path: known[k] for path, k in keys.items() if k in known}
     new = dict(desks.summarise([unit for path, unit in units.items() if path not in summaries]))
-    cache.put({keys[path]: summary for path, summary in new.items()})
+    cache.put({keys[path]: summary for path, summary in new.items() if summary.is_final})
     return summaries | new
 
 
@@ -164,7 +164,7 @@ def _verdicts(
         if (verdict := known.get(key)) is not None and answers.digest(verdict.reads) == verdict.answers
     }
     judged = dict(desks.judge([units[path] for path in names if path not in verdicts], project))
-    cache.put({keys[path]: verdict for path, verdict in judged.items() if verdict.error is None})
+    cache.put({keys[path]: verdict for path, verdict in judged.items() if verdict.is_final})
     return verdicts | judged
 
 
@@ -180,8 +180,8 @@ def _linked(summaries: Mapping[str, Summary], settings: Settings) -> ProjectFact
 class _Desks:
     """Desks here or in other processes, whichever is sooner done; use as a context manager."""
 
-    def __init__(self, units: Sequence[Unit], jobs: int | None) -> None:
-        self._units = units
+    def __init__(self, units: Sequence[Unit], jobs: int | None, seconds: float) -> None:
+        self._units, self._seconds = units, seconds
         self._forced = jobs is not None
         self._jobs = min(jobs if jobs is not None else (os.cpu_count() or 1), len(units))
         self._here: Desk | None = None
@@ -201,7 +201,7 @@ class _Desks:
     def summarise(self, units: Sequence[Unit]) -> Iterator[tuple[str, Summary]]:
         team = self._team_for(units)
         if team is None:
-            self._here = self._here or Desk()
+            self._here = self._here or Desk(self._seconds)
             yield from ((unit.path, self._here.summarise(unit)) for unit in units)
             return
         for path, answer in team.ask("summarise", frozenset(unit.path for unit in units)):
@@ -211,7 +211,7 @@ class _Desks:
     def judge(self, units: Sequence[Unit], project: ProjectFacts) -> Iterator[tuple[str, Verdict]]:
         team = self._team_for(units)
         if team is None:
-            self._here = self._here or Desk()
+            self._here = self._here or Desk(self._seconds)
             yield from ((unit.path, self._here.judge(unit, project)) for unit in units)
             return
         for path, answer in team.ask("judge", frozenset(unit.path for unit in units), project):
@@ -224,5 +224,5 @@ class _Desks:
         if self._team is None and self._jobs > 1 and enough:
             from tpulint.engine.workers import Team
 
-            self._team = Team(self._units, self._jobs)
+            self._team = Team(self._units, self._jobs, self._seconds)
         return self._team

@@ -30,7 +30,7 @@ _CONTEXT: Any = multiprocessing.get_context("fork" if sys.platform == "linux" el
 class Team:
     """Desks in several processes."""
 
-    def __init__(self, units: Sequence[Unit], jobs: int) -> None:
+    def __init__(self, units: Sequence[Unit], jobs: int, seconds: float) -> None:
         shares: list[list[Unit]] = [[] for _ in range(jobs)]
         sizes = [0] * jobs
         for unit in sorted(units, key=lambda unit: (-len(unit.data), unit.path)):
@@ -39,7 +39,7 @@ class Team:
             sizes[smallest] += len(unit.data)
         rules()  # loaded here, they are so in each process
         self._summaries: dict[str, bytes] = {}
-        self._workers = [_Worker(share) for share in shares if share]
+        self._workers = [_Worker(share, seconds) for share in shares if share]
 
     def stop(self) -> None:
         """End the processes."""
@@ -105,7 +105,8 @@ class _Facts(Mapping[str, ModuleFacts]):
 class _Worker:
     """One process, the files that are its share, and the questions that are open."""
 
-    def __init__(self, share: list[Unit]) -> None:
+    def __init__(self, share: list[Unit], seconds: float) -> None:
+        self._seconds = seconds
         self.share = {unit.path: unit for unit in share}
         self.open: list[str] = []
         self._request: tuple[Question, bytes] = ("summarise", b"")
@@ -113,7 +114,7 @@ class _Worker:
 
     def _start(self) -> None:
         self.connection, theirs = _CONTEXT.Pipe()
-        self.process = _CONTEXT.Process(target=_work, args=(theirs, self.share), daemon=True)
+        self.process = _CONTEXT.Process(target=_work, args=(theirs, self.share, self._seconds), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -153,11 +154,11 @@ class _Worker:
         self.process.terminate()
 
 
-def _work(connection: Connection, share: dict[str, Unit]) -> None:
+def _work(connection: Connection, share: dict[str, Unit], seconds: float) -> None:
     """Answer questions about a share of the files until the other end closes."""
     gc.disable()
     gc.freeze()
-    desk = Desk()
+    desk = Desk(seconds)
     try:
         while True:
             request: Any = connection.recv()

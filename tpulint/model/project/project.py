@@ -111,7 +111,7 @@ class ProjectFacts:
         return found
 
     def apart(self, modules: Mapping[str, ModuleFacts]) -> ProjectFacts:
-        """The same project with its modules' facts at another place.
+        """The same project with its modules' facts at another place, without the answers for single names.
 
         What concerns all modules at once is answered already, so that it takes none of them.
         """

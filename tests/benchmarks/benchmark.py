@@ -247,7 +247,7 @@ def growth(requirement: str) -> None:
 
 
 def longest(requirements: Sequence[str]) -> None:
-    """All rules over the longest functions of some packages, each with its class and the imports of its file."""
+    """All rules over the longest functions of some packages, each with its class and imports."""
     functions: list[tuple[int, str, str]] = []
     for requirement in requirements:
         for path in sorted(subject(requirement).rglob("*.py")):

@@ -149,6 +149,10 @@ def test_a_tensor_of_a_script_may_have_another_name(parse: Parse, find: Find) ->
         ("use(undefined)", False),
         ("use(torch)", False),
         ("def v(): pass\nuse(v)", False),
+        ("use(x['key'])", False),
+        ("k = 'key'\nuse(x[k])", False),
+        ("for k in ('a', 'b'):\n    use(x[k])", False),
+        ("for k in x.keys():\n    use(x[k])", False),
     ],
 )
 def test_a_basic_slice_of_a_tensor(parse: Parse, find: Find, body: str, expected: bool) -> None:
@@ -172,6 +176,8 @@ def test_a_basic_slice_of_a_tensor(parse: Parse, find: Find, body: str, expected
         ("[0, 1]", False),
         ("f(n)", False),
         ("(0, x)", False),
+        ("'key'", False),
+        ("f'{n}'", False),
     ],
 )
 def test_an_index_of_numbers_and_slices(parse: Parse, find: Find, index: str, expected: bool) -> None:

@@ -298,6 +298,8 @@ class Expressions:
     def _subscript(self, node: ast.Subscript, env: Environment) -> Kind:
         base = self.kind(node.value, env)
         index = self.kind(node.slice, env)
+        if isinstance(base, Tensor) and isinstance(index, Static) and isinstance(index.value, str):
+            return UNKNOWN  # a mapping, after all
         if isinstance(base, Tensor):
             parts = index.items if isinstance(index, Several) and index.items is not None else (index,)
             origins = self.meet(base, *parts)

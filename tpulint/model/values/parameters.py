@@ -61,6 +61,8 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
             kinds[name] = Several(UNKNOWN)
         elif argument.annotation is not None and scope.parent is not None:
             kinds[name] = annotated_kind(module, argument.annotation, scope.parent, name)
+            if isinstance(kinds[name], Tensor) and _is_mapping(node, name):
+                kinds[name] = UNKNOWN  # the annotation is wrong
         elif name in comments and scope.parent is not None:
             kinds[name] = annotated_kind(module, comments[name], scope.parent, name)
         elif name in by_default:
@@ -126,15 +128,31 @@ def _is_input(module: Module, scope: Scope, number: int, name: str, by_default: 
 
 
 def _is_size_or_container(function: ast.AST, name: str) -> bool:
-    """Whether a function unpacks a name, looks into it by a text, or bounds a slice by it."""
+    """Whether a function unpacks a name, uses it as a mapping, or bounds a slice by it."""
     for node in within(function):
         match node:
             case ast.Assign(targets=[ast.Tuple()], value=ast.Name(id=found)) if found == name:
                 return True
-            case ast.Subscript(value=ast.Name(id=found), slice=ast.Constant(value=str())) if found == name:
-                return True
             case ast.Slice() if not _mentioned_by_shape(node, name):
                 return True
+    return _is_mapping(function, name)
+
+
+def _is_mapping(function: ast.AST, name: str) -> bool:
+    """Whether a function looks into a name by a text, or asks it for what only mappings have."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Subscript(value=ast.Name(id=found), slice=ast.Constant(value=str()) | ast.JoinedStr()):
+                if found == name:
+                    return True
+            case ast.Attribute(value=ast.Name(id=found), attr="keys" | "items" | "get" | "setdefault"):
+                if found == name:
+                    return True
+            case ast.Compare(
+                left=ast.Constant(value=str()), ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=found)]
+            ):
+                if found == name:
+                    return True
     return False
 
 

@@ -129,13 +129,30 @@ def is_basic(module: Module, index: ast.expr, scope: Scope) -> bool:
     for part in index.elts if isinstance(index, ast.Tuple) else [index]:
         plain = part.operand if isinstance(part, ast.UnaryOp) else part
         if isinstance(plain, ast.Slice) or (
-            isinstance(plain, ast.Constant) and not isinstance(plain.value, bool)
+            isinstance(plain, ast.Constant) and not isinstance(plain.value, bool | str)
         ):
             continue
-        number = isinstance(plain, ast.Name | ast.BinOp) and isinstance(module.kind(plain, scope), Static)
-        if not number:
+        kind = module.kind(plain, scope) if isinstance(plain, ast.Name | ast.BinOp) else None
+        if not isinstance(kind, Static) or isinstance(kind.value, str) or _is_key(module, plain, scope):
             return False
     return True
+
+
+def _is_key(module: Module, node: ast.expr, scope: Scope) -> bool:
+    """Whether an index is a parameter for a text, or runs over texts or over the keys of a mapping."""
+    if not isinstance(node, ast.Name):
+        return False
+    if scope.function is not None and isinstance(scope.function.node, FunctionNode):
+        for parameter in parameters(scope.function.node):
+            if parameter.arg == node.id and isinstance(parameter.annotation, ast.Name):
+                return parameter.annotation.id == "str"
+    found = definition(module, node.id, module.statement(node))
+    match found.value if found is not None and found.iterated else None:
+        case ast.Tuple(elts=several) | ast.List(elts=several) | ast.Set(elts=several):
+            return any(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in several)
+        case ast.Call(func=ast.Attribute(attr="keys" | "items" | "split")):
+            return True
+    return False
 
 
 def copied(module: Module, node: ast.expr, scope: Scope) -> Iterator[Copied]:

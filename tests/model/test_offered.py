@@ -110,3 +110,55 @@ def test_public_methods_of_classes_made_of_tensors_are_trace_roots(tmp_path: Pat
         assert is_traced(project, f"boxes.{name}")
     for name in ("Boxes.__len__", "_Private.area", "Named.show"):
         assert not is_traced(project, f"boxes.{name}")
+
+
+@pytest.mark.parametrize(
+    ("body", "traced"),
+    [
+        ("def op(model, x): return model(torch.softmax(x, -1))", True),  # not the first one
+        ("def inner(x): return x.unsqueeze(0)\ndef op(x): return inner(x)", True),  # proven by what it calls
+        ("def inner(y, x): return x.unsqueeze(0)\ndef op(x): return inner(1, x=x)", True),
+        ("def inner(x): return x.unsqueeze(0)\ndef op(x): return inner(load(x))", False),
+        ("def inner(x): return x.unsqueeze(0)\ndef op(x=2): return inner(x)", False),
+        ("def inner(x): return inner(x)\ndef op(x): return inner(x)", False),  # calls itself for ever
+    ],
+)
+def test_a_function_is_a_root_where_any_parameter_can_only_be_a_tensor(
+    tmp_path: Path, body: str, traced: bool
+) -> None:
+    project = package(tmp_path, {"ops": body})
+    assert traced == is_traced(project, "ops.op")
+
+
+@pytest.mark.parametrize(
+    ("method", "traced"),
+    [
+        ("def inverse(self, y): return torch.log(y)", True),
+        ("def _inverse(self, y): return torch.log(y)", False),
+        ("def inverse(self, y): return y + 1", False),
+        ("def adopt(self, other): self.load_state_dict(other.state_dict())", False),
+        ("@torch.no_grad()\n    def inverse(self, y): return torch.log(y)", False),
+    ],
+)
+def test_a_public_method_of_a_module_that_takes_a_tensor_is_a_root(
+    tmp_path: Path, method: str, traced: bool
+) -> None:
+    project = package(tmp_path, {"nets": f"class Exp(nn.Module):\n    {method}\n"})
+    name = method.partition("def ")[2].partition("(")[0]
+    assert traced == is_traced(project, f"nets.Exp.{name}")
+
+
+def test_calls_of_other_files_tell_what_a_parameter_is(tmp_path: Path) -> None:
+    files = {
+        "ops": "def weighted(x, scale, size): return x * scale * size",
+        "nets": """
+            from pkg.ops import weighted
+            class Net(nn.Module):
+                def forward(self, x, mask):
+                    x = torch.relu(x)
+                    return weighted(x, torch.softmax(x, -1), 3)
+        """,
+    }
+    tensors = package(tmp_path, files).tensors.handed
+    found = {parameter for function, parameter in tensors if function == "pkg.ops.weighted"}
+    assert found == {"x", "scale"}

@@ -110,7 +110,36 @@ TAKE_TENSOR = frozenset(
     if word.startswith("tensor")
     and (name in METHODS or name.startswith("nn.functional."))
     and name not in FACTORIES | _TAKE_NUMBERS
-)
+) | _names("zeros_like ones_like full_like empty_like rand_like randn_like randint_like")
+#: Those of them, and of the same kind, of which the first two arguments are tensors, or the first three.
+TAKE_TENSORS = {
+    **dict.fromkeys(
+        _names(
+            "matmul mm bmm mv dot outer cdist cross logical_and logical_or maximum minimum searchsorted"
+            " nn.functional.linear nn.functional.bilinear nn.functional.embedding nn.functional.grid_sample"
+            " nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d"
+            " nn.functional.cosine_similarity nn.functional.pairwise_distance"
+            " nn.functional.cross_entropy nn.functional.nll_loss nn.functional.kl_div"
+            " nn.functional.mse_loss nn.functional.l1_loss nn.functional.smooth_l1_loss"
+            " nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits"
+        ),
+        2,
+    ),
+    **dict.fromkeys(_names("baddbmm addmm nn.functional.scaled_dot_product_attention"), 3),
+    "where": 1,
+}
+#: Functions of `torch`, by name without it, that take a list of tensors, and those that take them one by one.
+TAKE_LIST = _names("cat concat concatenate stack hstack vstack dstack")
+TAKE_EACH = _names("broadcast_tensors meshgrid")
+#: Methods that only tensors have, of which an argument is a tensor, by its position.
+METHOD_TAKES = {
+    **dict.fromkeys(
+        _names("masked_fill masked_fill_ masked_select expand_as view_as reshape_as type_as bmm baddbmm"), 0
+    ),
+    **dict.fromkeys(
+        _names("gather index_select scatter scatter_ scatter_add scatter_add_ index_add index_add_"), 1
+    ),
+}
 
 #: All attributes that a tensor has.
 TENSOR_ATTRIBUTES = frozenset(METHODS) | frozenset(ATTRIBUTES)

@@ -189,12 +189,25 @@ def test_a_parameter_of_a_helper_is_what_traced_code_passes(
     assert expected == describe(flow.initial["p"])
 
 
-def test_the_first_operand_of_a_function_of_torch_is_a_tensor(
-    parse: Parse, describe: Describe, find_function: FindFunction
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("torch.matmul(p, q)", ["Tensor", "Tensor"]),
+        ("torch.softmax(p, q)", ["Tensor", "Unknown"]),
+        ("torch.zeros_like(p) * q", ["Tensor", "Unknown"]),
+        ("torch.cat([p, q])", ["Tensor", "Tensor"]),
+        ("torch.einsum(p, q)", ["Unknown", "Tensor"]),
+        ("einops.rearrange(p, q)", ["Tensor", "Unknown"]),
+        ("load().masked_fill(p, q)", ["Tensor", "Unknown"]),
+        ("torch.where(p, q, 0)", ["Tensor", "Unknown"]),
+    ],
+)
+def test_the_operands_of_functions_of_torch_are_tensors(
+    parse: Parse, describe: Describe, find_function: FindFunction, value: str, expected: list[str]
 ) -> None:
-    module = parse(f"{HEAD}@torch.compile\ndef helper(p, q): return torch.matmul(p, q)\n")
+    module = parse(f"{HEAD}import einops\n@torch.compile\ndef helper(p, q): return {value}\n")
     kinds = parameter_kinds(module, find_function(module, "helper"))
-    assert ["Tensor", "Unknown"] == [describe(kinds[name]) for name in ("p", "q")]
+    assert expected == [describe(kinds[name]) for name in ("p", "q")]
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,17 @@ from tpulint.model.devices.flow import Edge
 from tpulint.model.names.annotations import aliases
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names, dotted
-from tpulint.model.names.references import attributes_by_class, held_functions, method_around, references
+from tpulint.model.names.references import (
+    attributes_by_class,
+    held_functions,
+    method_around,
+    positional,
+    references,
+)
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.at_import import moves_at_import
 from tpulint.model.project.chosen import MAKING, chosen_imports, is_chosen
+from tpulint.model.project.handing import Handed, Handing
 from tpulint.model.project.made import Made
 from tpulint.model.project.mentioned import mentioned
 from tpulint.model.project.placing import entering, makes_cuda_default, placing
@@ -35,6 +42,7 @@ from tpulint.model.project.signatures import (
     is_offered,
     makes_on_device,
     takes_module,
+    tensor_parameters,
     training_apart,
 )
 from tpulint.model.project.takers import Taker, handed_to_accelerate
@@ -64,6 +72,8 @@ class FunctionFacts(NamedTuple):
     `takes_module` that it uses a parameter as a module, `files` that it makes pictures or files, `makes` that
     it takes a device and else but sizes, `trains_apart` that it calls `backward` itself, on what ends within.
     `mentions` are the functions that it may pass on to be called; see `project.mentioned`.
+    `by_place` are the parameters that it takes by their places, `undeclared` those without an annotation,
+    `tensors` those of which it is sure itself that they are tensors, `hands` what it hands to others.
     """
 
     qualname: str
@@ -81,6 +91,10 @@ class FunctionFacts(NamedTuple):
     makes: bool = False
     trains_apart: bool = False
     mentions: tuple[str, ...] = ()
+    by_place: tuple[str, ...] = ()
+    undeclared: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()
+    hands: tuple[Handed, ...] = ()
 
     @property
     def looks_up(self) -> bool:
@@ -187,6 +201,8 @@ class _Summary:
         self.roots: list[Root] = []
         self.tensors: dict[str, set[str]] = {}
         self.attributes = attributes_by_class(index)
+        self.handing = Handing(names)
+        self.hands: dict[int, dict[Handed, None]] = {id(scope): {} for scope in index.functions}
         self.made = Made(names, {f"{name}.{scope.qualname}" for scope in index.classes})
         self.mentioned = mentioned(name, index, names)
 
@@ -277,6 +293,10 @@ class _Summary:
             if head not in LIBRARIES or head == own:
                 for reference in references(node.func, scope, self.names):
                     calls[CallFact(reference, node.lineno, node.col_offset + 1)] = None
+                    if scope.function is not None:
+                        self.hands[id(function)].update(
+                            dict.fromkeys(self.handing.of(node, scope, reference))
+                        )
             if entry in MAKING or is_chosen(node, scope, self.names):
                 calls[CallFact(ANY, node.lineno, node.col_offset + 1)] = None
                 for table in (one.id for one in ast.walk(node.func) if isinstance(one, ast.Name)):
@@ -402,6 +422,7 @@ class _Summary:
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         owner = scope.owner.qualname if scope.owner is not None else None
         returns = declared(scope, self.names)
+        undeclared, tensors = tensor_parameters(scope, self.names)
         return FunctionFacts(
             scope.qualname,
             owner,
@@ -411,13 +432,17 @@ class _Summary:
             returns,
             places,
             is_offered(scope, returns),
-            first_taken(scope, self.names),
+            first_taken(scope, self.names, tensors),
             infers(scope, self.names),
             takes_module(scope),
             id(scope) in self._filing,
             makes_on_device(scope),
             id(scope) in self._training_apart,
             tuple(self.mentioned.get(id(scope), ())),
+            tuple(positional(scope)),
+            undeclared,
+            tensors,
+            tuple(self.hands[id(scope)]),
         )
 
     @cached_property

@@ -23,6 +23,7 @@ from tpulint.model.project.homes import Home, home, homes_of_programs
 from tpulint.model.project.placement import Placement
 from tpulint.model.project.programs import Programs, closure, programs_of, reversed_relation
 from tpulint.model.project.takers import Taker
+from tpulint.model.project.tensors import Tensors, tensors_of
 
 _DEPTH = 12
 
@@ -122,6 +123,19 @@ class ProjectFacts:
         vars(other).update(modules=modules, _functions={}, _classes={})
         vars(other).update(_callees=Callees(other), _placement=Placement(other))
         return other
+
+    @cached_property
+    def tensors(self) -> Tensors:
+        """The parameters that are tensors by what functions do with them and hand to each other."""
+        return tensors_of(self)
+
+    def is_proven_tensor(self, function: str, parameter: str) -> bool:
+        """Whether a parameter can be nothing but a tensor, by what is done with it."""
+        return (function, parameter) in self.tensors.proven
+
+    def is_handed_tensor(self, function: str, parameter: str) -> bool:
+        """Whether the project's calls hand tensors to a parameter, as far as they show it."""
+        return (function, parameter) in self.tensors.handed
 
     @cached_property
     def takers(self) -> tuple[Taker, ...]:

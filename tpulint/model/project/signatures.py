@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections.abc import Container
 
 from tpulint.knowledge.tensors import READS, TENSOR_LIKELY
 from tpulint.knowledge.tracing import OF_MODULES, is_device_word
 from tpulint.knowledge.training import MODULE_UPKEEP
 from tpulint.model.names.annotations import qualified_text
-from tpulint.model.names.evidence import is_surely_tensor
 from tpulint.model.names.index import Index
+from tpulint.model.names.operands import sure_tensors
 from tpulint.model.names.qualified import Names
+from tpulint.model.names.references import defaults
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 
 #: Annotations of plain numbers, which may stand before the tensor that a function is about.
@@ -79,7 +81,7 @@ def is_offered(scope: Scope, returns: str) -> bool:
     return not node.name.startswith("_") or node.name == "__call__"
 
 
-def first_taken(scope: Scope, names: Names) -> str:
+def first_taken(scope: Scope, names: Names, tensors: Container[str]) -> str:
     """The annotation of a function's first parameter that is more than a plain number; "" for none.
 
     The first parameter of a public function that bears none is a tensor where its use says so.
@@ -88,11 +90,35 @@ def first_taken(scope: Scope, names: Names) -> str:
     for argument in _given(scope) if outer is not None else ():
         if argument.annotation is None or outer is None:
             public = outer is not None and outer.kind is ScopeKind.MODULE and not scope.name.startswith("_")
-            return "torch.Tensor" if public and is_surely_tensor(scope, argument.arg, names) else ""
+            return "torch.Tensor" if public and argument.arg in tensors else ""
         text = qualified_text(argument.annotation, outer, names)
         if text not in _NUMBERS:
             return text
     return ""
+
+
+def tensor_parameters(scope: Scope, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The parameters without annotation, and those that are declared, or by their use, surely tensors."""
+    node, outer = scope.node, scope.parent
+    if not isinstance(node, ast.FunctionDef) or outer is None:
+        return (), ()
+    sure = sure_tensors(scope, names)
+    constant = {
+        name
+        for name, default in defaults(node.args)
+        if default is not None and not (isinstance(default, ast.Constant) and default.value is None)
+    }
+    undeclared = tuple(a.arg for a in _given(scope) if a.annotation is None and a.arg not in constant)
+    declared = (
+        a.arg
+        for a in _given(scope)
+        if a.annotation is not None and _is_tensor(qualified_text(a.annotation, outer, names))
+    )
+    return undeclared, (*declared, *(name for name in undeclared if name in sure))
+
+
+def _is_tensor(text: str) -> bool:
+    return text == "torch.Tensor" or text == "typing.Optional[torch.Tensor]"
 
 
 def makes_on_device(scope: Scope) -> bool:

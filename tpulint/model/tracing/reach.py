@@ -151,6 +151,10 @@ def _is_interface(project: ProjectFacts, name: str, facts: FunctionFacts) -> boo
         return False
     if project.is_of_tensors(facts.takes) or (facts.makes and project.is_of_tensors(facts.returns)):
         return True
+    if not facts.takes and any(project.is_proven_tensor(name, taken) for taken in facts.undeclared):
+        owner = name.rpartition(".")[0]
+        if facts.owner is None or (project.is_module_class(owner) and not facts.takes_module):
+            return True
     cls = name.rpartition(".")[0]
     made = project.method(cls, "__init__") if facts.owner is not None else None
     maker = project.function(made) if made is not None else None

@@ -14,7 +14,7 @@ from tpulint.knowledge.tensors import (
     TENSOR_TYPES,
 )
 from tpulint.model.names.annotations import qualified_text
-from tpulint.model.names.evidence import attributes_of, is_operand, used_as_tensor
+from tpulint.model.names.evidence import attributes_of, used_as_tensor
 from tpulint.model.names.index import within
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import defaults
@@ -83,7 +83,12 @@ def _used_kind(module: Module, scope: Scope, name: str, *, is_input: bool) -> Ki
     handed = handed_kind(module, scope, name)
     if isinstance(handed, Tensor):
         return replace(handed, root=name)
-    return Tensor(root=name) if handed == UNKNOWN and is_operand(scope, name, module.names) else handed
+    project, function = module.project, f"{module.name}.{scope.qualname}"
+    if project.is_proven_tensor(function, name):
+        return Tensor(root=name)
+    if handed == UNKNOWN and project.is_handed_tensor(function, name):
+        return Tensor(root=name)
+    return handed
 
 
 def _as_handed(module: Module, scope: Scope, name: str, declared: Kind) -> Kind:

@@ -52,6 +52,7 @@ _TRUSTED = frozenset(
         "tpulint.engine.desk",
         "tpulint.finding",
         "tpulint.model.project.facts",
+        "tpulint.model.project.handing",
         "tpulint.model.module",
         "tpulint.model.project.takers",
     }

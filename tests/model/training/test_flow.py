@@ -52,7 +52,12 @@ def inputs(parse: Parse, find_function: FindFunction) -> Callable[..., list[str]
         ("with x as g:\n    out = g + y", ["x", "y"]),
         ("out = [a + x for a in xs]", ["x", "xs"]),
         ("out = lambda a: a + x", ["x"]),
-        ("while x:\n    y = x\n    z = y", ["x", "y"]),  # taken as a whole
+        ("while x:\n    y = x\n    z = y", ["x"]),
+        ("while x:\n    z = y\n    y = x", ["x", "y"]),
+        ("for a in xs:\n    with x:\n        out = a\n    y = y + out", ["xs", "x", "y"]),
+        ("for a in xs:\n    if x:\n        o = a\n    else:\n        o = y\n    b = o", ["xs", "x", "y"]),
+        ("for a in xs:\n    if x:\n        out = a\n    b = out", ["xs", "x", "out"]),
+        ("for a in xs:\n    b = a\nelse:\n    out = y", ["xs", "y"]),
     ],
 )
 def test_names_read_before_they_are_written(

@@ -46,6 +46,65 @@ def f(model, criterion, x, y):
     loss.backward()
 """,
     ),
+    "the comment above the first statement moves with it, and leaves no second blank line": (
+        """\
+def f(model, criterion, x, y):
+    y = y + 1
+
+    # the output
+    # of the model
+    out = model(x)
+
+    # the criterion
+    scale = len(y)
+    loss = criterion(out, y) * scale
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_loss(model, x, criterion, y, scale):
+    # the output
+    # of the model
+    out = model(x)
+    loss = criterion(out, y) * scale
+    return loss
+
+
+def f(model, criterion, x, y):
+    y = y + 1
+
+    # the criterion
+    scale = len(y)
+    loss = compute_loss(model, x, criterion, y, scale)
+    loss.backward()
+""",
+    ),
+    "what each round of a loop writes first is no parameter": (
+        """\
+def f(model, frozen, xs):
+    loss = 0
+    for x in xs:
+        with torch.no_grad():
+            target = frozen(x)
+        loss += (model(x) - target).sum()
+    loss.backward()
+""",
+        """\
+@differentiable
+def compute_loss(xs, frozen, model):
+    loss = 0
+    for x in xs:
+        with torch.no_grad():
+            target = frozen(x)
+        loss += (model(x) - target).sum()
+    return loss
+
+
+def f(model, frozen, xs):
+    loss = compute_loss(xs, frozen, model)
+    loss.backward()
+""",
+    ),
     "an input that may not be bound is bound to None": (
         """\
 def f(model, x, y):

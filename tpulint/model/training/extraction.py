@@ -78,6 +78,8 @@ def extraction(
     left = f"{', '.join(results)} = " if results else ""
     call = _call(f"{left}{callee}", given, lines.indent, step, "")
     ahead = [line for statement in region.ahead for line in lines.kept(statement)]
+    while ahead and not ahead[0].strip() and lines.is_below_blank:
+        del ahead[0]
     behind = [line for statement in region.behind for line in lines.kept(statement)]
     return Extraction(f"{definition}{newline}", newline.join([*ahead, *call, *behind]), lines.span)
 
@@ -96,7 +98,8 @@ class _Lines:
         self._source = source = module.source
         self._statements = region.span
         first, last = self._statements[0], self._statements[-1]
-        self._first = first.lineno
+        # What is said of a statement that moves is said where it goes.
+        self._first = _commented_from(source, first) if first in region.statements else first.lineno
         self._starts: dict[int, int] = {}
         row = self._first
         for statement in self._statements:
@@ -114,6 +117,11 @@ class _Lines:
         alone = all(self._source.line(s.lineno)[: s.col_offset].strip() == "" for s in self._statements)
         ends = all(self._tail(s).split("#")[0].strip() in ("", ";") for s in self._statements)
         return apart and begins and alone and ends
+
+    @property
+    def is_below_blank(self) -> bool:
+        """Whether a blank line is above the first line."""
+        return self._first > 1 and not self._source.line(self._first - 1).strip()
 
     def _tail(self, statement: ast.stmt) -> str:
         line = self._source.line(statement.end_lineno or statement.lineno)
@@ -170,6 +178,14 @@ def _rename(lines: list[str], node: ast.expr, new: str, first: int) -> None:
 def _without_dot(text: bytes) -> bytes:
     """The rest of a line without the dot of an attribute that it begins with."""
     return text.lstrip()[1:] if text.lstrip().startswith(b".") else text
+
+
+def _commented_from(source: Source, statement: ast.stmt) -> int:
+    """The row of the first comment that stands right above a statement, or its own row."""
+    row, indent = statement.lineno, source.margin(statement)
+    while row > 1 and source.line(row - 1).startswith(f"{indent}#"):
+        row -= 1
+    return row
 
 
 def _end(source: Source, row: int) -> int:

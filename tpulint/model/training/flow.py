@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope, ScopeKind
-from tpulint.model.training.effects import effects, is_unconditional, place
+from tpulint.model.training.bound import surely_written
+from tpulint.model.training.effects import effects, place
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
@@ -35,9 +36,11 @@ def _inner_inputs(statement: ast.stmt) -> set[str]:
     """What a statement reads, or changes in place, that it may not have written itself by then."""
     if isinstance(statement, ast.If):
         return _used([statement.test]) | _through(statement.body) | _through(statement.orelse)
+    if isinstance(statement, ast.While):
+        return _used([statement.test]) | _through(statement.body) | _through(statement.orelse)
     if isinstance(statement, ast.For):
         target = set(effects([statement.target]).writes)
-        return _used([statement.iter]) | (_through(statement.body) - target)
+        return _used([statement.iter]) | (_through(statement.body) - target) | _through(statement.orelse)
     if isinstance(statement, ast.With):
         items = _used([item.context_expr for item in statement.items])
         names = {
@@ -57,8 +60,7 @@ def _through(block: list[ast.stmt]) -> set[str]:
     written: set[str] = set()
     for statement in block:
         given |= _inner_inputs(statement) - written
-        if is_unconditional(statement):
-            written |= set(effects([statement]).writes)
+        written |= surely_written([statement])
     return given
 
 

@@ -213,11 +213,11 @@ class Context(Editing):
     def only_with_processes(self, node: ast.AST) -> bool:
         """Whether the code runs only with several processes, and so in a process group.
 
-        In a program that starts a group, a flag is not enough: a launcher may have set it for one process.
+        In a program that starts a group, or has lost it, a flag or an environment variable is not enough: a
+        launcher may have set it for one process.
         """
-        is_grouped = self.module.name in self.module.project.programs.grouped
-        wanted = SEVERAL if is_grouped else PROCESSES
-        return only_with(wanted, self.module, node, self.scope)
+        is_lacking = self.module.name in self.module.project.programs.lacking_group
+        return only_with(SEVERAL if is_lacking else PROCESSES, self.module, node, self.scope)
 
     def is_optional(self, statement: ast.stmt) -> bool:
         """Whether the import is optional; the program continues if it fails or is skipped."""

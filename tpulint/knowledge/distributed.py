@@ -31,6 +31,9 @@ class Collective:
 COLLECTIVES = {
     "get_rank": Collective(NO_GROUP, "jax.process_index()"),
     "get_world_size": Collective(NO_GROUP, "jax.process_count()"),
+    "get_backend": Collective(NO_GROUP, '"gloo"'),
+    "new_group": Collective(NO_GROUP),
+    "monitored_barrier": Collective(NO_GROUP, removable=True),
     "barrier": Collective("raises after `import torchax`", removable=True),
     "destroy_process_group": Collective(NO_GROUP, removable=True),
     "all_reduce": Collective(_TENSORS, removable=True),
@@ -42,13 +45,17 @@ COLLECTIVES = {
     "all_to_all": Collective(_TENSORS),
     "all_to_all_single": Collective(_TENSORS),
     "gather": Collective(_TENSORS),
+    "irecv": Collective(_TENSORS),
+    "isend": Collective(_TENSORS),
     "recv": Collective(_TENSORS),
     "reduce_scatter": Collective(_TENSORS),
     "reduce_scatter_tensor": Collective(_TENSORS),
     "scatter": Collective(_TENSORS),
+    "send": Collective(_TENSORS),
     "all_gather_object": Collective(_OBJECTS, own="{}[:] = [{}]"),
     "broadcast_object_list": Collective(_OBJECTS, removable=True),
     "gather_object": Collective(_OBJECTS),
+    "scatter_object_list": Collective(_OBJECTS),
 }
 
 _SAME = ("torch.distributed.distributed_c10d.", "torch.distributed.")
@@ -62,6 +69,12 @@ def collective(qualified: str | None) -> tuple[str, Collective] | None:
             return (name, COLLECTIVES[name]) if name in COLLECTIVES else None
     return None
 
+
+#: Backends of process groups that communicate tensors of the host.
+ON_HOST = frozenset({"gloo", "mpi"})
+
+#: Questions that are answered with no on a host without a process group, and raise nothing.
+IS_STARTED = frozenset(f"torch.distributed.{part}is_initialized" for part in ("", "distributed_c10d."))
 
 START = "torch.distributed.init_process_group"
 

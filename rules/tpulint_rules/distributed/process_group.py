@@ -4,10 +4,13 @@
 
 Reports:
 
-- `torch.distributed.init_process_group`, except with the backend `"gloo"`, which communicates CPU tensors;
+- `torch.distributed.init_process_group`, except with the backend `"gloo"` or `"mpi"`, which communicate CPU
+  tensors. tpulint follows the backend through variables, options, settings and functions of the file, and
+  ignores values that only Windows, macOS or a host with CUDA uses;
 - `init_device_mesh`;
 - `DistributedSampler` without a rank;
 - collectives, such as `all_reduce` and `barrier`, and queries of the process group, such as `get_rank`;
+- checks that stop the program without a process group, such as `assert torch.distributed.is_initialized()`;
 - `get_default_backend_for_device`;
 - `torch.multiprocessing.spawn`, if it starts one process per device, or if the same file starts a process
   group.
@@ -15,7 +18,8 @@ Reports:
 The rule does not report:
 
 - code that a condition runs only with several processes, as in `if get_world_size() > 1:`, because a program
-  on TPU is one process;
+  on TPU is one process. In a program that starts a process group, or that enters the torchax environment, a
+  flag or an environment variable such as `WORLD_SIZE` is no such condition, because a launcher may set it;
 - calls to which the program passes a `group`;
 - queries in a program that neither starts a process group nor enters the torchax environment.
 
@@ -55,7 +59,9 @@ For example, the sum of a value over all processes is then the value in this one
 
 - `get_rank()` becomes `jax.process_index()`, and `get_world_size()` becomes `jax.process_count()`.
   JAX uses one process per host, so `jax.process_index()` and `jax.process_count()` count hosts, not devices.
-- The fix removes calls that only start or end the process group, and calls that only communicate.
+- `get_backend()` becomes `"gloo"`.
+- The fix removes calls that only start or end the process group, calls that only communicate, and checks that
+  stop the program without a process group.
 - The fix replaces `spawn(f, ...)` with one direct call of `f`, which receives 0 as its rank.
 - The fix replaces the default backend with `"gloo"`, the backend for CPU tensors.
 - `all_gather(parts, x)` becomes `parts[:] = [x.clone()]`, so `parts` holds one tensor.
@@ -82,6 +88,7 @@ from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.distributed import (
     COLLECTIVES,
     DEFAULT_BACKEND,
+    IS_STARTED,
     MESHES,
     NO_GROUP,
     SAMPLERS,
@@ -89,7 +96,7 @@ from tpulint.knowledge.distributed import (
     Collective,
     collective,
 )
-from tpulint.model.processes.groups import backend, is_start, serves_host
+from tpulint.model.processes.groups import backends, is_start, serves_host
 from tpulint.model.processes.spawned import spawned
 from tpulint.rule import Context, Rule
 
@@ -109,8 +116,7 @@ def started(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if serves_host(ctx.module, call, ctx.scope):
         return
-    asked = backend(call)
-    if isinstance(asked, ast.Constant) and asked.value == "nccl":
+    if "nccl" in backends(ctx.module, call, ctx.scope):
         message = "the NCCL backend does not exist on a TPU host, where one process uses all chips"
     else:
         message = "process groups do not support torchax tensors; on a TPU host, one process uses all chips"
@@ -125,14 +131,49 @@ def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name, what = known
     if what.what == NO_GROUP and ctx.module.name not in ctx.module.project.programs.lacking_group:
         return
-    if any(word.arg == "group" for word in call.keywords) or (what.instead and call.args):
+    if any(word.arg == "group" and not _is_whole(word.value, ctx) for word in call.keywords):
         return  # who made that group is reported
+    if what.instead and any(not _is_whole(argument, ctx) for argument in call.args):
+        return
     message, fix = f"`torch.distributed.{name}` {what.what}", _fix(call, what, ctx)
     if what.instead and ctx.stands(call) and any(isinstance(o, ast.JoinedStr) for o in ctx.ancestors(call)):
         # Not `finding`, which gives what is in an f-string no fix: this one brings no quotes.
         yield ctx.finding_at(ctx.span(call), message, fix)
     else:
         yield ctx.finding(call, message, fix)
+
+
+def _is_whole(group: ast.expr, ctx: Context) -> bool:
+    """Whether the argument `group` stands for the group of all processes."""
+    if isinstance(group, ast.Constant):
+        return group.value is None
+    return (ctx.qualified_name(group) or "").endswith((".group.WORLD", ".GroupMember.WORLD"))
+
+
+@rule.on(ast.Call, named={"is_initialized"})
+def demanded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    """A check that stops the program unless it has a process group, which the fix takes from it."""
+    if ctx.qualified_name(call.func) not in IS_STARTED or ctx.only_with_cuda(call):
+        return
+    if ctx.module.name not in ctx.module.project.programs.lacking_group or ctx.is_caught(call):
+        return
+    outer = ctx.parent(call)
+    statement: ast.stmt | None = None
+    if isinstance(outer, ast.Assert) and outer.test is call:
+        statement = outer
+    elif isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.Not):
+        branch = ctx.parent(outer)
+        if isinstance(branch, ast.If) and branch.test is outer and isinstance(branch.body[-1], ast.Raise):
+            statement = branch
+    if statement is None:
+        return
+    fix = None
+    if not isinstance(statement, ast.If) or not statement.orelse:
+        title = "remove the check for a process group, which a program on TPU does not need"
+        fix = ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
+    yield ctx.finding(
+        call, "this check stops the program, because a program on TPU has no process group", fix
+    )
 
 
 @rule.on(ast.Call, named={"init_device_mesh"})
@@ -223,8 +264,8 @@ def _fix(call: ast.Call, what: Collective, ctx: Context) -> Fix | None:
         return _removed(call, ctx)
     if what.own:
         return _own(call, what.own, ctx)
-    imports = ctx.imports("import jax")
-    if not what.instead or imports is None or call.args or call.keywords:
+    imports = ctx.imports("import jax") if "jax." in what.instead else ()
+    if not what.instead or imports is None:
         return None
     title = f"replace `{_name(call, ctx)}` with `{what.instead}`"
     return ctx.fix(title, ctx.replace(call, what.instead), *imports, applicability=Applicability.UNSAFE)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tpulint.knowledge.distributed import START
+from tpulint.knowledge.distributed import ON_HOST, START
+from tpulint.model.processes.settings import settings
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
     from tpulint.model.names.scopes import Scope
 
 _STARTS = (START, START.replace(".init", ".distributed_c10d.init"))
-_ON_HOST = ("gloo", "mpi")
 
 
 def is_start(module: Module, call: ast.Call, scope: Scope) -> bool:
@@ -26,18 +26,16 @@ def backend(call: ast.Call) -> ast.expr | None:
     return call.args[0] if call.args else next(words, None)
 
 
-def serves_host(module: Module, call: ast.Call, scope: Scope) -> bool:
-    """Whether the process group has a CPU backend (`gloo` or `mpi`), at least without CUDA."""
+def backends(module: Module, call: ast.Call, scope: Scope) -> frozenset[str | None]:
+    """The backends that the process group may have on a TPU host; None for one that is not known."""
     asked = backend(call)
-    values = [asked]
-    if isinstance(asked, ast.Name):
-        found = module.names.lookup(asked.id, scope)
-        values += [binding.value for binding in found[1]] if found is not None else []
-    for value in values:
-        parts = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
-        if any(isinstance(part, ast.Constant) and part.value in _ON_HOST for part in parts):
-            return True
-    return False
+    return settings(module, asked, scope) if asked is not None else frozenset({None})
+
+
+def serves_host(module: Module, call: ast.Call, scope: Scope) -> bool:
+    """Whether the process group has a CPU backend (`gloo` or `mpi`) on a TPU host."""
+    found = backends(module, call, scope)
+    return bool(found) and found <= ON_HOST
 
 
 def groups(module: Module) -> tuple[bool, ...]:

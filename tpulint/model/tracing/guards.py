@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpulint.model.devices.doors import is_served_flag
@@ -28,8 +28,9 @@ class Wanted:
 
 CUDA = Wanted(("cuda", "cudnn", "nvidia", "rocm"), 0)
 PROCESSES = Wanted(("dist", "ddp", "fsdp", "initialized", "nproc", "num_process", "parallel", "world"), 1)
-#: A flag such as `args.distributed` may be set by a launcher of one process.
-SEVERAL = replace(PROCESSES, flags=False)
+#: A flag such as `args.distributed` may be set by a launcher of one process, and so may `WORLD_SIZE` in the
+#: environment: where a fix takes the process group, only its own answers say that there are several.
+SEVERAL = Wanted(("initialized", "get_world_size", "process_count"), 1, flags=False)
 
 _LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
 _BROAD = frozenset(
@@ -182,11 +183,26 @@ def _names(wanted: Wanted, module: Module, node: ast.expr, scope: Scope) -> bool
             if isinstance(part, ast.Constant) and isinstance(part.value, str)
             else ""
         ).lower()
+        if not wanted.flags and isinstance(part, ast.Name) and _is_answer(wanted, module, part, scope):
+            return True
         if any(word in text for word in wanted.words):
             flag = part if wanted is CUDA and isinstance(part, ast.Name | ast.Attribute) else None
             if flag is None or not is_served_flag(module, flag, scope):
                 return True
     return False
+
+
+def _is_answer(wanted: Wanted, module: Module, name: ast.Name, scope: Scope) -> bool:
+    """Whether a variable holds what calls with such a word return, or the number that means none."""
+    found = module.names.lookup(name.id, scope)
+    values = [binding.value for binding in found[1]] if found is not None else []
+    calls = [value for value in values if isinstance(value, ast.Call)]
+    others = [value for value in values if not isinstance(value, ast.Call)]
+    return (
+        bool(calls)
+        and all(any(word in ast.unparse(call.func).lower() for word in wanted.words) for call in calls)
+        and all(isinstance(one, ast.Constant) and one.value == wanted.none for one in others)
+    )
 
 
 def _leaves_without(wanted: Wanted, module: Module, statement: ast.stmt, scope: Scope) -> bool:

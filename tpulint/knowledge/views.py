@@ -20,9 +20,11 @@ WHOLE = _names(
 MAY_COPY = _names("reshape reshape_as flatten ravel")
 #: The same, but the view is of a part of the tensor.
 PART = _names("diagonal narrow select unfold as_strided")
+#: The same, but the view has elements several times.
+REPEATED = _names("expand expand_as broadcast_to broadcast_tensors")
 #: The same, but several views come at once.
 PIECES = _names("chunk split split_with_sizes tensor_split unbind hsplit vsplit dsplit")
-COPIED = WHOLE | PART | PIECES
+COPIED = WHOLE | PART | REPEATED | PIECES
 #: Attributes that are views in torch and copies on torchax.
 COPIED_ATTRIBUTES = _names("T mT H mH real imag")
 #: Views after which the elements lie in another order, so that a `reshape` of them is a copy in torch.

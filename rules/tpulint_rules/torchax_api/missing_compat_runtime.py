@@ -11,6 +11,7 @@ In these programs, the rule reports `torchax.enable_globally()` if at least one 
 - The program draws random numbers on the device.
 - The program creates tensors from tensors, as in `torch.tensor([a, b])` or `torch.linspace(0, a, 5)`.
 - The program assigns tensors to elements of tensors, or uses `range(...)` or a tensor in such an index.
+- The program writes through a view that is a copy on torchax, such as `x.expand(3, 2)[1, 0] = 7`.
 - The program transforms functions with `torch.func`.
 - The program calls many functions of torch.
 
@@ -70,7 +71,9 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.views import WRITES
 from tpulint.model.values.kinds import Kind, Several, Tensor
+from tpulint.model.values.views import lost_write
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -139,7 +142,9 @@ def _may_meet_it(ctx: Context) -> bool:
     drawn = (call for name in _PLACED_DRAWS for call, _ in ctx.calls(name))
     if any(word.arg == "device" for call in drawn for word in call.keywords):
         return True
-    if _makes_from_tensors(ctx) or any(_sets_items(node, ctx) for node in _subscripts(ctx)):
+    if _makes_from_tensors(ctx) or _loses_writes(ctx):
+        return True
+    if any(_sets_items(node, ctx) for node in _subscripts(ctx)):
         return True
     first = (next(iter(ctx.calls(name)), None) for name in ctx.module.index.calls)
     names = (ctx.qualified_name(one[0].func) for one in first if one is not None)
@@ -185,6 +190,18 @@ def _sets_items(place: tuple[ast.Subscript, Context], ctx: Context) -> bool:
     stored = getattr(ctx.parent(node), "value", None)
     values = [*items, *([stored] if isinstance(stored, ast.expr) else [])]
     return is_range or any(isinstance(at.kind(one), Tensor) for one in values)
+
+
+def _loses_writes(ctx: Context) -> bool:
+    """Whether elements are written through a view that torchax copies."""
+    written = [(node.value, at) for node, at in _subscripts(ctx) if isinstance(node.ctx, ast.Store)]
+    written += [
+        (call.func.value, at)
+        for name in WRITES
+        for call, at in ctx.calls(name)
+        if isinstance(call.func, ast.Attribute)
+    ]
+    return any(lost_write(ctx.module, node, at.scope) is not None for node, at in written)
 
 
 def _differentiates(ctx: Context) -> bool:

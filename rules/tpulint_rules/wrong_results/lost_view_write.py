@@ -10,7 +10,7 @@ An indexed assignment, an augmented assignment and an in-place method each count
 The rule knows two types of views:
 
 - the result of `view`, `reshape`, `flatten`, `t`, `transpose`, `permute`, `unsqueeze`, `squeeze`, `chunk`,
-  `split`, `unbind`, `narrow`, `select`, `diagonal`, `detach`, `.T`, `.real` and similar;
+  `split`, `unbind`, `narrow`, `select`, `diagonal`, `expand`, `unfold`, `detach`, `.T`, `.real` and similar;
 - each row in a loop over a tensor, such as `row` in `for row in x:`.
 
 The rule does not report the following writes:
@@ -23,8 +23,6 @@ The rule does not report the following writes:
 - In programs that import the runtime, views share their elements with the original tensor, so a write through
   a view also changes the original tensor.
   In these programs, the rule reports only writes that have an automatic fix.
-  The views of `unfold`, `as_strided`, `expand`, `view_as_real`, `view_as_complex`, `.real` and `.imag` are
-  exceptions: the rule still reports all writes through these views.
 
 ## Why it matters on TPU
 
@@ -107,18 +105,8 @@ def _finding(
 ) -> Iterator[Finding]:
     """The finding, unless the program has the runtime, which makes the write change the tensor."""
     if fix is None and ctx.module.project.imports_any(TRAINING.name):
-        ways = {name for part in (written, found.made) for name in _attributes(part)}
-        if ways.isdisjoint(_NEVER_SHARED):
-            return
+        return
     yield ctx.finding(node, _message(written, found, ctx), fix)
-
-
-#: Views that are copies with the folder, too.
-_NEVER_SHARED = {"as_strided", "expand", "imag", "real", "unfold", "view_as_complex", "view_as_real"}
-
-
-def _attributes(node: ast.AST) -> Iterator[str]:
-    return (one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute))
 
 
 def _lost(written: ast.expr, ctx: Context) -> Copied | None:

@@ -45,6 +45,37 @@ WRITES: dict[str, Callable[[Any], Any]] = {
     "data of data": lambda x: x.data.detach().data.sub_(1),
     "power in place": lambda x: x[2:, 1:].pow_(2),
     "exponential in place": lambda x: x[:1].exp_(),
+    "expand": lambda x: x[:1].expand(5, 4)[3, 1].fill_(7),
+    "expand in front": lambda x: x.expand(2, 3, 4)[1, 2].mul_(2),
+    "expand as": lambda x: x[:, :1].expand_as(x).__setitem__((1, 3), 7.0),
+    "broadcast to": lambda x: torch.broadcast_to(x[:1], (3, 4)).__setitem__((2, 0), x.max()),
+    "broadcast tensors": lambda x: torch.broadcast_tensors(x[:1], x)[0][2, 1].add_(1),
+    "grid": lambda x: torch.meshgrid(x[0], x[1], indexing="ij")[0][1, 2].fill_(-1),
+    "unfold": lambda x: x.unfold(1, 2, 2)[0, 1].fill_(5),
+    "unfold that overlaps": lambda x: x.unfold(1, 2, 1)[:, 1, 1].zero_(),
+    "unfold of a turned tensor": lambda x: x.t().unfold(0, 2, 1)[2, :, 0].mul_(3),
+    "as strided": lambda x: x.as_strided((2, 2), (4, 1), 1).fill_(3),
+    "as strided of a part": lambda x: x[1:].as_strided((2,), (4,)).fill_(3),
+    "as strided of a turned tensor": lambda x: torch.as_strided(x.t(), (3,), (1,), 2).zero_(),
+    "tensor split": lambda x: torch.tensor_split(x, 2, dim=1)[1].fill_(3),
+    "tensor split by its method": lambda x: x.tensor_split((1, 3), dim=1)[1].mul_(2),
+    "hsplit": lambda x: x.hsplit(2)[1].zero_(),
+    "vsplit": lambda x: torch.vsplit(x, 3)[2].zero_(),
+    "unsafe chunk": lambda x: x.unsafe_chunk(2, 1)[0].add_(1),
+    "swapaxes": lambda x: x.swapaxes(0, 1)[0].zero_(),
+    "swapdims": lambda x: torch.swapdims(x, 0, 1)[1].zero_(),
+    "movedim": lambda x: x.movedim(0, -1)[0].zero_(),
+    "matrix transpose": lambda x: x.mT[1].neg_(),
+    "adjoint": lambda x: x.adjoint()[1].neg_(),
+    "diagonal of all": lambda x: torch.linalg.diagonal(x).fill_(1),
+    "unflatten": lambda x: x.unflatten(1, (2, 2))[:, 1].zero_(),
+    "ravel": lambda x: x.ravel()[3:5].zero_(),
+    "real of real": lambda x: x.real[0].zero_(),
+    "bits": lambda x: x.view(torch.int32)[0].fill_(0x3F800000),
+    "smaller bits": lambda x: x.view(torch.int16)[1, 3::2].zero_(),
+    "complex": lambda x: torch.view_as_complex(x.view(3, 2, 2))[0].mul_(1j),
+    "imaginary part": lambda x: torch.view_as_complex(x.view(3, 2, 2)).imag.fill_(4),
+    "complex bits": lambda x: x.view(torch.complex64).real[1].fill_(4),
     "another type": lambda x: x.t().copy_(torch.arange(12, device=x.device).reshape(4, 3)),
 }
 
@@ -71,12 +102,72 @@ def test_what_is_written_to_a_tensor_is_in_its_views(alike: Alike) -> None:
             x.detach(),
             x.data,
             x.t().view(-1, 1, 3),
+            x[:1].expand(2, 4),
+            torch.broadcast_to(x[:, :1], (3, 2)),
+            x.unfold(1, 2, 1),
+            x.as_strided((2, 3), (1, 4), 1),
+            torch.tensor_split(x, 3, dim=1)[1],
+            x.view(torch.int32),
+            torch.view_as_complex(x.view(3, 2, 2)).imag,
+            x.movedim(0, 1)[1:],
         ]
         x.add_(1)
         x[0] = 7
         return views
 
-    alike(lambda device: seen(device)[:-1])
+    alike(seen)
+
+
+COMPLEX: dict[str, Callable[[Any], Any]] = {
+    "real": lambda x: x.real[0].fill_(3),
+    "imag": lambda x: torch.imag(x).mul_(2),
+    "imag of a turned tensor": lambda x: x.t().imag[1].zero_(),
+    "both": lambda x: torch.view_as_real(x)[..., 1].add_(1),
+    "and back": lambda x: torch.view_as_complex(torch.view_as_real(x))[0].mul_(1j),
+    "conjugate": lambda x: x.conj()[0].fill_(2 + 1j),
+    "adjoint": lambda x: x.mH[0].mul_(1j),
+    "bits": lambda x: x.view(torch.float32)[1].zero_(),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_parts_of_complex_numbers_share_what_is_written(name: str, alike: Alike) -> None:
+    def written(device: str) -> Any:
+        x = torch.complex(_made(device), _made(device) - 5)
+        real, both = x.real, torch.view_as_real(x)
+        COMPLEX[name](x)
+        return torch.view_as_real(x), real * 1, both * 1
+
+    alike(written)
+
+
+def test_gradients_go_through_what_is_written_to_views(alike: Alike) -> None:
+    def loss(x: Any) -> Any:
+        y = x * 2
+        y[:1].expand(3, 4)[1, 0] = x[2, 3] * 3
+        y.unfold(1, 2, 1)[2, 0] *= 2
+        y.as_strided((2,), (5,), 1).copy_(x[1, :2])
+        seen = y.detach()
+        z = torch.view_as_complex(y.view(3, 2, 2))
+        z.imag[1] = x[0, :2] ** 2
+        y[2] *= 3
+        return (y**2).sum() + seen.sum() * y[0, 0]
+
+    def slopes(device: str) -> Any:
+        x = _made(device).requires_grad_()
+        computed, seen = differentiable(loss) if device == "jax" else loss, []
+        for _ in range(2):
+            value = computed(x)
+            value.backward()
+            seen.append((value.detach(), x.grad.clone()))
+        return seen
+
+    alike(slopes)
+
+
+def test_bits_that_need_64_bits_raise() -> None:
+    with pytest.raises(RuntimeError, match="jax_enable_x64"):
+        _made("jax").view(torch.float64)
 
 
 COPIES: dict[str, Callable[[Any], Any]] = {

@@ -192,7 +192,7 @@ def _step(module: Module, node: ast.expr, scope: Scope) -> tuple[ast.expr | None
         case ast.Call(func=ast.Attribute(value=inner, attr=name)):
             called = module.names.qualified(node.func, scope)
             if called is not None:
-                torch = called == f"torch.{name}" and name in COPIED and node.args
+                torch = called == f"torch.{name}" and name in COPIED | COPIED_ATTRIBUTES and node.args
                 return (node.args[0], name) if torch else (None, "")
             if module.kind(inner, scope).is_traced and not (
                 name == "view" and _is_dtype(module, node, scope)
@@ -317,21 +317,21 @@ def _names(target: ast.expr) -> set[str]:
 
 def read_after(module: Module, found: Copied, write: ast.stmt, scope: Scope) -> bool:
     """Whether the tensor is read after the write, under the same name."""
-    function = scope.function
-    if function is None or isinstance(write, ast.Return | ast.Raise):
+    if isinstance(write, ast.Return | ast.Raise):
         return False
+    around = scope.function.node if scope.function is not None else module.source.tree
     if not isinstance(found.base, ast.Name):
-        return not _assigned_again(function.node, found.base, write)
+        return not _assigned_again(around, found.base, write)
     name, end = found.base.id, _end(write)
     start = (found.made.lineno, found.made.col_offset)
     bound = [
         _start(node)
         for node in (
-            *(node for node in _bindings(function.node) if node.id == name),
-            *_overwritten(function.node, name, end),
+            *(node for node in _bindings(around) if node.id == name),
+            *_overwritten(around, name, end),
         )
     ]
-    for node in ast.walk(function.node):
+    for node in within(around):
         if not isinstance(node, ast.Name) or node.id != name or _start(node) < end:
             continue
         if any(start <= place <= _start(node) for place in bound):

@@ -32,8 +32,8 @@ def of(tensor):
                 del tensor._taken
         stride = vars(tensor).get("_stride")
         if stride is not None and len(stride) == tensor.ndim:
-            return torch.empty_strided(tuple(tensor.shape), stride, device="meta")
-        return torch.empty(tuple(tensor.shape), device="meta")
+            return torch.empty_strided(tuple(tensor.shape), stride, dtype=tensor.dtype, device="meta")
+        return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device="meta")
 
 
 def kept(made, like):

@@ -1,4 +1,4 @@
-"""Views that share writes with their tensors, such as those of `t()`, `view()` and `unbind()`.
+"""Views that share writes with their tensors, such as those of `t()`, `expand()`, `unbind()` and `.real`.
 
 torchax has views for basic slices only; for all others it returns copies, and writes to these are lost.
 Importing this module patches torchax's tensors: such a copy knows its source.
@@ -11,24 +11,34 @@ from __future__ import annotations
 import contextlib
 import functools
 
+from typing import NamedTuple
+
 import jax
+import numpy
 import torch
+import torchax
 from torch.utils._python_dispatch import _disable_current_modes
+from torchax.ops import jtorch, ops_registry  # noqa: F401 # which registers functions
 from torchax.tensor import Tensor, XLADispatchMode
 from torchax.view import View
 
 from ..autograd import no_grad
+from ..operators import bits
 from . import dispatch, layout
 
 _aten = torch.ops.aten
 #: Views of all elements in their order.
 _WHOLE = {_aten.view.default, _aten.unsqueeze.default, _aten.detach.default, _aten.squeeze.default}
-_WHOLE |= {_aten.squeeze.dim, _aten.squeeze.dims}
+_WHOLE |= {_aten.squeeze.dim, _aten.squeeze.dims, _aten.alias.default}
 #: Views of some elements, or in another order.
 _PARTS = {_aten.t.default, _aten.transpose.int, _aten.permute.default, _aten.diagonal.default}
 _PARTS |= {_aten.select.int, _aten.slice.Tensor, _aten.unbind.int, _aten.split.Tensor}
-_PARTS |= {_aten.split_with_sizes.default}
-_VIEWS = _WHOLE | _PARTS
+_PARTS |= {_aten.split_with_sizes.default, _aten.unsafe_split.Tensor}
+_PARTS |= {_aten.unsafe_split_with_sizes.default, _aten.expand.default, _aten.unfold.default}
+_PARTS |= {_aten.as_strided.default}
+_VIEWS = _WHOLE | _PARTS | bits.BOTH_WAYS.keys()
+#: Views that may have an element several times.
+_REPEATING = {_aten.expand.default, _aten.unfold.default, _aten.as_strided.default}
 #: Operations that change the shape or the graph of a tensor in place.
 _OTHERWISE = {"detach_", "resize_", "resize_as_", "set_", "squeeze_", "swapaxes_", "swapdims_", "t_"}
 _OTHERWISE |= {"transpose_", "unsqueeze_", "as_strided_"}
@@ -51,16 +61,29 @@ class _Taken:
     def anew(self, shape):
         """The present elements."""
         whole = self.source.jax()
-        return whole.reshape(shape) if self.func in _WHOLE else whole.reshape(-1)[self._places()]
+        if self.func in bits.BOTH_WAYS:
+            return bits.BOTH_WAYS[self.func][0](whole, *self.args)
+        if self.func is _aten.detach.default:
+            whole = jax.lax.stop_gradient(whole)
+        if self.func is _aten.expand.default:
+            return jax.numpy.broadcast_to(whole, shape)
+        return whole.reshape(shape) if self.func in _WHOLE else whole.reshape(-1)[self._places().numbers]
 
-    def put(self, value):
-        """Write the elements to the source."""
-        whole = self.source.jax()
-        value = value if value.dtype == whole.dtype else value.astype(whole.dtype)
-        if self.func in _WHOLE:
+    def put(self, value, before):
+        """Write the elements, which were other ones before, to the source."""
+        whole, is_repeated = self.source.jax(), False
+        if self.func in bits.BOTH_WAYS:
+            made = bits.BOTH_WAYS[self.func][1](value, whole)
+        elif self.func in _WHOLE:
+            value = value if value.dtype == whole.dtype else value.astype(whole.dtype)
             made = value if value.shape == whole.shape else value.reshape(whole.shape)
         else:
-            made = whole.reshape(-1).at[self._places()].set(value).reshape(whole.shape)
+            value = value if value.dtype == whole.dtype else value.astype(whole.dtype)
+            places, is_repeated = self._places()
+            if is_repeated:  # an element that is several times in the view was written at one of its places
+                is_new = (value != before) & ~((value != value) & (before != before))  # noqa: PLR0124
+                places = jax.numpy.where(is_new, places, whole.size)
+            made = whole.reshape(-1).at[places].set(value, mode="drop").reshape(whole.shape)
         is_unseen = self.func is _aten.detach.default or not torch.is_grad_enabled()
         if is_unseen and isinstance(whole, jax.core.Tracer):
             made = no_grad.unseen(whole, made)
@@ -69,7 +92,8 @@ class _Taken:
         else:
             with writing(self.source):
                 self.source._elem = made
-        self.array = _root(self.source)._elem
+        # The other places of an element that is several times in the view are read again.
+        self.array = None if is_repeated else _root(self.source)._elem
 
     def is_certain(self):
         """Whether torch has this view in any case: of a whole tensor that is not a view itself."""
@@ -85,13 +109,20 @@ class _Taken:
         return _places(self.func, self.args, self.number, tuple(self.source.shape))
 
 
+class _Places(NamedTuple):
+    """The positions of a view's elements among those of its source."""
+
+    numbers: numpy.ndarray
+    are_repeated: bool
+
+
 @functools.lru_cache(_MOST_PLACES)
 def _places(func, args, number, shape):
-    """The positions of a view's elements among those of its source."""
     with _disable_current_modes():
         numbers = torch.arange(torch.Size(shape).numel(), dtype=torch.int32)
         made = func(numbers.reshape(shape), *args)
-        return (made if number is None else made[number]).numpy()
+        made = (made if number is None else made[number]).numpy()
+    return _Places(made, func in _REPEATING and numpy.unique(made).size < made.size)
 
 
 def _root(tensor):
@@ -113,7 +144,7 @@ def writing(tensor):
     if tensor._elem is before:
         return
     if tensor._elem.shape == before.shape:
-        taken.put(tensor._elem)
+        taken.put(tensor._elem, before)
     else:
         del tensor._taken
 
@@ -160,6 +191,8 @@ def _sharing(plain):
     def computed(mode, func, types, args=(), kwargs=None):
         if func is _aten.empty_like.default:
             return layout.kept(plain(mode, func, types, args, kwargs), args[0])
+        if func is _aten.as_strided.default:
+            args, kwargs = _of_memory(args, kwargs or {})
         if func in _VIEWS:
             result = plain(mode, func, types, args, kwargs)
             if not kwargs:
@@ -177,6 +210,18 @@ def _sharing(plain):
         return plain(mode, func, types, args, kwargs)
 
     return computed
+
+
+def _of_memory(args, kwargs):
+    """The arguments of `as_strided`, which counts in the memory that a view is of, not in the view."""
+    tensor, size, stride, offset = (*args, *(kwargs.values()), None)[:4]
+    if not isinstance(tensor, (Tensor, View)):
+        return args, kwargs
+    with _disable_current_modes():
+        start = layout.of(tensor).storage_offset() if offset is None else offset
+    while isinstance(tensor, View) or (_is_view(tensor) and _is_shared(layout.named(tensor))):
+        tensor = tensor.parent if isinstance(tensor, View) else vars(layout.named(tensor))["_taken"].source
+    return (tensor, tuple(size), tuple(stride), start), {}
 
 
 def _is_view(tensor):
@@ -253,3 +298,7 @@ XLADispatchMode.__torch_dispatch__ = _sharing(XLADispatchMode.__torch_dispatch__
 Tensor._elem = property(_elements, _hold)
 View.update, Tensor.__setitem__ = _updating(View.update), _assigning(Tensor.__setitem__)
 Tensor.detach, Tensor.contiguous, View.contiguous = _detached, _contiguous, _contiguous
+# PyTorch's own `tensor_split` consists of slices, which are views; torchax's copies.
+ops_registry.all_torch_functions.pop(torch.tensor_split, None)
+if torchax._env is not None:
+    torchax._env._ops.pop(torch.tensor_split, None)

@@ -1,0 +1,63 @@
+"""Views of the same memory as other numbers: `view(dtype)`, `view_as_real`, `view_as_complex` and `conj`.
+
+Importing this module registers `x.view(dtype)`, for which torchax raises.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import torch
+from torchax.ops import mappings
+
+from .registry import register
+
+_aten = torch.ops.aten
+
+
+def as_type(x, dtype):
+    """`x.view(dtype)`: the same bits; the last dimension changes with the size of an element."""
+    wanted = mappings.t2j_dtype(dtype)
+    if jax.dtypes.canonicalize_dtype(wanted) != wanted:
+        raise RuntimeError(f"x.view({dtype}) needs 64 bits: set jax_enable_x64")
+    return _as(x, jnp.dtype(wanted))
+
+
+def _as(x, wanted):
+    if x.dtype == wanted:
+        return x
+    if jnp.iscomplexobj(x):
+        return _as(as_real(x).reshape(*x.shape[:-1], -1), wanted)
+    if jnp.issubdtype(wanted, jnp.complexfloating):
+        parts = _as(x, jnp.finfo(wanted).dtype)
+        return as_complex(parts.reshape(*parts.shape[:-1], -1, 2))
+    if x.dtype == bool or wanted == bool:
+        x = x.astype("uint8") if x.dtype == bool else x
+        return _as(x, jnp.dtype("uint8")) != 0 if wanted == bool else _as(x, wanted)
+    if wanted.itemsize > x.dtype.itemsize:
+        x = x.reshape(*x.shape[:-1], -1, wanted.itemsize // x.dtype.itemsize)
+    made = jax.lax.bitcast_convert_type(x, wanted)
+    return made.reshape(*x.shape[:-1], -1) if wanted.itemsize < x.dtype.itemsize else made
+
+
+def as_real(x):
+    """`torch.view_as_real(x)`."""
+    return jnp.stack([x.real, x.imag], -1)
+
+
+def as_complex(x):
+    """`torch.view_as_complex(x)`."""
+    return jax.lax.complex(x[..., 0], x[..., 1])
+
+
+#: For each operation, the elements of a view, and the elements of its source again.
+BOTH_WAYS = {
+    _aten.view_as_real.default: (as_real, lambda made, source: as_complex(made)),
+    _aten.view_as_complex.default: (as_complex, lambda made, source: as_real(made)),
+    _aten._conj.default: (jnp.conj, lambda made, source: jnp.conj(made)),
+    _aten._neg_view.default: (jnp.negative, lambda made, source: -made),
+    _aten.view.dtype: (as_type, lambda made, source: _as(made, source.dtype)),
+}
+
+register(as_type, _aten.view.dtype)
+register(jnp.negative, _aten._neg_view, _aten._neg_view.default)

@@ -32,6 +32,8 @@ class Handler:
     of these names, and constants to these texts; it may be a test of them, too. `passing` restricts calls to
     those that pass keyword arguments of these names, `where` nodes to those that a quick look accepts,
     `traced` places to code that tracing reaches.
+    `of_values` says that what it finds in traced code is no problem where the code runs without a trace, as
+    the runtime makes it: it needs values there. An operator that is missing is missing there as well.
     """
 
     node: type[ast.AST]
@@ -40,6 +42,7 @@ class Handler:
     where: Callable[[Any], bool] | None
     traced: bool
     check: Check
+    of_values: bool = True
 
 
 class Rule:
@@ -93,12 +96,13 @@ class Rule:
         passing: Iterable[str] = (),
         where: Callable[[Any], bool] | None = None,
         traced: bool = False,
+        of_values: bool = True,
     ) -> Callable[[_C], _C]:
         """Register a generator of findings; see `Handler`. `ast.Module` is asked once per file."""
 
         def register(check: _C) -> _C:
             names = named if callable(named) else frozenset(named)
-            self.handlers.append(Handler(node, names, frozenset(passing), where, traced, check))
+            self.handlers.append(Handler(node, names, frozenset(passing), where, traced, check, of_values))
             return check
 
         return register

@@ -205,7 +205,7 @@ def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Mod
 
 def reported(found: list[Finding], handler: Handler, scope: Scope, module: Module) -> list[Finding]:
     """What is reported of a handler's findings: where traced code may need values, only what has a fix."""
-    spares = found and handler.traced and module.may_need_values(scope)
+    spares = found and handler.traced and handler.of_values and module.may_need_values(scope)
     return [one for one in found if one.fix is not None] if spares else found
 
 

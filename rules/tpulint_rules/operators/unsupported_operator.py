@@ -26,6 +26,11 @@ In programs that move tensors to a CUDA or torchax device, the rule also reports
 In programs whose gradients JAX computes, the rule also reports `torch.searchsorted` with `right` or `side` in
 code that is not traced.
 
+In programs that import the runtime, the rule does not report operators that the runtime implements, except
+those that have a safe fix.
+`tpulint/knowledge/implemented.py` lists the operators that the runtime implements, and a test runs each of
+them.
+
 The rule does not report branches that run only with CUDA.
 
 tpulint has a list of these operators.
@@ -80,6 +85,8 @@ whole program:
 
 - The runtime implements `ctc_loss`, `affine_grid`, `pack_padded_sequence`, `adaptive_max_pool2d`,
   `max_unpool2d`, windows such as `hann_window`, and the modules that call these functions.
+  In traced code of programs that move tensors to a device, the fix uses the runtime for `index_reduce`,
+  `embedding_bag` and other operators, too.
   Recurrent layers accept the packed sequences that `pack_padded_sequence` returns.
 - The size of a packed sequence depends on the lengths of its sequences.
   If a function packs a sequence and receives the lengths as an input, JAX cannot compile the function as a
@@ -88,7 +95,8 @@ whole program:
 
 The following fixes are unsafe, too, because the new code does not behave exactly like the old code:
 
-- The fix replaces `index_reduce` with `scatter_reduce`.
+- In traced code of programs that move no tensors to a device, the fix replaces `index_reduce` with
+  `scatter_reduce`.
   This fix is correct only if the tensor has one dimension.
 - The fix replaces `lstsq(a, b).solution` with `jax.numpy.linalg.lstsq`.
   This fix is correct only if `a` and `b` are not batches, and `a` has full rank.
@@ -119,6 +127,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.implemented import IMPLEMENTED
 from tpulint.knowledge.operators import FAILS_ON_TPU, RAISES, RAISES_UNDER_JIT
 from tpulint.knowledge.training import TRAINING
 from tpulint.model.values.kinds import Array, Data, Kind, Several, Static, Tensor
@@ -182,12 +191,10 @@ def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     make = _FIXES.get(name.rpartition(".")[2])
     fix = make(call, call.args, ctx) if make is not None else None
-    title = f"add the tpulint runtime `{TRAINING.name}`, which implements `{name.rpartition('.')[2]}`"
-    fix = fix or ctx.companion_fix(TRAINING, title)
-    yield ctx.finding(call, f"`{name}` {_happens(name)}", fix)
+    yield ctx.finding(call, f"`{name}` {_happens(name)}", fix or _by_runtime(name, ctx))
 
 
-@rule.on(ast.Call, named=_last(_KNOWN.keys() - _MODULES - _BROUGHT), traced=True)
+@rule.on(ast.Call, named=_last(_KNOWN.keys() - _MODULES - _BROUGHT), traced=True, of_values=False)
 def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name is None:
@@ -205,13 +212,20 @@ def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     make = _FIXES.get(name.rpartition(".")[2])
     plain = not any(isinstance(value, ast.Starred) for value in operands)
     fix = make(call, operands, ctx) if make is not None and plain else None
+    if fix is None or (fix.applicability is Applicability.UNSAFE and name in IMPLEMENTED):
+        if _is_implemented(name, ctx):
+            return
+        if name in IMPLEMENTED and ctx.serves_device:
+            fix = _by_runtime(name, ctx) or fix
     yield ctx.finding(call, f"`{shown}` {_happens(name)}", fix)
 
 
 @rule.on(ast.Call, named=_last(_MODULES - _BROUGHT))
 def module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name in _MODULES - _BROUGHT and ctx.serves_device and not ctx.only_with_cuda(call):
+    if name not in _MODULES - _BROUGHT or not ctx.serves_device or ctx.only_with_cuda(call):
+        return
+    if not _is_implemented(name, ctx):
         yield ctx.finding(call, f"`{name}` {_happens(name)}")
 
 
@@ -269,6 +283,16 @@ def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     message = "`torch.searchsorted` with `right` or `side` raises `TypeError` on torchax"
     yield ctx.finding(call, message, fix)
+
+
+def _by_runtime(name: str, ctx: Context) -> Fix | None:
+    title = f"add the tpulint runtime `{TRAINING.name}`, which implements `{name.rpartition('.')[2]}`"
+    return ctx.companion_fix(TRAINING, title)
+
+
+def _is_implemented(name: str, ctx: Context) -> bool:
+    """Whether the runtime, which the program imports, implements an operator in code that may be untraced."""
+    return name in IMPLEMENTED and ctx.module.may_need_values(ctx.scope)
 
 
 def _is_of_host(kind: Kind) -> bool:

@@ -34,6 +34,7 @@ for _name in (
     "operators.packed",
     "operators.reckoning",
     "operators.recurrent",
+    "operators.reductions",
     "operators.resampling",
     "operators.sampling",
     "operators.sparse_matrices",

@@ -45,6 +45,9 @@ def _transposed(x):
     return jnp.swapaxes(x, -1, -2)
 
 
+register(InplaceOp(_aten.ldexp), _aten.ldexp_, by_jax=False, is_view_op=True)
+
+
 @_brings(_aten.ldexp, _aten.ldexp.Tensor)
 def _times_power_of_two(x, power):
     return x * jnp.exp2(power)
@@ -53,6 +56,21 @@ def _times_power_of_two(x, power):
 @_brings(_aten.nextafter, _aten.nextafter.default)
 def _next_after(x, other):  # which JAX cannot differentiate
     return jnp.nextafter(jax.lax.stop_gradient(x), jax.lax.stop_gradient(other))
+
+
+@_brings(_aten._is_any_true, _aten._is_any_true.default)
+def _is_any_true(x):  # `torch.autograd.set_detect_anomaly` looks for NaN with it
+    return jnp.any(x)
+
+
+@_brings(_aten._int_mm, _aten._int_mm.default)
+def _whole_product(x, y):
+    return jnp.matmul(x, y, preferred_element_type="int32")
+
+
+@_brings(_aten.cholesky, _aten.cholesky.default)
+def _cholesky(x, upper=False):
+    return jnp.linalg.cholesky(x, upper=upper)
 
 
 @_brings(_aten._is_all_true, _aten._is_all_true.default)

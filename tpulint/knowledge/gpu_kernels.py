@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 _ATTENTION = "use `F.scaled_dot_product_attention` instead"
@@ -29,6 +30,14 @@ PACKAGES = {
 
 #: Those in which projects write kernels of their own.
 KERNEL_LANGUAGES = frozenset({"cupy", "pycuda", "triton"})
+
+#: Libraries that use a GPU without torch: a check for CUDA that chooses how they run is right on a TPU host.
+OTHER_GPU_LIBRARIES = frozenset(
+    {"cudf", "cugraph", "cuml", "faiss", "numba", "nvidia", "onnxruntime", "pynvml", "rmm", "tensorflow"}
+)
+
+#: Names of execution providers of ONNX, and of packages that are built for GPUs.
+OTHER_GPU_TEXT = re.compile(r"(CUDA|ROCM|Tensorrt|TensorRT)ExecutionProvider\Z|\A[a-z][\w-]*-gpu\Z")
 
 #: What builds extensions of torch, and asks on the way whether there is CUDA to build for.
 EXTENSIONS = ("torch.utils.cpp_extension", "torch.utils.ffi")

@@ -15,7 +15,8 @@ The rule does not report:
 - Code that runs only where CUDA is available, except calls that seed random numbers, or that save or restore
   a random state. The rule reports a seed call inside a check for CUDA because the program skips this call on
   TPU, so the random numbers of the device are not seeded at all.
-- A call that raises, if the program catches the exception.
+- A call that raises, if the program catches the exception. An exception is a `try` that names a device, and
+  whose handler names the CPU instead: the program would silently stay on the CPU.
 - `torch.cuda.device_count()`, if the program only checks for several GPUs: `if torch.cuda.device_count() >
   1:`.
   On a TPU host, this condition should be false.
@@ -97,10 +98,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.knowledge.cuda_api import CALLED, MEMORY, PROPERTIES, CudaCall, Effect, cuda_call
+from tpulint.knowledge.distributed import START, WRAPPERS
 from tpulint.model.devices.doors import becomes_device, takes_device
+from tpulint.model.devices.guarded import guard_of
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.processes.spawned import is_number_of_processes
 from tpulint.model.tracing.guards import CUDA, asks
@@ -142,7 +146,7 @@ def runtime_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if guarded and what.effect not in _RANDOM and not _asked_with_availability(call, name, ctx):
         return
-    if what.effect in _FAILS and ctx.is_caught(call):
+    if what.effect in _FAILS and ctx.is_caught(call) and not _is_tried_for_device(call, ctx):
         return
     if name == "device_count" and _chooses_many_devices(call, ctx):
         return
@@ -159,7 +163,9 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
         if isinstance(read, ast.Attribute) and read.attr in PROPERTIES:
             code = PROPERTIES[read.attr]
             new = MEMORY.format("bytes_limit") if read.attr == "total_memory" else f"`{code}`"
-            return _replaced(read, code, what, ctx, f"replace `{what.name}().{read.attr}` with {new}")
+            needs = "import jax" if "jax." in code else ""
+            title = f"replace `{what.name}().{read.attr}` with {new}"
+            return _replaced(read, code, replace(what, needs=needs), ctx, title)
     if what.removable:
         applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
         item = ctx.parent(call)
@@ -363,6 +369,22 @@ def _asked_with_availability(call: ast.Call, name: str, ctx: Context) -> ast.Boo
     return outer if last is call and available else None
 
 
+def _is_tried_for_device(call: ast.Call, ctx: Context) -> bool:
+    """Whether the call stands in a `try` that names a device, and whose handler names another one.
+
+    The handler then decides that the program runs on the CPU.
+    """
+    attempt = next((outer for outer in ctx.ancestors(call) if isinstance(outer, ast.Try)), None)
+    if attempt is None:
+        return False
+    inside = [part for statement in attempt.body for part in ast.walk(statement)]
+    caught = [part for handler in attempt.handlers for part in ast.walk(handler)]
+    named = any(
+        is_cuda_string(part) or (isinstance(part, ast.Constant) and part.value == "jax") for part in inside
+    )
+    return named and any(isinstance(part, ast.Constant) and part.value == "cpu" for part in caught)
+
+
 def _serves_another(call: ast.Call, name: str, ctx: Context) -> bool:
     """Whether the call is an argument of another `torch.cuda` call, which is reported itself."""
     outer = ctx.parent(call)
@@ -387,6 +409,12 @@ def _chooses_many_devices(call: ast.Call, ctx: Context) -> bool:
         return isinstance(choice, ast.IfExp) and _chooses_backend(choice)
     if isinstance(choice, ast.If | ast.IfExp) and choice.test is comparison and _takes_one(choice):
         return False
+    if (
+        isinstance(choice, ast.If | ast.IfExp)
+        and choice.test is comparison
+        and _chooses_device(comparison, ctx)
+    ):
+        return False
     for outer in ctx.ancestors(call):
         if isinstance(outer, ast.Compare):
             compared = True
@@ -395,6 +423,13 @@ def _chooses_many_devices(call: ast.Call, ctx: Context) -> bool:
         elif isinstance(outer, ast.stmt):
             break
     return compared
+
+
+def _chooses_device(comparison: ast.expr, ctx: Context) -> bool:
+    """Whether a comparison only chooses the device, and wraps no module for several GPUs."""
+    guard = guard_of(ctx.module, comparison, ctx.scope)
+    names = {ctx.qualified_name(part) for part in guard.reached if isinstance(part, ast.Name | ast.Attribute)}
+    return guard.device is not None and not guard.stays and names.isdisjoint({*WRAPPERS, START})
 
 
 def _asks_for_any(comparison: ast.Compare, count: ast.expr) -> bool:

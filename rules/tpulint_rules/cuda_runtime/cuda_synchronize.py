@@ -9,6 +9,9 @@ Reports:
 - `torch.accelerator.synchronize()`;
 - these functions used as values, as in `wait = torch.cuda.synchronize`.
 
+The rule does not report a call that a check for CUDA guards together with CUDA events, because the events
+measure the time there.
+
 ## Why it matters on TPU
 
 - On a host without CUDA, `torch.cuda.synchronize()` raises `AssertionError: Torch not compiled with CUDA
@@ -51,7 +54,7 @@ _STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream")
 
 @rule.on(ast.Call, named={"synchronize"})
 def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not _is_synchronize(call, ctx):
+    if not _is_synchronize(call, ctx) or _waits_for_events(call, ctx):
         return
     message = "`torch.cuda.synchronize()` never waits for the TPU: it raises, or a check for CUDA skips it"
     if ctx.qualified_name(call.func) == "torch.accelerator.synchronize":
@@ -73,6 +76,18 @@ def handed_on(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         edit = ctx.replace(node, wait if is_apart else f"({wait})")
         fix = ctx.fix(_TITLE, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"`{ctx.text(node)}` raises on a TPU host when it is called", fix)
+
+
+def _waits_for_events(call: ast.Call, ctx: Context) -> bool:
+    """Whether a check for CUDA guards the call together with CUDA events, which then measure the time."""
+    guard = next((outer for outer in ctx.ancestors(call) if isinstance(outer, ast.If)), None)
+    if guard is None or not ctx.only_with_cuda(call):
+        return False
+    inside = [part for statement in guard.body for part in ast.walk(statement)]
+    return any(
+        isinstance(part, ast.Attribute) and part.attr in ("Event", "elapsed_time", "record")
+        for part in inside
+    )
 
 
 def _is_synchronize(call: ast.Call, ctx: Context) -> bool:

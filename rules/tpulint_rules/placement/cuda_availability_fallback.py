@@ -7,13 +7,17 @@ Reports conditions that check for CUDA:
 - `torch.cuda.is_available()`;
 - `device.type == "cuda"` and `"cuda" in str(device)`;
 - `tensor.is_cuda`;
+- `torch.version.cuda`, `torch.backends.cuda.is_built()` and `torch.backends.cudnn.is_available()`, if they
+  choose the device;
 - comparisons of a device name that the program also passes to PyTorch: `args.device == "cuda"`,
   `config["device"].startswith("cuda")`.
 
 tpulint does not report the following conditions, because they should be false on a TPU host:
 
 - a condition that guards code that works only with CUDA, such as functions of `torch.cuda`, Triton kernels,
-  `forward_cuda` of an extension, or `DistributedDataParallel`;
+  `forward_cuda` of an extension, a package of CUDA kernels, or `DistributedDataParallel`;
+- a condition that also asks for an optional package, as in `HAS_FLASH_ATTN and x.is_cuda`;
+- a condition that chooses a package, or an execution provider of ONNX;
 - a condition in a file that builds a C++ or CUDA extension;
 - a condition that chooses between the backends `nccl` and `gloo`;
 - a condition that guards only messages for the user, such as a report of the memory in use. An exception is
@@ -52,21 +56,22 @@ Without `import torchax`, `torch.device("jax")` raises.
 
 ## Without a fix
 
-A call of `is_available()` after `from torch.cuda import is_available` has no fix.
-Call `torch.accelerator.is_available()` instead.
+- A condition that chooses the device, and also guards a function of `torch.cuda` that tpulint cannot replace,
+  has no fix. The message names the line that chooses the device, and the function.
+  Move the function into a check for CUDA of its own, and run tpulint again.
+- Some conditions guard parts of the same work: one creates CUDA events, for example, and a later one reads
+  them. If one of them has to stay, the others have no fix, either. The message names the line of the
+  condition that has to stay.
+- With `--keep-gpu`, a CPU device has no fix if the branch for CUDA not only chooses the device, but also
+  moves tensors or modules.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Generator, Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
-from tpulint.knowledge.cuda_api import TENSOR_DTYPES, cuda_call
-from tpulint.knowledge.distributed import WRAPPERS
-from tpulint.knowledge.gpu_kernels import EXTENSIONS, KERNEL_LANGUAGES
-from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.devices.doors import (
     assigned_device,
     holds_device,
@@ -76,6 +81,8 @@ from tpulint.model.devices.doors import (
     jax_form,
     made_on_import,
 )
+from tpulint.model.devices.guarded import guard_of, puts_on_cuda
+from tpulint.model.devices.linked import decision
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.values.kinds import Tensor, Unknown
 from tpulint.rule import Context, Rule
@@ -84,13 +91,8 @@ rule = Rule(
     "TPU103", "CUDA check that falls back to the CPU on a TPU host", module=__name__, fix=Applicability.SAFE
 )
 
-_CUDA_ONLY = ("torch.cuda.", "triton.", "torch.backends.cuda.", "torch.backends.cudnn.")
-_ASKS = frozenset({"torch.cuda.is_available", "torch.cuda.synchronize"})
-_TYPES = frozenset(f"torch.cuda.{name}" for name in TENSOR_DTYPES)
-#: Methods of lists, texts and loggers.
-_TELLING = frozenset({"append", "extend", "join", "format", "debug", "info", "warning"})
-#: A function of an extension, such as `roi_align_forward_cuda`; not the method `.cuda()`.
-_KERNEL = re.compile(r"\w_cuda(_\w+)?$|(^|\.)cuda_\w+$")
+#: Other questions that are answered with no where torch was built without CUDA.
+_OTHER_QUESTIONS = frozenset({"torch.backends.cuda.is_built", "torch.backends.cudnn.is_available"})
 _SILENT = "is false on a TPU host, so the program silently stays on the CPU"
 
 
@@ -126,39 +128,113 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         if choice is not None:
             yield ctx.finding(call, message, choice)
             return
-        if ctx.module.project.keeps_gpu and (yield from _left_to_host(outer, message, ctx)):
-            return
+    is_kept = ctx.module.project.keeps_gpu and isinstance(outer, ast.If) and outer.test is test
+    if is_kept and isinstance(outer, ast.If) and (yield from _left_to_host(outer, negated, message, ctx)):
+        return
     if _says_whether_to_pin(call, outer) or isinstance(outer, ast.FormattedValue):
         return
+    reason: str | None = ""
     if _stops_program(outer, negated=negated):
         message = "`torch.cuda.is_available()` is false on a TPU host, so this check stops the program"
-    elif _guards_cuda_only(call, ctx):
+    else:
+        reason = decision(ctx.module, call, ctx.scope)
+    if reason is None:
         return
-    module = ctx.text(call.func).removesuffix(".cuda.is_available")
+    if reason:
+        yield ctx.finding(
+            call, _without_fix("`torch.cuda.is_available()` is false on a TPU host", message, reason)
+        )
+        return
+    name = ctx.text(call.func)
+    module, imports = name.removesuffix(".cuda.is_available"), ctx.imports("import torch")
+    if module == name:
+        module = "torch"
+    else:
+        imports = ()
     fix = None
-    if module != ctx.text(call.func):
-        edit = ctx.replace(call, f"{module}.accelerator.is_available()")
+    if imports is not None:
         available = f"{module}.accelerator.is_available()"
         title = f"replace `{ctx.text(call)}` with `{available}`, which is true under torchax"
-        fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+        fix = ctx.fix(title, ctx.replace(call, available), *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, message, fix)
 
 
-def _left_to_host(node: ast.If, message: str, ctx: Context) -> Generator[Finding, None, bool]:
+@rule.on(ast.Call, named={"is_available", "is_built"})
+def other_question(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) in _OTHER_QUESTIONS:
+        yield from _chooses_by_build(call, ctx)
+
+
+@rule.on(ast.Attribute, named={"cuda"})
+def built_for_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(node) != "torch.version.cuda":
+        return
+    match ctx.parent(node):
+        case ast.Compare(ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=None)]) as outer:
+            yield from _chooses_by_build(outer, ctx)
+        case ast.If() | ast.IfExp() | ast.BoolOp() | ast.UnaryOp():
+            yield from _chooses_by_build(node, ctx)
+
+
+def _chooses_by_build(node: ast.expr, ctx: Context) -> Iterator[Finding]:
+    """A finding if the expression, which is false without CUDA, decides which device the program uses."""
+    if guard_of(ctx.module, node, ctx.scope).device is None:
+        return
+    reason, imports = decision(ctx.module, node, ctx.scope), ctx.imports("import torch")
+    if reason is None:
+        return
+    text = ctx.text(node)
+    if reason:
+        yield ctx.finding(node, f"`{text}` is false on a TPU host, {reason}")
+        return
+    fix = None
+    if imports is not None:
+        available = "torch.accelerator.is_available()"
+        title = f"replace `{text}` with `{available}`, which is true under torchax"
+        fix = ctx.fix(title, ctx.replace(node, available), *imports, applicability=Applicability.UNSAFE)
+    yield ctx.finding(node, f"`{text}` {_SILENT}", fix)
+
+
+def _without_fix(fact: str, message: str, reason: str) -> str:
+    """The message of a check that stays, with the reason why."""
+    return f"{fact}, {reason}" if reason.startswith("so ") else f"{message}; {reason}"
+
+
+def _left_to_host(node: ast.If, negated: bool, message: str, ctx: Context) -> Generator[Finding, None, bool]:
     """Findings for CPU devices of names to which the CUDA branch assigns CUDA; true if there are any.
 
     The CUDA branch stays unchanged.
     """
-    chosen = dict(filter(None, (assigned_device(ctx.module, [one], ctx.scope) for one in node.body)))
-    found, block = False, ctx.block(node)
-    for statement in node.orelse or block[: block.index(node)][-1:]:
+    cuda, other = (node.orelse, node.body) if negated else (node.body, node.orelse)
+    chosen = dict(filter(None, (assigned_device(ctx.module, [one], ctx.scope) for one in cuda)))
+    block, found = ctx.block(node), set[str]()
+    for statement in other or reversed(block[: block.index(node)]):
         name, _ = assigned_device(ctx.module, [statement], ctx.scope) or ("", "")
-        if name in chosen and isinstance(statement, ast.Assign) and "jax" not in ctx.text(statement.value):
+        if name not in chosen or name in found or not isinstance(statement, ast.Assign):
+            continue
+        found.add(name)
+        if "jax" in ctx.text(statement.value):
+            continue
+        if any(_moves(one) for one in cuda):
+            reason = (
+                "no automatic fix that keeps CUDA, because the branch for CUDA also moves a tensor or module"
+            )
+            yield ctx.finding(statement.value, f"{message}; {reason}")
+        else:
             edit = ctx.replace(statement.value, chosen[name])
             fix = _chosen(edit, chosen[name], statement.value, ctx, Applicability.UNSAFE)
             yield ctx.finding(statement.value, message, fix)
-            found = True
-    return found
+    return bool(found)
+
+
+def _moves(statement: ast.stmt) -> bool:
+    """Whether the statement calls `.to(...)` or `.cuda()`."""
+    return any(
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr in ("to", "cuda")
+        for part in ast.walk(statement)
+    )
 
 
 def _chosen(
@@ -206,7 +282,9 @@ def _reads_to_host(node: ast.If, negated: bool, ctx: Context) -> bool:
     is_host = bool(places) and all(ast.unparse(one) in ("'cpu'", "torch.device('cpu')") for one in places)
     inside = [part for root in cuda for part in ast.walk(root)]
     moves = (isinstance(part, ast.Attribute) and part.attr == "to" for part in inside)
-    return is_host and not any(moves) and not any(_puts_on_cuda(part, ctx) for part in inside)
+    return (
+        is_host and not any(moves) and not any(puts_on_cuda(ctx.module, part, ctx.scope) for part in inside)
+    )
 
 
 def _chooses_backend(choice: ast.IfExp) -> bool:
@@ -241,29 +319,32 @@ def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
     if is_text_of_file(ctx.module, other, ctx.scope):
         return  # the file goes on saying `cuda`
     waits = outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope)
-    if asked and not waits and not _guards_cuda_only(node, ctx):
-        yield _asked_for_cuda(node, literal, ctx)
+    if asked and not waits:
+        yield from _asked_for_cuda(node, literal, ctx)
 
 
 @rule.on(ast.Call, named={"startswith"}, where=lambda call: bool(call.args) and is_cuda_string(call.args[0]))
 def begins_with_cuda(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not _is_device_text(call.func.value, ctx):
         return
-    if not is_text_of_file(ctx.module, call.func.value, ctx.scope) and not _guards_cuda_only(call, ctx):
-        yield _asked_for_cuda(call, call.args[0], ctx)
+    if not is_text_of_file(ctx.module, call.func.value, ctx.scope):
+        yield from _asked_for_cuda(call, call.args[0], ctx)
 
 
-def _asked_for_cuda(node: ast.expr, literal: ast.expr, ctx: Context) -> Finding:
+def _asked_for_cuda(node: ast.expr, literal: ast.expr, ctx: Context) -> Iterator[Finding]:
+    reason = decision(ctx.module, node, ctx.scope)
+    if reason is None:
+        return
+    fact = f"`{ctx.text(node)}` checks for a CUDA device, but a tensor on TPU has the device type `jax`"
+    if reason:
+        yield ctx.finding(node, _without_fix(fact, fact, reason))
+        return
     fix = ctx.fix(
         f"replace `{ctx.text(literal)}` with the torchax device type `{ctx.quoted('jax', literal)}`",
         ctx.replace(literal, ctx.quoted("jax", literal)),
         applicability=Applicability.UNSAFE,
     )
-    return ctx.finding(
-        node,
-        f"`{ctx.text(node)}` checks for a CUDA device, but a tensor on TPU has the device type `jax`",
-        fix,
-    )
+    yield ctx.finding(node, fact, fix)
 
 
 def _is_name_of_device(node: ast.expr, ctx: Context) -> bool:
@@ -286,14 +367,18 @@ def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if not isinstance(node.ctx, ast.Load):
         return
     receiver = ctx.kind(node.value)
-    if _guards_cuda_only(node, ctx):
-        return
     if isinstance(receiver, Tensor | Unknown) and ctx.qualified_name(node) is None:
+        reason = decision(ctx.module, node, ctx.scope, chooses=False)
+        if reason is None:
+            return
+        message = "`.is_cuda` is false for torchax tensors, so a tensor on TPU counts as a CPU tensor"
+        if reason:
+            yield ctx.finding(node, f"{message}; {reason}")
+            return
         comparison = f'{ctx.text(node.value)}.device.type == "jax"'
         edit = ctx.replace(node, f"({comparison})" if _binds_tighter(node, ctx) else comparison)
         title = 'replace `.is_cuda` with `.device.type == "jax"`'
         fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
-        message = "`.is_cuda` is false for torchax tensors, so a tensor on TPU counts as a CPU tensor"
         yield ctx.finding(node, message, fix)
 
 
@@ -302,105 +387,6 @@ def _stops_program(outer: ast.AST | None, *, negated: bool) -> bool:
     if isinstance(outer, ast.Assert):
         return True
     return isinstance(outer, ast.If) and negated and isinstance(outer.body[-1], ast.Raise)
-
-
-def _guards_cuda_only(node: ast.expr, ctx: Context) -> bool:
-    """Whether the condition guards code that only works with CUDA or only prints, so it is right on TPU."""
-    if any(target.startswith(EXTENSIONS) for target in ctx.module.project.modules[ctx.module.name].imports):
-        return True  # it asks what there is to compile for
-    guarded: list[ast.AST] = []
-    otherwise: list[ast.AST] = []
-    inner: ast.AST = node
-    negated = False
-    for outer in ctx.ancestors(node):
-        if isinstance(outer, ast.BoolOp):
-            guarded += outer.values[outer.values.index(inner) + 1 :] if inner in outer.values else []
-        elif isinstance(outer, ast.UnaryOp):
-            negated = not negated
-        elif isinstance(outer, ast.If | ast.IfExp | ast.While):
-            if outer.test is inner:
-                guarded += outer.body if isinstance(outer.body, list) else [outer.body]
-                if negated and isinstance(outer, ast.If):
-                    otherwise += outer.orelse
-            if isinstance(outer, ast.If) and isinstance(outer.body[-1], ast.Return | ast.Continue):
-                block = ctx.block(outer)
-                guarded += block[block.index(outer) + 1 :]  # which is reached with CUDA alone
-            break
-        elif isinstance(outer, ast.stmt):
-            break
-        inner = outer
-    inside = [part for root in guarded for part in ast.walk(root)]
-    reached = [*inside, *(part for root in otherwise for part in ast.walk(root))]
-    names = [ctx.qualified_name(part) or "" for part in reached if isinstance(part, ast.Attribute | ast.Name)]
-    if any(_puts_on_cuda(part, ctx) for part in reached):  # what goes with it is mended, too
-        mended = {*WRAPPERS, *_formatted(reached, ctx)}
-        names = [name for name in names if name not in mended and not _has_substitute(name)]
-        names = [name for name in names if not name.startswith("torch.backends.")]  # set without CUDA, too
-    if any(_is_for_cuda(name, ctx) for name in names):
-        return True
-    if any(isinstance(part, ast.Call) and _KERNEL.search(ast.unparse(part.func)) for part in reached):
-        return True
-    if negated or not guarded or not isinstance(guarded[0], ast.stmt):
-        return False  # what is told where there is none would be told on TPU
-    return all(_only_tells(part, ctx) for part in inside)
-
-
-def _is_for_cuda(name: str, ctx: Context) -> bool:
-    """Whether the name works only with CUDA, or is a function that calls a CUDA kernel."""
-    if name.startswith(_CUDA_ONLY) or name in WRAPPERS:
-        return name not in _ASKS | _TYPES
-    project = ctx.module.project
-    function = project.function(project.resolve(name)) if name else None
-    called = [call.callee.removeprefix("name:") for call in function.calls] if function is not None else []
-    return any(_is_of_kernels(one, ctx) for one in (name, *called))
-
-
-def _puts_on_cuda(node: ast.AST, ctx: Context) -> bool:
-    """Whether the node names a CUDA device or type, or is `.cuda`."""
-    if isinstance(node, ast.Attribute):
-        name = ctx.qualified_name(node)
-        return name in _TYPES or (node.attr == "cuda" and name is None)
-    if isinstance(node, ast.Constant) and node.value in _TYPES:
-        return True
-    return is_cuda_string(node) or is_formatted_cuda(node)
-
-
-def _formatted(inside: list[ast.AST], ctx: Context) -> Iterator[str]:
-    """The names in strings of CUDA devices, such as `current_device` in `f"cuda:{current_device()}"`."""
-    for device in inside:
-        if is_formatted_cuda(device):
-            parts = (part for part in ast.walk(device) if isinstance(part, ast.Attribute))
-            yield from (ctx.qualified_name(part) or "" for part in parts)
-
-
-def _has_substitute(name: str) -> bool:
-    """Whether a fix removes the `torch.cuda` function or replaces it."""
-    known = cuda_call(name)
-    return known is not None and (known[1].removable or bool(known[1].instead and not known[1].stands_in))
-
-
-def _is_of_kernels(name: str, ctx: Context) -> bool:
-    """Whether another file of the project defines the name, and imports a language of GPU kernels."""
-    found = ctx.module.project.split(ctx.module.project.resolve(name))
-    if found is None or found[0].name == ctx.module.name:
-        return False
-    return any(target.partition(".")[0] in KERNEL_LANGUAGES for target in found[0].imports)
-
-
-def _only_tells(node: ast.AST, ctx: Context) -> bool:
-    """Whether the node only builds or prints a string for the user."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr=method)):
-            return method in _TELLING
-        case ast.Call():
-            return ctx.qualified_name(node.func) == "builtins.print"
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return not is_device_word(name) and not (ctx.qualified_name(node) or "").startswith("torch")
-        case ast.Constant(value=value):
-            return isinstance(value, str | None) and not is_cuda_string(node) and value != "jax"
-        case ast.Raise() | ast.Return():
-            return False
-    return True
 
 
 def _binds_tighter(node: ast.expr, ctx: Context) -> bool:

@@ -159,7 +159,11 @@ def assigned_device(module: Module, body: list[ast.stmt], scope: Scope) -> tuple
         return None
     target = body[0].targets[0]
     device = jax_form(module, body[0].value, scope)
-    if _is_number(body[0].value) and is_device_word(last_name(target)):
+    is_current = (
+        isinstance(body[0].value, ast.Call)
+        and module.names.qualified(body[0].value.func, scope) == "torch.cuda.current_device"
+    )
+    if is_current or (_is_number(body[0].value) and is_device_word(last_name(target))):
         device = '"jax"'
     if device is None or not isinstance(target, ast.Name | ast.Attribute):
         return None

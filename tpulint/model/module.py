@@ -160,12 +160,12 @@ class Module:
     def outlasts_trace(self, scope: Scope) -> bool:
         """Whether values that this code stores outlive a trace, as in a function that the project jits.
 
-        In a program that computes gradients, only code that the project jits counts: the runtime returns the
-        attributes that modules assign from the compiled function.
+        In a program that computes gradients, or imports the runtime, only code that the project jits counts:
+        the runtime returns the attributes that modules assign from the compiled function.
         """
         path = self.trace_path(scope)
-        trained = self.project.programs.asks_gradients(self.name)
-        return path is not None and path.certainty <= (Certainty.JIT if trained else Certainty.FORWARD)
+        amended = self.project.programs.asks_gradients(self.name) or self.project.imports_any(TRAINING.name)
+        return path is not None and path.certainty <= (Certainty.JIT if amended else Certainty.FORWARD)
 
     # kinds
 

@@ -48,12 +48,17 @@ The fix removes the backend and the mode, because XLA does not use them.
   Declare scalar and string arguments as static, with `torchax.interop.jax_jit(f,
   kwargs_for_jax_jit={"static_argnames": (...)})`.
 
-In the following two cases, the fix only removes `torch.compile` and adds no `torchax.compile`:
+In the following cases, the fix only removes `torch.compile` and adds no `torchax.compile`:
 
 - The program trains.
   The runtime (`torchax_training`) then compiles the training step, and modules in evaluation mode.
   The fix adds no `torchax.compile` here, because the compiled module would keep the statistics and the mode
   (training or evaluation) that it had when it was compiled.
+- The module may keep something from call to call: a method of its class, or of a class of a module within it,
+  writes to an attribute or a buffer, or it contains batch normalization.
+  `torchax.compile` would lose what `forward` writes, without an error.
+  The fix adds the runtime, which compiles the module once its calls have taken a second, and keeps what
+  `forward` writes.
 - The program imports the runtime, and tpulint does not know whether the compiled object is a module or a
   function.
 
@@ -107,6 +112,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.knowledge.training import TRAINING
+from tpulint.model.project.keeping import OF_TORCH, is_of_torch, keeps_state
 from tpulint.model.values.kinds import Instance, Tensor
 from tpulint.rule import Context, Rule
 
@@ -144,8 +151,8 @@ def call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         model = call.args[0] if call.args else given.get("model")
         fix = None
         if model is not None:
-            fix = None if ctx.is_trained else _compiled(call, model, ctx)
-            if ctx.is_trained or (ctx.is_amended and fix is None):
+            fix = None if ctx.is_trained or _keeps_state(model, ctx) else _compiled(call, model, ctx)
+            if ctx.is_trained or _keeps_state(model, ctx) or (ctx.is_amended and fix is None):
                 fix = _left_out(call, model, ctx)
         elif isinstance(outer, _DEFINITIONS):
             fix = (
@@ -186,6 +193,20 @@ def _compiled(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
     return _fix(ctx.text(call.func), edit, ctx)
 
 
+def _keeps_state(model: ast.expr, ctx: Context) -> bool:
+    """Whether a module may keep something from call to call, which `torchax.compile` would lose."""
+    kind = ctx.kind(model)
+    if not isinstance(kind, Instance) or not ctx.is_module(kind) or not ctx.serves_device:
+        return False
+    if keeps_state(ctx.module.project, kind.cls):
+        return True
+    # What a container holds is known only in the class that makes it.
+    made = [name for name in ctx.module.index.calls if name.startswith(OF_TORCH)]
+    is_container = kind.cls.startswith("torch.nn.")
+    calls = (call for name in made for call in ctx.calls(name))
+    return is_container and any(is_of_torch(at.qualified_name(call.func) or "") for call, at in calls)
+
+
 def _decorated(node: ast.expr, definition: ast.AST, ctx: Context) -> Fix | None:
     """The fix that uses the decorator `@torchax.compile`; None for methods, whose `self` cannot be traced."""
     if not isinstance(definition, ast.FunctionDef) or isinstance(ctx.parent(definition), ast.ClassDef):
@@ -211,7 +232,12 @@ def _dropped(edits: tuple[Edit, ...] | None, ctx: Context) -> Fix | None:
     wrapped = [node for node in ast.walk(ctx.tree) if isinstance(node, ast.Attribute)]
     edits += tuple(ctx.replace(one, ctx.text(one.value)) for one in wrapped if one.attr == "_orig_mod")
     title = "remove `torch.compile`: the tpulint runtime `torchax_training` compiles the model"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    if ctx.is_amended:
+        return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    imports = ctx.companion_import(TRAINING)
+    if imports is None:
+        return None
+    return ctx.fix(title, *imports, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
 
 
 def _in_place(call: ast.Call, func: ast.Attribute, ctx: Context) -> Fix | None:
@@ -219,7 +245,7 @@ def _in_place(call: ast.Call, func: ast.Attribute, ctx: Context) -> Fix | None:
     alone = isinstance(statement, ast.Expr) and statement.value is call
     if not alone or not isinstance(func.value, ast.Name):
         return None
-    if ctx.is_trained:
+    if ctx.is_trained or _keeps_state(func.value, ctx):
         return _dropped((ctx.delete(statement),), ctx)
     name = func.value.id
     return _fix(f"{name}.compile()", ctx.replace(statement, f"{name} = torchax.compile({name})"), ctx)

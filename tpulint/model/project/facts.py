@@ -32,6 +32,7 @@ from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.at_import import moves_at_import
 from tpulint.model.project.chosen import MAKING, chosen_imports, is_chosen
 from tpulint.model.project.handing import Handed, Handing
+from tpulint.model.project.keeping import changes_itself
 from tpulint.model.project.made import Made
 from tpulint.model.project.mentioned import mentioned
 from tpulint.model.project.placing import entering, makes_cuda_default, placing
@@ -107,7 +108,8 @@ class ClassFacts(NamedTuple):
 
     `modules` gives for an attribute the classes that are instantiated for it (the elements, for a
     `ModuleList` or `Sequential`), `functions` references to the functions that it holds; `tensors` names
-    parameters and buffers, `computed` what `forward` leaves in attributes.
+    parameters and buffers, `computed` what `forward` leaves in attributes. `changes_itself` says that its
+    methods write to its attributes.
     """
 
     qualname: str
@@ -119,6 +121,7 @@ class ClassFacts(NamedTuple):
     row: int
     column: int
     computed: tuple[str, ...] = ()
+    changes_itself: bool = False
 
 
 class Root(NamedTuple):
@@ -511,6 +514,7 @@ class _Summary:
             node.lineno,
             node.col_offset + 1,
             tuple(sorted(computed)),
+            changes_itself(node),
         )
 
 

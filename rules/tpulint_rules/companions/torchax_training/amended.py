@@ -40,6 +40,7 @@ for _name in (
     "operators.sparse_matrices",
     "optimizers.lbfgs",
     "optimizers.sparse_adam",
+    "tracing.jittable",
     "tensors.addresses",
     "tensors.copies",
     "tensors.moving",

@@ -30,6 +30,7 @@ TRACE_ENTRIES = {
     "torchax.interop.jax_value_and_grad": "`torchax.interop.jax_value_and_grad`",
     "torchax.compile": "`torchax.compile`",
     "torchax.extract_jax": "`torchax.extract_jax`",
+    "torchax.train.make_train_step": "`torchax.train.make_train_step`",
     "torch.compile": "`torch.compile`",
     "torch.export.export": "`torch.export.export`",
     "jax.jit": "`jax.jit`",
@@ -44,6 +45,23 @@ AUTOGRAD_FUNCTIONS = frozenset({"torch.autograd.Function", "torch.autograd.funct
 #: Functions that pass a function on: what they wrap is what is traced.
 WRAPPERS = frozenset(
     {"functools.partial", "torchax.interop.jax_view", "torchax.interop.jax_jit", "torch.no_grad"}
+)
+
+#: Functions that call the module which is their first argument.
+FUNCTIONAL_CALLS = frozenset(
+    {
+        "torch.func.functional_call",
+        "torch.nn.utils.stateless.functional_call",
+        "torch._functorch.functional_call.functional_call",
+    }
+)
+
+#: Methods that give the module itself, put elsewhere or into another mode.
+GIVE_MODULE = frozenset(
+    {
+        *("to", "cuda", "cpu", "xpu", "eval", "train", "half", "float", "double", "bfloat16"),
+        *("requires_grad_", "to_empty", "share_memory"),
+    }
 )
 
 #: Attributes that modules alone have: nothing that is traced takes what has them.

@@ -3,7 +3,8 @@
 name:pkg.module.function      a qualified name
 self:attribute.method         a path from the instance whose method makes the call
 super:method                  a method of the bases
-new:pkg.module.Class:method   a path from an instance of the class
+new:pkg.module.Class:method   a path from an instance of the class, or of what a function of that name makes
+given:pkg.function:model      what calls hand to a parameter of a function
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from tpulint.knowledge.tracing import WRAPPERS
+from tpulint.knowledge.tracing import GIVE_MODULE, WRAPPERS
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
@@ -27,6 +28,8 @@ def references(node: ast.AST, scope: Scope, names: Names, *, depth: int = 0) -> 
     """What a callee expression may refer to, as references; empty where nobody knows."""
     path: list[str] = []
     while True:
+        if not path:
+            node = itself(node)
         if isinstance(node, ast.Attribute):
             path.append(node.attr)
             node = node.value
@@ -72,21 +75,55 @@ def references(node: ast.AST, scope: Scope, names: Names, *, depth: int = 0) -> 
     return (f"name:{qualified}.{tail}" if tail else f"name:{qualified}",)
 
 
+def itself(node: ast.AST) -> ast.AST:
+    """What a chain of methods is called on that give a module itself: `Net()`, of `Net().to(device).eval()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr not in GIVE_MODULE:
+            break
+        node = node.func.value
+    return node
+
+
 def _value_references(value: ast.expr, tail: str, scope: Scope, names: Names, *, depth: int) -> Iterator[str]:
     """What a value that a name holds may refer to."""
-    match value:
-        case ast.Call():
-            made = names.qualified(value.func, scope)
-            if made in WRAPPERS and value.args:
-                yield from references(value.args[0], scope, names, depth=depth)
+    match itself(value):
+        case ast.Call() as call:
+            made = names.qualified(call.func, scope)
+            if made in WRAPPERS and call.args:
+                yield from references(call.args[0], scope, names, depth=depth)
             elif made is not None:
                 yield f"new:{made}:{tail or '__call__'}"
-        case ast.IfExp():
-            yield from _value_references(value.body, tail, scope, names, depth=depth)
-            yield from _value_references(value.orelse, tail, scope, names, depth=depth)
-        case ast.Attribute() | ast.Subscript() | ast.Name():
-            for reference in references(value, scope, names, depth=depth):
+                if made in ("torch.nn.Sequential", "torch.nn.DataParallel") and not tail:
+                    for part in call.args:
+                        yield from _value_references(part, "", scope, names, depth=depth)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from _value_references(body, tail, scope, names, depth=depth)
+            yield from _value_references(orelse, tail, scope, names, depth=depth)
+        case ast.Attribute() | ast.Subscript() | ast.Name() as held:
+            for reference in references(held, scope, names, depth=depth):
                 yield _extend(reference, tail)
+
+
+def instances(value: ast.expr, scope: Scope, names: Names) -> tuple[str, ...]:
+    """References to the calls of the instances that an expression may be."""
+    match itself(value):
+        case ast.Name() | ast.Attribute() as held:
+            found: Iterator[str] = iter(references(held, scope, names))
+        case ast.Call() as call:
+            found = _value_references(call, "", scope, names, depth=0)
+        case _:
+            return ()
+    return tuple(ref for ref in found if ref.startswith("new:") and not ref.startswith("new:torch."))
+
+
+def given(node: ast.AST, scope: Scope, names: Names) -> str | None:
+    """The reference to what calls hand to the parameter that an expression is; None if it is none."""
+    found = names.lookup(node.id, scope) if isinstance(node, ast.Name) else None
+    function = found[0].node if found is not None else None
+    if found is None or not isinstance(function, FunctionNode) or not isinstance(node, ast.Name):
+        return None
+    is_parameter = any(argument.arg == node.id for argument in parameters(function))
+    return f"given:{names.module}.{found[0].qualname}:{node.id}" if is_parameter else None
 
 
 def held_functions(value: ast.expr, scope: Scope, names: Names) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ class Callees:
     def of(self, reference: str, owner: str | None) -> Iterable[str]:
         """The functions that a reference may mean, for a method of class `owner`."""
         form, _, rest = reference.partition(":")
+        if form == "given":
+            return self._given(*rest.split(":"))
         if form in ("name", "new"):
             found = self._named.get(reference)
             if found is None:
@@ -36,7 +38,25 @@ class Callees:
             return self._called(project.resolve(rest))
         cls, _, path = rest.partition(":")
         resolved = project.resolve(cls)
-        return self._path(resolved, path.split(".")) if project.class_(resolved) is not None else iter(())
+        if project.class_(resolved) is not None:
+            return self._path(resolved, path.split("."))
+        return self._made(resolved, path)
+
+    def _made(self, maker: str, path: str) -> Iterator[str]:
+        """The methods of what a function gives, or of what a variable of a module stands for."""
+        project, found = self._project, self._project.split(maker)
+        facts = project.function(maker)
+        held = facts.gives if facts is not None else found[0].tables.get(found[1], ()) if found else ()
+        for reference in held:
+            form, _, rest = reference.partition(":")
+            cls = project.resolve(rest.partition(":")[0])
+            if form == "new" and project.class_(cls) is not None:
+                yield from self._path(cls, path.split("."))
+
+    def _given(self, function: str, parameter: str) -> Iterator[str]:
+        """The methods of the instances that calls hand to a parameter."""
+        for reference in self._project.tensors.instances.get((function, parameter), ()):
+            yield from self.of(reference, None)
 
     def _above(self, owner: str, name: str) -> Iterator[str]:
         project = self._project
@@ -60,6 +80,9 @@ class Callees:
             return
         module = project.split(name)
         for reference in module[0].tables.get(module[1], ()) if module is not None else ():
+            if reference.startswith("new:"):
+                yield from self.of(reference, None)
+                continue
             held = project.resolve(reference.partition(":")[2])
             if project.function(held) is not None:
                 yield held

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tpulint.knowledge.tracing import (
     FILING,
+    FUNCTIONAL_CALLS,
     GRADIENT_ENTRIES,
     LIBRARIES,
     TRACE_ENTRIES,
@@ -19,11 +20,13 @@ from tpulint.knowledge.tracing import (
 )
 from tpulint.model.devices.flow import Edge
 from tpulint.model.names.annotations import aliases
-from tpulint.model.names.index import Index
+from tpulint.model.names.index import Index, within
 from tpulint.model.names.qualified import Names, dotted
 from tpulint.model.names.references import (
     attributes_by_class,
+    given,
     held_functions,
+    instances,
     method_around,
     positional,
     references,
@@ -53,6 +56,9 @@ from tpulint.model.syntax.entry import of_main
 #: The callee of a call that may be of anything, being looked up when the program runs.
 ANY = "any:"
 
+#: A base class of which nobody knows where it comes from.
+SOME_BASE = "?"
+
 _TABLES = (ast.Dict, ast.List, ast.Tuple)
 
 
@@ -74,7 +80,8 @@ class FunctionFacts(NamedTuple):
     it takes a device and else but sizes, `trains_apart` that it calls `backward` itself, on what ends within.
     `mentions` are the functions that it may pass on to be called; see `project.mentioned`.
     `by_place` are the parameters that it takes by their places, `undeclared` those without an annotation,
-    `tensors` those of which it is sure itself that they are tensors, `hands` what it hands to others.
+    `tensors` those of which it is sure itself that they are tensors, `hands` what it hands to others,
+    `gives` are references to the calls of the instances that it may give.
     """
 
     qualname: str
@@ -96,6 +103,7 @@ class FunctionFacts(NamedTuple):
     undeclared: tuple[str, ...] = ()
     tensors: tuple[str, ...] = ()
     hands: tuple[Handed, ...] = ()
+    gives: tuple[str, ...] = ()
 
     @property
     def looks_up(self) -> bool:
@@ -151,7 +159,8 @@ class ModuleFacts(NamedTuple):
     tensors, `moves` that its import puts tensors on a device, `unwraps` that it asks models that it has not
     wrapped for the `module` in a wrapper, `prefixes` that it counts on the names that parameters have behind
     one, `chosen` are the beginnings of the names of modules that it imports by names which it makes at run
-    time, `is_started` says that some of it runs only where it is itself the program. `mentions` are the
+    time, `is_started` says that some of it runs only where it is itself the program, `hands` is what its own
+    code hands to functions. `mentions` are the
     functions that its own code may pass on to be called, with where it does.
     """
 
@@ -187,6 +196,7 @@ class ModuleFacts(NamedTuple):
     chosen: tuple[str, ...] = ()
     is_started: bool = False
     mentions: tuple[CallFact, ...] = ()
+    hands: tuple[Handed, ...] = ()
 
 
 class _Summary:
@@ -205,7 +215,9 @@ class _Summary:
         self.tensors: dict[str, set[str]] = {}
         self.attributes = attributes_by_class(index)
         self.handing = Handing(names)
-        self.hands: dict[int, dict[Handed, None]] = {id(scope): {} for scope in index.functions}
+        self.hands: dict[int, dict[Handed, None]] = {
+            id(scope): {} for scope in (index.module, *index.functions)
+        }
         self.made = Made(names, {f"{name}.{scope.qualname}" for scope in index.classes})
         self.mentioned = mentioned(name, index, names)
 
@@ -266,6 +278,7 @@ class _Summary:
             mentions=tuple(
                 CallFact(f"name:{function}", *place) for function, place in self.mentioned[id(module)].items()
             ),
+            hands=tuple(self.hands[id(module)]),
         )
 
     def _calls_backward(self) -> bool:
@@ -296,14 +309,14 @@ class _Summary:
             if head not in LIBRARIES or head == own:
                 for reference in references(node.func, scope, self.names):
                     calls[CallFact(reference, node.lineno, node.col_offset + 1)] = None
-                    if scope.function is not None:
-                        self.hands[id(function)].update(
-                            dict.fromkeys(self.handing.of(node, scope, reference))
-                        )
+                    self.hands[id(function)].update(dict.fromkeys(self.handing.of(node, scope, reference)))
             if entry in MAKING or is_chosen(node, scope, self.names):
                 calls[CallFact(ANY, node.lineno, node.col_offset + 1)] = None
                 for table in (one.id for one in ast.walk(node.func) if isinstance(one, ast.Name)):
                     calls[CallFact(f"name:{self.name}.{table}", node.lineno, node.col_offset + 1)] = None
+            if entry in FUNCTIONAL_CALLS and node.args:
+                for reference in self._traced(node.args[0], scope):
+                    calls[CallFact(reference, node.lineno, node.col_offset + 1)] = None
             if entry in ("builtins.isinstance", "builtins.issubclass"):
                 continue
             for argument in node.args:
@@ -341,6 +354,8 @@ class _Summary:
         for name, bindings in module.bindings.items():
             table = bindings[0].value
             held = held_functions(table, module, self.names) if isinstance(table, _TABLES) else ()
+            if not held and isinstance(table, ast.Call):
+                held = instances(table, module, self.names)
             if held:
                 yield name, held
 
@@ -378,16 +393,25 @@ class _Summary:
 
     def _root(self, node: ast.expr, label: str, scope: Scope, place: ast.expr) -> None:
         while isinstance(node, ast.Call) and node.args and self.names.qualified(node.func, scope) in WRAPPERS:
-            node = node.args[0]
+            first = node.args[0]
+            if len(node.args) > 1 and self.names.qualified(first, scope) in FUNCTIONAL_CALLS:
+                first = node.args[1]
+            node = first
         if isinstance(node, ast.Lambda):
             name = f"<lambda:{node.lineno}:{node.col_offset}>"
             inside = scope.kind is not ScopeKind.MODULE
             found: tuple[str, ...] = (f"name:{self.name}.{scope.qualname + '.' if inside else ''}{name}",)
         else:
-            found = references(node, scope, self.names)
+            found = self._traced(node, scope)
         method = method_around(scope)
         owner = method.owner.qualname if method is not None and method.owner is not None else None
         self.roots.extend(Root(ref, label, owner, place.lineno, place.col_offset + 1) for ref in found)
+
+    def _traced(self, node: ast.expr, scope: Scope) -> tuple[str, ...]:
+        """References to what is traced where an expression is: to what calls hand over, if it is a parameter."""
+        found = (*references(node, scope, self.names), *instances(node, scope, self.names))
+        parameter = given(node, scope, self.names) if not found else None
+        return (parameter,) if parameter is not None else tuple(dict.fromkeys(found))
 
     def _decorators(self) -> None:
         for scope in self.index.functions:
@@ -446,7 +470,17 @@ class _Summary:
             undeclared,
             tensors,
             tuple(self.hands[id(scope)]),
+            self._makes(scope),
         )
+
+    def _makes(self, scope: Scope) -> tuple[str, ...]:
+        """References to the calls of the instances that a function may give."""
+        node = scope.node
+        if not isinstance(node, ast.FunctionDef):
+            return ()
+        given = (inner.value for inner in within(node) if isinstance(inner, ast.Return))
+        found = (ref for value in given if value is not None for ref in instances(value, scope, self.names))
+        return tuple(dict.fromkeys(found))
 
     @cached_property
     def _training_apart(self) -> set[int]:
@@ -479,6 +513,8 @@ class _Summary:
                 text = dotted(expression)
                 if text is not None and self.names.lookup(text.partition(".")[0], scope) is None:
                     yield from (f"{star}.{text}" for star in self.index.module.stars)
+            else:
+                yield SOME_BASE
 
     def _class(self, scope: Scope) -> ClassFacts:
         node = scope.node

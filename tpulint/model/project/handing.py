@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tpulint.knowledge.tensors import FACTORIES, TAKE_LIST, TAKE_TENSOR, TAKE_TENSORS
 from tpulint.model.names.operands import first_remade
 from tpulint.model.names.qualified import Names
+from tpulint.model.names.references import instances
 from tpulint.model.names.scopes import FunctionNode, Scope, parameters
 
 #: What stands for a tensor, and for a plain Python value, in the place of a parameter's name.
@@ -21,7 +22,7 @@ class Handed(NamedTuple):
     """An argument of a call: to which function, to which parameter, and what it is.
 
     `place` is the parameter's name, or its position as a text; `value` is the name of the caller's own
-    parameter that is handed on as it came, or `A_TENSOR`, or `PLAIN`.
+    parameter that is handed on as it came, or `A_TENSOR`, or `PLAIN`, or a reference to the call of an instance.
     """
 
     callee: str
@@ -39,13 +40,17 @@ class Handing:
 
     def of(self, call: ast.Call, scope: Scope, callee: str) -> list[Handed]:
         """The arguments of a call of which something is known."""
-        function = scope.function
-        if function is None or any(isinstance(argument, ast.Starred) for argument in call.args):
+        if any(isinstance(argument, ast.Starred) for argument in call.args):
             return []
         given = [*((str(place), one) for place, one in enumerate(call.args))]
         given += [(word.arg, word.value) for word in call.keywords if word.arg is not None]
-        known = ((place, self._value(one, function, call.lineno, _DEPTH)) for place, one in given)
-        return [Handed(callee, place, value) for place, value in known if value]
+        found: list[Handed] = []
+        for place, one in given:
+            function = scope.function
+            value = self._value(one, function, call.lineno, _DEPTH) if function is not None else ""
+            values = (value,) if value else instances(one, scope, self._names)
+            found += [Handed(callee, place, known) for known in values]
+        return found
 
     def _value(self, node: ast.expr, function: Scope, row: int, depth: int) -> str:
         match node:

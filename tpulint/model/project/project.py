@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from tpulint.knowledge.tracing import MODULE_BASES
 from tpulint.knowledge.training import SCALERS, TRAINING
 from tpulint.model.devices.flow import DeviceFlow, defined
 from tpulint.model.devices.places import is_of_enumerations
@@ -20,6 +19,7 @@ from tpulint.model.project.chosen import ANYTHING
 from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
 from tpulint.model.project.folders import heads, names_by_folder
 from tpulint.model.project.homes import Home, home, homes_of_programs
+from tpulint.model.project.modules import is_module
 from tpulint.model.project.placement import Placement
 from tpulint.model.project.programs import Programs, closure, programs_of, reversed_relation
 from tpulint.model.project.takers import Taker
@@ -88,6 +88,7 @@ class ProjectFacts:
         self._resolved: dict[str, str] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
         self._heirs: dict[str, list[str]] = {}
+        self._modules: dict[str, bool] = {}
         self._annotations: dict[str, ast.expr | None] = {}
         for name, facts in self._all_classes():
             for base in facts.bases:
@@ -120,7 +121,7 @@ class ProjectFacts:
             if isinstance(member, cached_property):
                 getattr(self, name)
         other = copy.copy(self)
-        vars(other).update(modules=modules, _functions={}, _classes={})
+        vars(other).update(modules=modules, _functions={}, _classes={}, _modules={})
         vars(other).update(_callees=Callees(other), _placement=Placement(other))
         return other
 
@@ -283,11 +284,16 @@ class ProjectFacts:
 
     def is_module_class(self, name: str) -> bool:
         """Whether the class is a `torch.nn.Module`."""
-        return any(
-            base in MODULE_BASES
-            or base.startswith(("torch.nn.modules.", "torch.nn.parallel."))
-            or (base.startswith("torch.nn.") and base[9:10].isupper())
-            for base in self.mro(self.resolve(name))
+        resolved = self.resolve(name)
+        if resolved not in self._modules:
+            self._modules[resolved] = is_module(self, resolved)
+        return self._modules[resolved]
+
+    def uses_torch(self, name: str) -> bool:
+        """Whether the file that defines something, by its resolved name, imports torch."""
+        found = self.home(name)
+        return found is not None and any(
+            target.partition(".")[0] == "torch" for target in self.modules[found[0]].imports
         )
 
     def method(self, cls: str, name: str) -> str | None:

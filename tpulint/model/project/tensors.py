@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpulint.model.project.handing import A_TENSOR, PLAIN
+from tpulint.model.project.handing import A_TENSOR, PLAIN, Handed
 
 if TYPE_CHECKING:
     from tpulint.model.project.project import ProjectFacts
@@ -16,14 +16,15 @@ Parameter = tuple[str, str]
 
 
 class Tensors(NamedTuple):
-    """Parameters that can be nothing but tensors, and those that calls hand tensors to.
+    """Parameters that can be nothing but tensors, and those that calls hand tensors or instances to.
 
     Of the first, the function itself or one that it hands them to says so. The second are tensors as far as
-    the project's own calls show it.
+    the project's own calls show it. Of the third there are references to the calls of the instances.
     """
 
     proven: frozenset[Parameter]
     handed: frozenset[Parameter]
+    instances: Mapping[Parameter, tuple[str, ...]]
 
 
 def tensors_of(project: ProjectFacts) -> Tensors:
@@ -33,8 +34,11 @@ def tensors_of(project: ProjectFacts) -> Tensors:
     forwards: dict[Parameter, set[Parameter]] = {}
     backwards: dict[Parameter, set[Parameter]] = {}
     starts: set[Parameter] = set()
+    instances: dict[Parameter, dict[str, None]] = {}
     for target, source in _edges(project):
-        if source is None:
+        if isinstance(source, str):
+            instances.setdefault(target, {})[source] = None
+        elif source is None:
             plain.add(target)
         elif source == target:
             starts.add(target)
@@ -50,7 +54,8 @@ def tensors_of(project: ProjectFacts) -> Tensors:
     _spread(proven, backwards, undeclared - plain)
     handed = proven | (starts & undeclared - plain)
     _spread(handed, forwards, undeclared - plain)
-    return Tensors(frozenset(proven), frozenset(handed))
+    found = {parameter: tuple(references) for parameter, references in instances.items()}
+    return Tensors(frozenset(proven), frozenset(handed), found)
 
 
 def _spread(found: set[Parameter], edges: dict[Parameter, set[Parameter]], allowed: set[Parameter]) -> None:
@@ -63,25 +68,32 @@ def _spread(found: set[Parameter], edges: dict[Parameter, set[Parameter]], allow
                 waiting.append(reached)
 
 
-def _edges(project: ProjectFacts) -> Iterator[tuple[Parameter, Parameter | None]]:
-    """Each parameter that a call fills: with another one, with a tensor (itself), or with a plain value."""
+def _edges(project: ProjectFacts) -> Iterator[tuple[Parameter, Parameter | str | None]]:
+    """Each parameter that a call fills: with another, a tensor (itself), an instance, or a plain value."""
     for module in project.modules.values():
+        for handed in module.hands:
+            yield from _edge(project, "", None, handed)
         for qualname, facts in module.functions.items():
-            caller = f"{module.name}.{qualname}"
             owner = f"{module.name}.{facts.owner}" if facts.owner is not None else None
             for handed in facts.hands:
-                for callee in project.callees(handed.callee, owner):
-                    taken = project.function(callee)
-                    if taken is None:
-                        continue
-                    place = handed.place
-                    if place.isdigit():
-                        number = int(place)
-                        if number >= len(taken.by_place):
-                            continue
-                        place = taken.by_place[number]
-                    target = (callee, place)
-                    if handed.value == PLAIN:
-                        yield target, None
-                    else:
-                        yield target, target if handed.value == A_TENSOR else (caller, handed.value)
+                yield from _edge(project, f"{module.name}.{qualname}", owner, handed)
+
+
+def _edge(
+    project: ProjectFacts, caller: str, owner: str | None, handed: Handed
+) -> Iterator[tuple[Parameter, Parameter | str | None]]:
+    for callee in project.callees(handed.callee, owner):
+        taken, place = project.function(callee), handed.place
+        if taken is None:
+            continue
+        if place.isdigit():
+            if int(place) >= len(taken.by_place):
+                continue
+            place = taken.by_place[int(place)]
+        target = (callee, place)
+        if ":" in handed.value:
+            yield target, handed.value
+        elif handed.value == PLAIN:
+            yield target, None
+        else:
+            yield target, target if handed.value == A_TENSOR else (caller, handed.value)

@@ -54,9 +54,9 @@ def test_a_class_of_a_library_is_a_module_where_its_body_shows_it(tmp_path: Path
         f"class Net(torch.autograd.Function):\n    {FORWARD}",
         f"class Middle: pass\nclass Net(Middle):\n    {FORWARD}",
         "from lib import Base\nclass Net(Base):\n    def encode(self, x): return x",
-        "from lib import Base\nclass Net(Base):\n    def __init__(self):\n        self.proj = nn.Linear(4, 4)",
+        "from lib import Base\nclass Net(Base):\n    def __init__(self):\n        self.p = nn.Linear(4, 4)",
         (
-            "from lib import Trainer\nclass Net(Trainer):\n    def __init__(self):\n        super().__init__()\n"
+            "from lib import T\nclass Net(T):\n    def __init__(self):\n        super().__init__()\n"
             "        self.model = nn.Linear(4, 4)\n    def fit(self, data): pass"
         ),
     ],

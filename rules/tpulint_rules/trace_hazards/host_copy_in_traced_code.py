@@ -29,9 +29,10 @@ A copy to the host needs the tensor's values, which do not exist while JAX trace
 ## Fix safety
 
 The fix is unsafe: it removes `.cpu()` or `.to("cpu")`, so the tensor stays on the device.
-The fixed code fails if later code passes the tensor to a function that needs a CPU tensor, such as a NumPy
-function.
-If tpulint sees such later code, it offers no fix.
+tpulint offers the fix only if it knows that torchax implements each operation of the function on the copied
+tensor.
+Otherwise the program may compute on the CPU on purpose, for example with `torch.geqrf`, which torchax does
+not implement, and the copy stays.
 
 ## Without a fix
 
@@ -46,13 +47,26 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
-from tpulint.knowledge.tensors import NUMPY_OF_VALUES
+from tpulint.knowledge.operators import RAISES
+from tpulint.knowledge.tensors import ELEMENTWISE, NUMPY_OF_VALUES, REDUCTIONS
 from tpulint.model.values.kinds import Device, Kind, Static, Tensor, Unknown
+from tpulint.model.values.uses import loads
 from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU305", "copy of a tensor to the host in traced code", module=__name__, fix=Applicability.UNSAFE
 )
+
+#: Functions and methods of torch that compute the same on torchax.
+_WORK = (
+    ELEMENTWISE
+    | REDUCTIONS
+    | {
+        *("matmul", "mm", "bmm", "cat", "stack", "where", "maximum", "minimum", "view", "reshape", "permute"),
+        *("transpose", "squeeze", "unsqueeze", "flatten", "expand", "repeat", "t", "index_select", "gather"),
+        *("nn.functional.mse_loss", "nn.functional.l1_loss", "nn.functional.cross_entropy"),
+    }
+) - {"cpu", "cuda", "numpy"}
 
 _COPIES = "copies a tensor to the host, but tensors have no values while JAX traces the code"
 
@@ -68,7 +82,8 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not ctx.module.is_reached(call, ctx.scope):
         return  # `if x.device.type == "mps":` and the like
     message = f"`.{call.func.attr}()` {_COPIES}"
-    yield ctx.finding(call, message, _left_out(call, ctx) if call.func.attr == "cpu" else None)
+    fix = _left_out(call, ctx) if call.func.attr == "cpu" else None
+    yield ctx.finding(call, message + _purpose(call, ctx), fix)
 
 
 @rule.on(ast.Call, named={"to"}, traced=True)
@@ -85,7 +100,7 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             return
         message += f" (`{ctx.text(holder)}` is on the CPU by default)"
     alone = len(call.args) + len(call.keywords) == 1
-    yield ctx.finding(call, message, _left_out(call, ctx) if alone else None)
+    yield ctx.finding(call, message + _purpose(call, ctx), _left_out(call, ctx) if alone else None)
 
 
 @rule.on(ast.Call, named=NUMPY_OF_VALUES, traced=True)
@@ -104,18 +119,25 @@ def _is_host(kind: Kind) -> bool:
     return kind in (Device("cpu"), Static("cpu"))
 
 
+def _purpose(call: ast.Call, ctx: Context) -> str:
+    """Why the copy may be meant: an operator that torchax lacks works on it."""
+    inner: ast.AST | None = call
+    while inner is not None and not isinstance(inner, ast.stmt):
+        inner = ctx.parent(inner)
+        if isinstance(inner, ast.Call):
+            called = ctx.qualified_name(inner.func)
+            if called is None and isinstance(inner.func, ast.Attribute):
+                called = f"torch.Tensor.{inner.func.attr}"
+            if called in RAISES:
+                return f"; the copy stays, because torchax does not implement `{ctx.text(inner.func)}`"
+    return ""
+
+
 def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
     """The fix that removes the copy; None if the result is used on the host, or may be."""
     assert isinstance(call.func, ast.Attribute)
-    outer = ctx.parent(call)
-    if any(name in ("numpy", "tolist", "data_ptr", "item") for name in _taken_of(call, ctx)):
+    if not _works_on_device(call, ctx):
         return None
-    if isinstance(outer, ast.Call) and call in outer.args:
-        name = ctx.qualified_name(outer.func)
-        if name is None or not name.startswith("torch."):
-            return None
-    if isinstance(outer, ast.Assign | ast.Return | ast.Tuple | ast.List | ast.Dict):
-        return None  # where it goes from here is not known
     text, end = ctx.module.source.text, ctx.span(call.func.value).end
     # Parentheses around the tensor, and comments behind it, stay.
     dot = text.rfind(".", end, ctx.span(call.func).end - len(call.func.attr))
@@ -126,9 +148,35 @@ def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
     return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
-def _taken_of(call: ast.Call, ctx: Context) -> Iterator[str]:
-    """The attributes chained to a call, such as `detach` and `numpy` in `x.cpu().detach().numpy()`."""
-    node: ast.AST | None = call
-    while isinstance(node, ast.Call) and isinstance(outer := ctx.parent(node), ast.Attribute):
-        yield outer.attr
-        node = ctx.parent(outer)
+def _works_on_device(node: ast.expr, ctx: Context, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether all that the function computes with a value is known to work with torchax's tensors."""
+    inner = node
+    while True:
+        outer = ctx.parent(inner)
+        match outer:
+            case ast.Attribute(attr=attribute):
+                whole = ctx.parent(outer)
+                if not isinstance(whole, ast.Call) or whole.func is not outer or attribute not in _WORK:
+                    return attribute in ("shape", "dtype", "ndim")
+                inner = whole
+            case ast.Call(func=function):
+                name = ctx.qualified_name(function) or ""
+                if inner not in outer.args or name.partition("torch.")[2] not in _WORK:
+                    return False
+                inner = outer
+            case ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.Subscript():
+                inner = outer
+            case ast.Assign(targets=[ast.Name(id=name)]) if inner is not node or seen:
+                return name in seen or _all_work(name, ctx, seen | {name})
+            case ast.Return():
+                return inner is not node or bool(seen)
+            case _:
+                return False
+
+
+def _all_work(name: str, ctx: Context, seen: frozenset[str]) -> bool:
+    """Whether that holds for all reads of a variable that is bound once."""
+    function = ctx.scope.function
+    if function is None or len(function.bindings.get(name, ())) != 1:
+        return False
+    return all(_works_on_device(read, ctx, seen) for read in loads(function.node, name))

@@ -76,7 +76,7 @@ def references(node: ast.AST, scope: Scope, names: Names, *, depth: int = 0) -> 
 
 
 def itself(node: ast.AST) -> ast.AST:
-    """What a chain of methods is called on that give a module itself: `Net()`, of `Net().to(device).eval()`."""
+    """What methods are called on that give a module itself: `Net()`, of `Net().to(device).eval()`."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr not in GIVE_MODULE:
             break

@@ -408,7 +408,7 @@ class _Summary:
         self.roots.extend(Root(ref, label, owner, place.lineno, place.col_offset + 1) for ref in found)
 
     def _traced(self, node: ast.expr, scope: Scope) -> tuple[str, ...]:
-        """References to what is traced where an expression is: to what calls hand over, if it is a parameter."""
+        """References to what is traced where an expression is; of a parameter, to what calls hand to it."""
         found = (*references(node, scope, self.names), *instances(node, scope, self.names))
         parameter = given(node, scope, self.names) if not found else None
         return (parameter,) if parameter is not None else tuple(dict.fromkeys(found))

@@ -22,7 +22,8 @@ class Handed(NamedTuple):
     """An argument of a call: to which function, to which parameter, and what it is.
 
     `place` is the parameter's name, or its position as a text; `value` is the name of the caller's own
-    parameter that is handed on as it came, or `A_TENSOR`, or `PLAIN`, or a reference to the call of an instance.
+    parameter that is handed on as it came, or `A_TENSOR`, or `PLAIN`, or a reference to the call of an
+    instance.
     """
 
     callee: str

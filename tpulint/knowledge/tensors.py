@@ -18,7 +18,7 @@ NUMPY_OF_VALUES = _names(
     " absolute clip where concatenate stack round rint floor ceil sin cos tan arctan2 argmax argmin argsort"
     " sort unique prod cumsum isnan isinf isfinite allclose array_equal maximum minimum norm dot matmul"
     " einsum isin any all nonzero interp percentile quantile power square sign unravel_index digitize"
-    " searchsorted bincount pad transpose outer cross diff"
+    " searchsorted bincount pad transpose outer cross diff nanmin nanmax nansum nanmean nanstd nanmedian"
 )
 
 #: Results with boolean elements.

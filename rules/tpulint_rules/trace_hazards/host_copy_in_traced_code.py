@@ -7,6 +7,7 @@ Traced code is code that JAX traces to compile it, such as a model's `forward`.
 
 - `.cpu()`, `.numpy()` and `.to("cpu")`.
 - `.to(device)`, if `device` is known to be the CPU.
+- `.type(torch.FloatTensor)` and the other types of CPU tensors.
 - NumPy functions that are called with a tensor.
 - `.to(self.steps.device)`, if every assignment to `self.steps` in the class creates a CPU tensor. An
   assignment such as `self.steps = torch.arange(n, device=device)` in a method `set_steps(self, n,
@@ -33,6 +34,8 @@ tpulint offers the fix only if it knows that torchax implements each operation o
 tensor.
 Otherwise the program may compute on the CPU on purpose, for example with `torch.geqrf`, which torchax does
 not implement, and the copy stays.
+
+For `.type(torch.FloatTensor)`, the fix passes the dtype: `.type(torch.float32)`.
 
 ## Without a fix
 
@@ -68,6 +71,21 @@ _WORK = (
     }
 ) - {"cpu", "cuda", "numpy"}
 
+#: Types of tensors on the CPU, with the dtypes of their elements.
+_HOST_TYPES = {
+    "torch.Tensor": "torch.get_default_dtype()",
+    "torch.FloatTensor": "torch.float32",
+    "torch.DoubleTensor": "torch.float64",
+    "torch.HalfTensor": "torch.float16",
+    "torch.BFloat16Tensor": "torch.bfloat16",
+    "torch.LongTensor": "torch.int64",
+    "torch.IntTensor": "torch.int32",
+    "torch.ShortTensor": "torch.int16",
+    "torch.CharTensor": "torch.int8",
+    "torch.ByteTensor": "torch.uint8",
+    "torch.BoolTensor": "torch.bool",
+}
+
 _COPIES = "copies a tensor to the host, but tensors have no values while JAX traces the code"
 
 
@@ -101,6 +119,30 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         message += f" (`{ctx.text(holder)}` is on the CPU by default)"
     alone = len(call.args) + len(call.keywords) == 1
     yield ctx.finding(call, message + _purpose(call, ctx), _left_out(call, ctx) if alone else None)
+
+
+@rule.on(ast.Call, named={"type"}, traced=True)
+def converted(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+        return
+    match call.args:
+        case [ast.Constant(value=str() as text)]:
+            name = text
+        case [wanted]:
+            name = ctx.qualified_name(wanted) or ""
+        case _:
+            return
+    dtype = _HOST_TYPES.get(name)
+    if dtype is None:
+        return
+    message = f"`.type({ctx.text(call.args[0])})` {_COPIES}"
+    imports = ctx.imports("import torch")
+    fix = None
+    if imports is not None:
+        title = f"convert the tensor on the device with `.type({dtype})`"
+        edit = ctx.replace(call.args[0], dtype)
+        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named=NUMPY_OF_VALUES, traced=True)

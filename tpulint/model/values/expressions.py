@@ -322,6 +322,9 @@ class Expressions:
             index = self.kinds[id(node.slice)] = Tensor("bool")
         if isinstance(index, Tensor) and index.is_mask:
             return TENSOR  # nothing else takes a tensor of booleans
+        parts = index.items if isinstance(index, Several) and index.items is not None else (index,)
+        if self.traced and any(isinstance(part, Tensor) and part.is_traced for part in parts):
+            self.meet(*parts)  # only tensors take a tensor of the device for an index
         # only arrays take several slices at once, and traced code has them as tensors
         sliced = isinstance(node.slice, ast.Tuple) and any(isinstance(p, ast.Slice) for p in node.slice.elts)
         return TENSOR if sliced and self.traced else UNKNOWN

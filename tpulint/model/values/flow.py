@@ -195,7 +195,7 @@ class Flow(Expressions):
                 if isinstance(base, Several) and isinstance(target.value, ast.Name):
                     env[target.value.id] = _with_item(base, value)
                 if not self._write(target, base, (*parts, value)):
-                    self.meet(base, index)
+                    self.meet(base, *parts)
                     self.meet(base, value)
             case _:
                 pass

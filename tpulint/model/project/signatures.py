@@ -7,10 +7,12 @@ import builtins
 import re
 from collections.abc import Container
 
-from tpulint.knowledge.tensors import READS, TENSOR_LIKELY
+from tpulint.knowledge.tensors import READS, TENSOR_ATTRIBUTES, TENSOR_LIKELY
 from tpulint.knowledge.tracing import OF_MODULES, is_device_word
 from tpulint.knowledge.training import MODULE_UPKEEP
 from tpulint.model.names.annotations import qualified_text
+from tpulint.model.names.docstrings import documented_tensors
+from tpulint.model.names.evidence import attributes_of
 from tpulint.model.names.index import Index
 from tpulint.model.names.operands import sure_tensors
 from tpulint.model.names.qualified import Names
@@ -102,7 +104,9 @@ def tensor_parameters(scope: Scope, names: Names) -> tuple[tuple[str, ...], tupl
     node, outer = scope.node, scope.parent
     if not isinstance(node, ast.FunctionDef) or outer is None:
         return (), ()
-    sure = sure_tensors(scope, names)
+    sure = sure_tensors(scope, names) | {
+        name for name in documented_tensors(scope) if attributes_of(scope, name) <= TENSOR_ATTRIBUTES
+    }
     constant = {
         name
         for name, default in defaults(node.args)

@@ -14,16 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tpulint.engine.blank_lines import without_gaps
 from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.desk import RECURSION_LIMIT, Unit
+from tpulint.engine.line_length import Widths
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, Companion, FileError, Finding, Fix
 from tpulint.fixes import apply
-from tpulint.model.syntax.imports import orphaned_imports, split_imports
 from tpulint.model.syntax.undefined import undefined_names
 from tpulint.settings import Settings
 from tpulint.source import Source, SourceError
+from tpulint.tidy import tidied
 
 #: Each round applies all fixes that do not collide, so real files settle within a few.
 MAX_ROUNDS = 30
@@ -179,6 +179,7 @@ class _Rounds:
         self._companions: dict[str, dict[Companion, None]] = {}
         self._broken: dict[str, FileError] = {}
         self._counts: dict[str, Counter[str]] = {}
+        self._widths = Widths()
         self.current = dict(units)
 
     def take(self, analysis: Analysis) -> frozenset[str]:
@@ -211,12 +212,11 @@ class _Rounds:
                 self._restore(FileError(path, message))
 
     def tidy(self) -> None:
-        """Take out the imports whose last use the fixes took away, and join those that they added."""
+        """Make the fixed files read as if their authors had written them."""
         for path, unit in self.current.items():
             before = self._units[path]
             if path not in self._broken and unit.data != before.data:
-                joined = _joined(before, _without_orphans(before, unit))
-                self.current[path] = _without_gaps(before, joined)
+                self.current[path] = _tidied(before, unit, self._widths.of(path, before.data))
 
     def result(self, analysis: Analysis) -> FixResult:
         """What fixing came to, with what is found in the files as they are now."""
@@ -262,42 +262,14 @@ class _Rounds:
         self.current[error.path] = self._units[error.path]
 
 
-def _without_orphans(before: Unit, after: Unit) -> Unit:
-    """A fixed file without the imports whose last use the fixes took away."""
-    if os.path.basename(after.path) == "__init__.py":
-        return after  # imports there are for others to use
+def _tidied(before: Unit, after: Unit, width: int) -> Unit:
+    """A fixed file that reads as if its author had written it; as it is if that would break it."""
     source = Source.decode(after.path, after.data)
-    text = source.text
-    for row, shrunk in reversed(orphaned_imports(Source.decode(before.path, before.data).text, text)):
-        start = source.line_starts[row - 1]
-        end = source.line_starts[row] if row < len(source.line_starts) else len(text)
-        line = source.line(row)
-        if "#" in line or ";" in line:
-            continue
-        shorter = (
-            text[:start]
-            + (f"{shrunk}{text[start + len(line) : end]}" if shrunk is not None else "")
-            + text[end:]
-        )
-        if undefined_names(shorter) <= undefined_names(text):
-            text = shorter
-    return replace(after, data=source.encode(text))
-
-
-def _joined(before: Unit, after: Unit) -> Unit:
-    """A fixed file in which fixes that import from one module do so in one statement."""
-    source = Source.decode(after.path, after.data)
-    text = source.text
-    for first, last, statement in reversed(split_imports(Source.decode(before.path, before.data).text, text)):
-        start, end = source.line_starts[first - 1], source.line_starts[last - 1] + len(source.line(last))
-        text = text[:start] + statement + text[end:]
-    return replace(after, data=source.encode(text))
-
-
-def _without_gaps(before: Unit, after: Unit) -> Unit:
-    """A fixed file without the blank lines around what the fixes took out."""
-    source = Source.decode(after.path, after.data)
-    text = without_gaps(Source.decode(before.path, before.data).text, source.text)
+    former = Source.decode(before.path, before.data).text
+    is_package = os.path.basename(after.path) == "__init__.py"
+    text = tidied(former, source.text, is_package=is_package, width=width)
+    if not _compiles(text) or not undefined_names(text) <= undefined_names(source.text):
+        return after
     return replace(after, data=source.encode(text))
 
 

@@ -127,15 +127,18 @@ def _entered(call: ast.Call, device: str, dtype: str | None, ctx: Context) -> Fi
     if imports is None or not isinstance(statement, ast.Expr) or statement.value is not call:
         return None
     made = device if device.startswith("torch.device(") else f"torch.device({device})"
-    text = f"{made}.__enter__()"
+    lines = [f"{made}.__enter__()"]
     if dtype not in (None, "float32"):
-        text = f"{text}; torch.set_default_dtype(torch.{dtype})"
+        lines.append(f"torch.set_default_dtype(torch.{dtype})")
+    source = ctx.module.source
+    gap = f"{source.newline}{source.margin(statement)}"
+    text = ("; " if source.shares_row(statement) else gap).join(lines)
     choice = call.args[0]
     if dtype is not None and isinstance(choice, ast.IfExp) and not _asks_for_cuda(choice.test, ctx):
         if not isinstance(choice.body, ast.Attribute | ast.Constant) or "cuda" not in ctx.text(choice.body):
             return None
-        gap = f"{ctx.module.source.newline}{ctx.module.source.margin(statement)}    "
-        text = f"if {ctx.text(choice.test)}:{gap}{text}"
+        gap = f"{gap}{source.indent}"
+        text = f"if {ctx.text(choice.test)}:{gap}{gap.join(lines)}"
     edit = ctx.replace(statement, text)
     title = f"replace `{ctx.text(call.func)}(...)` with `{made}.__enter__()`, which sets the default device"
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -137,7 +137,7 @@ def _moved(found: Region, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     steps = ctx.module.training_steps
-    name = steps.name_for(found, "update_weights")
+    name = steps.name_for(found, "update_weights", ctx.scope)
     made = placed(ctx.module, steps.changing, found, ctx.scope, name, "compiled")
     if made is None:
         return None

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
@@ -84,9 +84,16 @@ class Steps:
         steps = [self.of(loss, scope) for loss, scope in (*backward_calls(self.module), *handed)]
         return frozenset(number for step in steps for number in _numbers(step.regions))
 
-    def name_for(self, region: Region, like: str, taken: Collection[str] = ()) -> str:
-        """The name of the function for a region, which that of no other region then has."""
-        return next(name for name in _alike(like) if name not in taken and self._claim(name, region))
+    def name_for(self, region: Region, like: str, scope: Scope, taken: Collection[str] = ()) -> str:
+        """The name of the function for a region, which that of no other region then has.
+
+        Where another one has the name already, it says for which function of the file this one is:
+        `compute_loss_in_validate`.
+        """
+        function = scope.function
+        within = f"{like}_in_{function.name.strip('_')}" if function is not None else like
+        names = chain((like,), _alike(within))
+        return next(name for name in names if name not in taken and self._claim(name, region))
 
     def _claim(self, name: str, region: Region) -> bool:
         return name not in self.names and self._claimed.setdefault(name, region.span) == region.span
@@ -299,7 +306,7 @@ class Step:
         decorator = "differentiable" if why is None else f"differentiable(compiled=False)  # {why}"
         losses = (name for name in effects([self._loss]).reads if name in found.outputs)
         like = f"compute_{next(losses, found.outputs[0]).removeprefix('self.')}"
-        name = self._steps.name_for(found, like, taken)
+        name = self._steps.name_for(found, like, scope, taken)
         taken.add(name)
         return placed(self._module, self._steps.changing, found, scope, name, decorator)
 

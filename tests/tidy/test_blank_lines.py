@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpulint.engine.blank_lines import without_gaps
+from tpulint.tidy.blank_lines import without_gaps
 
 _LINES = st.sampled_from(("x = 1", "if x:", "    y = 2", "'''", "", "", "  ", "\f", "z"))
 _ENDS = st.sampled_from(("\n", "\r\n", "\r"))

@@ -1,0 +1,68 @@
+"""A text with its syntax tree, and where nodes of the tree stand in it."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable
+
+
+class Text:
+    """A text that parses, and its tree.
+
+    Raises:
+        SyntaxError: for a text that does not parse.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tree = ast.parse(text)
+        self.lines = text.splitlines(keepends=True)
+        self._starts = [0]
+        for line in self.lines:
+            self._starts.append(self._starts[-1] + len(line))
+
+    def start(self, node: ast.expr | ast.stmt) -> int:
+        """The offset of the first character of a node, in characters."""
+        return self.offset(node.lineno, node.col_offset)
+
+    def end(self, node: ast.expr | ast.stmt) -> int:
+        """The offset behind the last character of a node."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self.offset(node.end_lineno, node.end_col_offset)
+
+    def offset(self, row: int, column: int) -> int:
+        """The offset of a place: a row from 1, and a column in bytes of UTF-8, as syntax trees have it."""
+        line = self.lines[row - 1]
+        if not line.isascii():
+            column = len(line.encode()[:column].decode(errors="ignore"))
+        return self._starts[row - 1] + column
+
+    def row_start(self, row: int) -> int:
+        """The offset of the beginning of a row; of the end of the text for the row behind the last one."""
+        return self._starts[min(row, len(self._starts)) - 1]
+
+    def of(self, node: ast.expr | ast.stmt) -> str:
+        """The source of a node."""
+        return self.text[self.start(node) : self.end(node)]
+
+    def without_rows(self, rows: Iterable[int]) -> str:
+        """The text without some rows."""
+        dropped = set(rows)
+        return "".join(line for row, line in enumerate(self.lines, 1) if row not in dropped)
+
+    def stands_alone(self, statement: ast.stmt) -> bool:
+        """Whether the rows of a statement hold nothing else, not even a comment."""
+        first, last = self.row_start(statement.lineno), self.row_start((statement.end_lineno or 0) + 1)
+        return self.text[first:last].strip() == self.of(statement)
+
+
+def new_rows(before: str, after: str) -> set[int]:
+    """The rows of a text, from 1, that have no counterpart in the text that it was made of."""
+    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+    rows: set[int] = set()
+    for tag, _, _, start, end in matcher.get_opcodes():
+        if tag != "equal":
+            rows |= set(range(start + 1, end + 1))
+    return rows

@@ -29,7 +29,8 @@ COMPUTING = [
 
 
 def _class(body: str, method: str = "forward") -> ast.ClassDef:
-    code = f"class Net:\n    def __init__(self):\n        self.lin = 1\n    def {method}(self, x):\n        {body}\n"
+    made = "class Net:\n    def __init__(self):\n        self.lin = 1\n"
+    code = f"{made}    def {method}(self, x):\n        {body}\n"
     found = ast.parse(code).body[0]
     assert isinstance(found, ast.ClassDef)
     return found

@@ -2,7 +2,9 @@
 
 ## What it does
 
-The rule reports `torchvision.io.decode_image`, `read_image`, `decode_png` and `decode_jpeg`.
+The rule reports calls of `torchvision.io.decode_image`, `read_image`, `decode_png`, `decode_jpeg`,
+`decode_gif`, `decode_webp`, `decode_avif` and `decode_heic`, and other uses of these functions, such as
+`map(decode_image, files)`.
 
 ## Why it matters on TPU
 
@@ -16,16 +18,17 @@ Inside the torchax environment, torchax replaces the tensor of the decoder with 
 
 ## Fix safety
 
-The fix decodes the file with Pillow into a `uint8` tensor with the channels as the first dimension, as
-torchvision does.
+The fix is safe.
 
-- The fix is safe for the mode RGB.
-  For 8-bit PNG, JPEG, WebP and GIF files, the result is exact.
-  For 16-bit PNG files, the result is not exact.
-- The fix is unsafe for the other modes:
-  - In the mode GRAY, the result for a color image may differ by up to 8 levels.
-  - In the mode RGB_ALPHA, a GIF file, a palette image or a 1-bit PNG file gives different results.
-  - In the mode UNCHANGED, a CMYK or 1-bit image gives different results.
+If the mode is RGB, and the code shows that the argument is a path or the bytes of a file, the fix decodes the
+file with Pillow into a `uint8` tensor with the channels as the first dimension, as torchvision does.
+For 8-bit PNG, JPEG, WebP and GIF files, the result is exact.
+For 16-bit PNG files, the result is not exact.
+
+In all other cases, the fix writes the file `torchax_images.py` beside the program, and replaces
+`torchvision.io.decode_image` with `torchax_images.decode_image`.
+The functions of this file leave the torchax environment while the decoders of torchvision run, so all results
+are exact.
 
 These results were measured against the decoders of torchvision, on 155 combinations of a file and a mode.
 
@@ -40,21 +43,64 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
+from tpulint.finding import Applicability, Companion, Finding, Fix
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU701", "image decoding with torchvision", module=__name__, fix=Applicability.SAFE)
 
-_DECODERS = frozenset({"decode_image", "read_image", "decode_png", "decode_jpeg"})
-_MODES = {"RGB": "RGB", "RGB_ALPHA": "RGBA", "GRAY": "L", "UNCHANGED": None}
+_DECODERS = frozenset(
+    {
+        *("decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png"),
+        *("decode_webp", "read_image"),
+    }
+)
+_IMAGES = Companion("tpulint_rules:companions/torchax_images.py")
 
 
 @rule.on(ast.Call, named=_DECODERS)
 def decode(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = _torchvision_io(ctx.qualified_name(call.func))
     if name in _DECODERS:
-        message = f"`torchvision.io.{name}` crashes the process or raises inside the torchax environment"
-        yield ctx.finding(call, message, _pillow(call, name, ctx))
+        yield ctx.finding(call, _message(name), _pillow(call, name, ctx) or _outside(call.func, name, ctx))
+
+
+@rule.on(ast.Attribute, named=_DECODERS)
+def taken(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    name = _torchvision_io(ctx.qualified_name(node))
+    if name in _DECODERS and not _is_called(node, ctx):
+        yield ctx.finding(node, _message(name), _outside(node, name, ctx))
+
+
+@rule.on(ast.ImportFrom)
+def imported(statement: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
+    if statement.level or statement.module not in ("torchvision.io", "torchvision.io.image"):
+        return
+    for alias in statement.names:
+        if alias.name not in _DECODERS:
+            continue
+        for node in ctx.loads(alias.asname or alias.name):
+            name = _torchvision_io(ctx.qualified_name(node))
+            if name == alias.name and not _is_called(node, ctx):
+                yield ctx.finding(node, _message(name), _outside(node, name, ctx))
+
+
+def _message(name: str) -> str:
+    return f"`torchvision.io.{name}` crashes the process or raises inside the torchax environment"
+
+
+def _is_called(node: ast.expr, ctx: Context) -> bool:
+    outer = ctx.parent(node)
+    return isinstance(outer, ast.Call) and outer.func is node
+
+
+def _outside(function: ast.expr, name: str, ctx: Context) -> Fix | None:
+    """The fix that uses the function of the same name that leaves the environment."""
+    imports = ctx.companion_import(_IMAGES)
+    if imports is None:
+        return None
+    edit = ctx.replace(function, f"{_IMAGES.name}.{name}")
+    title = f"decode the image with `{_IMAGES.name}.{name}`, which leaves the torchax environment"
+    return ctx.fix(title, edit, *imports, companion=_IMAGES)
 
 
 def _torchvision_io(qualified: str | None) -> str:
@@ -65,8 +111,8 @@ def _torchvision_io(qualified: str | None) -> str:
 
 
 def _pillow(call: ast.Call, name: str, ctx: Context) -> Fix | None:
-    mode = _mode(call, ctx)
-    if mode is _UNKNOWN or not call.args or isinstance(call.args[0], ast.Starred) or name == "decode_jpeg":
+    """The fix for the mode RGB, of an argument that is known to be a path or bytes."""
+    if not _is_rgb(call, ctx) or not call.args or isinstance(call.args[0], ast.Starred):
         return None
     source, from_bytes = _opened(call.args[0], name, ctx)
     wanted = ["import numpy as np", "import torch", "from PIL import Image"]
@@ -77,20 +123,15 @@ def _pillow(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     imports = ctx.imports(*wanted)
     if imports is None:
         return None
-    image = f"Image.open({source})"
-    if mode == "L":
-        code = f'torch.from_numpy(np.array({image}.convert("L"))[None])'
-    elif mode is None:
-        code = f"torch.from_numpy(np.atleast_3d(np.array({image}))).permute(2, 0, 1)"
-    else:
-        code = f'torch.from_numpy(np.array({image}.convert("{mode}"))).permute(2, 0, 1)'
-    applicability = Applicability.SAFE if mode == "RGB" else Applicability.UNSAFE
+    code = f'torch.from_numpy(np.array(Image.open({source}).convert("RGB"))).permute(2, 0, 1)'
     title = f"decode the image with `PIL.Image.open` instead of `{name}`"
-    return ctx.fix(title, ctx.replace(call, code), *imports, applicability=applicability)
+    return ctx.fix(title, ctx.replace(call, code), *imports)
 
 
 def _opened(argument: ast.expr, name: str, ctx: Context) -> tuple[str, bool | None]:
     """The argument of `Image.open`, and whether it is a buffer (None if that is not known)."""
+    if name not in ("decode_image", "decode_png", "read_image"):
+        return "", None
     if isinstance(argument, ast.Call) and _torchvision_io(ctx.qualified_name(argument.func)) == "read_file":
         return ctx.text(argument.args[0]) if argument.args else "", False if argument.args else None
     if name == "read_image":
@@ -98,7 +139,7 @@ def _opened(argument: ast.expr, name: str, ctx: Context) -> tuple[str, bool | No
     if ctx.kind(argument).is_tensor or _read_before(argument, ctx):
         return f"io.BytesIO({ctx.text(argument)}.numpy())", True
     if name == "decode_image":
-        path = ctx.is_parameter(argument) or isinstance(argument, ast.Constant | ast.JoinedStr)
+        path = isinstance(argument, ast.Constant | ast.JoinedStr)
         path = path or (
             isinstance(argument, ast.Call) and ctx.qualified_name(argument.func) == "builtins.str"
         )
@@ -116,20 +157,11 @@ def _read_before(argument: ast.expr, ctx: Context) -> bool:
     )
 
 
-_UNKNOWN = "?"
-
-
-def _mode(call: ast.Call, ctx: Context) -> str | None:
-    """Pillow's name of the mode; None for the mode of the file, `_UNKNOWN` if it is not a constant."""
-    given = call.args[1] if len(call.args) > 1 else None
-    for keyword in call.keywords:
-        if keyword.arg != "mode":
-            return _UNKNOWN
-        given = keyword.value
-    if given is None:
-        return None
-    if isinstance(given, ast.Constant) and isinstance(given.value, str):
-        return _MODES.get(given.value.upper(), _UNKNOWN)
-    name = ctx.qualified_name(given) or ""
-    head, _, last = name.rpartition(".")
-    return _MODES.get(last, _UNKNOWN) if head.endswith("ImageReadMode") else _UNKNOWN
+def _is_rgb(call: ast.Call, ctx: Context) -> bool:
+    """Whether a call passes the mode RGB, and nothing else but the image."""
+    given = call.args[1:] + [word.value for word in call.keywords]
+    if len(given) != 1 or any(word.arg != "mode" for word in call.keywords):
+        return False
+    if isinstance(given[0], ast.Constant) and isinstance(given[0].value, str):
+        return given[0].value.upper() == "RGB"
+    return (ctx.qualified_name(given[0]) or "").endswith("ImageReadMode.RGB")

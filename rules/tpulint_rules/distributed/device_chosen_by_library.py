@@ -1,9 +1,16 @@
-"""Library that selects the device itself (Accelerate, Lightning).
+"""Library that selects the device itself (Accelerate, Lightning, torch_geometric and others).
 
 ## What it does
 
-Reports `Accelerator(...)` of Accelerate and `Trainer(...)` of Lightning.
-Accelerate and Lightning look for a GPU, and move models and batches to it.
+Reports:
+
+- `Accelerator(...)` and `PartialState(...)` of Accelerate, and `Trainer(...)` and `Fabric(...)` of Lightning.
+  Accelerate and Lightning look for a GPU, and move models and batches to it;
+- functions of libraries that return the device, such as `torch_geometric.device("auto")`,
+  `ignite.distributed.device()`, `get_device()` of stable_baselines3 and `select_device()` of ultralytics;
+- other functions of libraries that have a name such as `get_device`, are called with `"auto"`, and whose
+  result is used as a device.
+
 Calls that request the CPU are not reported.
 
 ## Why it matters on TPU
@@ -19,7 +26,12 @@ Accelerate and Lightning do not support torchax:
 The behavior of both libraries was measured with accelerate 1.15.0 and lightning 2.6.6 in the torchax
 environment.
 
+- Functions that return the device return the CPU, without an error, because they find no GPU.
+
 ## Fix safety
+
+The fix for a function that returns the device is unsafe, because the program then uses another device.
+The fix replaces the call with `torch.device("jax")`, or with `"jax"` if the function returns a string.
 
 The fix for Accelerate is unsafe, because the program then trains on another device and may compute with
 another precision.
@@ -38,7 +50,10 @@ The fix sets `ACCELERATE_TORCH_DEVICE` before the program creates the `Accelerat
 
 ## Without a fix
 
-`Trainer` of Lightning has no fix.
+A function that returns the device has no fix if its arguments are not constants, because the user may request
+the CPU. Use `torch.device("jax")` unless the user does.
+
+`Trainer` and `Fabric` of Lightning have no fix.
 Replace `Trainer` with a training loop of your own.
 With JAX, one process uses all chips of a host, so the loop needs no process group.
 A loop for one device is short:
@@ -65,14 +80,17 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.libraries import DEVICE_FUNCTIONS, DEVICE_HOLDERS
+from tpulint.knowledge.tracing import LIBRARIES, is_device_word
 from tpulint.knowledge.training import ACCELERATE_DEVICE
+from tpulint.model.devices.doors import becomes_device
 from tpulint.model.names.references import by_name
 from tpulint.model.project.takers import is_accelerator
 from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU805",
-    "library that selects the device itself (Accelerate, Lightning)",
+    "library that selects the device itself (Accelerate, Lightning, torch_geometric and others)",
     module=__name__,
     fix=Applicability.UNSAFE,
 )
@@ -112,6 +130,55 @@ def _told(call: ast.Call, ctx: Context) -> Fix | None:
         edits.append(ctx.replace(precision, instead))
     title = f'set `{ACCELERATE_DEVICE}` to `"jax"`, so that Accelerate uses the torchax device'
     return ctx.fix(title, *imports, *edits, applicability=Applicability.UNSAFE)
+
+
+@rule.on(ast.Call, named=is_device_word)
+def device_function(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.qualified_name(call.func)
+    if name is None or _is_elsewhere(call, ctx) or ctx.module.project.home(name) is not None:
+        return
+    given = [*call.args, *(word.value for word in call.keywords)]
+    constants = [one.value for one in given if isinstance(one, ast.Constant)]
+    if any(str(one).startswith("cpu") for one in constants):
+        return
+    package, last = name.partition(".")[0], name.rpartition(".")[2]
+    is_text = DEVICE_FUNCTIONS.get((package, last))
+    if is_text is None:
+        if package in LIBRARIES or "auto" not in constants:
+            return
+        if not becomes_device(ctx.module, call, ctx.scope, doors=True):
+            return
+        is_text = False
+    fix = _as_device(call, ctx, is_text=is_text) if len(constants) == len(given) else None
+    message = f"`{ctx.text(call.func)}` finds no GPU on a TPU host, so the program silently stays on the CPU"
+    yield ctx.finding(call, message, fix)
+
+
+@rule.on(ast.Call, named={one.rpartition(".")[2] for one in DEVICE_HOLDERS})
+def device_holder(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(call.func) not in DEVICE_HOLDERS or _is_elsewhere(call, ctx):
+        return
+    if _constant(call, "accelerator") == "cpu" or _constant(call, "cpu") is True:
+        return
+    if ACCELERATE_DEVICE in ctx.module.index.texts:
+        return
+    outer = ctx.parent(call)
+    fix = None
+    if isinstance(outer, ast.Attribute) and outer.attr == "device":
+        fix = _as_device(outer, ctx, is_text=False)
+    message = f"`{ctx.text(call.func)}` does not know the torchax device, so it chooses the CPU or raises"
+    yield ctx.finding(call, message, fix)
+
+
+def _as_device(node: ast.expr, ctx: Context, *, is_text: bool) -> Fix | None:
+    """The fix that uses the torchax device instead of the one that the library chooses."""
+    device = '"jax"' if is_text else 'torch.device("jax")'
+    needed = [] if is_text else ["import torch", *(["import torchax"] if ctx.is_import_time else [])]
+    imports = ctx.imports(*needed)
+    if imports is None:
+        return None
+    title = f"replace `{ctx.text(node)}` with the torchax device `{device}`"
+    return ctx.fix(title, ctx.replace(node, device), *imports, applicability=Applicability.UNSAFE)
 
 
 @rule.on(ast.Call, named={"Trainer"})

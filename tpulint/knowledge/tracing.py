@@ -20,8 +20,15 @@ _DEVICE_WORD = re.compile("dev|cuda|gpu|accel|pin_mem", re.IGNORECASE)
 #: Functions that give the torchax environment.
 ENVIRONMENTS = frozenset({"torchax.default_env", "torchax.tensor.Environment"})
 
-#: Functions that give or enter the torchax environment.
-ENVIRONMENT_ENTRIES = ENVIRONMENTS | {"torchax.enable_globally"}
+#: Functions that give or enter the torchax environment; torch_xla2 is the former name of torchax.
+ENVIRONMENT_ENTRIES = frozenset(
+    name.replace("torchax", package)
+    for name in ENVIRONMENTS | {"torchax.enable_globally"}
+    for package in ("torchax", "torch_xla2")
+)
+
+#: Methods of the environment that enter it.
+ENTERS = frozenset({"__enter__", "enable_torch_modes"})
 
 #: Functions that trace what they are given, with the words that a report uses for them.
 TRACE_ENTRIES = {

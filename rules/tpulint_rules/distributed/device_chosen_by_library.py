@@ -1,4 +1,4 @@
-"""Library that selects the device itself (Accelerate, Lightning, torch_geometric and others).
+"""Library that selects the device itself (Accelerate, Lightning and others).
 
 ## What it does
 
@@ -90,7 +90,7 @@ from tpulint.rule import Context, Rule
 
 rule = Rule(
     "TPU805",
-    "library that selects the device itself (Accelerate, Lightning, torch_geometric and others)",
+    "library that selects the device itself (Accelerate, Lightning and others)",
     module=__name__,
     fix=Applicability.UNSAFE,
 )

@@ -8,7 +8,9 @@ A program enters the environment with `torchax.enable_globally()` or `with torch
 - The code that puts tensors on a CUDA or torchax device may be in the file of the program, or in a project
   module that this file imports.
 - A command-line option `--device` without `choices` counts as code that puts tensors on a CUDA or torchax
-  device, because the user may pass any device name.
+  device, because the user may pass any device name. An exception is a program that exports a model, for
+  example with `torch.onnx.export`.
+- The file `hubconf.py` is no program: other programs load it with `torch.hub.load`.
 
 tpulint reports the program at its entry point.
 The entry point of a program is one of these:
@@ -81,6 +83,7 @@ The setting is a list that may contain these values:
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator, Mapping
 
 from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
@@ -112,11 +115,15 @@ _LINES = {
     ),
 }
 _NEEDED = {"compilation-cache": ("import os", "import jax"), "quiet": ("import warnings",)}
+#: The file through which other programs load the models of a repository, with `torch.hub.load`.
+_HUB = "hubconf.py"
 _MESH = Companion("tpulint_rules:companions/torchax_mesh.py")
 
 
 @rule.on(ast.Module)
 def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
+    if os.path.basename(ctx.module.source.path) == _HUB:
+        return
     entry = _entry(tree, ctx)
     if entry is None:
         return

@@ -49,8 +49,9 @@ class Names:
         return f"{base}{tail}" if base is not None and tail else base
 
     def calls_of(self, wanted: Collection[str]) -> Iterator[tuple[ast.Call, Scope]]:
-        """The calls of functions with some qualified names, as far as they are called by their last name."""
-        for last in {name.rpartition(".")[2] for name in wanted}:
+        """The calls of functions with some qualified names, by their last names or other names for these."""
+        lasts = {name.rpartition(".")[2] for name in wanted}
+        for last in sorted(lasts.union(*(self.index.aliases.get(last, ()) for last in lasts))):
             for call, scope in self.index.calls.get(last, ()):
                 if isinstance(call, ast.Call) and self.qualified(call.func, scope) in wanted:
                     yield call, scope

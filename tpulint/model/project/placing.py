@@ -5,25 +5,40 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from tpulint.knowledge.tracing import DEVICE_STRING, ENVIRONMENT_ENTRIES, UNFINISHED_DEVICE
+from tpulint.knowledge.tracing import DEVICE_STRING, ENTERS, ENVIRONMENT_ENTRIES, UNFINISHED_DEVICE
 from tpulint.knowledge.training import ACCELERATE_DEVICE
 from tpulint.model.devices.literals import cuda_types, default_types, numbered_devices
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
 from tpulint.model.project.takers import is_accelerator
 
+#: Frameworks that name their devices themselves.
+OTHER_FRAMEWORKS = frozenset({"flax", "jax", "keras", "mindspore", "mxnet", "paddle", "tensorflow"})
+
+#: Functions that export a model.
+EXPORTING = frozenset(
+    {
+        *("coremltools.convert", "torch.export.save", "torch.jit.save", "torch.onnx.dynamo_export"),
+        *("torch.onnx.export", "torch.onnx.utils.export"),
+    }
+)
+
 
 def placing(index: Index, names: Names, imports: Collection[str]) -> set[int]:
     """The functions, and the module, that name such a device, by identity; `imports` are what it imports."""
     packages = {name.partition(".")[0] for name in imports}
-    if not index.module.stars and packages.isdisjoint({"torch", "accelerate"}):
+    if packages.isdisjoint({"torch", "accelerate"}) and (
+        not index.module.stars or packages & OTHER_FRAMEWORKS
+    ):
         return set()
-    named = [
-        scope
+    texts = [
+        place
         for text, places in index.texts.items()
         if text == ACCELERATE_DEVICE or DEVICE_STRING.match(text) or UNFINISHED_DEVICE.match(text)
-        for _, scope in places
+        for place in places
     ]
+    apart = _without_tensors(index, names) if texts else set()
+    named = [scope for node, scope in texts if id(node) not in apart]
     called = [scope for name in ("cuda", "current_accelerator") for _, scope in index.calls.get(name, ())]
     # `if x.is_cuda: mask = mask.cuda()` follows what is on a device already
     following = {id(scope.function) for _, scope in index.taken.get("is_cuda", ())}
@@ -34,8 +49,41 @@ def placing(index: Index, names: Names, imports: Collection[str]) -> set[int]:
         if isinstance(call, ast.Call) and is_accelerator(call, names.qualified(call.func, scope))
     ]
     told = [scope for call, scope in index.calls.get("add_argument", ()) if _is_told(call)]
+    if any(True for _ in names.calls_of(EXPORTING)):
+        told = []  # a tool that exports a model does so on the host
     found = (*named, *told, *called, *numbered_devices(index, names), *cuda_types(index, names), *chosen)
     return {id(scope.function or index.module) for scope in found}
+
+
+def _without_tensors(index: Index, names: Names) -> set[int]:
+    """Texts that name a device and put nothing on it, by identity.
+
+    They are keys of a `map_location`, arguments of functions of other packages, settings of mixed precision,
+    or names of CUDA that a device is compared with, in a file that passes no device to torch.
+    """
+    found: list[ast.AST] = []
+    for call, _ in index.calls.get("load", ()):
+        words = call.keywords if isinstance(call, ast.Call) else []
+        maps = (word.value for word in words if word.arg == "map_location")
+        found += [key for one in maps if isinstance(one, ast.Dict) for key in one.keys if key is not None]
+    for last in ("device", "print", "autocast", "GradScaler"):
+        for call, scope in index.calls.get(last, ()):
+            name = names.qualified(call.func, scope) if isinstance(call, ast.Call) else None
+            if isinstance(call, ast.Call) and name is not None and (last != "device" or _is_foreign(name)):
+                found += [*call.args, *(word.value for word in call.keywords)]
+    if not index.passing.get("device") and not index.calls.get("to"):
+        found += [
+            side
+            for node, _ in index.nodes[ast.Compare]
+            if isinstance(node, ast.Compare)
+            for side in (node.left, *node.comparators)
+            if not (isinstance(side, ast.Constant) and side.value == "jax")
+        ]
+    return set(map(id, found))
+
+
+def _is_foreign(name: str) -> bool:
+    return name.partition(".")[0] in OTHER_FRAMEWORKS
 
 
 def _is_told(call: ast.AST) -> bool:
@@ -53,7 +101,9 @@ def entering(index: Index, names: Names) -> set[int]:
         return entries
     # `torchax.default_env().prng_key` asks the environment, and does not enter it.
     attributes = (node for places in index.taken.values() for node, _ in places)
-    return entries - {id(node.value) for node in attributes if isinstance(node, ast.Attribute)}
+    return entries - {
+        id(node.value) for node in attributes if isinstance(node, ast.Attribute) and node.attr not in ENTERS
+    }
 
 
 def makes_cuda_default(index: Index, names: Names) -> bool:

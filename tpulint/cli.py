@@ -256,6 +256,11 @@ def check(
     "--unsafe-fixes", is_flag=True, help="Also apply fixes after which the program may behave differently."
 )
 @click.option("--diff", is_flag=True, help="Print the changes as a diff, and change no file.")
+@click.option(
+    "--include-tests",
+    is_flag=True,
+    help="Also fix files with tests. Without this option, tpulint fixes such a file only if PATH names it.",
+)
 @_FORMAT
 @_NO_CACHE
 @_EXIT_ZERO
@@ -294,6 +299,7 @@ def fix(
         cache=not no_cache,
         unsafe=unsafe_fixes,
         stdin=given.stdin,
+        named=given.named,
     )
     errors += result.errors
     if diff:
@@ -322,14 +328,17 @@ def fix(
                 errors.append(FileError(change.path, f"cannot be written: {error.strerror or error}"))
     paint = paint_for(stream, color)
     summary = not quiet and is_text(output_format)
-    if summary and result.applied:
+    if summary:
         from tpulint.registry import rules
-        from tpulint.report.statistics import applied
+        from tpulint.report.statistics import applied, next_steps
 
         names = {rule.code: rule.name for rule in rules()}
         made = [change.path for change in result.changes if change.original is None]
-        _write(applied(result.applied, names, len(result.changes) - len(made), made, paint), stream)
+        _write(applied(result.applied, names, made, result.tests, paint), stream)
     _write(render(result.remaining, errors, output_format, paint, summary=summary), stream)
+    if summary:
+        changed = bool(result.changes)
+        _write(next_steps(result.remaining, changed=changed, unsafe_applied=unsafe_fixes), stream)
     return _finish(errors, FINDINGS if result.remaining and not exit_zero else CLEAN)
 
 

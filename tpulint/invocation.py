@@ -20,10 +20,11 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The work of one run; false where there is none."""
+    """The work of one run; false where there is none. `named` are the paths that were given one by one."""
 
     settings: Settings
     files: tuple[Path, ...] = ()
+    named: frozenset[str] = frozenset()
     stdin: tuple[str, bytes] | None = None
     errors: tuple[FileError, ...] = ()
 
@@ -45,6 +46,7 @@ def asked_for(
     force_exclude: bool = False,
     traced: str | None = None,
     keep_gpu: bool = False,
+    include_tests: bool = False,
 ) -> Given:
     """The settings of the project that the paths lie in, overlaid by the options, and what to work on."""
     if config is not None and isolated:
@@ -67,6 +69,7 @@ def asked_for(
         force_exclude=force_exclude or file.force_exclude,
         traced=traced or file.traced,
         keep_gpu=keep_gpu or file.keep_gpu,
+        include_tests=include_tests or file.include_tests,
         command_line=Selectors(
             select=_commas(select) if select else None,
             ignore=_commas(ignore),
@@ -79,7 +82,7 @@ def asked_for(
     from tpulint.engine.select import select as selected
 
     selection = selected(given, settings)
-    return Given(settings, selection.files, None, selection.errors)
+    return Given(settings, selection.files, frozenset(given), None, selection.errors)
 
 
 def place_asked_for(text: str, paths: tuple[str, ...]) -> tuple[Path, int, Given]:

@@ -91,6 +91,7 @@ class Settings:
     trace_roots: tuple[str, ...] = ()
     traced: str = "interface"
     keep_gpu: bool = False
+    include_tests: bool = False
     environment: tuple[str, ...] = ()
     cache_dir: Path | None = None
     time_limit: float = 60
@@ -342,6 +343,7 @@ _KEYS: Mapping[str, Callable[[object, str], Any]] = {
     "trace-roots": _strings,
     "traced": _certainty,
     "keep-gpu": _boolean,
+    "include-tests": _boolean,
     "environment": _environment,
     "cache-dir": _string,
     "time-limit": _seconds,

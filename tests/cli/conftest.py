@@ -54,7 +54,8 @@ class Engine:
     findings: list[Finding] = field(default_factory=list)
     errors: list[FileError] = field(default_factory=list)
     changes: list[FakeChange] = field(default_factory=list)
-    applied: dict[str, int] = field(default_factory=dict)
+    applied: dict[str, dict[str, int]] = field(default_factory=dict)
+    tests: tuple[str, ...] = ()
     failure: BaseException | None = None
     files: tuple[Path, ...] = ()
     settings: Settings = field(default_factory=Settings)
@@ -72,7 +73,11 @@ class Engine:
     def fix(self, files: Sequence[Path], settings: Settings, **options: Any) -> Any:
         self._asked(files, settings, options)
         return SimpleNamespace(
-            changes=self.changes, applied=self.applied, remaining=self.findings, errors=self.errors
+            changes=self.changes,
+            applied=self.applied,
+            remaining=self.findings,
+            errors=self.errors,
+            tests=self.tests,
         )
 
 

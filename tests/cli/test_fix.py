@@ -22,15 +22,25 @@ def test_fixed_and_remaining_findings_are_printed(
     tpulint: Command, engine: Engine, finding: Finding, project: Path
 ) -> None:
     changes(engine, project / "a.py", project / "b.py")
-    engine.applied = {"TPU101": 3}
+    engine.applied = {str(project / "a.py"): {"TPU101": 3, "TPU301": 1}, str(project / "b.py"): {"TPU301": 1}}
     engine.findings = [finding]
     outcome = tpulint("fix")
     assert 1 == outcome.code
-    assert outcome.out.startswith("Fixed 3 findings in 2 files:\n  3 × TPU101 hardcoded-cuda-device\n")
+    first = "a.py: 3 × TPU101 hardcoded-cuda-device, 1 × TPU301 item-in-traced-code"
+    second = "b.py: 1 × TPU301 item-in-traced-code"
+    assert outcome.out.startswith(f"Fixed 5 findings in 2 files:\n  {first}\n  {second}\n")
     assert "a.py:1:1: TPU301" in outcome.out
-    assert outcome.out.endswith("1 fixable with `tpulint fix --unsafe-fixes`\n")
+    *_, summary, following = outcome.out.splitlines()
+    assert summary.endswith("1 fixable with `tpulint fix --unsafe-fixes`")
+    assert following.startswith("Next: read the unsafe fixes with `tpulint fix --unsafe-fixes --diff`")
     assert [True, True] == [change.written for change in engine.changes]
-    assert {"jobs": None, "cache": True, "unsafe": False, "stdin": None} == engine.options
+    assert {
+        "jobs": None,
+        "cache": True,
+        "unsafe": False,
+        "stdin": None,
+        "named": frozenset({str(project)}),
+    } == engine.options
 
 
 def test_new_files_are_listed_with_folders_as_one_entry(
@@ -42,11 +52,25 @@ def test_new_files_are_listed_with_folders_as_one_entry(
     made = [*(project / path for path in inner), project / "alone.py"]
     engine.changes = [FakeChange(str(path), original=None) for path in made]
     engine.changes.append(FakeChange(str(project / "a.py")))
-    engine.applied = {"TPU101": 1}
+    engine.applied = {str(project / "a.py"): {"TPU101": 1}}
     told = tpulint("fix").out.splitlines()
-    assert ["Fixed 1 finding in 1 file:", "  1 × TPU101 hardcoded-cuda-device"] == told[:2]
+    assert ["Fixed 1 finding in 1 file:", "  a.py: 1 × TPU101 hardcoded-cuda-device"] == told[:2]
     names = ("alone.py", "help/ (4 files)")
     assert [f"Wrote {name}, which the fixed program imports" for name in names] == told[2:4]
+
+
+def test_files_with_tests_that_were_left_are_named(tpulint: Command, engine: Engine, project: Path) -> None:
+    engine.tests = (str(project / "tests" / "test_a.py"),)
+    told = tpulint("fix").out.splitlines()
+    place = Path("tests") / "test_a.py"
+    assert f"Left 1 file with tests unchanged ({place}); `--include-tests` fixes them, too" == told[0]
+
+
+def test_after_all_fixes_the_program_is_to_be_run(tpulint: Command, engine: Engine, project: Path) -> None:
+    changes(engine, project / "a.py")
+    engine.applied = {str(project / "a.py"): {"TPU101": 1}}
+    expected = "Next: run the program, and compare its results with those of the original program"
+    assert expected == tpulint("fix", "--unsafe-fixes").out.splitlines()[-1]
 
 
 def test_diff_shows_new_files_last(tpulint: Command, engine: Engine, project: Path) -> None:
@@ -59,7 +83,7 @@ def test_diff_shows_new_files_last(tpulint: Command, engine: Engine, project: Pa
 
 def test_no_remaining_findings_exits_0(tpulint: Command, engine: Engine, project: Path) -> None:
     changes(engine, project / "a.py")
-    engine.applied = {"TPU101": 1}
+    engine.applied = {str(project / "a.py"): {"TPU101": 1}}
     assert 0 == tpulint("fix", "--unsafe-fixes").code
     assert engine.options["unsafe"] is True
 

@@ -54,10 +54,34 @@ def test_statistics_count_by_rule_and_mark_the_fixable(make: Make) -> None:
     }
 
 
-def test_what_was_fixed_is_counted_by_rule() -> None:
-    expected = "Fixed 3 findings in 1 file:\n  2 × TPU301 item-in-traced-code\n  1 × TPU101\n"
+def test_what_was_fixed_is_counted_by_file_and_rule() -> None:
+    expected = "Fixed 3 findings in 1 file:\n  a.py: 2 × TPU301 item-in-traced-code, 1 × TPU101\n"
     names = {"TPU301": "item-in-traced-code"}
-    assert expected == statistics.applied({"TPU101": 1, "TPU301": 2}, names, 1, [], PLAIN)
+    assert expected == statistics.applied({"a.py": {"TPU101": 1, "TPU301": 2}}, names, [], [], PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("fixes", "changed", "unsafe", "expected"),
+    [
+        ([], False, False, ""),
+        ([SAFE], False, True, ""),
+        ([None], False, True, "change the other findings by hand (`tpulint explain TPU301` says how)"),
+        ([DISPLAY], False, True, "change the other findings by hand (`tpulint explain TPU301` says how)"),
+        (
+            [UNSAFE],
+            False,
+            False,
+            "read the unsafe fixes with `tpulint fix --unsafe-fixes --diff`, and apply them",
+        ),
+        ([], True, True, "run the program, and compare its results with those of the original program"),
+    ],
+)
+def test_the_next_steps(
+    make: Make, fixes: list[Applicability | None], changed: bool, unsafe: bool, expected: str
+) -> None:
+    findings = [make(fix=fix) for fix in fixes]
+    line = f"Next: {expected}\n" if expected else ""
+    assert line == statistics.next_steps(findings, changed=changed, unsafe_applied=unsafe)
 
 
 @pytest.mark.parametrize(

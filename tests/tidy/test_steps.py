@@ -11,6 +11,7 @@ from tpulint.engine.line_length import Widths
 from tpulint.tidy import tidied
 from tpulint.tidy.blocks import without_empty_blocks
 from tpulint.tidy.choices import without_equal_choices
+from tpulint.tidy.comments import without_orphans
 from tpulint.tidy.functions import defined
 from tpulint.tidy.imports import marked, sorted_like
 from tpulint.tidy.long_lines import wrapped
@@ -101,6 +102,26 @@ def test_a_choice_of_the_author_stays() -> None:
 )
 def test_a_variable_goes_with_its_last_use(before: str, after: str, expected: str | None) -> None:
     assert (after if expected is None else expected) == without_unused(before, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("# why\nf()\n\ng()\n", "# why\n\ng()\n", "\ng()\n"),
+        ("# why\nf()\ng()\n", "# why\ng()\n", None),
+        ("# why\nf()\nh()\n\ng()\n", "# why\n\ng()\n", "\ng()\n"),
+        ("# why\nf()\n\ng()\n", "# why\nh()\n\ng()\n", None),
+        ("#!/usr/bin/python\nf()\n\ng()\n", "#!/usr/bin/python\n\ng()\n", None),
+        (
+            "if a:\n    g()\n    # why\n    # so\n    f()\nh()\n",
+            "if a:\n    g()\n    # why\n    # so\nh()\n",
+            "if a:\n    g()\nh()\n",
+        ),
+        ("# why\nf()\n# how\ng()\n", "# why\n# how\ng()\n", "# how\ng()\n"),
+    ],
+)
+def test_a_comment_goes_with_its_paragraph(before: str, after: str, expected: str | None) -> None:
+    assert (after if expected is None else expected) == without_orphans(before, after)
 
 
 def test_an_import_for_its_effect_says_so() -> None:

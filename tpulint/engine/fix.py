@@ -10,12 +10,13 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.desk import RECURSION_LIMIT, Unit
+from tpulint.engine.files_with_tests import is_test
 from tpulint.engine.line_length import Widths
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, Companion, FileError, Finding, Fix
@@ -99,13 +100,18 @@ def _temporary(target: str, data: bytes, *, is_synced: bool = True) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class FixResult:
-    """What fixing came to; nothing is written yet."""
+    """What fixing came to; nothing is written yet.
+
+    `applied` counts the fixes of each file by rule; `tests` are the files with tests that were left alone
+    although there are fixes for them.
+    """
 
     changes: list[Change] = field(default_factory=list)
-    applied: dict[str, int] = field(default_factory=dict)
+    applied: dict[str, dict[str, int]] = field(default_factory=dict)
     remaining: list[Finding] = field(default_factory=list)
     errors: list[FileError] = field(default_factory=list)
     files: int = 0
+    tests: tuple[str, ...] = ()
 
 
 def fix(
@@ -116,6 +122,7 @@ def fix(
     cache: bool = True,
     unsafe: bool = False,
     stdin: tuple[str, bytes] | None = None,
+    named: Collection[str] = (),
 ) -> FixResult:
     """Fix files as one project, to a fixed point.
 
@@ -126,13 +133,14 @@ def fix(
         cache: whether results are kept in, and taken from, the cache folder.
         unsafe: whether unsafe fixes are applied as well.
         stdin: name and content of one more file.
+        named: paths of files that are fixed even if they hold tests.
     """
     units, errors = read(files, stdin)
     store = open_cache(settings) if cache else MemoryCache()
     alone = stdin is not None and not files
-    result = fix_units(units, settings, jobs=jobs, cache=store, unsafe=unsafe, alone=alone)
+    result = fix_units(units, settings, jobs=jobs, cache=store, unsafe=unsafe, alone=alone, named=named)
     errors = sorted([*errors, *result.errors], key=lambda error: error.path)
-    return FixResult(result.changes, result.applied, result.remaining, errors, len(units))
+    return replace(result, errors=errors, files=len(units))
 
 
 def fix_units(
@@ -143,6 +151,7 @@ def fix_units(
     cache: Cache,
     unsafe: bool,
     alone: bool = False,
+    named: Collection[str] = (),
 ) -> FixResult:
     """Fix files whose bytes are at hand; see `fix`.
 
@@ -153,7 +162,11 @@ def fix_units(
     allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
     # What a desk can follow must not be too deep for the proof that its fix is sound.
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
-    rounds = _Rounds(units, frozenset(allowed), alone=alone)
+    spared = frozenset[str]()
+    if not settings.include_tests:
+        tests = {path for path, unit in units.items() if is_test(settings.relative(path), unit.data)}
+        spared = frozenset(tests - {*named})
+    rounds = _Rounds(units, frozenset(allowed), spared, alone=alone)
     only: frozenset[str] | None = None
     settled = False
     for _ in range(MAX_ROUNDS):
@@ -172,8 +185,16 @@ def fix_units(
 class _Rounds:
     """The files between the rounds: as they are now, what was applied, and which were broken by it."""
 
-    def __init__(self, units: Mapping[str, Unit], allowed: frozenset[Applicability], *, alone: bool) -> None:
+    def __init__(
+        self,
+        units: Mapping[str, Unit],
+        allowed: frozenset[Applicability],
+        spared: frozenset[str],
+        *,
+        alone: bool,
+    ) -> None:
         self._units = units
+        self._spared = spared
         self._allowed = allowed
         self._alone = alone
         self._companions: dict[str, dict[Companion, None]] = {}
@@ -221,7 +242,7 @@ class _Rounds:
     def result(self, analysis: Analysis) -> FixResult:
         """What fixing came to, with what is found in the files as they are now."""
         changes: list[Change] = []
-        total: Counter[str] = Counter()
+        applied: dict[str, dict[str, int]] = {}
         for path, unit in sorted(self._units.items()):
             now = self.current[path]
             if path not in self._broken and now.data != unit.data:
@@ -229,9 +250,11 @@ class _Rounds:
                 # What the file imports is written first, so that a kill in between leaves nothing broken.
                 changes.extend(self._made_for(path, {change.path for change in changes}))
                 changes.append(Change(path, before.text, after.text, unit.data, now.data))
-                total.update(self._counts[path])
+                applied[path] = dict(self._counts[path])
         errors = sorted({*analysis.errors, *self._broken.values()}, key=lambda error: error.path)
-        return FixResult(changes, dict(sorted(total.items())), analysis.findings, errors, len(self._units))
+        fixable = (f.path for f in analysis.findings if f.fix and f.fix.applicability in self._allowed)
+        tests = tuple(sorted(self._spared.intersection(fixable)))
+        return FixResult(changes, applied, analysis.findings, errors, len(self._units), tests)
 
     def _made_for(self, path: str, known: set[str]) -> Iterator[Change]:
         """The files that a fixed one imports, and that are not there yet."""
@@ -255,6 +278,7 @@ class _Rounds:
             if f.fix is not None
             and f.fix.applicability in self._allowed
             and not (self._alone and f.fix.companion is not None)
+            and f.path not in self._spared
         ]
 
     def _restore(self, error: FileError) -> None:

@@ -10,6 +10,7 @@ from tpulint.finding import Applicability, Finding
 from tpulint.report.paint import Paint
 from tpulint.report.paths import shown
 
+_SHOWN = Applicability.DISPLAY
 LEGEND = "[*] all have a safe fix, [-] some have a fix, [ ] none has a fix\n"
 
 
@@ -82,16 +83,53 @@ def _count(number: int, noun: str) -> str:
 
 
 def applied(
-    counts: Mapping[str, int], names: Mapping[str, str], files: int, made: Sequence[str], paint: Paint
+    by_file: Mapping[str, Mapping[str, int]],
+    names: Mapping[str, str],
+    made: Sequence[str],
+    tests: Sequence[str],
+    paint: Paint,
 ) -> str:
-    """What `fix` did, by rule, in so many files, and which files it made beside them."""
-    total = _count(sum(counts.values()), "finding")
-    rows = [
-        f"  {number} × {paint.code(code)} {names.get(code, '')}".rstrip() + "\n"
-        for code, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    ]
+    """What `fix` did: a line for each file, for what it wrote beside them, and for the tests that it left.
+
+    Args:
+        by_file: how many findings of each rule were fixed, by file.
+        names: the names of the rules by their codes.
+        made: the files that were written beside the fixed ones.
+        tests: the files with tests that were left alone although they have fixes.
+        paint: the colors.
+    """
+    total = sum(number for counts in by_file.values() for number in counts.values())
+    rows = [f"  {shown(path)}: {_rules(counts, names, paint)}\n" for path, counts in sorted(by_file.items())]
+    if rows:
+        rows.insert(0, paint.good(f"Fixed {_count(total, 'finding')} in {_count(len(rows), 'file')}:") + "\n")
     rows += [f"Wrote {place}, which the fixed program imports\n" for place in _places(made)]
-    return paint.good(f"Fixed {total} in {_count(files, 'file')}:") + "\n" + "".join(rows)
+    if tests:
+        some = ", ".join(map(shown, tests[:3])) + (", ..." if len(tests) > 3 else "")
+        files = _count(len(tests), "file")
+        rows.append(f"Left {files} with tests unchanged ({some}); `--include-tests` fixes them, too\n")
+    return "".join(rows)
+
+
+def _rules(counts: Mapping[str, int], names: Mapping[str, str], paint: Paint) -> str:
+    order = sorted(counts, key=lambda code: (-counts[code], code))
+    return ", ".join(f"{counts[code]} × {paint.code(code)} {names.get(code, '')}".rstrip() for code in order)
+
+
+def next_steps(findings: Sequence[Finding], *, changed: bool, unsafe_applied: bool) -> str:
+    """What to do after `fix`, in one line; nothing if it changed nothing and nothing is left.
+
+    `findings` are those that are left, `changed` says whether any file was fixed.
+    """
+    steps: list[str] = []
+    _, unsafe = by_safety(findings)
+    if unsafe and not unsafe_applied:
+        steps.append("read the unsafe fixes with `tpulint fix --unsafe-fixes --diff`, and apply them")
+    by_hand = sorted({one.code for one in findings if one.fix is None or one.fix.applicability is _SHOWN})
+    if by_hand:
+        steps.append(f"change the other findings by hand (`tpulint explain {by_hand[0]}` says how)")
+    if changed:
+        steps.append("run the program, and compare its results with those of the original program")
+    return f"Next: {'; '.join(steps)}\n" if steps else ""
 
 
 def _places(made: Sequence[str]) -> list[str]:

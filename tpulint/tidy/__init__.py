@@ -11,8 +11,10 @@ from __future__ import annotations
 from tpulint.tidy.blank_lines import without_gaps
 from tpulint.tidy.blocks import without_empty_blocks
 from tpulint.tidy.choices import without_equal_choices
+from tpulint.tidy.comments import without_orphans as without_orphaned_comments
 from tpulint.tidy.functions import defined
-from tpulint.tidy.imports import joined, marked, sorted_like, without_orphans
+from tpulint.tidy.imports import joined, marked, sorted_like
+from tpulint.tidy.imports import without_orphans as without_orphaned_imports
 from tpulint.tidy.long_lines import wrapped
 from tpulint.tidy.variables import without_unused
 
@@ -28,12 +30,13 @@ def tidied(before: str, after: str, *, is_package: bool, width: int) -> str:
         is_package: whether the file is an `__init__.py`, whose imports are for others to use.
         width: how long lines may be, in characters.
     """
-    text = without_equal_choices(before, after)
+    text = without_orphaned_comments(before, after)
+    text = without_equal_choices(before, text)
     text = defined(before, text)
     text = without_empty_blocks(before, text)
     text = without_unused(before, text)
     if not is_package:
-        text = without_orphans(before, text)
+        text = without_orphaned_imports(before, text)
     text = joined(before, text)
     if not is_package:
         text = marked(before, text)

@@ -7,7 +7,7 @@ import sys
 
 from tpulint.model.syntax.imports import orphaned_imports, split_imports
 from tpulint.model.syntax.undefined import undefined_names
-from tpulint.tidy.text import Text, new_rows
+from tpulint.tidy.text import Text, indent_of, new_rows
 
 #: Says to linters that a module is imported for what its import does.
 _MARK = "  # noqa: F401"
@@ -89,16 +89,12 @@ def _sorted_runs(before: str, after: str) -> str:
     alone |= {node.lineno for node in nodes if text.lines[node.lineno - 1].rstrip().endswith(_MARK)}
     lines, run = list(text.lines), list[int]()
     for row in (*sorted(alone & rows), 0):
-        if run and (row != run[-1] + 1 or _indent(lines[row - 1]) != _indent(lines[run[-1] - 1])):
+        if run and (row != run[-1] + 1 or indent_of(lines[row - 1]) != indent_of(lines[run[-1] - 1])):
             ordered = sorted((lines[one - 1] for one in run), key=_order)
             lines[run[0] - 1 : run[-1]] = ordered
             run = []
         run.append(row)
     return "".join(lines)
-
-
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]
 
 
 def _order(line: str) -> tuple[bool, bool, str]:

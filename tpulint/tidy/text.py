@@ -58,6 +58,11 @@ class Text:
         return self.text[first:last].strip() == self.of(statement)
 
 
+def indent_of(line: str) -> str:
+    """The blanks at the beginning of a line."""
+    return line[: len(line) - len(line.lstrip())]
+
+
 def new_rows(before: str, after: str) -> set[int]:
     """The rows of a text, from 1, that have no counterpart in the text that it was made of."""
     matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)

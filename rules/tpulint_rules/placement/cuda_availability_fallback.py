@@ -119,6 +119,12 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             return
         if _chooses_backend(outer):
             return
+    if isinstance(outer, ast.Subscript) and outer.slice is call:
+        device = _looked_up(outer.value, ctx)
+        if device is not None:
+            fix = _chosen(ctx.replace(outer, device), device, outer, ctx, Applicability.UNSAFE)
+            yield ctx.finding(outer, message, fix)
+            return
     if outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope):
         return
     if isinstance(outer, ast.If) and outer.test is test and _reads_to_host(outer, negated, ctx):
@@ -141,9 +147,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if reason is None:
         return
     if reason:
-        yield ctx.finding(
-            call, _without_fix("`torch.cuda.is_available()` is false on a TPU host", message, reason)
-        )
+        yield ctx.finding(call, f"`torch.cuda.is_available()` is false on a TPU host{reason}")
         return
     name = ctx.text(call.func)
     module, imports = name.removesuffix(".cuda.is_available"), ctx.imports("import torch")
@@ -185,7 +189,7 @@ def _chooses_by_build(node: ast.expr, ctx: Context) -> Iterator[Finding]:
         return
     text = ctx.text(node)
     if reason:
-        yield ctx.finding(node, f"`{text}` is false on a TPU host, {reason}")
+        yield ctx.finding(node, f"`{text}` is false on a TPU host{reason}")
         return
     fix = None
     if imports is not None:
@@ -195,9 +199,16 @@ def _chooses_by_build(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(node, f"`{text}` {_SILENT}", fix)
 
 
-def _without_fix(fact: str, message: str, reason: str) -> str:
-    """The message of a check that stays, with the reason why."""
-    return f"{fact}, {reason}" if reason.startswith("so ") else f"{message}; {reason}"
+def _looked_up(choices: ast.expr, ctx: Context) -> str | None:
+    """The torchax device for `("cpu", "cuda")[...]` or `{True: "cuda", False: "cpu"}[...]`."""
+    match choices:
+        case ast.Tuple(elts=[_, device]) | ast.List(elts=[_, device]):
+            return jax_form(ctx.module, device, ctx.scope)
+        case ast.Dict(keys=keys, values=values):
+            named = zip(keys, values, strict=True)
+            chosen = (value for key, value in named if isinstance(key, ast.Constant) and key.value is True)
+            return next((jax_form(ctx.module, value, ctx.scope) for value in chosen), None)
+    return None
 
 
 def _left_to_host(node: ast.If, negated: bool, message: str, ctx: Context) -> Generator[Finding, None, bool]:
@@ -337,7 +348,7 @@ def _asked_for_cuda(node: ast.expr, literal: ast.expr, ctx: Context) -> Iterator
         return
     fact = f"`{ctx.text(node)}` checks for a CUDA device, but a tensor on TPU has the device type `jax`"
     if reason:
-        yield ctx.finding(node, _without_fix(fact, fact, reason))
+        yield ctx.finding(node, f"{fact}{reason}")
         return
     fix = ctx.fix(
         f"replace `{ctx.text(literal)}` with the torchax device type `{ctx.quoted('jax', literal)}`",
@@ -373,7 +384,7 @@ def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
             return
         message = "`.is_cuda` is false for torchax tensors, so a tensor on TPU counts as a CPU tensor"
         if reason:
-            yield ctx.finding(node, f"{message}; {reason}")
+            yield ctx.finding(node, f"{message}{reason}")
             return
         comparison = f'{ctx.text(node.value)}.device.type == "jax"'
         edit = ctx.replace(node, f"({comparison})" if _binds_tighter(node, ctx) else comparison)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpulint.knowledge.cuda_api import PROPERTIES, TENSOR_DTYPES, cuda_call
+from tpulint.knowledge.cuda_api import TENSOR_DTYPES, cuda_call
 from tpulint.knowledge.distributed import WRAPPERS
 from tpulint.knowledge.gpu_kernels import (
     BUILDERS,
@@ -103,7 +103,7 @@ class _Guarded:
                 if name not in WRAPPERS
                 and name not in formatted
                 and not name.startswith("torch.backends.")  # set without CUDA, too
-                and not self._has_substitute(name, part, is_choice=device is not None)
+                and not self._has_substitute(name, is_choice=device is not None)
             ]
         call = next((part for name, part in names if self._is_for_cuda(name)), None)
         kernel = self._kernel(names, reached, operands, roots)
@@ -239,7 +239,7 @@ class _Guarded:
         """Whether the name is of a function that works only with CUDA."""
         return name not in _ASKS | _TYPES and (name.startswith(_CUDA_ONLY) or name in WRAPPERS)
 
-    def _has_substitute(self, name: str, part: ast.AST, *, is_choice: bool) -> bool:
+    def _has_substitute(self, name: str, *, is_choice: bool) -> bool:
         """Whether a fix removes the `torch.cuda` function or replaces it.
 
         Where the condition chooses the device, that may be an answer that stands in for the one of CUDA.
@@ -250,11 +250,7 @@ class _Guarded:
         what = known[1]
         if name == "torch.cuda.current_device" and is_choice:
             return True
-        if what.removable or (what.instead and not what.stands_in):
-            return True
-        call = self.module.parent(part)
-        read = self.module.parent(call) if call is not None else None
-        return is_choice and isinstance(read, ast.Attribute) and read.attr in PROPERTIES
+        return what.removable or bool(what.instead and (is_choice or not what.stands_in))
 
     def puts_on_cuda(self, node: ast.AST) -> bool:
         """Whether the node names a CUDA device or type, or is `.cuda`."""

@@ -35,7 +35,7 @@ class _Test(NamedTuple):
 
 
 def decision(module: Module, node: ast.expr, scope: Scope, *, chooses: bool = True) -> str | None:
-    """Why a check for CUDA is reported without a fix; "" if it has a fix, None if it is not reported.
+    """How a message goes on that says why a check has no fix; "" if it has one, None if it is not reported.
 
     With `chooses`, it may decide where the program runs; one of a tensor's device follows that decision.
     """
@@ -59,7 +59,7 @@ def decision(module: Module, node: ast.expr, scope: Scope, *, chooses: bool = Tr
 
 def _still_on_cpu(device: ast.AST, needed: ast.AST) -> str:
     return (
-        f"so the program still runs on the CPU: line {_row(device)}; no automatic fix, because "
+        f", so the program still runs on the CPU: line {_row(device)}; no automatic fix, because "
         f"`{_text(needed)}` in line {_row(needed)} works only with CUDA"
     )
 
@@ -109,7 +109,7 @@ def _shared_with_what_stays(module: Module, node: ast.expr, scope: Scope, guard:
             needed = other.guard.call or other.guard.kernel
             assert needed is not None
             return (
-                f"no automatic fix, because the check in line {other.node.lineno} has to stay: it guards "
+                f"; no automatic fix, because the check in line {other.node.lineno} has to stay: it guards "
                 f"`{_text(needed)}`, which works only with CUDA, and both use `{name}`"
             )
     return ""

@@ -32,6 +32,8 @@ PROCESSES = Wanted(("dist", "ddp", "fsdp", "initialized", "nproc", "num_process"
 #: environment: where a fix takes the process group, only its own answers say that there are several.
 SEVERAL = Wanted(("initialized", "get_world_size", "process_count"), 1, flags=False)
 
+#: Environment variables that choose among GPUs, and do not say that there is one.
+_VISIBLE = frozenset({"cuda_device_order", "cuda_visible_devices"})
 _LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
 _BROAD = frozenset(
     {
@@ -50,8 +52,11 @@ def only_with(wanted: Wanted, module: Module, node: ast.AST, scope: Scope) -> bo
     inner = node
     for outer in module.ancestors(node):
         if isinstance(outer, ast.If | ast.IfExp | ast.While):
-            if _holds(outer.body, inner) and asks(wanted, module, outer.test, scope, truth=True):
-                return True
+            if _holds(outer.body, inner):
+                if wanted is CUDA and _asks_any_accelerator(module, outer.test, scope):
+                    return False
+                if asks(wanted, module, outer.test, scope, truth=True):
+                    return True
             if _holds(outer.orelse, inner) and asks(wanted, module, outer.test, scope, truth=False):
                 return True
         elif isinstance(outer, ast.BoolOp):
@@ -185,7 +190,7 @@ def _names(wanted: Wanted, module: Module, node: ast.expr, scope: Scope) -> bool
         ).lower()
         if not wanted.flags and isinstance(part, ast.Name) and _is_answer(wanted, module, part, scope):
             return True
-        if any(word in text for word in wanted.words):
+        if any(word in text for word in wanted.words) and text not in _VISIBLE:
             flag = part if wanted is CUDA and isinstance(part, ast.Name | ast.Attribute) else None
             if flag is None or not is_served_flag(module, flag, scope):
                 return True
@@ -212,6 +217,7 @@ def _leaves_without(wanted: Wanted, module: Module, statement: ast.stmt, scope: 
     return (
         isinstance(statement, ast.If)
         and isinstance(statement.body[-1], _LEAVES)
+        and not (wanted is CUDA and _asks_any_accelerator(module, statement.test, scope))
         and asks(wanted, module, statement.test, scope, truth=False)
     )
 

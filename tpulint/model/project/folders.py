@@ -9,8 +9,10 @@ from pathlib import Path
 
 from tpulint.knowledge.tracing import LIBRARIES
 
-#: How many folders of a path a name may have.
+#: How many folders of a path the name of a package has, from which relative imports start.
 _DEPTH = 3
+#: How many a name may have that is imported: those, and what relative imports add, or are written out.
+_DEEPEST = 8
 
 
 def heads(name: str) -> set[str]:
@@ -40,7 +42,7 @@ def names_by_folder(modules: Iterable[tuple[str, str]]) -> dict[str, str]:
         if last == "__init__.py":
             last = folders.pop()
         called = last.removesuffix(".py")
-        for folder in folders[: -_DEPTH - 1 : -1]:
+        for folder in folders[: -_DEEPEST - 1 : -1]:
             if not folder.isidentifier():
                 break
             called = f"{folder}.{called}"

@@ -53,6 +53,7 @@ _TRUSTED = frozenset(
         "tpulint.finding",
         "tpulint.model.project.facts",
         "tpulint.model.project.handing",
+        "tpulint.model.project.on_host",
         "tpulint.model.module",
         "tpulint.model.project.takers",
     }

@@ -10,6 +10,9 @@ Examples of calls that create a CPU tensor are `torch.arange(n)`, `torch.ones(n)
   with a device tensor.
   The second function receives the CPU tensor as an argument, or as the result of a call of the first
   function.
+- The rule also reports a call of a function of another file that always gives CPU tensors, if the result is
+  combined with a device tensor.
+  An example is a function that computes a table of angles with `torch.arange`.
 - `torch.ones(n, device=device)` is also reported if `device` is a parameter that is `None` in some calls of
   the function, because torch then creates a CPU tensor.
 - If the code writes device tensors into a CPU tensor, as in `out[i] = x.sum()`, tpulint reports each write.
@@ -59,7 +62,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tensors import FACTORIES, NO_DEVICE_KEYWORD
-from tpulint.model.values.kinds import Tensor
+from tpulint.model.values.kinds import Several, Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU501", "tensor created on the CPU in traced code", module=__name__, fix=Applicability.SAFE)
@@ -77,6 +80,26 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         what = f"`{given}` is None in some calls, so `torch.{name}` creates a CPU tensor"
     message = f"{what}, which torchax cannot combine with device tensors"
     yield ctx.finding(call, message, _placed(call, name, ctx))
+
+
+@rule.on(ast.Call, traced=True)
+def given_by_other_file(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.span(call).start not in ctx.module.mixed:
+        return
+    kind, function = ctx.kind(call), ctx.text(call.func)
+    several = isinstance(kind, Several)
+    if not several and not (isinstance(kind, Tensor) and kind.is_host):
+        return
+    name = ctx.qualified_name(call.func) or ""
+    if name.startswith("torch.") or (not name and not function.startswith("self.")):
+        return
+    message = f"`{function}` gives {'CPU tensors' if several else 'a CPU tensor'}"
+    device = None if several else _device_at_hand(call, ctx)
+    fix = None
+    if device is not None:
+        edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
+        fix = ctx.fix(f"move the result of `{function}` to the device with `.to({device})`", edit)
+    yield ctx.finding(call, f"{message}, which torchax cannot combine with device tensors", fix)
 
 
 @rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)

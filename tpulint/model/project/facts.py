@@ -38,6 +38,7 @@ from tpulint.model.project.handing import Handed, Handing
 from tpulint.model.project.keeping import changes_itself
 from tpulint.model.project.made import Made
 from tpulint.model.project.mentioned import mentioned
+from tpulint.model.project.on_host import Given, OnHost
 from tpulint.model.project.placing import entering, makes_cuda_default, placing
 from tpulint.model.project.signatures import (
     declared,
@@ -81,7 +82,8 @@ class FunctionFacts(NamedTuple):
     `mentions` are the functions that it may pass on to be called; see `project.mentioned`.
     `by_place` are the parameters that it takes by their places, `undeclared` those without an annotation,
     `tensors` those of which it is sure itself that they are tensors, `hands` what it hands to others,
-    `gives` are references to the calls of the instances that it may give.
+    `gives` are references to the calls of the instances that it may give, `on_host` says which tensors it
+    gives that are made on the host.
     """
 
     qualname: str
@@ -104,6 +106,7 @@ class FunctionFacts(NamedTuple):
     tensors: tuple[str, ...] = ()
     hands: tuple[Handed, ...] = ()
     gives: tuple[str, ...] = ()
+    on_host: Given = Given()
 
     @property
     def looks_up(self) -> bool:
@@ -215,6 +218,7 @@ class _Summary:
         self.tensors: dict[str, set[str]] = {}
         self.attributes = attributes_by_class(index)
         self.handing = Handing(names)
+        self.on_host = OnHost(index, names)
         self.hands: dict[int, dict[Handed, None]] = {
             id(scope): {} for scope in (index.module, *index.functions)
         }
@@ -471,6 +475,7 @@ class _Summary:
             tensors,
             tuple(self.hands[id(scope)]),
             self._makes(scope),
+            self.on_host.given(scope),
         )
 
     def _makes(self, scope: Scope) -> tuple[str, ...]:

@@ -119,13 +119,38 @@ def _project_call(
     returned = self.module.returned_kind(function)
     handed = [made_on_host(kind) for kind in (*arguments, *keywords.values())]
     own = self.module.functions.get(function)
-    if own is None or not (any(handed) or self.module.walks.lacks_device(own, node)):
+    if own is None:
+        return _from_other_file(self, function, node, arguments, keywords, returned)
+    if not (any(handed) or self.module.walks.lacks_device(own, node)):
         return returned
     walked = self.module.walks.of_call(own, node, arguments, keywords)
     if walked is None:
         return returned
     self.mixed |= walked.mixed & frozenset().union(*handed)
     return walked.returned if returned == UNKNOWN else placed_as(returned, walked.returned)
+
+
+def _from_other_file(
+    self: Expressions,
+    function: str,
+    node: ast.Call,
+    arguments: list[Kind],
+    keywords: dict[str | None, Kind],
+    returned: Kind,
+) -> Kind:
+    """What a function of another file gives, with the tensors on the host that it is known to make there."""
+    facts = self.module.project.function(function)
+    if facts is None or not facts.on_host.items:
+        return returned
+    handed: dict[str | None, Kind] = dict(zip(facts.by_place, arguments, strict=False))
+    handed.update(keywords)
+    if any(handed.get(name, UNKNOWN).is_traced for name in facts.on_host.needs):
+        return returned
+    made = Tensor(origins=_made_at(self, node))
+    if not facts.on_host.is_tuple:
+        return placed_as(returned, made) if isinstance(returned, Tensor) else made
+    items = tuple(made if is_host else UNKNOWN for is_host in facts.on_host.items)
+    return Several(joined(items), items)
 
 
 def _made_at(self: Expressions, node: ast.Call) -> frozenset[int]:

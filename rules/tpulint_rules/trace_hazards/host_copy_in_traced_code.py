@@ -94,7 +94,10 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
         return
     receiver = ctx.kind(call.func.value)
-    surely = receiver.is_traced or (isinstance(receiver, Unknown) and ctx.is_parameter(call.func.value))
+    unknown = (
+        isinstance(receiver, Unknown) and call.func.attr == "numpy"
+    )  # nothing else of a parameter has it
+    surely = receiver.is_traced or (unknown and ctx.is_parameter(call.func.value))
     if not surely or ctx.qualified_name(call.func) is not None:
         return
     if not ctx.module.is_reached(call, ctx.scope):

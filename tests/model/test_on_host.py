@@ -27,7 +27,7 @@ def given(text: str, name: str = "f") -> Given:
         ("t = torch.arange(n).float()\n    return t * 2 + math.pi", ()),
         ("return 1 / base ** (torch.arange(n) / n)", ("base", "n")),
         (
-            "rows = []\n    for i in range(n):\n        rows.append(torch.ones(3) * i)\n    return torch.stack(rows)",
+            "rows = []\n    for i in range(n): rows.append(torch.ones(3) * i)\n    return torch.stack(rows)",
             (),
         ),
         ("return torch.stack([torch.ones(3) * i for i in range(n)])", ()),

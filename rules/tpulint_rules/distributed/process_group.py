@@ -60,8 +60,8 @@ For example, the sum of a value over all processes is then the value in this one
 - `get_rank()` becomes `jax.process_index()`, and `get_world_size()` becomes `jax.process_count()`.
   JAX uses one process per host, so `jax.process_index()` and `jax.process_count()` count hosts, not devices.
 - `get_backend()` becomes `"gloo"`.
-- The fix removes calls that only start or end the process group, calls that only communicate, and checks that
-  stop the program without a process group.
+- The fix removes calls that only start or end the process group, calls that only communicate, with the
+  `wait()` of those that work in the background, and checks that stop the program without a process group.
 - The fix replaces `spawn(f, ...)` with one direct call of `f`, which receives 0 as its rank.
 - The fix replaces the default backend with `"gloo"`, the backend for CPU tensors.
 - `all_gather(parts, x)` becomes `parts[:] = [x.clone()]`, so `parts` holds one tensor.
@@ -288,10 +288,34 @@ def _own(call: ast.Call, form: str, ctx: Context) -> Fix | None:
 
 def _removed(call: ast.Call, ctx: Context) -> Fix | None:
     statement = ctx.statement(call)
+    waits = _waits(statement, call, ctx)
+    if waits:
+        title = f"remove the call to `{_name(call, ctx)}` and the wait for its end, {_ONE}"
+        edits = [ctx.delete(one) for one in (statement, *waits)]
+        return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
     if not isinstance(statement, ast.Expr) or statement.value is not call:
         return None
     title = f"remove the call to `{_name(call, ctx)}`, {_ONE}"
     return ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
+
+
+def _waits(statement: ast.stmt, call: ast.Call, ctx: Context) -> list[ast.stmt]:
+    """The statements that wait for a call which works in the background, if its result has no other use."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is call:
+            bound = ctx.scope.bindings.get(name, ())
+            calls = [ctx.parent(node) for read in ctx.loads(name) if (node := ctx.parent(read)) is not None]
+            waits = [
+                one for one in calls if isinstance(one, ast.Call) and ast.unparse(one) == f"{name}.wait()"
+            ]
+            statements = [ctx.statement(one) for one in waits]
+            alone = all(
+                isinstance(one, ast.Expr) and one.value is wait
+                for one, wait in zip(statements, waits, strict=True)
+            )
+            if len(bound) == 1 and alone and len(waits) == len([*ctx.loads(name)]):
+                return statements
+    return []
 
 
 def _name(call: ast.Call, ctx: Context) -> str:

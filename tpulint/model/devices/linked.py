@@ -14,6 +14,7 @@ from tpulint.knowledge.cuda_api import cuda_call
 from tpulint.model.devices.doors import holds_device
 from tpulint.model.devices.guarded import Guard, function_around, guard_of
 from tpulint.model.devices.literals import is_cuda_string
+from tpulint.model.devices.places import is_parameter
 from tpulint.model.names.scopes import FunctionNode, Scope
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ def _shared_with_what_stays(module: Module, node: ast.expr, scope: Scope, guard:
         for name in sorted(_shared(guard, other.guard, is_one_function=other.function is function)):
             if holds_device(module, ast.parse(name, mode="eval").body, scope):
                 continue
+            if _is_bound_before(module, name, scope, (module.statement(node), module.statement(other.node))):
+                continue
             needed = other.guard.call or other.guard.kernel
             assert needed is not None
             return (
@@ -113,6 +116,20 @@ def _shared_with_what_stays(module: Module, node: ast.expr, scope: Scope, guard:
                 f"`{_text(needed)}`, which works only with CUDA, and both use `{name}`"
             )
     return ""
+
+
+def _is_bound_before(module: Module, name: str, scope: Scope, checks: tuple[ast.stmt, ast.stmt]) -> bool:
+    """Whether a name has a value without either of two checks, as a parameter has; None is no such value."""
+    found = module.names.lookup(name, scope) if "." not in name else None
+    for binding in found[1] if found is not None else ():
+        if binding.value is None:
+            if found is not None and is_parameter(found[0], name):
+                return True
+        elif not isinstance(binding.value, ast.Constant):
+            around = {id(outer) for outer in module.ancestors(binding.value)}
+            if around.isdisjoint(map(id, checks)):
+                return True
+    return False
 
 
 def _tests(module: Module) -> tuple[_Test, ...]:

@@ -155,13 +155,14 @@ def variable(module: Module, name: str, scope: Scope) -> str:
         return f"G {target or f'{module.name}.{name}'}"
     parameter = any(
         binding.value is None and binding.node is None and binding.target is None for binding in bindings
-    ) and _is_parameter(owner, name)
+    ) and is_parameter(owner, name)
     if parameter and name == "self" and owner.owner is not None and is_enumeration(owner.owner):
         return f"E {module.name}.{owner.owner.qualname}"
     return f"{'P' if parameter else 'L'} {module.name}.{owner.qualname} {name}"
 
 
-def _is_parameter(scope: Scope, name: str) -> bool:
+def is_parameter(scope: Scope, name: str) -> bool:
+    """Whether a name is a parameter of a function, by its scope."""
     node = scope.node
     if not isinstance(node, FunctionNode):
         return False

@@ -34,6 +34,7 @@ class Plain:
         ("def main():\n    Thread(target=work).start()\nmain()", True),
         ("Worker().start()", True),
         ("Plain()", False),
+        ("import fire\nclass App:\n    def go(self): work()\nfire.Fire(App)", True),
     ],
 )
 def test_functions_that_are_passed_on_count(parse_project: Parse, code: str, places: bool) -> None:

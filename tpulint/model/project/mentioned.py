@@ -33,6 +33,9 @@ def mentioned(module: str, index: Index, names: Names) -> dict[int, dict[str, tu
             read = scope.loads[name]
             for function in _functions(name, scope, names):
                 own.setdefault(function, (read.lineno, read.col_offset + 1))
+        for name, calls in scope.passed.items():
+            for function in _methods(name, calls, scope, names):
+                own.setdefault(function, (calls[0].lineno, calls[0].col_offset + 1))
         for name in sorted(scope.evidence.keys() & known):
             for base in _imported(name, scope, names):
                 for attribute in sorted(scope.evidence[name]):
@@ -82,6 +85,21 @@ def _functions(name: str, scope: Scope, names: Names) -> Iterator[str]:
             value = binding.value
             yield f"{names.module}.{around}<lambda:{value.lineno}:{value.col_offset}>"
     yield from _targets(name, scope, names)
+
+
+def _methods(name: str, calls: list[ast.Call], scope: Scope, names: Names) -> Iterator[str]:
+    """The methods of a class of the file that is passed to a library, as in `fire.Fire(App)`."""
+    found = names.lookup(name, scope)
+    if found is None or not any(isinstance(binding.node, ast.ClassDef) for binding in found[1]):
+        return
+    heads = ((names.qualified(call.func, scope) or "").partition(".")[0] for call in calls)
+    if all(head in LIBRARIES or head == names.module.partition(".")[0] for head in heads):
+        return
+    for cls in found[0].children:
+        if cls.kind is ScopeKind.CLASS and cls.name == name:
+            yield from (
+                f"{names.module}.{one.qualname}" for one in cls.children if one.kind is ScopeKind.FUNCTION
+            )
 
 
 def _imported(name: str, scope: Scope, names: Names) -> Iterator[str]:

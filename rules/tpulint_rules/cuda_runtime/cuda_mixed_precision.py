@@ -13,11 +13,12 @@ The rule does not report:
 - calls with `enabled=False`;
 - `autocast` with the dtype `torch.float32`;
 - calls for other devices, such as `"cpu"`;
+- `autocast` for `"jax"` or for a device in a variable, in programs that import the runtime;
 - code that runs only where CUDA is available.
 
 ## Why it matters on TPU
 
-`autocast` has no effect on TPU:
+Without the runtime, `autocast` has no effect on TPU:
 
 - `autocast` for `cuda` disables itself, with the warning `User provided device_type of 'cuda', but CUDA is
   not available. Disabling`.
@@ -26,7 +27,7 @@ The rule does not report:
 
 All operations inside `autocast` therefore run in float32, without an error.
 The program then does not save the memory and bandwidth that bfloat16 would save.
-Instead of `autocast`, convert the model to bfloat16 once, on the host, with `model =
+Instead of using `autocast`, you can convert the model to bfloat16 once, on the host, with `model =
 model.to(torch.bfloat16)`.
 Convert the inputs of the model to bfloat16, too.
 In bfloat16, matrix products lose little precision: on TPU, even a float32 matrix product rounds its inputs to
@@ -42,10 +43,16 @@ bfloat16 has the exponent range of float32, so a program in bfloat16 needs no lo
 
 ## Fix safety
 
-The fix changes no result under torchax.
-The fix is unsafe because it changes the program on CUDA:
+The fix is unsafe because it changes results:
 
-- The fix removes `autocast`.
+- In a program that moves tensors to a device, the fix adds the runtime (`torchax_training`), and replaces the
+  device of `autocast` with `"jax"`.
+  With the runtime, `autocast` means on torchax what it means on CUDA: matrix products, convolutions and the
+  other operators of PyTorch's list for CUDA run in bfloat16, and operators such as `softmax` run in float32.
+  Weights stay in float32.
+  Statements such as `total += loss.item()` at the end of the `with` block move behind the block.
+  The dtype `float16` becomes `bfloat16`.
+- In other programs, the fix removes `autocast`.
   On CUDA, the operations that ran in bfloat16 or float16 because of `autocast` then run in float32, and
   return float32 tensors.
 - The fix removes a `GradScaler` if the file calls only its methods `scale`, `unscale_`, `step` and `update`.
@@ -69,7 +76,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.knowledge.training import TRAINING
 from tpulint.model.values.kinds import Device
 from tpulint.rule import Context, Rule, is_name
 
@@ -92,6 +100,8 @@ _SCALERS = frozenset(
 )
 #: The place of `enabled` among its arguments, behind the device.
 _ENABLED = 4
+#: The arguments of `torch.cuda.amp.autocast`, by position.
+_BY_PLACE = ("enabled", "dtype", "cache_enabled")
 _ATOMS = ast.Name | ast.Attribute | ast.Call | ast.Subscript
 
 
@@ -105,8 +115,10 @@ def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     dtype = _argument(call, "dtype", 1)
     if dtype is not None and ctx.qualified_name(dtype) == "torch.float32":
         return  # which is what it stays in
+    if not _names_cuda(call, name) and ctx.module.project.imports_any(TRAINING.name):
+        return  # the runtime gives it its meaning
     message = f"`{name}` has no effect on TPU: the operations inside stay in float32, without an error"
-    yield ctx.finding(call, message, _without_autocast(call, ctx))
+    yield ctx.finding(call, message, _by_runtime(call, name, ctx) or _without_autocast(call, ctx))
 
 
 @rule.on(ast.Call, named={"GradScaler"})
@@ -150,6 +162,69 @@ def _is_for_accelerator(device: ast.expr | None, ctx: Context) -> bool:
     if isinstance(device, ast.Attribute) and device.attr == "type":
         return isinstance(ctx.kind(device.value), Device) or ctx.places_tensors
     return device is not None and ctx.places_tensors
+
+
+def _names_cuda(call: ast.Call, name: str) -> bool:
+    """Whether `autocast` is spelled for CUDA only."""
+    device = _argument(call, "device_type", 0)
+    return name in _OF_CUDA or (isinstance(device, ast.Constant) and device.value == "cuda")
+
+
+def _by_runtime(call: ast.Call, name: str, ctx: Context) -> Fix | None:
+    """The fix that adds the runtime, with which `autocast` for torchax computes in bfloat16."""
+    imports = ctx.companion_import(TRAINING)
+    if imports is None or not ctx.serves_device:
+        return None
+    edits: list[Edit] = []
+    torch = ctx.imports("import torch")
+    if torch is None:
+        return None
+    device = _argument(call, "device_type", 0)
+    place = ctx.quoted("jax", device or call)
+    if ctx.module.project.keeps_gpu:
+        place = f"{ctx.quoted('cuda', device or call)} if torch.cuda.is_available() else {place}"
+    if name in _OF_CUDA:
+        named = _named(call, ctx)
+        if named is None:
+            return None
+        edits = [ctx.replace(call, f"torch.autocast({', '.join((place, *named))})"), *torch]
+    elif _names_cuda(call, name):
+        assert device is not None
+        edits = [ctx.replace(device, place), *torch]
+    title = f"add the tpulint runtime `{TRAINING.name}`, which computes in bfloat16 inside `autocast`"
+    edits += _counts_moved_out(ctx.parent(call), ctx)
+    return ctx.fix(title, *imports, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
+
+
+def _counts_moved_out(outer: ast.AST | None, ctx: Context) -> Iterator[Edit]:
+    """Edits that move the sums of logged numbers at the end of a block, `total += loss.item()`, behind it.
+
+    They are no part of the computation that JAX compiles.
+    """
+    block = ctx.parent(outer) if isinstance(outer, ast.withitem) else None
+    if not isinstance(block, ast.With) or block.body[0].lineno == block.lineno:
+        return
+    source = ctx.module.source
+    start = source.line_starts[block.lineno - 1]
+    indent = source.text[start : ctx.span(block).start]
+    for statement in reversed(block.body[1:]):
+        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+        is_read = any(isinstance(node.func, ast.Attribute) and node.func.attr == "item" for node in calls)
+        begin = source.line_starts[statement.lineno - 1]
+        before = source.text[begin : ctx.span(statement).start]
+        if not isinstance(statement, ast.AugAssign) or not is_read or before.strip() or indent.strip():
+            return
+        yield ctx.edit(Span(begin, ctx.span(statement).start), indent)
+
+
+def _named(call: ast.Call, ctx: Context) -> list[str] | None:
+    """The arguments of `torch.cuda.amp.autocast` by their names."""
+    if any(isinstance(one, ast.Starred) for one in call.args) or len(call.args) > len(_BY_PLACE):
+        return None
+    given = [f"{name}={ctx.text(value)}" for name, value in zip(_BY_PLACE, call.args, strict=False)]
+    return given + [
+        ctx.module.source.text[ctx.span(word).start : ctx.span(word).end] for word in call.keywords
+    ]
 
 
 def _without_autocast(call: ast.Call, ctx: Context) -> Fix | None:

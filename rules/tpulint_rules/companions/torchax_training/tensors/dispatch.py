@@ -43,6 +43,7 @@ from torchax.tensor import (
 from torchax.view import NarrowInfo, View
 
 from ..autograd import no_grad
+from ..operators import autocast
 from ..tracing import asked, reads, spans
 from . import (
     arguments,
@@ -125,6 +126,10 @@ def _called(mode, func, types, args=(), kwargs=None):
         return part.torch() if isinstance(part, View) and indices.picks(index) else part
     if func is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
         return func(args[0], _index_on_host(args[1]))
+    if func in autocast.POLICIES and autocast.is_on():
+        args, kwargs = autocast.POLICIES[func](args, kwargs or {})
+        with autocast.off():
+            return _called(mode, func, types, args, kwargs)
     if kwargs or func is torch.Tensor.to:
         without_elements = unmade.made(func, args, kwargs or {})
         if without_elements is not None:
@@ -198,6 +203,10 @@ def _is_to(args, kwargs):
 def _computed(mode, func, types, args=(), kwargs=None):
     """The operations below torch functions (`__torch_dispatch__`)."""
     environment, kwargs = mode.env, kwargs or {}
+    if func in autocast.POLICIES and autocast.is_on():
+        args, kwargs = autocast.POLICIES[func](args, kwargs)
+        with autocast.off():
+            return _computed(mode, func, types, args, kwargs)
     if args and type(args[0]) is View and writes_first(func):
         part = args[0].torch()
         _computed(mode, func, types, (part, *args[1:]), kwargs)

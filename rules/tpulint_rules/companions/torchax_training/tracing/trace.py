@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
 from .. import arrays
+from ..operators import autocast
 from . import attributes, owners, random_states, reads, records, surroundings, varying
 
 #: With more versions than this, compiling costs more than it gains: some plain value differs at each call.
@@ -281,7 +282,7 @@ def parameters_of(modules, parameters):
 
 def modes():
     """Other settings that a function is traced for."""
-    return torch.is_grad_enabled(), torchax.default_env().param.autocast_dtype
+    return torch.is_grad_enabled(), torchax.default_env().param.autocast_dtype, autocast.state()
 
 
 def _of_files(function, modules):

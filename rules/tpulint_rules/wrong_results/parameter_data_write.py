@@ -7,6 +7,8 @@ In programs that move tensors to a CUDA or torchax device, the rule reports call
 - `p.data` and `p.detach()` in a loop over `parameters()`, as in `p.data.add_(p.grad, alpha=-lr)`;
 - the values of a `state_dict()`, as in `sd[key].copy_(average)`.
 
+A write to `p.data` under `torch.no_grad()` is not reported, because it changes the parameter.
+
 The rule does not report methods in which a module writes to its own parameters, such as `reset_parameters`.
 Such a method runs while the module is still on the CPU, where the write changes the parameter.
 
@@ -83,6 +85,8 @@ def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             return
         case _:
             return
+    if way == "data" and is_without_gradient(ctx.module, statement, ctx.scope):
+        return  # the write to the parameter itself then works
     if not _is_own(ctx) and calls_looped_over(name, ctx.ancestors(name), _PARAMETERS):
         view, method = f"`{name.id}.{way}`", f"`{call.func.attr}`"  # type: ignore[attr-defined]
         lost = f"does not change `{name.id}` on torchax, because {view} is a copy"

@@ -162,3 +162,21 @@ def test_calls_of_other_files_tell_what_a_parameter_is(tmp_path: Path) -> None:
     tensors = package(tmp_path, files).tensors.handed
     found = {parameter for function, parameter in tensors if function == "pkg.ops.weighted"}
     assert found == {"x", "scale"}
+
+
+@pytest.mark.parametrize(
+    ("body", "traced"),
+    [
+        ("return torch.sigmoid(x).cpu().numpy()", False),
+        ("return torch.argmax(x).item()", False),
+        ("acc = np.mean(torch.relu(x).cpu().numpy())\n    return acc", False),
+        ("return torch.argmax(x).tolist(), np.asarray(k)", False),
+        ("y = torch.relu(x)\n    return y", True),
+        ("if k: return torch.relu(x).item()\n    return torch.relu(x)", True),
+    ],
+)
+def test_a_function_that_gives_only_what_it_copied_to_the_host_is_no_root(
+    tmp_path: Path, body: str, traced: bool
+) -> None:
+    project = package(tmp_path, {"ops": f"def op(x, k=3):\n    {body}\n"})
+    assert traced == is_traced(project, "ops.op")

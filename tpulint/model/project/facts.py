@@ -462,7 +462,7 @@ class _Summary:
             tuple(self.calls[id(scope)]),
             returns,
             places,
-            is_offered(scope, returns),
+            is_offered(scope, returns, self.names),
             first_taken(scope, self.names, tensors),
             infers(scope, self.names),
             takes_module(scope),

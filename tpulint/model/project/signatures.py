@@ -13,7 +13,7 @@ from tpulint.knowledge.training import MODULE_UPKEEP
 from tpulint.model.names.annotations import qualified_text
 from tpulint.model.names.docstrings import documented_tensors
 from tpulint.model.names.evidence import attributes_of
-from tpulint.model.names.index import Index
+from tpulint.model.names.index import Index, within
 from tpulint.model.names.operands import sure_tensors
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.references import defaults
@@ -72,10 +72,33 @@ def _is_of_host(returns: str) -> bool:
     return bool(returns) and returns not in _BARE and _ON_HOST.issuperset(_PATH.findall(returns))
 
 
-def is_offered(scope: Scope, returns: str) -> bool:
+def _reads_out(scope: Scope, names: Names) -> bool:
+    """Whether all that a function gives was copied to the host: arrays, numbers, lists and pictures."""
+    nodes = within(scope.node)
+    given = [inner.value for inner in nodes if isinstance(inner, ast.Return)]
+    return bool(given) and all(_is_copied(value, scope, names) for value in given)
+
+
+def _is_copied(value: ast.expr | None, scope: Scope, names: Names, *, follow: bool = True) -> bool:
+    match value:
+        case ast.Tuple(elts=items) if items:
+            return all(_is_copied(item, scope, names, follow=follow) for item in items)
+        case ast.Name(id=name) if follow:
+            bound = [binding.value for binding in scope.bindings.get(name, ())]
+            return bool(bound) and all(_is_copied(one, scope, names, follow=False) for one in bound)
+        case ast.Call(func=function):
+            called = names.qualified(function, scope) or ""
+            is_read = isinstance(function, ast.Attribute) and function.attr in ("numpy", "tolist", "item")
+            return is_read or called.startswith(("numpy.", "PIL.", "cv2.", "pandas."))
+    return False
+
+
+def is_offered(scope: Scope, returns: str, names: Names) -> bool:
     """Whether a function is public and gives something back that may be traced."""
     node, outer = scope.node, scope.parent
     if isinstance(node, ast.Lambda) or outer is None or _is_of_host(returns):
+        return False
+    if not returns and _reads_out(scope, names):
         return False
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     if outer.kind not in (ScopeKind.MODULE, ScopeKind.CLASS):

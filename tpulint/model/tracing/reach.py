@@ -147,7 +147,7 @@ def _is_interface(project: ProjectFacts, name: str, facts: FunctionFacts) -> boo
 
     So does a method of what is made of tensors, such as boxes.
     """
-    if _infers(project, facts):
+    if _infers(project, facts) or (facts.files and not facts.takes):
         return False
     if project.is_of_tensors(facts.takes) or (facts.makes and project.is_of_tensors(facts.returns)):
         return True

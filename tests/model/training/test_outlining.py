@@ -40,7 +40,7 @@ def test_two_losses_of_a_file_get_different_names(parse: Parse) -> None:
     )
     steps = [module.training_steps.of(loss, scope) for loss, scope in backward_calls(module)]
     calls = [one.call for step in steps for one in step.moved() if isinstance(one, Moved)]
-    assert ["    loss = compute_loss(model, x)", "    loss = compute_loss_2(model, x)"] == calls
+    assert ["    loss = compute_loss(model, x)", "    loss = compute_loss_in_g(model, x)"] == calls
 
 
 def test_windows_line_endings_are_kept(parse: Parse, outline: Outline) -> None:

@@ -128,6 +128,8 @@ class _Walk:
             ast.Import: self.import_,
             ast.ImportFrom: self.import_from,
             ast.Name: self.name,
+            ast.Return: self.return_,
+            **dict.fromkeys((ast.Yield, ast.YieldFrom), self.yield_),
             ast.Assign: self.assign,
             ast.AnnAssign: self.annotated,
             ast.Call: self.call,
@@ -281,6 +283,16 @@ class _Walk:
         scope.loads.setdefault(node.id, node)
         if is_device_word(node.id):
             self.index.named.append((node, scope))
+
+    def return_(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.Return)
+        scope.returned.append(node.value)
+        if node.value is not None:
+            self.visit(node.value, scope)
+
+    def yield_(self, node: ast.AST, scope: Scope) -> None:
+        scope.yields = True
+        self.children(node, scope)
 
     def assign(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.Assign)

@@ -53,8 +53,10 @@ class Scope:
         "parent",
         "passed",
         "qualname",
+        "returned",
         "stars",
         "unpacked",
+        "yields",
     )
 
     def __init__(self, kind: ScopeKind, node: ast.AST, name: str, parent: Scope | None) -> None:
@@ -80,6 +82,10 @@ class Scope:
         self.loops: dict[str, ast.expr] = {}
         #: Names of which they bind several at once, with what each is one of.
         self.unpacked: dict[str, ast.expr] = {}
+        #: What the `return` statements of a function give.
+        self.returned: list[ast.expr | None] = []
+        #: Whether a function is a generator.
+        self.yields = False
         if parent is not None:
             parent.children.append(self)
 

@@ -20,7 +20,7 @@ from tpulint.knowledge.tracing import (
 )
 from tpulint.model.devices.flow import Edge
 from tpulint.model.names.annotations import aliases
-from tpulint.model.names.index import Index, within
+from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names, dotted
 from tpulint.model.names.references import (
     attributes_by_class,
@@ -480,11 +480,8 @@ class _Summary:
 
     def _makes(self, scope: Scope) -> tuple[str, ...]:
         """References to the calls of the instances that a function may give."""
-        node = scope.node
-        if not isinstance(node, ast.FunctionDef):
-            return ()
-        given = (inner.value for inner in within(node) if isinstance(inner, ast.Return))
-        found = (ref for value in given if value is not None for ref in instances(value, scope, self.names))
+        given = (value for value in scope.returned if value is not None)
+        found = (ref for value in given for ref in instances(value, scope, self.names))
         return tuple(dict.fromkeys(found))
 
     @cached_property

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tpulint.knowledge.tensors import FACTORIES, NEVER_ON_HOST, READS
 from tpulint.knowledge.torch_api import FUNCTIONS, METHODS
-from tpulint.model.names.index import Index, within
+from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.scopes import FunctionNode, Scope, parameters
 
@@ -71,10 +71,7 @@ class OnHost:
         node = scope.node
         if not isinstance(node, ast.FunctionDef):
             return Given()
-        parts = within(node)
-        if any(isinstance(part, ast.Yield | ast.YieldFrom) for part in parts):
-            return Given()
-        returned = [part.value for part in parts if isinstance(part, ast.Return)]
+        returned = scope.returned if not scope.yields else []
         shapes = {len(value.elts) if isinstance(value, ast.Tuple) else -1 for value in returned}
         if not returned or (len(shapes) != 1 and not {2} <= shapes <= {-1, 2}):
             return Given()

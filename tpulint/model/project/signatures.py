@@ -13,7 +13,7 @@ from tpulint.knowledge.training import MODULE_UPKEEP
 from tpulint.model.names.annotations import qualified_text
 from tpulint.model.names.docstrings import documented_tensors
 from tpulint.model.names.evidence import attributes_of
-from tpulint.model.names.index import Index, within
+from tpulint.model.names.index import Index
 from tpulint.model.names.operands import sure_tensors
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.references import defaults
@@ -74,9 +74,7 @@ def _is_of_host(returns: str) -> bool:
 
 def _reads_out(scope: Scope, names: Names) -> bool:
     """Whether all that a function gives was copied to the host: arrays, numbers, lists and pictures."""
-    nodes = within(scope.node)
-    given = [inner.value for inner in nodes if isinstance(inner, ast.Return)]
-    return bool(given) and all(_is_copied(value, scope, names) for value in given)
+    return bool(scope.returned) and all(_is_copied(value, scope, names) for value in scope.returned)
 
 
 def _is_copied(value: ast.expr | None, scope: Scope, names: Names, *, follow: bool = True) -> bool:

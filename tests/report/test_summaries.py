@@ -60,6 +60,10 @@ def test_what_was_fixed_is_counted_by_file_and_rule() -> None:
     assert expected == statistics.applied({"a.py": {"TPU101": 1, "TPU301": 2}}, names, [], [], PLAIN)
 
 
+def test_a_file_that_is_not_analyzed_is_no_finding_to_explain(make: Make) -> None:
+    assert "" == statistics.next_steps([make(code="TPU000")], changed=False, unsafe_applied=True)
+
+
 @pytest.mark.parametrize(
     ("fixes", "changed", "unsafe", "expected"),
     [

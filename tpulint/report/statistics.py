@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from tpulint.finding import Applicability, Finding
 from tpulint.report.paint import Paint
 from tpulint.report.paths import shown
+from tpulint.settings import UNANALYZED
 
 _SHOWN = Applicability.DISPLAY
 LEGEND = "[*] all have a safe fix, [-] some have a fix, [ ] none has a fix\n"
@@ -124,7 +125,8 @@ def next_steps(findings: Sequence[Finding], *, changed: bool, unsafe_applied: bo
     _, unsafe = by_safety(findings)
     if unsafe and not unsafe_applied:
         steps.append("read the unsafe fixes with `tpulint fix --unsafe-fixes --diff`, and apply them")
-    by_hand = sorted({one.code for one in findings if one.fix is None or one.fix.applicability is _SHOWN})
+    unfixed = (one for one in findings if one.fix is None or one.fix.applicability is _SHOWN)
+    by_hand = sorted({one.code for one in unfixed} - UNANALYZED)
     if by_hand:
         steps.append(f"change the other findings by hand (`tpulint explain {by_hand[0]}` says how)")
     if changed:

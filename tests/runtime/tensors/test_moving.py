@@ -248,3 +248,17 @@ def test_a_part_of_a_model_that_is_halved_and_back_is_trained_on(alike: Alike) -
         return net.last.weight is net.first.weight, list(net.parameters())
 
     alike(trained, tolerance=2e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("is_view", [False, True])
+def test_a_module_moves_to_the_device_and_dtype_of_a_tensor(dtype: torch.dtype, is_view: bool) -> None:
+    like = torch.ones(2, 3, dtype=dtype).to("jax")
+    like = like[0] if is_view else like
+    for net in (nn.Linear(3, 4).to(like), nn.Linear(3, 4).to(tensor=like, non_blocking=True)):
+        assert ("jax", dtype) == (net.weight.device.type, net.weight.dtype)
+        assert (4,) == tuple(net(torch.ones(3, dtype=dtype).to("jax")).shape)
+
+
+def test_a_module_moves_to_the_device_of_a_tensor_on_the_host() -> None:
+    assert "cpu" == nn.Linear(3, 4).to(torch.ones(2)).weight.device.type

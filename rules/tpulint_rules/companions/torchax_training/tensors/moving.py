@@ -19,6 +19,7 @@ import torchax
 from torch.nn.utils import clip_grad
 from torch.utils.weak import WeakIdKeyDictionary
 from torchax.tensor import Tensor
+from torchax.view import View
 
 from .. import arrays
 from . import lazy
@@ -29,7 +30,7 @@ _became = WeakIdKeyDictionary()
 #: Modules with parameters, by `id`, since not all are hashable.
 _holders = weakref.WeakValueDictionary()
 _make, _move = torch.optim.Optimizer.__init__, torch.nn.Module._apply
-_register = torch.nn.Module.register_parameter
+_register, _to = torch.nn.Module.register_parameter, torch.nn.Module.to
 #: The depth of nested modules that are being moved.
 _depth = 0
 
@@ -58,6 +59,15 @@ def _moved(module, *args, **kwargs):
         _depth -= 1
         if not _depth:
             _share()
+
+
+def _like(module, *args, **kwargs):
+    """`Module.to`, which may get a tensor for its device and dtype: torch would see that it has no data."""
+    like = args[0] if args else kwargs.get("tensor")
+    if not isinstance(like, (Tensor, View)):
+        return _to(module, *args, **kwargs)
+    kwargs.pop("tensor", None)
+    return _to(module, "jax", like.dtype, *args[1:], **kwargs)
 
 
 def _share():
@@ -142,6 +152,7 @@ def _copied(environment, tensor, dtype, device):
 torchax.tensor.Environment._to_copy = _copied
 torch.optim.Optimizer.__init__ = _made
 torch.nn.Module._apply = _moved
+torch.nn.Module.to = functools.wraps(_to)(_like)
 torch.nn.Module.register_parameter = _registered
 for _name in ("clip_grad_norm_", "clip_grad_value_"):
     _clip = _clipping(getattr(clip_grad, _name))

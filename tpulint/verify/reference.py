@@ -29,7 +29,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
-from tpulint.verify import torchvision_standin
+from tpulint.verify import plain_compiler, torchvision_standin
 from tpulint.verify.fingerprint import fingerprint
 from tpulint.verify.record import Recorder
 
@@ -338,7 +338,7 @@ def _spread_over_the_cpu() -> None:
     @functools.wraps(start)
     def started(backend: str | None = None, *args: Any, **kwargs: Any) -> Any:
         kwargs.pop("device_id", None)
-        return start(backend and backend.replace("nccl", "gloo"), *args, **kwargs)  # tpulint: ignore[TPU801]
+        return start((backend or "gloo").replace("nccl", "gloo"), *args, **kwargs)  # tpulint: ignore[TPU801]
 
     @functools.wraps(wrap)
     def wrapped(self: Any, module: Any, *_: Any, **kwargs: Any) -> None:
@@ -351,6 +351,10 @@ def _spread_over_the_cpu() -> None:
 
     dist.init_process_group = dist.distributed_c10d.init_process_group = started
     dist.barrier = dist.distributed_c10d.barrier = waited
+    meshes = torch.distributed.device_mesh
+    meshes.DeviceMesh.__init__ = _with_cpu_argument(meshes.DeviceMesh.__init__, "device_type", 1)
+    dist.init_device_mesh = _with_cpu_argument(meshes.init_device_mesh, "device_type", 0)
+    meshes.init_device_mesh, meshes.init_process_group = dist.init_device_mesh, started
     # One process has no others to share its statistics with, and torch has the layer for GPUs alone.
     torch.nn.SyncBatchNorm.convert_sync_batchnorm = staticmethod(lambda module, *_: module)
     torch.nn.parallel.DistributedDataParallel.__init__ = wrapped
@@ -362,6 +366,7 @@ def run_script(target: Path | None, path: str, arguments: list[str]) -> None:
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(path)  # what python does
     torchvision_standin.install()
+    plain_compiler.install()
     with emulation(), Recorder(is_on_accelerator).kept(target) if target else contextlib.nullcontext():
         _show_to(sys.path[0])
         _spread_over_the_cpu()

@@ -1,0 +1,23 @@
+"""`torch.compile` without an effect: it cannot compile for torchax's device.
+
+Its compiler raises for functions that run within operations of torchax.
+JAX compiles the decorated functions of the program instead.
+Importing this module patches `torch.compile`, which `Module.compile` calls, too.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+
+@functools.wraps(torch.compile)
+def _unchanged(model=None, **options):
+    if model is None:
+        return functools.partial(_unchanged, **options)
+    # The result for a module has its attribute `_orig_mod`.
+    return torch.compiler.disable(model) if isinstance(model, torch.nn.Module) else model
+
+
+torch.compile = _unchanged

@@ -83,7 +83,11 @@ SPAWN = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.spawn.s
 SPAWNED = ("fn", "args", "nprocs")
 
 #: Functions that lay a mesh over processes, one for each device.
-MESHES = frozenset({"torch.distributed.device_mesh.init_device_mesh", "torch.distributed.init_device_mesh"})
+MESHES = frozenset(
+    f"torch.distributed.{part}{name}"
+    for part in ("", "device_mesh.")
+    for name in ("init_device_mesh", "DeviceMesh")
+)
 
 #: Functions that look up the backend of a device.
 DEFAULT_BACKEND = frozenset(

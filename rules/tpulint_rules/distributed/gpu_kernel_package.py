@@ -8,7 +8,7 @@ Reports:
   triton, apex, bitsandbytes, transformer_engine and others;
 - calls of `flash_attn_func` and `memory_efficient_attention`;
 - calls of `torch.utils.cpp_extension` that build CUDA kernels;
-- calls of `flex_attention`.
+- uses of `flex_attention`, in a program that does not import the runtime (`torchax_training`).
 
 tpulint does not report a package that a file imports only in a `try`, under a condition or inside a function.
 If a file imports a package in one of these ways, calls of functions of this package are not reported, either.
@@ -43,6 +43,9 @@ torch.
 - `FusedLayerNorm` of apex becomes `torch.nn.LayerNorm`.
 - An 8-bit optimizer of bitsandbytes becomes the corresponding optimizer of torch, which keeps its state in 32
   bits. The optimizer of torch needs more memory than the 8-bit optimizer, and its results differ.
+- For `flex_attention`, the fix adds the runtime (`torchax_training`), which computes `flex_attention` in torch
+  operations, with `score_mod`, `block_mask` and gradients. It stores the whole matrix of attention scores in
+  memory, and skips no blocks.
 
 ## Without a fix
 
@@ -58,8 +61,6 @@ torch.
   `weight_decay` to `FusedAdam`, pass the same value to `AdamW`.
 - Replace your own GPU kernel with torch operations, which XLA fuses.
   Or write the kernel in Pallas, and call the Pallas kernel with `torchax.interop.call_jax`.
-- For `flex_attention` with a mask, compute the mask as a tensor, and pass it to
-  `F.scaled_dot_product_attention`.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ from tpulint.knowledge.gpu_kernels import (
     SAME_IN_TORCH,
     Attention,
 )
+from tpulint.knowledge.training import TRAINING
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU803", "kernel library for NVIDIA GPUs", module=__name__, fix=Applicability.UNSAFE)
@@ -145,12 +147,26 @@ def built(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(call, f"`{name}` builds CUDA kernels, which do not run on TPU")
 
 
-@rule.on(ast.Call, named={"flex_attention"})
-def flex(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) == _FLEX and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
-        yield ctx.finding(
-            call, "`flex_attention` raises for torchax tensors; use `F.scaled_dot_product_attention` instead"
-        )
+@rule.on(ast.ImportFrom, where=lambda node: node.module == _FLEX.rpartition(".")[0])
+def flex_imported(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
+    for alias in node.names:
+        calls = [call for call, _ in ctx.calls(alias.asname or alias.name)]
+        if alias.name == _FLEX.rpartition(".")[2] and not (calls and all(map(ctx.is_caught, calls))):
+            yield from _flex(node, ctx)
+
+
+@rule.on(ast.Attribute, named={_FLEX.rpartition(".")[2]})
+def flex(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    if ctx.qualified_name(node) == _FLEX and not ctx.is_caught(node):
+        yield from _flex(node, ctx)
+
+
+def _flex(node: ast.stmt | ast.expr, ctx: Context) -> Iterator[Finding]:
+    project, name = ctx.module.project, ctx.module.name
+    if ctx.serves_device and not ctx.only_with_cuda(node) and not project.program_imports(name, TRAINING.name):
+        title = f"add the tpulint runtime `{TRAINING.name}`, which computes `flex_attention` in torch operations"
+        message = "`flex_attention` raises for torchax tensors"
+        yield ctx.finding(node, message, ctx.companion_fix(TRAINING, title))
 
 
 def _message(package: str) -> str:

@@ -7,7 +7,7 @@ Reports:
 - `torch.distributed.init_process_group`, except with the backend `"gloo"` or `"mpi"`, which communicate CPU
   tensors. tpulint follows the backend through variables, options, settings and functions of the file, and
   ignores values that only Windows, macOS or a host with CUDA uses;
-- `init_device_mesh`;
+- `init_device_mesh` and `DeviceMesh`;
 - `DistributedSampler` without a rank;
 - collectives, such as `all_reduce` and `barrier`, and queries of the process group, such as `get_rank`;
 - checks that stop the program without a process group, such as `assert torch.distributed.is_initialized()`;
@@ -29,7 +29,7 @@ The rule does not report:
   NCCL does not exist on a TPU host.
 - Without a backend, `init_process_group()` raises `RuntimeError: Please register PrivateUse1HooksInterface by
   RegisterPrivateUse1HooksInterface first`.
-  `barrier()` and `init_device_mesh` also raise this `RuntimeError` after `import torchax`.
+  `barrier()`, `init_device_mesh` and `DeviceMesh` also raise this `RuntimeError` after `import torchax`.
 - Collectives raise `AssertionError: torchax Tensors can only do math within the torchax environment`, even
   inside the environment.
 - Collectives of Python objects, such as `all_gather_object`, raise `OperatorNotFound: Operator with name
@@ -65,13 +65,16 @@ For example, the sum of a value over all processes is then the value in this one
 - The fix replaces `spawn(f, ...)` with one direct call of `f`, which receives 0 as its rank.
 - The fix replaces the default backend with `"gloo"`, the backend for CPU tensors.
 - `all_gather(parts, x)` becomes `parts[:] = [x.clone()]`, so `parts` holds one tensor.
+- For `init_device_mesh` and `DeviceMesh`, the fix adds the runtime (`torchax_training`), in which a mesh has
+  one process, and its process groups communicate over the host.
 
 If the program runs on several hosts, call `jax.distributed.initialize()` before any other function of JAX.
 
 ## Without a fix
 
 - Remove collectives that gather the parts of a result: in one process, the tensor is already whole.
-- Replace a device mesh of torch with `jax.sharding.Mesh(np.array(jax.devices()).reshape(2, -1), ("data",
+- Replace a device mesh of torch that has a fixed number of processes, as in `init_device_mesh("cuda", (2,
+  4))`, with `jax.sharding.Mesh(np.array(jax.devices()).reshape(2, -1), ("data",
   "model"))`.
 - Replace the batch size of one process with the batch size of all processes together.
 - Start the program without `torchrun`.
@@ -96,6 +99,7 @@ from tpulint.knowledge.distributed import (
     Collective,
     collective,
 )
+from tpulint.knowledge.training import TRAINING
 from tpulint.model.processes.groups import backends, is_start, serves_host
 from tpulint.model.processes.spawned import spawned
 from tpulint.rule import Context, Rule
@@ -176,14 +180,33 @@ def demanded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     )
 
 
-@rule.on(ast.Call, named={"init_device_mesh"})
+@rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in MESHES))
 def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) in MESHES and not ctx.only_with_cuda(call):
-        first = call.args[0] if call.args else None
-        if not (isinstance(first, ast.Constant) and first.value == "cpu"):
-            yield ctx.finding(
-                call, "`init_device_mesh` raises after `import torchax`; use `jax.sharding.Mesh` instead"
-            )
+    name = ctx.qualified_name(call.func)
+    if name not in MESHES or ctx.only_with_cuda(call) or ctx.only_with_processes(call) or ctx.is_caught(call):
+        return
+    given = {word.arg: word.value for word in call.keywords}
+    device = call.args[0] if call.args else given.get("device_type")
+    if isinstance(device, ast.Constant) and device.value == "cpu":
+        return
+    name = name.rpartition(".")[2]
+    # A shape says how many processes, and the mesh of `DeviceMesh` which ones, from 0.
+    argument, most = ("mesh", 0) if name == "DeviceMesh" else ("mesh_shape", 1)
+    over = call.args[1] if len(call.args) > 1 else given.get(argument)
+    if over is not None and _reaches(over, most + 1):
+        message = f"this `{name}` needs several processes, but a program on TPU is one process"
+        yield ctx.finding(call, f"{message}; use `jax.sharding.Mesh` instead")
+    elif not ctx.module.project.program_imports(ctx.module.name, TRAINING.name):
+        title = f"add the tpulint runtime `{TRAINING.name}`, which makes a mesh of one process"
+        message = f"`{name}` raises after `import torchax`, because PyTorch has no process group for torchax"
+        yield ctx.finding(call, message, ctx.companion_fix(TRAINING, title))
+
+
+def _reaches(value: ast.expr, number: int) -> bool:
+    """Whether an element of a list, or of one of its lists, is at least a number."""
+    if isinstance(value, (ast.List, ast.Tuple)):
+        return any(_reaches(one, number) for one in value.elts)
+    return isinstance(value, ast.Constant) and isinstance(value.value, int) and value.value >= number
 
 
 @rule.on(ast.Call, named={"DistributedSampler"})

@@ -17,7 +17,7 @@ from tpulint.model.names.annotations import expanded, is_of_tensors
 from tpulint.model.project.callees import Callees
 from tpulint.model.project.chosen import ANYTHING
 from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
-from tpulint.model.project.folders import heads, names_by_folder
+from tpulint.model.project.folders import FolderPackages, heads, names_by_folder
 from tpulint.model.project.homes import Home, home, homes_of_programs
 from tpulint.model.project.modules import is_module
 from tpulint.model.project.placement import Placement
@@ -424,7 +424,16 @@ class ProjectFacts:
             return module.partition("#")[0]
         folder = os.path.basename(os.path.dirname(facts.path))
         is_inside = f"{folder}.{stem}" in self._imported_heads or module in self._imported_by_folder
-        return package or (folder if is_inside else "")
+        if package or not is_inside:
+            return package
+        return self._folders.package_around(facts.path) or self._folders.imported_from(module) or folder
+
+    @cached_property
+    def _folders(self) -> FolderPackages:
+        imports = [(facts.path, target) for facts in self.modules.values() for target in facts.imports]
+        return FolderPackages(
+            {name: facts.path for name, facts in self.modules.items()}, imports, self._by_folder
+        )
 
     def companion_package(self, module: str) -> str:
         """The topmost package that holds what a module is given by fixes; "" where that lies beside it."""

@@ -21,6 +21,7 @@ for _name in (
     "host.generators",
     "host.importing",
     "host.loading",
+    "host.meshes",
     "host.pickling",
     "host.processes",
     "host.scripting",

@@ -1,0 +1,38 @@
+"""Device meshes of `torch.distributed`, as meshes of processes.
+
+PyTorch's meshes start a process group for the device, which torchax does not have.
+Importing this module patches `DeviceMesh`, which `init_device_mesh` calls: the process group is one of gloo.
+A program without a launcher is one process, with a process group of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from torch import distributed
+from torch.distributed import device_mesh
+from torch.utils._python_dispatch import _disable_current_modes
+
+_DEVICES = ("cuda", "jax", "xla", "privateuseone")
+_make = device_mesh.DeviceMesh.__init__
+
+
+@functools.wraps(_make)
+def _made(self, device_type, *args, **kwargs):
+    with _disable_current_modes():
+        _make(self, "cpu" if device_type in _DEVICES else device_type, *args, **kwargs)
+
+
+def _start(*args, **kwargs):
+    """Start the process group of a mesh."""
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        distributed.init_process_group("gloo", *args, **kwargs)
+    else:
+        alone = {"store": distributed.HashStore(), "rank": 0, "world_size": 1}
+        distributed.init_process_group("gloo", *args, **{**alone, **kwargs})
+
+
+if distributed.is_available():
+    device_mesh.DeviceMesh.__init__ = _made
+    device_mesh.init_process_group = _start

@@ -32,8 +32,8 @@ def _attention(
     score_mod: Callable[..., torch.Tensor] | None = None,
     block_mask: Any = None,
     scale: float | None = None,
-    enable_gqa: bool = False,  # noqa: FBT001, FBT002
-    return_lse: bool = False,  # noqa: FBT001, FBT002
+    enable_gqa: bool = False,
+    return_lse: bool = False,
     kernel_options: Any = None,  # noqa: ARG001 # of GPU kernels
     *,
     return_aux: Any = None,

@@ -258,6 +258,7 @@ def _with_cpu_argument(function: Callable[..., Any], name: str, position: int) -
 def emulation() -> Iterator[OnCpu]:
     """Make accelerators mean the CPU. What is patched stays so: a process does this once and ends."""
     _name_the_jax_device()
+    plain_compiler.install()
     for name, replacement in _cuda_replacements().items():
         setattr(torch.cuda, name, replacement)
     for name in ("synchronize", "empty_cache", "set_device_index", "memory_allocated"):
@@ -366,7 +367,6 @@ def run_script(target: Path | None, path: str, arguments: list[str]) -> None:
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(path)  # what python does
     torchvision_standin.install()
-    plain_compiler.install()
     with emulation(), Recorder(is_on_accelerator).kept(target) if target else contextlib.nullcontext():
         _show_to(sys.path[0])
         _spread_over_the_cpu()

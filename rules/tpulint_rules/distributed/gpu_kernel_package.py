@@ -43,9 +43,9 @@ torch.
 - `FusedLayerNorm` of apex becomes `torch.nn.LayerNorm`.
 - An 8-bit optimizer of bitsandbytes becomes the corresponding optimizer of torch, which keeps its state in 32
   bits. The optimizer of torch needs more memory than the 8-bit optimizer, and its results differ.
-- For `flex_attention`, the fix adds the runtime (`torchax_training`), which computes `flex_attention` in torch
-  operations, with `score_mod`, `block_mask` and gradients. It stores the whole matrix of attention scores in
-  memory, and skips no blocks.
+- For `flex_attention`, the fix adds the runtime (`torchax_training`), which computes `flex_attention` in plain
+  torch operations, with `score_mod`, `block_mask` and gradients.
+  The runtime stores the whole matrix of attention scores in memory, and skips no blocks.
 
 ## Without a fix
 
@@ -163,8 +163,10 @@ def flex(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 def _flex(node: ast.stmt | ast.expr, ctx: Context) -> Iterator[Finding]:
     project, name = ctx.module.project, ctx.module.name
-    if ctx.serves_device and not ctx.only_with_cuda(node) and not project.program_imports(name, TRAINING.name):
-        title = f"add the tpulint runtime `{TRAINING.name}`, which computes `flex_attention` in torch operations"
+    if not ctx.only_with_cuda(node) and not project.program_imports(name, TRAINING.name):
+        title = (
+            f"add the tpulint runtime `{TRAINING.name}`, which computes `flex_attention` in torch operations"
+        )
         message = "`flex_attention` raises for torchax tensors"
         yield ctx.finding(node, message, ctx.companion_fix(TRAINING, title))
 

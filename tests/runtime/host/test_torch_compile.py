@@ -1,4 +1,4 @@
-"""`torch.compile` leaves functions and modules as they are, which PyTorch's compiler cannot trace on torchax."""
+"""`torch.compile` leaves functions and modules as they are: its compiler cannot trace code on torchax."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchax.interop import jax_jit
 
 @pytest.mark.parametrize("options", [{}, {"fullgraph": True}, {"mode": "max-autotune"}, {"disable": True}])
 def test_functions(options: Any) -> None:
-    @torch.compile
+    @torch.compile  # type: ignore[untyped-decorator]
     def inner(x: torch.Tensor) -> torch.Tensor:
         return torch.cat([x, x])
 

@@ -26,7 +26,7 @@ def on_host(
     block_mask: Any = None,
     scale: float | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """PyTorch's implementation in plain operators, which has gradients on the CPU, unlike `flex_attention`."""
+    """PyTorch's implementation in plain operators; `flex_attention` itself has no gradients on the CPU."""
     mask = (flex.noop_mask,) if block_mask is None else block_mask.as_tuple()
     scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
     made, lse, best = math_attention(query, key, value, score_mod or flex._identity, mask, scale, {})
@@ -42,7 +42,11 @@ def near(_b: Any, _h: Any, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
 
 
 def inputs(heads: int = 4, of_keys: int = 4, queries: int = 12, keys: int = 12) -> list[torch.Tensor]:
-    return [torch.randn(2, heads, queries, 8), torch.randn(2, of_keys, keys, 8), torch.randn(2, of_keys, keys, 6)]
+    return [
+        torch.randn(2, heads, queries, 8),
+        torch.randn(2, of_keys, keys, 8),
+        torch.randn(2, of_keys, keys, 6),
+    ]
 
 
 def relative(score: torch.Tensor, _b: Any, _h: Any, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
@@ -66,7 +70,7 @@ MASKS: dict[str, Mod] = {
     "causal": causal,
     "both": flex.and_masks(causal, near),
     "either": flex.or_masks(causal, near),
-    "with queries that see nothing": lambda b, h, q, kv: (q > 2) & (q >= kv),
+    "with queries that see nothing": lambda _b, _h, q, kv: (q > 2) & (q >= kv),
     "all": flex.noop_mask,
     "by batch and head": lambda b, h, q, kv: kv <= q + b + h,
 }
@@ -121,7 +125,9 @@ def test_statistics() -> None:
     at = [x.to("jax") for x in (query, key, value)]
     made, lse = flex.flex_attention(*at, alibi, return_lse=True)
     again, aux = flex.flex_attention(*at, alibi, return_aux=flex.AuxRequest(lse=True, max_scores=True))
-    for expected, actual in zip((*due, *due), (made, lse, aux.max_scores, again, aux.lse, aux.max_scores), strict=True):
+    for expected, actual in zip(
+        (*due, *due), (made, lse, aux.max_scores, again, aux.lse, aux.max_scores), strict=True
+    ):
         torch.testing.assert_close(actual.cpu(), expected, atol=1e-5, rtol=1e-5)
 
 

@@ -43,8 +43,8 @@ torch.
 - `FusedLayerNorm` of apex becomes `torch.nn.LayerNorm`.
 - An 8-bit optimizer of bitsandbytes becomes the corresponding optimizer of torch, which keeps its state in 32
   bits. The optimizer of torch needs more memory than the 8-bit optimizer, and its results differ.
-- For `flex_attention`, the fix adds the runtime (`torchax_training`), which computes `flex_attention` in plain
-  torch operations, with `score_mod`, `block_mask` and gradients.
+- For `flex_attention`, the fix adds the runtime (`torchax_training`), which computes it in plain torch
+  operations, with `score_mod`, `block_mask` and gradients.
   The runtime stores the whole matrix of attention scores in memory, and skips no blocks.
 
 ## Without a fix

@@ -136,6 +136,19 @@ _WHOLE = (_nn.linear, torch.functional.einsum, _nn.scaled_dot_product_attention)
 _WHOLE += (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 POLICIES |= dict.fromkeys(_WHOLE, _lower)
 POLICIES |= dict.fromkeys((torch.cdist, torch.nn.functional.interpolate), _float32)
+# Functions of the lists that torch splits into other operations before torchax gets them.
+_SPLIT = (
+    ("gru_cell lstm_cell rnn_tanh_cell rnn_relu_cell", _lower),
+    (
+        "cosine_embedding_loss hinge_embedding_loss kl_div l1_loss margin_ranking_loss multi_margin_loss",
+        _float32,
+    ),
+    ("multilabel_margin_loss poisson_nll_loss rms_norm soft_margin_loss triplet_margin_loss", _float32),
+)
+for _names, _policy in _SPLIT:
+    for _name in _names.split():
+        _owners = (owner for owner in (torch, torch.nn.functional) if hasattr(owner, _name))
+        POLICIES |= dict.fromkeys((getattr(owner, _name) for owner in _owners), _policy)
 for _name in ("softmax", "log_softmax"):  # which convert to a given dtype first
     POLICIES |= {getattr(owner, _name): _unless_told for owner in (torch, torch.Tensor, torch.nn.functional)}
 

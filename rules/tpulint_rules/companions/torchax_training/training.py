@@ -39,6 +39,7 @@ from .tracing import (
     reach,
     reads,
     records,
+    recompiled,
     trace,
     varying,
 )
@@ -91,6 +92,7 @@ class differentiable:
         functools.update_wrapper(self, function)
         self.function = function
         self.known, self.plain, self.apart = trace.Known(takes_numbers=True), set(), calls.Apart()
+        self.compilations = recompiled.Compilations(function)
         self.hits = 0  # calls with plain values that occurred before
         self.records = records.Records(is_on=compiled)
         self.told = {}  # the answers that tensors gave, by the key of a call
@@ -142,9 +144,10 @@ class differentiable:
                 "arrays and lists that change as tensors, and create modules once"
             )
         key = (plain, *((one.shape, one.dtype) for one in tensors))
+        note = functools.partial(self.compilations.note, plain, args, kwargs)
         make = functools.partial(_Version, self, leaves, tree, modules, parameters, with_gradient, places)
         try:
-            result, changed = self._called(key, make, given)
+            result, changed = self._called(key, make, given, note)
         except _NeededAsTheyAre:
             if not self.known.refuse():
                 self.known.varying.is_on = False
@@ -172,7 +175,7 @@ class differentiable:
         filled.put(changed, (plain_args, plain_kwargs))
         return filled.given_back(result, (plain_args, plain_kwargs))
 
-    def _called(self, key, make, given):
+    def _called(self, key, make, given, note):
         """Call the version with the right answers; if there is none, run the function without compilation."""
         told = self._told_of(key) if self.is_compiled else None
         answers = () if told is None else told.fitting()
@@ -182,6 +185,7 @@ class differentiable:
             if version is None:
                 version = make(answers)
                 self.known.add((key, answers, asks_counts), version)
+            is_new = self.is_compiled and version.is_new
             version.is_told, version.asks_counts = told is not None, asks_counts
             version.pattern = [] if told is None else told.patterns.get(answers)
             if told is not None and version.draws is None:
@@ -213,6 +217,9 @@ class differentiable:
                     told.were(answers)
                     told.is_borrowed = False
                 return result
+            finally:
+                if is_new and self.is_compiled and not version.is_new:
+                    note()
         version = make(())
         buffers = trace.buffers_of(version.modules).values()
         recording = asked.Recording(buffers, version.generators, asks_counts=told.asks_counts)
@@ -330,9 +337,12 @@ class _Version(trace.Trace):
         self.learns = torch.is_grad_enabled()
         self.reached = None  # which of the inputs with gradients the outputs depend on
         self.draws, self.may_draw_others, self.replay = None, False, None
-        self.forward = compiling.Jitted(self._forward)
+        compilations = owner.compilations
+        few = compiling.FEW_CALLS_OF_MANY_SHAPES if compilations.have_many_shapes() else compiling.FEW_CALLS
+        jitted = functools.partial(compiling.Jitted, took=compilations.took, few_calls=few)
+        self.forward = jitted(self._forward)
         self.reached_from = {}  # the same, by which outputs have gradients
-        self.backward = compiling.Jitted(pullbacks.pulled, static_argnums=(2, 3))
+        self.backward = jitted(pullbacks.pulled, static_argnums=(2, 3))
 
     def __call__(self, given, is_compiled):
         if is_compiled:

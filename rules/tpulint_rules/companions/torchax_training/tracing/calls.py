@@ -48,6 +48,7 @@ from . import (
     reach,
     reads,
     records,
+    recompiled,
     surroundings,
     trace,
     written,
@@ -250,6 +251,8 @@ class _Program:
         self.most = MOST_KINDS if module is None or hesitates else trace.MOST_VERSIONS
         self.known = trace.Known(MOST_STATES) if hesitates else trace.Known()
         self.seconds, self.refused = {}, set()
+        #: Only for evaluation: a function that runs call by call has warned already.
+        self.compilations = recompiled.Compilations(module.forward) if hesitates else None
         #: Seconds of calls with new shapes: all and the last one without compilation, and the last with it.
         self.new, self.last_new, self.last_compiled = 0.0, 0.0, 0.0
 
@@ -285,6 +288,9 @@ class _Program:
             return self(args, kwargs, plain)
         if is_new:
             self.last_compiled = time.perf_counter() - began
+            if self.compilations is not None:
+                self.compilations.took(self.last_compiled)
+                self.compilations.note(call.kind(), args, kwargs)
         return compiled.finish(call, results)
 
     def _waits(self, call):
@@ -368,6 +374,11 @@ class _Call:
             self.shares,
             trace.modes(),
         )
+
+    def kind(self):
+        """What else than the shapes of the inputs and parameters distinguishes calls."""
+        types = tuple(map(jax.typeof, self.given))
+        return tuple(one for one in self.key if one != types)
 
 
 class _Compiled(trace.Trace):

@@ -55,6 +55,8 @@ The fix is unsafe in these cases:
   The fix replaces it with `x[torch.argsort((~mask).int(), stable=True)]`, which also puts the selected rows
   first.
   The fixed code is wrong or raises unless the mask has one dimension.
+  `torch.zeros_like(x[~mask])` may take the place of `x[~mask]`: the fix sets the rows that are not selected to
+  zero.
 - The expression is `x[mask].sum(0)` or `x[mask].mean(0)`.
   The fixed code is wrong or raises unless `x` has two dimensions and the mask has one.
 - The statement is `x[:, mask] = 0`.
@@ -291,25 +293,51 @@ def _partition(parts: ast.List, ctx: Context) -> Fix | None:
     if ctx.qualified_name(call.func) not in ("torch.cat", "torch.concat") or along not in ({}, {"dim": "0"}):
         return None
     half = len(parts.elts) // 2
-    for chosen, others in zip(parts.elts[:half], parts.elts[half:], strict=True):
-        match chosen, others:
+    values, masks, dropped = list[str](), list[str](), list[ast.stmt]()
+    for chosen, rest in zip(parts.elts[:half], parts.elts[half:], strict=True):
+        others, unused = _zeros_of(rest, ctx)
+        match chosen, others or rest:
             case (
-                ast.Subscript(value=ast.Name(id=one), slice=ast.Name(id=mask)),
+                ast.Subscript(value=ast.Name(id=value), slice=ast.Name(id=mask)),
                 ast.Subscript(
                     value=ast.Name(id=two), slice=ast.UnaryOp(op=ast.Invert(), operand=ast.Name(id=inverted))
                 ),
-            ) if one == two and mask == inverted:
-                pass
+            ) if value == two and mask == inverted:
+                wide = f"{mask}.reshape({mask}.shape + (1,) * ({value}.ndim - {mask}.ndim))"
+                values.append(value if others is None else f"torch.where({wide}, {value}, 0)")
+                masks.append(mask)
+                dropped += unused
             case _:
                 return None
-    chosen_parts = [part for part in parts.elts[:half] if isinstance(part, ast.Subscript)]
-    values = ", ".join(ctx.text(part.value) for part in chosen_parts)
-    masks = ", ".join(ctx.text(part.slice) for part in chosen_parts)
+    whole, order = values[0], masks[0]
     if half > 1:
-        values, masks = f"torch.cat([{values}])", f"torch.cat([{masks}])"
-    code = f"{values}[torch.argsort((~{masks}).int(), stable=True)]"
+        whole, order = f"torch.cat([{', '.join(values)}])", f"torch.cat([{', '.join(masks)}])"
+    code = f"{whole}[torch.argsort((~{order}).int(), stable=True)]"
     title = "index with a stable `torch.argsort` of the mask instead of concatenating the two selections"
-    return _made(title, ctx.replace(call, code), ctx, safe=False)
+    imports = ctx.imports("import torch")
+    edits = (ctx.replace(call, code), *map(ctx.delete, dropped), *(imports or ()))
+    return None if imports is None else ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+
+
+def _zeros_of(part: ast.expr, ctx: Context) -> tuple[ast.expr | None, list[ast.stmt]]:
+    """The selection of which a part holds as many zeros, and the statement that is not needed without it.
+
+    The part is `torch.zeros_like(x[~mask])`, or a name that is given this and read nowhere else.
+    """
+    made, statements = part, list[ast.stmt]()
+    if isinstance(part, ast.Name):
+        given = ctx.assigned_values(part)
+        if len(given) != 1 or [node.id for node in ctx.loads(part.id)] != [part.id]:
+            return None, []
+        made = given[0]
+        statement = ctx.parent(made)
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            return None, []
+        statements = [statement]
+    is_made = isinstance(made, ast.Call) and ctx.qualified_name(made.func) == "torch.zeros_like"
+    if not is_made or not isinstance(made, ast.Call) or len(made.args) != 1 or made.keywords:
+        return None, []
+    return made.args[0], statements
 
 
 # writes

@@ -265,6 +265,8 @@ def _method_call(
         return ARRAY
     if name == "cpu" and not arguments:  # of a tensor, or of a module
         return Tensor(origins=_made_at(self, node), certain=False)
+    if name == "bool" and not arguments and not keywords and self.traced:  # of modules, there is none
+        return Tensor("bool")
     if name in TENSOR_ONLY and METHODS.get(name) == "tensor":
         return Tensor(dtype="bool" if name in BOOLEAN else "")
     if name in ("any", "all") and isinstance(base, Unknown) and self.traced:

@@ -55,8 +55,7 @@ The fix is unsafe in these cases:
   The fix replaces it with `x[torch.argsort((~mask).int(), stable=True)]`, which also puts the selected rows
   first.
   The fixed code is wrong or raises unless the mask has one dimension.
-  `torch.zeros_like(x[~mask])` may take the place of `x[~mask]`: the fix sets the rows that are not selected to
-  zero.
+  If the second part is `torch.zeros_like(x[~mask])`, the fix also sets each unselected row to zero.
 - The expression is `x[mask].sum(0)` or `x[mask].mean(0)`.
   The fixed code is wrong or raises unless `x` has two dimensions and the mask has one.
 - The statement is `x[:, mask] = 0`.

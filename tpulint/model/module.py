@@ -454,11 +454,8 @@ class Module:
     def assigned(self) -> dict[str, list[ast.expr]]:
         """What is assigned to anything but a plain name, by how it is written."""
         found: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(self.source.tree):
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    if not isinstance(target, ast.Name):
-                        found.setdefault(ast.unparse(target), []).append(node.value)
+        for target, value in self.index.stored:
+            found.setdefault(ast.unparse(target), []).append(value)
         return found
 
     # places

@@ -154,9 +154,13 @@ def tokenizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, f'{message}; pass `padding="max_length"` or `pad_to_multiple_of`')
 
 
-@rule.on(ast.Subscript)
+def _may_select(node: ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Load) and not isinstance(node.slice, ast.Tuple | ast.Slice | ast.Constant)
+
+
+@rule.on(ast.Subscript, where=_may_select)
 def selected(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, ast.Tuple | ast.Slice | ast.Constant):
+    if not ctx.is_amended or not ctx.asks_gradients:
         return
     if not _is_mask(node.slice, ctx) or not _is_differentiated(node, ctx):
         return

@@ -59,6 +59,8 @@ class Index:
         self.classes: list[Scope] = []
         #: Assignments to `self.<name>`: the name, the value, the scope.
         self.attributes: list[tuple[str, ast.expr, Scope]] = []
+        #: Plain assignments to anything but a name: the target, the value.
+        self.stored: list[tuple[ast.expr, ast.expr]] = []
         #: Calls whose results are entries of dictionaries: `d[key] = f()`, `d = {key: f()}`.
         self.entries: list[Place] = []
         #: Reads of plain names that sound like a device's.
@@ -73,6 +75,27 @@ class Index:
                 case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int() as number)):
                     found.setdefault(name, set()).add(number)
         return found
+
+    @functools.cached_property
+    def mapped(self) -> frozenset[str]:
+        """Variables that are looked into by a text, or asked for what only mappings have."""
+        found = {
+            node.value.id
+            for asked in ("keys", "items", "get", "setdefault")
+            for node, _ in self.taken.get(asked, ())
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        }
+        for node, _ in self.nodes[ast.Subscript]:
+            match node:
+                case ast.Subscript(
+                    value=ast.Name(id=name), slice=ast.Constant(value=str()) | ast.JoinedStr()
+                ):
+                    found.add(name)
+        for node, _ in self.nodes[ast.Compare]:
+            match node:
+                case ast.Compare(left=ast.Constant(value=str()), comparators=[ast.Name(id=name)]):
+                    found.add(name)
+        return frozenset(found)
 
     def function(self, node: ast.AST) -> Scope | None:
         """The scope that a function's node opens; None for other nodes."""
@@ -297,6 +320,8 @@ class _Walk:
     def assign(self, node: ast.AST, scope: Scope) -> None:
         assert isinstance(node, ast.Assign)
         for whole in node.targets:
+            if whole.__class__ is not ast.Name:
+                self.index.stored.append((whole, node.value))
             for target, value in _pairs(whole, node.value):
                 if target.__class__ is ast.Name:
                     scope.bind(target.id, Binding(value=value))

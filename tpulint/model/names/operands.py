@@ -15,17 +15,19 @@ from tpulint.knowledge.tensors import (
     TENSOR_ATTRIBUTES,
 )
 from tpulint.model.names.evidence import attributes_of, is_made, takes_arrays
-from tpulint.model.names.index import within
+from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
-from tpulint.model.names.scopes import FunctionNode, Scope, parameters
+from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 
+#: For each function, by identity, the names that it uses as tensors, with the first row.
+Uses = dict[int, dict[str, int]]
 #: Functions of einops whose first argument is a tensor.
 _REARRANGE = frozenset(f"einops.{name}" for name in ("rearrange", "reduce", "repeat"))
 #: Functions whose arguments after the first, a text, are tensors.
 _EINSUM = frozenset({"torch.einsum", "torch.functional.einsum", "einops.einsum"})
 
 
-def sure_tensors(scope: Scope, names: Names) -> frozenset[str]:
+def sure_tensors(scope: Scope, used: Uses, names: Names) -> frozenset[str]:
     """The parameters without annotation that can be nothing but tensors, by what the function does to them.
 
     A use counts only ahead of the place where the function gives the name another value.
@@ -34,17 +36,13 @@ def sure_tensors(scope: Scope, names: Names) -> frozenset[str]:
     node = scope.node
     if not isinstance(node, FunctionNode):
         return frozenset()
+    first = used.get(id(scope), {})
     wanted = {a.arg for a in parameters(node) if a.annotation is None and a.arg not in ("self", "cls")}
-    if not wanted:
-        return frozenset()
-    first: dict[str, int] = {}
-    for name, row in _uses(scope, names):
-        if name in wanted:
-            first[name] = min(row, first.get(name, row))
     return frozenset(
         name
         for name, row in first.items()
-        if attributes_of(scope, name) <= TENSOR_ATTRIBUTES
+        if name in wanted
+        and attributes_of(scope, name) <= TENSOR_ATTRIBUTES
         and row <= first_remade(scope, name, names)
         and not any(takes_arrays(call, scope, names) for call in scope.passed.get(name, ()))
     )
@@ -57,16 +55,30 @@ def first_remade(scope: Scope, name: str, names: Names) -> float:
     return min(rows, default=float("inf"))
 
 
-def _uses(scope: Scope, names: Names) -> Iterator[tuple[str, int]]:
-    """Names that a function uses as tensors, each with the row."""
-    for node in within(scope.node):
-        match node:
-            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if attribute in PROVE_TENSOR:
-                yield name, node.lineno
-            case ast.Call():
-                for part in _operands(node, scope, names):
-                    if isinstance(part, ast.Name):
-                        yield part.id, node.lineno
+def used_as_tensors(index: Index, names: Names) -> Uses:
+    """The names that functions, and those within them, use as tensors, each with the first row."""
+    found: Uses = {}
+    for name, row, place in _uses(index, names):
+        scope: Scope | None = place
+        while scope is not None:
+            if scope.kind is ScopeKind.FUNCTION:
+                rows = found.setdefault(id(scope), {})
+                rows[name] = min(row, rows.get(name, row))
+            scope = scope.parent
+    return found
+
+
+def _uses(index: Index, names: Names) -> Iterator[tuple[str, int, Scope]]:
+    """Names that are used as tensors, each with the row and the scope."""
+    for attribute in PROVE_TENSOR:
+        for node, scope in index.taken.get(attribute, ()):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                yield node.value.id, node.lineno, scope
+    for node, scope in index.nodes[ast.Call]:
+        assert isinstance(node, ast.Call)
+        for part in _operands(node, scope, names) if scope.function is not None else ():
+            if isinstance(part, ast.Name):
+                yield part.id, node.lineno, scope
 
 
 def _operands(call: ast.Call, scope: Scope, names: Names) -> Iterator[ast.expr]:

@@ -21,6 +21,7 @@ from tpulint.knowledge.tracing import (
 from tpulint.model.devices.flow import Edge
 from tpulint.model.names.annotations import aliases
 from tpulint.model.names.index import Index
+from tpulint.model.names.operands import used_as_tensors
 from tpulint.model.names.qualified import Names, dotted
 from tpulint.model.names.references import (
     attributes_by_class,
@@ -218,6 +219,7 @@ class _Summary:
         self.tensors: dict[str, set[str]] = {}
         self.attributes = attributes_by_class(index)
         self.handing = Handing(names)
+        self.used = used_as_tensors(index, names)
         self.on_host = OnHost(index, names)
         self.hands: dict[int, dict[Handed, None]] = {
             id(scope): {} for scope in (index.module, *index.functions)
@@ -453,7 +455,7 @@ class _Summary:
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         owner = scope.owner.qualname if scope.owner is not None else None
         returns = declared(scope, self.names)
-        undeclared, tensors = tensor_parameters(scope, self.names)
+        undeclared, tensors = tensor_parameters(scope, self.used, self.names)
         return FunctionFacts(
             scope.qualname,
             owner,

@@ -36,7 +36,8 @@ class Handing:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._own: dict[int, dict[str, float]] = {}
+        self._own: dict[int, frozenset[str]] = {}
+        self._rows: dict[tuple[int, str], float] = {}
         self._shadowed: dict[tuple[int, str], str] = {}
 
     def of(self, call: ast.Call, scope: Scope, callee: str) -> list[Handed]:
@@ -46,19 +47,20 @@ class Handing:
         given = [*((str(place), one) for place, one in enumerate(call.args))]
         given += [(word.arg, word.value) for word in call.keywords if word.arg is not None]
         found: list[Handed] = []
+        function = scope.function
         for place, one in given:
-            function = scope.function
-            value = self._value(one, function, call.lineno, _DEPTH) if function is not None else ""
-            values = (value,) if value else instances(one, scope, self._names)
+            if function is not None and (value := self._value(one, function, call.lineno, _DEPTH)):
+                found.append(Handed(callee, place, value))
+                continue
+            values = instances(one, scope, self._names)
             found += [Handed(callee, place, known) for known in values]
         return found
 
     def _value(self, node: ast.expr, function: Scope, row: int, depth: int) -> str:
         match node:
             case ast.Name(id=name):
-                own = self._parameters(function)
-                if name in own:
-                    return name if row <= own[name] else ""
+                if name in self._parameters(function):
+                    return name if row <= self._remade(function, name) else ""
                 return self._variable(name, function, row, depth) if depth else ""
             case ast.Constant(value=value):
                 return PLAIN if value is not None and value is not ... else ""
@@ -102,11 +104,17 @@ class Handing:
             self._shadowed[key] = only if only in (A_TENSOR, PLAIN) else ""
         return self._shadowed[key]
 
-    def _parameters(self, function: Scope) -> dict[str, float]:
-        """A function's parameters, each with the row up to which it is what was handed over."""
+    def _parameters(self, function: Scope) -> frozenset[str]:
         key = id(function)
         if key not in self._own:
             node = function.node
             assert isinstance(node, FunctionNode)
-            self._own[key] = {a.arg: first_remade(function, a.arg, self._names) for a in parameters(node)}
+            self._own[key] = frozenset(argument.arg for argument in parameters(node))
         return self._own[key]
+
+    def _remade(self, function: Scope, name: str) -> float:
+        """The row up to which a parameter is what was handed over."""
+        key = (id(function), name)
+        if key not in self._rows:
+            self._rows[key] = first_remade(function, name, self._names)
+        return self._rows[key]

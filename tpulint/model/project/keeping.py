@@ -36,13 +36,17 @@ def changes_itself(node: ast.ClassDef) -> bool:
 
 def _writes(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     owner = method.args.args[0].arg if method.args.args else ""
-    return any(_is_write(node) and _is_of(node, owner) for node in within(method))
-
-
-def _is_write(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES
-    return isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del)
+    for node in within(method):
+        match node:
+            case ast.Attribute() | ast.Subscript() if node.ctx.__class__ is not ast.Load:
+                is_write = True
+            case ast.Call(func=ast.Attribute(attr=name)):
+                is_write = name in _CHANGES
+            case _:
+                continue
+        if is_write and _is_of(node, owner):
+            return True
+    return False
 
 
 def _is_of(node: ast.AST, owner: str) -> bool:

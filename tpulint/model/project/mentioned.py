@@ -15,8 +15,8 @@ from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.scopes import Binding, FunctionNode, Scope, ScopeKind
 
-#: Packages whose decorators start nothing while the file runs: a test runner calls what they decorate.
-_OF_TESTS = frozenset({"pytest", "unittest", "hypothesis"})
+#: Packages whose decorators start nothing while the file runs: libraries, and those that run tests.
+_START_NOTHING = LIBRARIES | {"pytest", "unittest", "hypothesis"}
 
 
 def mentioned(module: str, index: Index, names: Names) -> dict[int, dict[str, tuple[int, int]]]:
@@ -27,13 +27,15 @@ def mentioned(module: str, index: Index, names: Names) -> dict[int, dict[str, tu
     found: dict[int, dict[str, tuple[int, int]]] = {}
     scopes = [*_scopes(index)]
     known = {name for scope in scopes for name, bound in scope.bindings.items() if any(map(_may_run, bound))}
+    classes = {scope.name for scope in index.classes}
     for scope in scopes:
         own = found.setdefault(id(scope.function or index.module), {})
         for name in sorted(scope.loads.keys() & known):
             read = scope.loads[name]
             for function in _functions(name, scope, names):
                 own.setdefault(function, (read.lineno, read.col_offset + 1))
-        for name, calls in scope.passed.items():
+        for name in (name for name in scope.passed if name in classes):
+            calls = scope.passed[name]
             for function in _methods(name, calls, scope, names):
                 own.setdefault(function, (calls[0].lineno, calls[0].col_offset + 1))
         for name in sorted(scope.evidence.keys() & known):
@@ -123,5 +125,5 @@ def _registering(decorators: Iterable[ast.expr], scope: Scope, names: Names) -> 
             called = called.func if isinstance(called, ast.Call) else called.value
         parts = (names.qualified(called, scope) or "").split(".")
         is_runtime = TRAINING.name in parts  # which lets JAX compute what it decorates, and keeps no list
-        if isinstance(called, ast.Name) and parts[0] not in LIBRARIES | _OF_TESTS and not is_runtime:
+        if isinstance(called, ast.Name) and parts[0] not in _START_NOTHING and not is_runtime:
             yield decorator

@@ -19,6 +19,7 @@ _OTHERS = frozenset(
         *("paddle", "tensorflow", "torch", "tinygrad", "numpy", "pydantic", "attr", "abc", "enum", "typing"),
     }
 )
+_NEVER = _OTHERS | sys.stdlib_module_names
 #: Methods of what trains or serves a model that it holds.
 _OF_TRAINERS = frozenset({"fit", "run", "serve", "train_epoch", "train_one_epoch", "train_step"})
 _LAYERS = ("torch.nn.", "torch.nn.modules.")
@@ -50,7 +51,7 @@ def _may_be_module(base: str) -> bool:
     head, _, inner = base.partition(".")
     if base == SOME_BASE:
         return True
-    return bool(inner) and head not in _OTHERS | sys.stdlib_module_names and not hasattr(builtins, head)
+    return bool(inner) and head not in _NEVER and not hasattr(builtins, head)
 
 
 def _shows_module(project: ProjectFacts, name: str, facts: ClassFacts) -> bool:

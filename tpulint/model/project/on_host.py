@@ -122,34 +122,36 @@ class OnHost:
         return None
 
     def _all(self, nodes: list[ast.expr], scope: Scope, depth: int) -> Value | None:
-        values = [self._value(one, scope, depth - 1) for one in nodes]
-        known = [value for value in values if value is not None]
-        if len(known) < len(values):
-            return None
+        known: list[Value] = []
+        for one in nodes:
+            value = self._value(one, scope, depth - 1)
+            if value is None:
+                return None
+            known.append(value)
         needs = frozenset[str]().union(*(value.needs for value in known))
         return Value(any(value.is_tensor for value in known), needs)
 
     def _call(self, call: ast.Call, scope: Scope, depth: int) -> Value | None:
-        words = [word.value for word in call.keywords]
-        given = [one for one in (*call.args, *words) if not self._is_text(one, scope)]
         called = self._names.qualified(call.func, scope)
         if called is None:
             if not isinstance(call.func, ast.Attribute):
                 return None
             if call.func.attr in _MOVES:
-                given_dtype = call.func.attr == "to" and not given
+                given_dtype = call.func.attr == "to" and not self._operands(call, scope)
                 return self._value(call.func.value, scope, depth - 1) if given_dtype else None
             if call.func.attr not in METHODS:
                 return None
-            return self._all([call.func.value, *given], scope, depth)
+            return self._all([call.func.value, *self._operands(call, scope)], scope, depth)
         name = called.removeprefix("torch.")
         if called.startswith("torch."):
             if any(word.arg == "device" for word in call.keywords) or name in NEVER_ON_HOST:
                 return None
             if name in FACTORIES:
-                value = self._all(given, scope, depth) if name in ("tensor", "as_tensor", "full") else _HOST
+                if name not in ("tensor", "as_tensor", "full"):
+                    return _HOST
+                value = self._all(self._operands(call, scope), scope, depth)
                 return value._replace(is_tensor=True) if value is not None else None
-            return self._all(given, scope, depth) if name in FUNCTIONS else None
+            return self._all(self._operands(call, scope), scope, depth) if name in FUNCTIONS else None
         if called.removeprefix("builtins.") in _PLAIN_BUILTINS:
             return _PLAIN
         own = self._functions.get(called)
@@ -163,6 +165,11 @@ class OnHost:
         handed = dict(zip(taken, call.args, strict=False)) | {w.arg: w.value for w in call.keywords if w.arg}
         value = self._all([handed[name] for name in found.needs if name in handed], scope, depth)
         return value._replace(is_tensor=True) if value is not None else None
+
+    def _operands(self, call: ast.Call, scope: Scope) -> list[ast.expr]:
+        """The arguments of a call but for dtypes, texts and numbers."""
+        given = (*call.args, *(word.value for word in call.keywords))
+        return [one for one in given if not self._is_text(one, scope)]
 
     def _is_text(self, node: ast.expr, scope: Scope) -> bool:
         """Whether an argument is a dtype, a text or a number."""

@@ -19,6 +19,7 @@ from tpulint.model.project.project import ProjectFacts
 #: A question: the name of an attribute or method of `ProjectFacts`, how it is read, and the arguments.
 Read = tuple[Any, ...]
 
+_TEXTS = frozenset({str, type(None)})
 _VALUE = "value"
 _CALL = "call"
 _ITEM = "item"
@@ -118,9 +119,11 @@ class _RecordedNames:
 
 def _recorded(answers: dict[Read, Any], name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     def ask(*arguments: Any) -> Any:
-        question = (name, _CALL, *map(_hashable, arguments))
+        if not _TEXTS.issuperset(map(type, arguments)):
+            arguments = tuple(map(_hashable, arguments))
+        question = (name, _CALL, *arguments)
         if question not in answers:
-            answers[question] = _kept(method(*question[2:]))
+            answers[question] = _kept(method(*arguments))
         return answers[question]
 
     return ask

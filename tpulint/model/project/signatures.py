@@ -14,7 +14,7 @@ from tpulint.model.names.annotations import qualified_text
 from tpulint.model.names.docstrings import documented_tensors
 from tpulint.model.names.evidence import attributes_of
 from tpulint.model.names.index import Index
-from tpulint.model.names.operands import sure_tensors
+from tpulint.model.names.operands import Uses, sure_tensors
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.references import defaults
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
@@ -60,8 +60,7 @@ def declared(scope: Scope, names: Names) -> str:
     text = qualified_text(node.returns, scope.parent, names)
     if text != "torch.Tensor":
         return text
-    given = [inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return)]
-    return "" if given and all(map(_is_read_out, given)) else text
+    return "" if scope.returned and all(map(_is_read_out, scope.returned)) else text
 
 
 def _is_read_out(value: ast.expr | None) -> bool:
@@ -120,12 +119,12 @@ def first_taken(scope: Scope, names: Names, tensors: Container[str]) -> str:
     return ""
 
 
-def tensor_parameters(scope: Scope, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def tensor_parameters(scope: Scope, used: Uses, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The parameters without annotation, and those that are declared, or by their use, surely tensors."""
     node, outer = scope.node, scope.parent
     if not isinstance(node, ast.FunctionDef) or outer is None:
         return (), ()
-    sure = sure_tensors(scope, names) | {
+    sure = sure_tensors(scope, used, names) | {
         name for name in documented_tensors(scope) if attributes_of(scope, name) <= TENSOR_ATTRIBUTES
     }
     constant = {

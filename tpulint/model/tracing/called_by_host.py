@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import cached_property
+
 from tpulint.model.project.facts import FunctionFacts
 from tpulint.model.project.project import ProjectFacts
 
 
-def is_called_by_host(project: ProjectFacts, cls: str, forward: FunctionFacts) -> bool:
-    """Whether a module's `forward` is host code unless something traced is seen to call it.
+class CalledByHost:
+    """Finds such modules in one project."""
 
-    So it is where it takes a module, as an average of weights does, and where a module that holds nothing
-    makes pictures or files, or keeps no gradients and all its instances are entries of plain dictionaries,
-    as those are that make results of a model's outputs.
-    """
-    if forward.takes_module:
-        return True
-    if not (forward.files or forward.infers) or not _holds_nothing(project, cls):
-        return False
-    return forward.files or _is_entry(project, cls)
+    def __init__(self, project: ProjectFacts) -> None:
+        self._project = project
+
+    def has(self, cls: str, forward: FunctionFacts) -> bool:
+        """Whether a module's `forward` is host code unless something traced is seen to call it.
+
+        So it is where it takes a module, as an average of weights does, and where a module that holds nothing
+        makes pictures or files, or keeps no gradients and all its instances are entries of plain
+        dictionaries, as those are that make results of a model's outputs.
+        """
+        if forward.takes_module:
+            return True
+        if not (forward.files or forward.infers) or not _holds_nothing(self._project, cls):
+            return False
+        return forward.files or cls in self._entries
+
+    @cached_property
+    def _entries(self) -> frozenset[str]:
+        """Classes of which the project puts each instance into a dictionary as it is made."""
+        project = self._project
+        entered = Counter(
+            project.resolve(name) for module in project.modules.values() for name in module.entries
+        )
+        made: Counter[str] = Counter()
+        for module in project.modules.values():
+            calls = (*module.starts, *(call for facts in module.functions.values() for call in facts.calls))
+            made.update(project.resolve(call.callee[5:]) for call in calls if call.callee.startswith("name:"))
+        return frozenset(cls for cls, times in entered.items() if made[cls] == times)
 
 
 def _holds_nothing(project: ProjectFacts, cls: str) -> bool:
@@ -35,15 +57,3 @@ def _holds_nothing(project: ProjectFacts, cls: str) -> bool:
                 if call.callee.startswith("self:") and not any(project.callees(call.callee, cls)):
                     return False
     return True
-
-
-def _is_entry(project: ProjectFacts, cls: str) -> bool:
-    """Whether each instance that the project makes of a class is put into a dictionary as it is made."""
-    made = entered = 0
-    for module in project.modules.values():
-        entered += sum(project.resolve(name) == cls for name in module.entries)
-        calls = (*module.starts, *(call for facts in module.functions.values() for call in facts.calls))
-        made += sum(
-            call.callee.startswith("name:") and project.resolve(call.callee[5:]) == cls for call in calls
-        )
-    return 0 < made == entered

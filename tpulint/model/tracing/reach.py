@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from tpulint.model.project.facts import FunctionFacts, ModuleFacts
 from tpulint.model.project.project import Certainty, ProjectFacts, Step
-from tpulint.model.tracing.called_by_host import is_called_by_host
+from tpulint.model.tracing.called_by_host import CalledByHost
 
 
 def link(
@@ -99,13 +99,14 @@ def _by_settings(project: ProjectFacts, names: Iterable[str]) -> Iterator[tuple[
 
 
 def _forwards(project: ProjectFacts) -> Iterator[tuple[str, Step]]:
+    by_host = CalledByHost(project)
     for module in project.modules.values():
         for qualname, cls in module.classes.items():
             name = f"{module.name}.{qualname}"
             for method in ("forward", "__call__"):
                 if method in cls.methods and project.is_module_class(name):
                     facts = module.functions[f"{qualname}.{method}"]
-                    if is_called_by_host(project, name, facts):
+                    if by_host.has(name, facts):
                         continue
                     label = f"`{qualname}.{method}`, traced when the module is jitted"
                     step = Step(None, label, module.path, facts.row, facts.column, Certainty.FORWARD)

@@ -61,7 +61,7 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
             kinds[name] = Several(UNKNOWN)
         elif argument.annotation is not None and scope.parent is not None:
             kinds[name] = annotated_kind(module, argument.annotation, scope.parent, name)
-            if isinstance(kinds[name], Tensor) and _is_mapping(node, name):
+            if isinstance(kinds[name], Tensor) and name in module.index.mapped and _is_mapping(node, name):
                 kinds[name] = UNKNOWN  # the annotation is wrong
         elif name in comments and scope.parent is not None:
             kinds[name] = annotated_kind(module, comments[name], scope.parent, name)
@@ -145,7 +145,7 @@ def _is_size_or_container(function: ast.AST, name: str) -> bool:
 
 def _is_mapping(function: ast.AST, name: str) -> bool:
     """Whether a function looks into a name by a text, or asks it for what only mappings have."""
-    for node in ast.walk(function):
+    for node in within(function):
         match node:
             case ast.Subscript(value=ast.Name(id=found), slice=ast.Constant(value=str()) | ast.JoinedStr()):
                 if found == name:

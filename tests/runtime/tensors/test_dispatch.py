@@ -169,6 +169,21 @@ def test_wide_numbers_beside_integers_raise_as_in_jax(number: int, monkeypatch: 
         INTEGERS[number](torch.arange(3, device="jax"))
 
 
+HASHES: list[Callable[[Any], Any]] = [
+    lambda x: x * 2654435761,
+    lambda x: 2654435761 * x % 1009,
+    lambda x: x ^ 0x9E3779B9,
+    lambda x: x.mul(1000003**3) | 2**40,
+]
+
+
+@pytest.mark.parametrize("number", range(len(HASHES)))
+def test_wide_numbers_beside_integers_of_64_bits_are_kept(number: int) -> None:
+    wanted = HASHES[number](torch.arange(5)).tolist()
+    with jax.enable_x64(True):
+        assert HASHES[number](torch.arange(5).to("jax")).tolist() == wanted
+
+
 WIDE: list[Callable[[Any], Any]] = [
     lambda x: functional.softshrink(x, 2**40),
     lambda x: functional.hardtanh(x, -(2**40), 2**40),

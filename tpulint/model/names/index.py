@@ -59,6 +59,8 @@ class Index:
         self.classes: list[Scope] = []
         #: Assignments to `self.<name>`: the name, the value, the scope.
         self.attributes: list[tuple[str, ast.expr, Scope]] = []
+        #: Large integers: constants from `LARGE` on, and powers and shifts of constants.
+        self.large: list[Place] = []
         #: Plain assignments to anything but a name: the target, the value.
         self.stored: list[tuple[ast.expr, ast.expr]] = []
         #: Calls whose results are entries of dictionaries: `d[key] = f()`, `d = {key: f()}`.
@@ -106,6 +108,8 @@ class Index:
         return {id(scope.node): scope for scope in self.functions}
 
 
+#: From here on, products with an integer often need more than 32 bits.
+LARGE = 1 << 20
 #: Fields of nodes that hold no nodes but those which only say how it is meant.
 _PLAIN = frozenset({"attr", "conversion", "ctx", "id", "kind", "name", "op", "ops", "type_comment"})
 #: For each kind of node the fields that may hold others.
@@ -158,6 +162,7 @@ class _Walk:
             ast.Call: self.call,
             ast.Attribute: self.attribute,
             ast.Constant: self.constant,
+            ast.BinOp: self.binary,
             ast.Global: self.declare,
             ast.Nonlocal: self.declare,
             ast.ExceptHandler: self.handler,
@@ -390,6 +395,14 @@ class _Walk:
         assert isinstance(node, ast.Constant)
         if node.value.__class__ is str and len(node.value) < 64:
             self.texts.setdefault(node.value, []).append((node, scope))
+        elif node.value.__class__ is int and node.value >= LARGE:
+            self.index.large.append((node, scope))
+
+    def binary(self, node: ast.AST, scope: Scope) -> None:
+        assert isinstance(node, ast.BinOp)
+        if node.op.__class__ in (ast.Pow, ast.LShift):
+            self.index.large.append((node, scope))
+        self.children(node, scope)
 
     def indexed(self, node: ast.AST, scope: Scope) -> None:
         self.index.nodes[node.__class__].append((node, scope))

@@ -183,7 +183,8 @@ def _by_low_bits(function):
     """An operation on the lower 32 bits of its operands, for an integer with more bits, as in hashes."""
 
     def computed(x, other):
-        if type(other) is int and jnp.issubdtype(x.dtype, jnp.integer) and not -(2**31) <= other < 2**31:
+        is_narrow = jnp.issubdtype(x.dtype, jnp.integer) and x.dtype.itemsize < 8
+        if type(other) is int and is_narrow and not -(2**31) <= other < 2**31:
             other = (other + 2**31) % 2**32 - 2**31
         return function(x, other)
 

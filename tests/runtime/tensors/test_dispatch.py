@@ -180,7 +180,7 @@ HASHES: list[Callable[[Any], Any]] = [
 @pytest.mark.parametrize("number", range(len(HASHES)))
 def test_wide_numbers_beside_integers_of_64_bits_are_kept(number: int) -> None:
     wanted = HASHES[number](torch.arange(5)).tolist()
-    with jax.enable_x64(True):
+    with jax.enable_x64(True):  # noqa: FBT003
         assert HASHES[number](torch.arange(5).to("jax")).tolist() == wanted
 
 

@@ -14,6 +14,7 @@ from torch import nn
 from torchax_training import differentiable
 from torchax_training.host import compiling
 from torchax_training.tracing import calls, recompiled
+from torchax_training.tracing.records import Record
 
 from tests.runtime.comparison import assert_same_as_torch
 
@@ -118,3 +119,12 @@ def test_message_for_modules_in_evaluation(
     (message,) = messages(caplog)
     assert message.startswith(f"{__file__}:{Net.forward.__code__.co_firstlineno}: ")
     assert "Net.forward` again for a new shape: `points` had the shape (4, 3)" in message
+
+
+def test_arguments_of_types_without_named_places_are_numbered() -> None:
+    class Batch:
+        def __init__(self):
+            self.x, self.y = of_length(4), of_length(2)
+
+    shapes = recompiled._shapes(lambda batch, other: (batch, other), (Record.of(Batch()), [of_length(3)]), {})
+    assert {"batch[0]": (4, 3), "batch[1]": (2, 3), "other[0]": (3, 3)} == shapes

@@ -82,9 +82,18 @@ def _shapes(function, args, kwargs):
         given = inspect.signature(function).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):  # the function itself raises for such arguments
         given = {f"argument {number}": one for number, one in enumerate(args, 1)} | kwargs
-    leaves, _ = pytree.tree_flatten_with_path(dict(given))
     return {
-        path[0].key + pytree.keystr(path[1:]): tuple(leaf.shape)
-        for path, leaf in leaves
+        name + place: tuple(leaf.shape)
+        for name, value in given.items()
+        for place, leaf in _leaves(value)
         if isinstance(leaf, torch.Tensor)
     }
+
+
+def _leaves(value):
+    """The leaves of an argument with their places in it, or their numbers if its type names no places."""
+    try:
+        leaves, _ = pytree.tree_flatten_with_path(value)
+    except ValueError:
+        return [(f"[{number}]", leaf) for number, leaf in enumerate(pytree.tree_leaves(value))]
+    return [(pytree.keystr(path), leaf) for path, leaf in leaves]

@@ -157,7 +157,7 @@ def flex_imported(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Attribute, named={_FLEX.rpartition(".")[2]})
 def flex(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(node) == _FLEX and not ctx.is_caught(node):
+    if isinstance(node.ctx, ast.Load) and ctx.qualified_name(node) == _FLEX and not ctx.is_caught(node):
         yield from _flex(node, ctx)
 
 

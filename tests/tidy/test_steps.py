@@ -15,6 +15,7 @@ from tpulint.tidy.comments import without_orphans
 from tpulint.tidy.functions import defined
 from tpulint.tidy.imports import marked, sorted_like
 from tpulint.tidy.long_lines import wrapped
+from tpulint.tidy.text import new_rows
 from tpulint.tidy.variables import without_unused
 
 
@@ -211,3 +212,24 @@ def test_the_line_length_of_the_project(tmp_path: Path, name: str, text: str, ex
 def test_without_a_stated_line_length_the_longest_line_counts(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     assert 93 == Widths().of(str(tmp_path / "a.py"), b"x" * 93 + b"\n")
+
+
+def test_lines_that_repeat_are_compared_in_time() -> None:
+    same = "y = x\n" * 20_000
+    assert {1, 20_002} == new_rows(f"a\n{same}b\n", f"c\n{same}d\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("a\nb\n", "a\nb\n", set()),
+        ("", "a\n", {1}),
+        ("a\n", "", set()),
+        ("a\na\n", "a\n", set()),
+        ("a\n", "a\na\n", {2}),
+        ("a\nb\nc\n", "a\nc\n", set()),
+        ("a\nb\nc\nd\n", "x\nb\ny\nd\n", {1, 3}),
+    ],
+)
+def test_the_rows_that_are_new(before: str, after: str, expected: set[int]) -> None:
+    assert expected == new_rows(before, after)

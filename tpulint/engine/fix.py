@@ -28,8 +28,6 @@ from tpulint.tidy import tidied
 
 #: Each round applies all fixes that do not collide, so real files settle within a few.
 MAX_ROUNDS = 30
-#: Files with longer lines, in characters, are not tidied.
-_LONGEST = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +290,6 @@ def _tidied(before: Unit, after: Unit, width: int) -> Unit:
     """A fixed file that reads as if its author had written it; as it is if that would break it."""
     source = Source.decode(after.path, after.data)
     former = Source.decode(before.path, before.data).text
-    if any(len(line) > _LONGEST for line in source.text.splitlines()):
-        return after  # no person's file, and its expressions may be nested thousands deep
     is_package = os.path.basename(after.path) == "__init__.py"
     text = tidied(former, source.text, is_package=is_package, width=width)
     if not _compiles(text) or not undefined_names(text) <= undefined_names(source.text):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
-from tpulint.tidy.text import indent_of
+from tpulint.tidy.text import changes, indent_of
 
 
 def without_orphans(before: str, after: str) -> str:
@@ -15,10 +13,9 @@ def without_orphans(before: str, after: str) -> str:
     """
     former, lines = before.splitlines(), after.splitlines(keepends=True)
     rows = [line.rstrip("\r\n") for line in lines]
-    matcher = difflib.SequenceMatcher(None, former, rows, autojunk=False)
     dropped: set[int] = set()
-    for tag, start, end, place, _ in matcher.get_opcodes():
-        if tag != "delete" or not _ends_paragraph(former, start, end):
+    for start, end, place, place_end in changes(before, after) or ():
+        if place != place_end or not _ends_paragraph(former, start, end):
             continue
         first = start
         while first and _is_comment(former[first - 1], former[start]):

@@ -11,8 +11,6 @@ from itertools import pairwise
 
 from tpulint.tidy.text import new_rows
 
-#: Lines that are so many times too long are no person's, and splitting each of their brackets takes long.
-_MOST = 10
 _OPENING, _CLOSING = "([{", ")]}"
 
 
@@ -34,7 +32,7 @@ def wrapped(before: str, after: str, width: int) -> str:
             continue
         line = lines[row - 1]
         bare = line.rstrip("\r\n")
-        made = _split(bare, width, step) if len(bare) <= _MOST * width else None
+        made = _split(bare, width, step)
         if made is not None:
             newline = line[len(bare) :] or "\n"
             lines[row - 1] = newline.join(made) + line[len(bare) :]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections import Counter
 from collections.abc import Iterable
+from itertools import takewhile
 
 
 class Text:
@@ -63,11 +65,47 @@ def indent_of(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
+#: Texts whose lines are alike in more pairs than this are compared line by line, regardless of order:
+#: `difflib` would take minutes.
+_MOST_PAIRS = 4_000_000
+
+
+def changes(before: str, after: str) -> list[tuple[int, int, int, int]] | None:
+    """The parts in which two texts differ; None for texts with too many lines that are alike.
+
+    Each part has its start and end in the lines of the one text and in those of the other, from 0.
+    """
+    former, lines = before.splitlines(), after.splitlines()
+    first = _common(zip(former, lines, strict=False))
+    former, lines = former[first:], lines[first:]
+    last = _common(zip(reversed(former), reversed(lines), strict=False))
+    former, lines = former[: len(former) - last], lines[: len(lines) - last]
+    counts = Counter(former)
+    if sum(counts[line] for line in lines if line.strip()) > _MOST_PAIRS:
+        return None
+    # Blank lines are the most frequent, and matched only beside others.
+    matcher = difflib.SequenceMatcher(lambda line: not line.strip(), former, lines, autojunk=False)
+    return [
+        (first + one, first + two, first + three, first + four)
+        for tag, one, two, three, four in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def _common(pairs: Iterable[tuple[str, str]]) -> int:
+    """How many pairs of lines are equal before the first that are not."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
 def new_rows(before: str, after: str) -> set[int]:
     """The rows of a text, from 1, that have no counterpart in the text that it was made of."""
-    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+    parts = changes(before, after)
+    if parts is not None:
+        return {row + 1 for _, _, start, end in parts for row in range(start, end)}
+    left = Counter(before.splitlines())
     rows: set[int] = set()
-    for tag, _, _, start, end in matcher.get_opcodes():
-        if tag != "equal":
-            rows |= set(range(start + 1, end + 1))
+    for row, line in enumerate(after.splitlines(), 1):
+        left[line] -= 1
+        if left[line] < 0:
+            rows.add(row)
     return rows

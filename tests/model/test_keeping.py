@@ -1,4 +1,4 @@
-"""Modules that keep something from call to call are told from those that only compute."""
+"""Modules that keep something from call to call are distinguished from modules that only compute."""
 
 from __future__ import annotations
 

@@ -63,6 +63,10 @@ def test_a_condition_goes_with_the_statement_that_it_was_for(before: str, after:
         ("x = f(a if c else a)\n", "x = f(a)\n"),
         ("x = a + b if c else a + b\n", "x = (a + b)\n"),
         ("x = a if c() else a\n", "x = a if c() else a\n"),
+        ("x = a if queue.get() else a\n", "x = a if queue.get() else a\n"),
+        ("x = a if os.environ.get('C') else a\n", "x = a\n"),
+        ("def f():\n    return (a if c else a)\n", "def f():\n    return a\n"),
+        ("def f():\n    return(a if c else a)\n", "def f():\n    return(a)\n"),
         ("x = a if c else b\n", "x = a if c else b\n"),
         ("x = [a if hasattr(c, 'd') else a]\n", "x = [a]\n"),
     ],
@@ -177,6 +181,13 @@ def test_a_long_line_is_split_as_formatters_do(line: str, expected: str | None) 
     made = wrapped("", after, 70)
     assert f"def g():\n    {wanted}\n" == made
     assert ast.dump(ast.parse(after)) == ast.dump(ast.parse(made))
+
+
+def test_a_form_feed_ends_no_line() -> None:
+    before = f'"""\x0c\u2028"""\nimport os\nx = f({LONG}, os)\nif a:\n    g()\nh()\n'
+    after = before.replace("    g()", "    pass").replace(", os)", f", {LONG})")
+    expected = f'"""\x0c\u2028"""\nx = f(\n    {LONG}, {LONG}\n)\nh()\n'
+    assert expected == tidied(before, after, is_package=False, width=66)
 
 
 def test_a_long_line_of_the_author_stays() -> None:

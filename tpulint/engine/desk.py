@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tpulint.engine.budget import SECONDS, OverBudget, budget
+from tpulint.engine.budget import OverBudget, budget
 from tpulint.engine.candidates import candidates, concerned
 from tpulint.finding import FileError, Finding, Span
 from tpulint.model.devices.two_way import apart, two_way
@@ -79,10 +79,10 @@ class Verdict:
 class Desk:
     """One process's share of the work.
 
-    `seconds` is the processor time that each question about a file may take.
+    `seconds` is the processor time that each question about a file may take, 0 for any.
     """
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = 0) -> None:
         self._seconds = seconds
         self._kept: dict[str, Module] = {}
         self._kept_bytes = 0

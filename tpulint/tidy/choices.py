@@ -22,8 +22,9 @@ def without_equal_choices(before: str, after: str) -> str:
         start, end = text.start(node), text.end(node)
         chosen = text.of(node.body)
         if _is_tight(node.body) and after[:start].endswith("(") and after[end:].startswith(")"):
-            before_it = after[: start - 1].rstrip(" ")
-            if before_it.endswith(("=", "return", "(", "[", ",", ":")):  # no call, whose parentheses stay
+            before_it = after[: start - 1]
+            # A name before it would be that of a call, whose parentheses stay.
+            if before_it.rstrip(" ").endswith(("=", "(", "[", ",", ":")) or before_it.endswith("return "):
                 start, end = start - 1, end + 1
         elif not _is_tight(node.body) and not _is_wrapped(after, start, end):
             chosen = f"({chosen})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpulint.tidy.text import changes, indent_of
+from tpulint.tidy.text import bare_lines, changes, indent_of, lines_of
 
 
 def without_orphans(before: str, after: str) -> str:
@@ -11,8 +11,7 @@ def without_orphans(before: str, after: str) -> str:
     A paragraph is the comment and the statements below it, up to a blank line, another comment or the end of
     the block. While one of its statements is left, the comment stays.
     """
-    former, lines = before.splitlines(), after.splitlines(keepends=True)
-    rows = [line.rstrip("\r\n") for line in lines]
+    former, rows = bare_lines(before), bare_lines(after)
     dropped: set[int] = set()
     for start, end, place, place_end in changes(before, after) or ():
         if place != place_end or not _ends_paragraph(former, start, end):
@@ -23,7 +22,7 @@ def without_orphans(before: str, after: str) -> str:
         above = range(place - (start - first), place)
         if first < start and [rows[row] for row in above] == former[first:start]:
             dropped |= set(above)
-    return "".join(line for row, line in enumerate(lines) if row not in dropped)
+    return "".join(line for row, line in enumerate(lines_of(after)) if row not in dropped)
 
 
 def _is_comment(line: str, below: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from tpulint.tidy.text import Text, new_rows
+from tpulint.tidy.text import Text, indent_of, new_rows, parted
 
 #: Blank lines around a definition at the top level.
 _GAP = 2
@@ -25,10 +25,8 @@ def defined(before: str, after: str) -> str:
                 row = node.lineno
                 if name in known or row not in rows or row != node.end_lineno or not text.stands_alone(node):
                     continue
-                line = lines[row - 1]
-                bare = line.rstrip("\r\n")
-                newline = line[len(bare) :] or "\n"
-                indent = bare[: len(bare) - len(bare.lstrip())]
+                bare, ending = parted(lines[row - 1])
+                indent, newline = indent_of(bare), ending or "\n"
                 step = "\t" if indent.startswith("\t") else "    "
                 taken = ast.unparse(function.args)
                 made = [f"{indent}def {name}({taken}):", f"{indent}{step}return {text.of(function.body)}"]

@@ -7,7 +7,7 @@ import sys
 
 from tpulint.model.syntax.imports import orphaned_imports, split_imports
 from tpulint.model.syntax.undefined import undefined_names
-from tpulint.tidy.text import Text, indent_of, new_rows
+from tpulint.tidy.text import Text, indent_of, new_rows, parted
 
 #: Says to linters that a module is imported for what its import does.
 _MARK = "  # noqa: F401"
@@ -17,11 +17,10 @@ def without_orphans(before: str, after: str) -> str:
     """`after` without the imports whose last use the fixes took away."""
     for row, shrunk in reversed(orphaned_imports(before, after)):
         text = Text(after)
-        line = text.lines[row - 1]
-        plain = line.replace(_MARK, "").rstrip("\r\n")
+        bare, ending = parted(text.lines[row - 1])
+        plain = bare.replace(_MARK, "")
         if "#" in plain or ";" in plain:
             continue
-        ending = line[len(line.rstrip("\r\n")) :]
         lines = list(text.lines)
         lines[row - 1] = "" if shrunk is None else f"{shrunk}{ending}"
         shorter = "".join(lines)
@@ -34,8 +33,7 @@ def joined(before: str, after: str) -> str:
     """`after` with one statement for adjacent imports from one module that the fixes added."""
     for first, last, statement in reversed(split_imports(before, after)):
         text = Text(after)
-        line = text.lines[last - 1]
-        ending = line[len(line.rstrip("\r\n")) :]
+        _, ending = parted(text.lines[last - 1])
         after = "".join([*text.lines[: first - 1], f"{statement}{ending}", *text.lines[last:]])
     return after
 
@@ -53,10 +51,9 @@ def marked(before: str, after: str) -> str:
         if not isinstance(node, ast.Import) or node.lineno not in rows or len(node.names) > 1:
             continue
         alias = node.names[0]
-        line = lines[node.lineno - 1]
-        bare = line.rstrip("\r\n")
+        bare, ending = parted(lines[node.lineno - 1])
         if alias.asname is None and "." not in alias.name and alias.name not in used and "#" not in bare:
-            lines[node.lineno - 1] = f"{bare}{_MARK}{line[len(bare) :]}"
+            lines[node.lineno - 1] = f"{bare}{_MARK}{ending}"
     return "".join(lines)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tpulint.tidy.text import new_rows
+from tpulint.tidy.text import indent_of, lines_of, new_rows, parted
 
 _OPENING, _CLOSING = "([{", ")]}"
 
@@ -21,7 +21,7 @@ def wrapped(before: str, after: str, width: int) -> str:
     one line if they fit, or else one item a line. Lines without brackets stay, and so do lines with comments,
     and lines that are part of a longer statement.
     """
-    lines = after.splitlines(keepends=True)
+    lines = lines_of(after)
     long = [row for row in new_rows(before, after) if len(lines[row - 1].rstrip()) > width]
     if not long:
         return after
@@ -30,12 +30,10 @@ def wrapped(before: str, after: str, width: int) -> str:
     for row in sorted(long, reverse=True):
         if row not in whole:
             continue
-        line = lines[row - 1]
-        bare = line.rstrip("\r\n")
+        bare, ending = parted(lines[row - 1])
         made = _split(bare, width, step)
         if made is not None:
-            newline = line[len(bare) :] or "\n"
-            lines[row - 1] = newline.join(made) + line[len(bare) :]
+            lines[row - 1] = (ending or "\n").join(made) + ending
     text = "".join(lines)
     return text if _same(after, text) else after
 
@@ -89,7 +87,7 @@ def _split(line: str, width: int, step: str, *, is_inside: bool = False) -> list
 
     `is_inside` says that it stands in brackets, so that it may end anywhere.
     """
-    indent = line[: len(line) - len(line.lstrip())]
+    indent = indent_of(line)
     parts = _parts(line)
     if parts is not None:
         head, operands, tail = parts

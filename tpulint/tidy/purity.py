@@ -7,7 +7,7 @@ import ast
 #: Functions and methods, by their last name, that only compute or ask something.
 _ASKING = frozenset(
     {
-        "bool", "device_count", "endswith", "float", "format", "get", "getattr", "getenv", "hasattr", "int",
+        "bool", "device_count", "endswith", "float", "format", "getattr", "getenv", "hasattr", "int",
         "is_available", "is_compiling", "is_dynamo_compiling", "is_initialized", "is_scripting", "is_tracing",
         "isinstance", "len", "local_device_count", "max", "min", "nullcontext", "str", "startswith",
     }
@@ -22,9 +22,17 @@ def has_no_effect(expression: ast.expr) -> bool:
     for node in ast.walk(expression):
         if isinstance(node, _EFFECTS):
             return False
-        if isinstance(node, ast.Call) and _last_name(node.func) not in _ASKING:
+        if isinstance(node, ast.Call) and _last_name(node.func) not in _ASKING and not _asks_environ(node):
             return False
     return True
+
+
+def _asks_environ(call: ast.Call) -> bool:
+    """Whether a call is `os.environ.get(...)`; `get` of a queue takes something out of it."""
+    match call.func:
+        case ast.Attribute(value=ast.Attribute(attr="environ") | ast.Name(id="environ"), attr="get"):
+            return True
+    return False
 
 
 def _last_name(function: ast.expr) -> str:

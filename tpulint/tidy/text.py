@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 from collections import Counter
 from collections.abc import Iterable
 from itertools import takewhile
@@ -19,7 +20,7 @@ class Text:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tree = ast.parse(text)
-        self.lines = text.splitlines(keepends=True)
+        self.lines = lines_of(text)
         self._starts = [0]
         for line in self.lines:
             self._starts.append(self._starts[-1] + len(line))
@@ -60,6 +61,25 @@ class Text:
         return self.text[first:last].strip() == self.of(statement)
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a text with their endings, as Python counts them.
+
+    `splitlines` also breaks at form feeds and line separators, where a line of Python goes on.
+    """
+    return list(io.StringIO(text, newline=""))
+
+
+def bare_lines(text: str) -> list[str]:
+    """The lines of a text without their endings."""
+    return [parted(line)[0] for line in lines_of(text)]
+
+
+def parted(line: str) -> tuple[str, str]:
+    """A line and its ending."""
+    bare = line.rstrip("\r\n")
+    return bare, line[len(bare) :]
+
+
 def indent_of(line: str) -> str:
     """The blanks at the beginning of a line."""
     return line[: len(line) - len(line.lstrip())]
@@ -75,7 +95,7 @@ def changes(before: str, after: str) -> list[tuple[int, int, int, int]] | None:
 
     Each part has its start and end in the lines of the one text and in those of the other, from 0.
     """
-    former, lines = before.splitlines(), after.splitlines()
+    former, lines = bare_lines(before), bare_lines(after)
     first = _common(zip(former, lines, strict=False))
     former, lines = former[first:], lines[first:]
     last = _common(zip(reversed(former), reversed(lines), strict=False))
@@ -102,9 +122,9 @@ def new_rows(before: str, after: str) -> set[int]:
     parts = changes(before, after)
     if parts is not None:
         return {row + 1 for _, _, start, end in parts for row in range(start, end)}
-    left = Counter(before.splitlines())
+    left = Counter(bare_lines(before))
     rows: set[int] = set()
-    for row, line in enumerate(after.splitlines(), 1):
+    for row, line in enumerate(bare_lines(after), 1):
         left[line] -= 1
         if left[line] < 0:
             rows.add(row)

@@ -22,7 +22,7 @@ class Handed(NamedTuple):
     """An argument of a call: to which function, to which parameter, and what it is.
 
     `place` is the parameter's name, or its position as a text; `value` is the name of the caller's own
-    parameter that is handed on as it came, or `A_TENSOR`, or `PLAIN`, or a reference to the call of an
+    parameter that is passed on unchanged, or `A_TENSOR`, or `PLAIN`, or a reference to the call of an
     instance.
     """
 
@@ -113,7 +113,7 @@ class Handing:
         return self._own[key]
 
     def _remade(self, function: Scope, name: str) -> float:
-        """The row up to which a parameter is what was handed over."""
+        """The row up to which a parameter is what the caller passed."""
         key = (id(function), name)
         if key not in self._rows:
             self._rows[key] = first_remade(function, name, self._names)

@@ -122,6 +122,7 @@ class ProjectFacts:
                 getattr(self, name)
         other = copy.copy(self)
         vars(other).update(modules=modules, _functions={}, _classes={}, _modules={})
+        vars(other).update(_resolved={}, _mro={}, _annotations={})
         vars(other).update(_callees=Callees(other), _placement=Placement(other))
         return other
 

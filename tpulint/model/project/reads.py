@@ -97,8 +97,8 @@ class _RecordedPrograms:
         self._answers, self._programs = answers, programs
 
     def asks_gradients(self, module: str) -> bool:
-        """As `Programs.asks_gradients`."""
-        return module in self.training or module in self.differentiated
+        """As `Programs.asks_gradients`, which asks two of the sets."""
+        return Programs.asks_gradients(cast("Programs", self), module)
 
     def __getattr__(self, name: str) -> Any:
         member = _RecordedNames(self._answers, name, getattr(self._programs, name))

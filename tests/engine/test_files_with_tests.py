@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tpulint.engine.files_with_tests import is_test
+from tpulint.engine.files_with_tests import is_test, tests_among
 from tpulint.engine.fix import fix
 from tpulint.settings import Settings
 
@@ -32,6 +32,19 @@ PROGRAM = "import torch\n\nprint(torch.ones(2).cuda())\n"
 )
 def test_a_file_holds_tests_by_its_name_and_content(relative: str, text: str, expected: bool) -> None:
     assert expected == is_test(relative, text.encode())
+
+
+def test_a_helper_beside_tests_in_their_folder_is_left_alone_with_them() -> None:
+    contents = {
+        "tests/test_a.py": TEST,
+        "tests/helper.py": PROGRAM,
+        "tests/data/made.py": PROGRAM,
+        "tests/run.py": PROGRAM + 'if __name__ == "__main__":\n    run()\n',
+        "test_b.py": TEST,
+        "b.py": PROGRAM,
+    }
+    found = tests_among({name: text.encode() for name, text in contents.items()})
+    assert {"tests/test_a.py", "tests/helper.py", "test_b.py"} == found
 
 
 def _project(folder: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.desk import RECURSION_LIMIT, Unit
-from tpulint.engine.files_with_tests import is_test
+from tpulint.engine.files_with_tests import tests_among
 from tpulint.engine.line_length import Widths
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, Companion, FileError, Finding, Fix
@@ -164,8 +164,9 @@ def fix_units(
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     spared = frozenset[str]()
     if not settings.include_tests:
-        tests = {path for path, unit in units.items() if is_test(settings.relative(path), unit.data)}
-        spared = frozenset(tests - {*named})
+        relative = {settings.relative(path): path for path in units}
+        tests = tests_among({one: units[path].data for one, path in relative.items()})
+        spared = frozenset(relative[one] for one in tests).difference(named)
     rounds = _Rounds(units, frozenset(allowed), spared, alone=alone)
     only: frozenset[str] | None = None
     settled = False

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tpulint.engine.files_with_tests import is_test, tests_among
+from tpulint.engine.files_with_tests import is_test, left_alone
 from tpulint.engine.fix import fix
 from tpulint.settings import Settings
 
@@ -43,7 +43,7 @@ def test_a_helper_beside_tests_in_their_folder_is_left_alone_with_them() -> None
         "test_b.py": TEST,
         "b.py": PROGRAM,
     }
-    found = tests_among({name: text.encode() for name, text in contents.items()})
+    found = left_alone({name: text.encode() for name, text in contents.items()})
     assert {"tests/test_a.py", "tests/helper.py", "test_b.py"} == found
 
 

@@ -15,7 +15,7 @@ _MAIN = re.compile(rb"^if __name__ ==", re.MULTILINE)
 _RUNNER = re.compile(rb"\b(?:unittest|pytest)\.main\(")
 
 
-def tests_among(contents: Mapping[str, bytes]) -> set[str]:
+def left_alone(contents: Mapping[str, bytes]) -> set[str]:
     """Which files are tests, or lie beside tests in a folder for them and are no programs.
 
     `contents` are the files by their paths from the root of the project, with slashes.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.desk import RECURSION_LIMIT, Unit
-from tpulint.engine.files_with_tests import tests_among
+from tpulint.engine.files_with_tests import left_alone
 from tpulint.engine.line_length import Widths
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, Companion, FileError, Finding, Fix
@@ -165,7 +165,7 @@ def fix_units(
     spared = frozenset[str]()
     if not settings.include_tests:
         relative = {settings.relative(path): path for path in units}
-        tests = tests_among({one: units[path].data for one, path in relative.items()})
+        tests = left_alone({one: units[path].data for one, path in relative.items()})
         spared = frozenset(relative[one] for one in tests).difference(named)
     rounds = _Rounds(units, frozenset(allowed), spared, alone=alone)
     only: frozenset[str] | None = None

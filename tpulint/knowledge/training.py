@@ -5,6 +5,9 @@ from tpulint.finding import Companion
 #: Methods of modules that take a hook, which each call then runs.
 HOOKS = ("register_forward_hook", "register_forward_pre_hook")
 
+#: The class that loads batches, by each of its names.
+LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
+
 #: Classes of libraries whose instances call `backward` on the `loss` that they are called with.
 SCALERS = frozenset({"timm.utils.ApexScaler", "timm.utils.NativeScaler"})
 

@@ -65,13 +65,13 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
+from tpulint.knowledge.training import LOADERS
 from tpulint.model.names.references import default_of
 from tpulint.model.values.kinds import Static
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU707", "`DataLoader` with worker processes", module=__name__, fix=Applicability.UNSAFE)
 
-_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 #: What a loader without workers does not take.
 _OF_WORKERS = frozenset(
     {"num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout"}
@@ -83,7 +83,7 @@ _WITHOUT = {"num_workers": "0", "persistent_workers": "False", "prefetch_factor"
 @rule.on(ast.Call, named={"DataLoader"})
 def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     workers = next((keyword.value for keyword in call.keywords if keyword.arg == "num_workers"), None)
-    if workers is None or ctx.qualified_name(call.func) not in _LOADERS or not _is_concerned(ctx):
+    if workers is None or ctx.qualified_name(call.func) not in LOADERS or not _is_concerned(ctx):
         return
     if ctx.only_with_cuda(call) or not _is_some(workers, ctx):
         return

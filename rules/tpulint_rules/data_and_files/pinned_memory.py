@@ -36,13 +36,13 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Span
 from tpulint.knowledge.tensors import FACTORIES
+from tpulint.knowledge.training import LOADERS
 from tpulint.model.devices.doors import is_served_flag
 from tpulint.model.values.kinds import Tensor
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU703", "pinned host memory", module=__name__, fix=Applicability.SAFE)
 
-_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 #: What makes a tensor that may be pinned.
 _MAKERS = FACTORIES | {"empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like"}
 _KEYWORDS = frozenset({"pin_memory", "pin_memory_device"})
@@ -64,7 +64,7 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if word is None or not _pins(word.value, ctx):
         return
     name = ctx.qualified_name(call.func) or ""
-    if name not in _LOADERS and not (name.startswith("torch.") and name.removeprefix("torch.") in _MAKERS):
+    if name not in LOADERS and not (name.startswith("torch.") and name.removeprefix("torch.") in _MAKERS):
         return
     if ctx.module.project.keeps_gpu:
         title = f"replace the value of `pin_memory` with `{_WITH_CUDA}`"

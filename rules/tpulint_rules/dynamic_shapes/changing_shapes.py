@@ -73,6 +73,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
+from tpulint.knowledge.training import LOADERS
 from tpulint.model.names.scopes import FunctionNode
 from tpulint.model.training.called import is_differentiated
 from tpulint.model.values.kinds import Static, Tensor
@@ -85,7 +86,6 @@ rule = Rule(
     fix=Applicability.DISPLAY,
 )
 
-_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 _PAD_SEQUENCE = frozenset({"torch.nn.utils.rnn.pad_sequence", "torch.nn.utils.rnn.pack_sequence"})
 #: Data collators of transformers that pad each batch to its longest sequence.
 _COLLATORS = frozenset(
@@ -196,7 +196,7 @@ def scaled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"DataLoader"})
 def last(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in _LOADERS or not call.args or not ctx.serves_device:
+    if ctx.qualified_name(call.func) not in LOADERS or not call.args or not ctx.serves_device:
         return
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     batch = given.get("batch_size", call.args[1] if len(call.args) > 1 else None)
@@ -295,7 +295,7 @@ def _is_mask(index: ast.expr, ctx: Context) -> bool:
         return not kind.is_host
     values = [index, *ctx.assigned_values(index)]
     if any(isinstance(value, ast.Compare) and isinstance(value.ops[0], _ORDERS) for value in values):
-        return not kind.is_tensor or not (isinstance(kind, Tensor) and kind.is_host)
+        return not (isinstance(kind, Tensor) and kind.is_host)
     if not ctx.is_parameter(index) or not isinstance(index, ast.Name):
         return False
     given = [at.kind(value) for value, at in ctx.handed(index)]

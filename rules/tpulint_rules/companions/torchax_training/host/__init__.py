@@ -1,1 +1,0 @@
-"""The host side: data loading, files, imports, processes, threads, and compiled programs."""

@@ -1,0 +1,80 @@
+"""Gradients of complex parameters, and optimizer steps on them.
+
+JAX's gradients with respect to complex numbers are the complex conjugates of PyTorch's.
+PyTorch's optimizers treat a complex parameter as pairs of real numbers, and write to these through a view.
+On torchax this view is a copy, so the parameter would not change.
+Importing this module patches the `step` of optimizers, so that complex torchax parameters are converted to
+pairs and back.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import torch
+from torchax.tensor import Tensor
+
+from ..tensor import arrays
+
+
+def conjugated(values):
+    """Gradients of JAX in PyTorch's convention, or the other way round."""
+    return [value if value is None or not _is_complex(value) else jax.numpy.conj(value) for value in values]
+
+
+def _is_complex(value):
+    return jax.numpy.issubdtype(value.dtype, jax.numpy.complexfloating)
+
+
+def _pairs(tensor):
+    value = tensor.jax()
+    return arrays.tensor(jax.numpy.stack([value.real, value.imag], axis=-1))
+
+
+def _as_before(value, like):
+    """Complex numbers from pairs of real numbers; other values unchanged."""
+    if not isinstance(value, Tensor) or value.shape != (*like.shape, 2):
+        return value
+    pairs = value.jax()
+    return arrays.tensor(jax.lax.complex(pairs[..., 0], pairs[..., 1]))
+
+
+def _by_pairs(step):
+    """A `step` that gets complex torchax parameters as pairs of real numbers."""
+
+    @functools.wraps(step)
+    def stepped(optimizer, *args, **kwargs):
+        places = [
+            (group["params"], i)
+            for group in optimizer.param_groups
+            for i, p in enumerate(group["params"])
+            if isinstance(p, Tensor) and _is_complex(p.jax()) and p.grad is not None
+        ]
+        if not places or args or kwargs:  # a closure computes with the parameters themselves
+            return step(optimizer, *args, **kwargs)
+        given = [held[i] for held, i in places]
+        for p, (held, i) in zip(given, places):
+            held[i] = pairs = _pairs(p)
+            pairs.grad = _pairs(p.grad)
+            if p in optimizer.state:
+                optimizer.state[pairs] = {
+                    name: _pairs(value) if isinstance(value, Tensor) and _is_complex(value.jax()) else value
+                    for name, value in optimizer.state[p].items()
+                }
+        try:
+            result = step(optimizer)
+        finally:
+            for p, (held, i) in zip(given, places):
+                pairs, held[i] = held[i], p
+                arrays.put(p, _as_before(pairs, p).jax())
+                if pairs in optimizer.state:
+                    kept = optimizer.state.pop(pairs)
+                    optimizer.state[p] = {name: _as_before(value, p) for name, value in kept.items()}
+        return result
+
+    return stepped
+
+
+_hook = torch.optim.Optimizer.profile_hook_step
+torch.optim.Optimizer.profile_hook_step = staticmethod(lambda step: _hook(_by_pairs(step)))

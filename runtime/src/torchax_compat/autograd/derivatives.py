@@ -1,0 +1,213 @@
+"""Operators for which JAX's gradient differs from PyTorch's: NaN, or another subgradient.
+
+torchax computes the same values as PyTorch.
+But where a function has a corner, is zero or saturates, JAX's gradient is NaN, or another one of the possible
+gradients:
+
+- `norm` and `std` of zeros, `elu` and `softplus` from 89 on, and `binary_cross_entropy` of exactly 0 or 1
+  have the gradient NaN.
+- `abs` of 0 has the gradient 1.
+- `max` over a dimension spreads its gradient over all largest elements.
+
+Importing this module replaces torchax's implementations for floats; those for integers and complex numbers
+stay.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import torch
+from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which registers functions
+
+from ..ops.registry import register
+
+_aten = torch.ops.aten
+_PLAIN = {**ops_registry.all_aten_ops, **ops_registry.all_torch_functions}
+_LEAST = -100.0  # PyTorch's value for the logarithm of 0 in `binary_cross_entropy`
+
+
+def _replaces(*operations):
+    """Register an implementation for floats."""
+
+    def replacing(function):
+        for operation in operations:
+            plain = _PLAIN.get(operation)
+            register(function if plain is None else _of_floats(function, plain.func), operation)
+        return function
+
+    return replacing
+
+
+def _of_floats(function, plain):
+    @functools.wraps(plain)
+    def chosen(x, *args, **kwargs):
+        is_float = isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating)
+        return (function if is_float else plain)(x, *args, **kwargs)
+
+    return chosen
+
+
+@_replaces(_aten.abs)
+def _abs(x):
+    return x * jax.lax.stop_gradient(jnp.sign(x))
+
+
+@_replaces(_aten.clamp, _aten.clamp.default, _aten.clamp.Tensor)
+def _clamp(x, min=None, max=None):
+    if min is not None:
+        x = jnp.where(x < min, min, x)
+    return x if max is None else jnp.where(x > max, max, x)
+
+
+@_replaces(_aten.clamp_min)
+def _clamp_min(x, min):
+    return _clamp(x, min)
+
+
+@_replaces(_aten.clamp_max)
+def _clamp_max(x, max):
+    return _clamp(x, max=max)
+
+
+@_replaces(_aten.hardtanh)
+def _hardtanh(x, min_val=-1, max_val=1, inplace=False):
+    return jnp.where(x <= min_val, min_val, jnp.where(x >= max_val, max_val, x))
+
+
+@_replaces(_aten.hardsigmoid)
+def _hardsigmoid(x):
+    return jnp.where(x <= -3, 0, jnp.where(x >= 3, 1, x / 6 + 0.5))
+
+
+@_replaces(_aten.hardswish)
+def _hardswish(x):
+    return jnp.where(x <= -3, 0, jnp.where(x >= 3, x, x * (x / 6 + 0.5)))
+
+
+@_replaces(_aten.leaky_relu)
+def _leaky_relu(x, negative_slope=0.01):
+    return jnp.where(x > 0, x, x * negative_slope)
+
+
+@_replaces(_aten.elu)
+def _elu(x, alpha=1.0, scale=1.0, input_scale=1.0):
+    below = jnp.where(x > 0, 0, x)
+    return jnp.where(x > 0, x * scale, alpha * scale * jnp.expm1(below * input_scale))
+
+
+@_replaces(_aten.celu)
+def _celu(x, alpha=1.0):
+    return _elu(x, alpha, 1.0, 1 / alpha)
+
+
+@_replaces(_aten.softplus)
+def _softplus(x, beta=1.0, threshold=20.0):
+    is_linear = x * beta > threshold
+    return jnp.where(is_linear, x, jnp.log1p(jnp.exp(jnp.where(is_linear, 0, x * beta))) / beta)
+
+
+@_replaces(_aten.mish)
+def _mish(x):
+    return x * jnp.tanh(_softplus(x))
+
+
+@_replaces(_aten.max.dim)
+def _max(x, dim, keepdim=False):
+    return _picked(x, jnp.argmax, dim, keepdim)
+
+
+@_replaces(_aten.min.dim)
+def _min(x, dim, keepdim=False):
+    return _picked(x, jnp.argmin, dim, keepdim)
+
+
+def _picked(x, search, dim, keepdim):
+    """The extreme values and their indices; each value is that of a single element."""
+    if x.ndim == 0:
+        return x, jnp.zeros((), jnp.int64)
+    at = search(x, axis=dim, keepdims=True)
+    is_there = jax.lax.broadcasted_iota(at.dtype, x.shape, dim % x.ndim) == at
+    values = jnp.sum(jnp.where(is_there, x, 0), axis=dim, keepdims=keepdim).astype(x.dtype)
+    return values, (at if keepdim else jnp.squeeze(at, dim)).astype(jnp.int64)
+
+
+@_replaces(_aten.linalg_vector_norm)
+def _vector_norm(x, ord=2, dim=None, keepdim=False, dtype=None):
+    plain = _PLAIN[_aten.linalg_vector_norm].func
+    if ord == 0 or x.ndim == 0 or x.size == 0:
+        return plain(x, ord, dim, keepdim, dtype)
+    axes = None if dim is None else tuple(dim) if isinstance(dim, (list, tuple)) else dim
+    if ord == 1:
+        return jnp.sum(_abs(x), axis=axes, keepdims=keepdim)
+    is_zero = jnp.all(x == 0, axis=axes, keepdims=True)
+    norm = plain(jnp.where(is_zero, 1, x), ord, dim, keepdim, dtype)
+    return jnp.where(is_zero.reshape(norm.shape), 0, norm)
+
+
+@_replaces(_aten.std.correction)
+def _std(x, dim=None, *, correction=1, keepdim=False):
+    correction = 1 if correction is None else correction
+    variance = jaten._aten_var(x, dim, correction=correction, keepdim=keepdim)
+    return jnp.where(variance == 0, 0, jnp.sqrt(jnp.where(variance == 0, 1, variance)))
+
+
+@_replaces(_aten.std_mean.correction)
+def _std_mean(x, dim=None, *, correction=1, keepdim=False):
+    return _std(x, dim, correction=correction, keepdim=keepdim), jaten._aten_mean(x, dim, keepdim)
+
+
+@_replaces(torch.cdist, _aten.cdist, _aten._cdist_forward)
+def _cdist(x1, x2, p=2.0, compute_mode=None):
+    if p == 2.0:
+        return _euclidean(x1, x2)
+    return _vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
+
+
+@_replaces(_aten._pdist_forward)
+def _pdist(x, p=2.0):
+    first, second = jnp.triu_indices(x.shape[0], k=1)
+    return _vector_norm(x[first] - x[second], p, -1)
+
+
+@_replaces(_aten.dist)
+def _dist(x1, x2, p=2.0):
+    return _vector_norm(x1 - x2, p)
+
+
+@jax.custom_jvp
+def _euclidean(x1, x2):
+    return _PLAIN[_aten.cdist].func(x1, x2, 2.0).astype(x1.dtype)
+
+
+@_euclidean.defjvp
+def _euclidean_jvp(given, changes):
+    (x1, x2), (d1, d2) = given, changes
+    distance = _euclidean(x1, x2)
+    change = jnp.sum(x1 * d1, -1)[..., :, None] + jnp.sum(x2 * d2, -1)[..., None, :]
+    change -= d1 @ jnp.swapaxes(x2, -1, -2) + x1 @ jnp.swapaxes(d2, -1, -2)
+    is_zero = distance == 0
+    return distance, jnp.where(is_zero, 0, change / jnp.where(is_zero, 1, distance))
+
+
+@_replaces(_aten.binary_cross_entropy)
+def _binary_cross_entropy(x, target, weight=None, reduction=1):
+    losses = _cross_entropies(x, target)
+    losses = losses if weight is None else losses * weight
+    return jnp.mean(losses) if reduction == 1 else jnp.sum(losses) if reduction else losses
+
+
+@jax.custom_jvp
+def _cross_entropies(x, target):
+    true, false = jnp.maximum(jnp.log(x), _LEAST), jnp.maximum(jnp.log1p(-x), _LEAST)
+    return -(target * true + (1 - target) * false)
+
+
+@_cross_entropies.defjvp
+def _cross_entropies_jvp(given, changes):
+    (x, target), (dx, dtarget) = given, changes
+    true, false = jnp.maximum(jnp.log(x), _LEAST), jnp.maximum(jnp.log1p(-x), _LEAST)
+    change = (x - target) / jnp.maximum((1 - x) * x, 1e-12) * dx + (false - true) * dtarget
+    return _cross_entropies(x, target), change

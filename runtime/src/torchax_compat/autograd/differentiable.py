@@ -1,0 +1,71 @@
+"""The decorator `@differentiable`: JAX compiles a function and its gradients for `loss.backward()`."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+
+
+class differentiable:
+    """Decorator: JAX compiles the function and its gradients, and PyTorch's autograd uses them.
+
+    It decorates functions and methods::
+
+        @differentiable
+        def compute_loss(model, data, target):
+            return F.cross_entropy(model(data), target)
+
+        compute_loss(model, data, target).backward()
+
+    JAX traces the function at the first call, and again when shapes, dtypes, modes or Python values that it
+    uses change.
+    Gradients go to tensor arguments and to the parameters of all modules that the function can access,
+    through its arguments, globals or closure.
+    If none of these tensors is on torchax, the function is called as it is.
+
+    If the function needs the values of its tensors in a way that JAX cannot trace, it runs *call by call*:
+    its statements run one by one, and the modules and functions that it calls are compiled one by one.
+    This is slower, and gives the same results.
+
+    Args:
+        function: the function or method.
+        compiled: `@differentiable(compiled=False)` makes the function run call by call from the first call
+            on.
+
+    Returns:
+        A callable with the same arguments and results. Floating-point tensors among the results are connected
+        to the autograd graph.
+
+    Warns:
+        UserWarning: the function runs call by call from now on; the message has the reason.
+
+    Raises:
+        RuntimeError: `torch.autograd.grad` is called in the function, and its outputs do not depend on its
+            inputs within the function.
+    """
+
+    def __new__(cls, function=None, **options):
+        return super().__new__(cls) if function is not None else functools.partial(cls, **options)
+
+    def __init__(self, function, *, compiled=True):
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._is_compiled, self._made = compiled, None
+
+    @property
+    def compiled_function(self):
+        """The function with its compiled versions, which is made when it is called for the first time."""
+        if self._made is None:
+            from .compiled_function import CompiledFunction
+
+            self._made = CompiledFunction(self.function, compiled=self._is_compiled)
+        return self._made
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args, **kwargs):
+        if "torchax" not in sys.modules:  # as in a program that runs on CUDA
+            return self.function(*args, **kwargs)
+        return (self._made or self.compiled_function)(*args, **kwargs)

@@ -1,0 +1,201 @@
+"""`torch.func` transforms of torchax tensors, such as `vmap`, `grad`, `vjp`, `jvp` and Jacobians, by JAX.
+
+PyTorch's versions do not see the gradients of torchax's computations, and wrap tensors in a type that torchax
+does not know.
+Importing this module patches the functions that `vmap`, `grad` and others call, since programs import these
+by name.
+PyTorch's Jacobians consist of these, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import jax
+import torch
+import torchax
+from torch._functorch import apis, eager_transforms
+from torch.utils import _pytree as pytree
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from ..jit import call_by_call, host_random
+from ..tensor import arrays
+from . import no_grad
+from .complex_numbers import conjugated
+
+_KINDS = (Tensor, View)
+_map, _vjp, _jvp = apis.vmap_impl, eager_transforms._vjp_with_argnums, eager_transforms._jvp_with_argnums
+_grad, _grad_and_value = eager_transforms.grad_impl, eager_transforms.grad_and_value_impl
+
+
+def are_here(*values):
+    """Whether one of the tensors is a torchax tensor."""
+    return any(isinstance(leaf, _KINDS) for leaf in pytree.tree_leaves(values))
+
+
+class Plain:
+    """A function of tensors as a function of arrays; results that are not tensors are those of the trace."""
+
+    def __init__(self, function, args, kwargs, places, *, has_aux=False):
+        self.function, self.kwargs, self.places, self.has_aux = function, kwargs, places, has_aux
+        self.leaves, self.tree = pytree.tree_flatten(args)
+
+    def values(self):
+        return [arrays.on_torchax(self.leaves[i]).jax() for i in self.places]
+
+    def __call__(self, *values, key=None):
+        leaves = list(self.leaves)
+        for i, value in zip(self.places, values):
+            leaves[i] = arrays.tensor(value)
+        environment = torchax.default_env()
+        with contextlib.ExitStack() as stack:
+            for one in (
+                arrays.entered(),
+                torch.enable_grad(),
+                no_grad.NoGradStops(),
+                call_by_call.running(None),
+            ):
+                stack.enter_context(one)
+            if key is not None:
+                stack.enter_context(environment.override_property(prng=key))
+                stack.enter_context(host_random.collecting(None))
+            result = self.function(*pytree.tree_unflatten(leaves, self.tree), **self.kwargs)
+        aux = None
+        if self.has_aux:
+            result, aux = result
+        made, self.shape = pytree.tree_flatten(result)
+        others, self.aux_shape = pytree.tree_flatten(aux)
+        self.aux = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in others]
+        return [array(leaf) for leaf in made], [array(x) for x in others if isinstance(x, torch.Tensor)]
+
+    def result(self, values):
+        return pytree.tree_unflatten(list(map(arrays.tensor, values)), self.shape)
+
+    def rest(self, values):
+        """The auxiliary results of a function with `has_aux`."""
+        values = iter(values)
+        leaves = [arrays.tensor(next(values)) if leaf is None else leaf for leaf in self.aux]
+        return pytree.tree_unflatten(leaves, self.aux_shape)
+
+
+def array(leaf):
+    return arrays.on_torchax(leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)).jax()
+
+
+def _mapped(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
+    """`vmap(function, ...)(*args, **kwargs)`."""
+    if not are_here(args, kwargs):
+        return _map(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
+    leaves, tree = pytree.tree_flatten(args)
+    dims = pytree._broadcast_to_and_flatten(in_dims, tree)
+    places = [i for i, dim in enumerate(dims) if dim is not None]
+    plain = Plain(function, args, kwargs, places)
+    values, dims = plain.values(), [dims[i] for i in places]
+    count = values[0].shape[dims[0]]
+    keys = None
+    if randomness == "different":
+        environment = torchax.default_env()
+        environment.prng_key, own = jax.random.split(environment.prng_key)
+        keys = jax.random.split(own, count)
+    made, _ = jax.vmap(lambda values, key: plain(*values, key=key), (dims, None if keys is None else 0))(
+        values, keys
+    )
+    places = pytree._broadcast_to_and_flatten(out_dims, plain.shape)
+    return plain.result(
+        [value if not to else jax.numpy.moveaxis(value, 0, to) for value, to in zip(made, places)]
+    )
+
+
+def _places(args, argnums):
+    """The positions of the leaves of the arguments `argnums`, or of all, and these arguments."""
+    numbers = range(len(args)) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
+    numbers = [number % len(args) for number in numbers]
+    counts = [len(pytree.tree_leaves(one)) for one in args]
+    starts = [sum(counts[:i]) for i in range(len(args))]
+    return [starts[i] + k for i in numbers for k in range(counts[i])], [args[i] for i in numbers]
+
+
+def _shaped(values, chosen, argnums):
+    """Arrays in the structure of the arguments to which they belong."""
+    leaves = list(map(arrays.tensor, values))
+    if isinstance(argnums, int):
+        (chosen,) = chosen
+    else:
+        chosen = tuple(chosen)
+    return pytree.tree_unflatten(leaves, pytree.tree_flatten(chosen)[1])
+
+
+def _differentiated(function, argnums, has_aux, args, kwargs):
+    """`grad_and_value(function, argnums, has_aux)(*args, **kwargs)`."""
+    if not are_here(args, kwargs):
+        return _grad_and_value(function, argnums, has_aux, args, kwargs)
+    places, chosen = _places(args, argnums)
+    plain = Plain(function, args, kwargs, places, has_aux=has_aux)
+
+    def scalar(values):
+        (value,), others = plain(*values)
+        return value.reshape(()), (value, others)
+
+    gradients, (value, others) = jax.grad(scalar, has_aux=True)(plain.values())
+    value = plain.result([value])
+    return _shaped(conjugated(gradients), chosen, argnums), (value, plain.rest(others)) if has_aux else value
+
+
+def _gradient(function, argnums, has_aux, args, kwargs):
+    """`grad(function, argnums, has_aux)(*args, **kwargs)`."""
+    if not are_here(args, kwargs):
+        return _grad(function, argnums, has_aux, args, kwargs)
+    gradients, value = _differentiated(function, argnums, has_aux, args, kwargs)
+    return (gradients, value[1]) if has_aux else gradients
+
+
+def _pulled_back(function, *args, argnums=None, has_aux=False):
+    """`vjp(function, *args)`, for the arguments `argnums`."""
+    if not are_here(args):
+        return _vjp(function, *args, argnums=argnums, has_aux=has_aux)
+    places, chosen = _places(args, argnums)
+    plain = Plain(function, args, {}, places, has_aux=has_aux)
+    made, pullback, others = jax.vjp(plain, *plain.values(), has_aux=True)
+
+    def pulled(cotangents, retain_graph=True, create_graph=None):
+        found = pullback(conjugated([array(one) for one in pytree.tree_leaves(cotangents)]))
+        whole = len(args) == 1 and argnums is None
+        found = conjugated(found)
+        return _shaped(found, chosen, argnums) if not whole else (_shaped(found, chosen, 0),)
+
+    return (plain.result(made), pulled, *([plain.rest(others)] if has_aux else []))
+
+
+def _pushed_forward(function, args, tangents, argnums, *, strict=False, has_aux):
+    """`jvp(function, args, tangents)`, for the arguments `argnums`."""
+    if not are_here(args, tangents):
+        return _jvp(function, args, tangents, argnums, strict=strict, has_aux=has_aux)
+    places, _ = _places(args, argnums)
+    plain = Plain(function, args, {}, places, has_aux=has_aux)
+    along = [array(one) for one in pytree.tree_leaves(tangents)]
+    made, changes, others = jax.jvp(plain, plain.values(), along, has_aux=True)
+    return (plain.result(made), plain.result(changes), *([plain.rest(others)] if has_aux else []))
+
+
+_basis = eager_transforms._chunked_standard_basis_for_
+
+
+def _basis_of(tensors, counts, chunk_size=None):
+    """The standard basis of the space of some tensors, in chunks; torch writes it through a view."""
+    if not are_here(tensors):
+        yield from _basis(tensors, counts, chunk_size)
+        return
+    total = sum(counts)
+    for first in range(0, total, chunk_size or total):
+        rows = torch.eye(total, device="jax")[first : first + (chunk_size or total)].clone()
+        parts = rows.split(list(counts), dim=1)
+        yield tuple(
+            part.reshape(part.shape[0], *one.shape).to(one.dtype) for part, one in zip(parts, tensors)
+        )
+
+
+eager_transforms._chunked_standard_basis_for_ = _basis_of
+apis.vmap_impl = _mapped
+eager_transforms.grad_impl, eager_transforms.grad_and_value_impl = _gradient, _differentiated
+eager_transforms._vjp_with_argnums, eager_transforms._jvp_with_argnums = _pulled_back, _pushed_forward

@@ -1,0 +1,113 @@
+"""`jacobian`, `hessian`, `vjp` and others of `torch.autograd.functional` for torchax tensors, by JAX.
+
+PyTorch's versions use the autograd graph, which does not contain torchax's computations: they return zeros.
+Importing this module replaces the code of these functions, since programs may have imported the functions
+before.
+The results have no autograd graph; within a function that JAX differentiates, they have gradients.
+"""
+
+from __future__ import annotations
+
+import types
+
+import jax
+from torch.autograd import functional
+from torch.utils import _pytree as pytree
+
+from ..tensor import arrays
+from .func_transforms import Plain, are_here, array
+
+
+class _At:
+    """A function at its inputs: its values there, and their derivatives."""
+
+    def __init__(self, function, inputs):
+        self.is_tuple = isinstance(inputs, tuple)
+        self.inputs = inputs if self.is_tuple else (inputs,)
+        self.plain = Plain(function, self.inputs, {}, range(len(self.inputs)))
+        self.values = self.plain.values()
+
+    def outputs(self, values):
+        return self.plain(*values)[0]
+
+    def output(self, values):
+        (value,) = self.outputs(values)
+        return value.reshape(())
+
+    def along(self, vectors, like):
+        """Vectors as arrays; as in PyTorch, they may be omitted for a single element."""
+        if vectors is None:
+            if len(like) != 1 or like[0].size != 1:
+                raise RuntimeError(
+                    "the vector `v` can only be omitted for a single tensor with a single element"
+                )
+            return [jax.numpy.ones_like(like[0])]
+        return [array(one) for one in pytree.tree_leaves(vectors)]
+
+    def as_inputs(self, values):
+        """Arrays as tensors, in a tuple if the inputs are in one."""
+        tensors = tuple(map(arrays.tensor, values))
+        return tensors if self.is_tuple else tensors[0]
+
+
+def _jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+    at = _At(func, inputs)
+    transform = jax.jacfwd if strategy == "forward-mode" else jax.jacrev
+    rows = [at.as_inputs(row) for row in transform(at.outputs)(at.values)]
+    return rows[0] if at.plain.shape.is_leaf() else tuple(rows)
+
+
+def _hessian(
+    func,
+    inputs,
+    create_graph=False,
+    strict=False,
+    vectorize=False,
+    outer_jacobian_strategy="reverse-mode",
+):
+    at = _At(func, inputs)
+    rows = [at.as_inputs(row) for row in jax.hessian(at.output)(at.values)]
+    return tuple(rows) if at.is_tuple else rows[0]
+
+
+def _vjp(func, inputs, v=None, create_graph=False, strict=False):
+    at = _At(func, inputs)
+    made, pullback = jax.vjp(at.outputs, at.values)
+    (found,) = pullback(at.along(v, made))
+    return at.plain.result(made), at.as_inputs(found)
+
+
+def _jvp(func, inputs, v=None, create_graph=False, strict=False):
+    at = _At(func, inputs)
+    made, changes = jax.jvp(at.outputs, (at.values,), (at.along(v, at.values),))
+    return at.plain.result(made), at.plain.result(changes)
+
+
+def _hvp(func, inputs, v=None, create_graph=False, strict=False):
+    at = _At(func, inputs)
+    (made, _), (_, found) = jax.jvp(jax.value_and_grad(at.output), (at.values,), (at.along(v, at.values),))
+    return arrays.tensor(made), at.as_inputs(found)
+
+
+def _or_by_torch(plain, by_jax):
+    def run(func, inputs, *args, **kwargs):
+        return (by_jax if are_here(inputs) else plain)(func, inputs, *args, **kwargs)
+
+    return run
+
+
+def _exchange(function, by_jax, code):
+    """Let a function run `by_jax`, also where it was imported; `code` finds this name in torch's file."""
+    name, known = function.__name__, function.__globals__
+    plain = types.FunctionType(function.__code__, known, name, function.__defaults__)
+    known[f"_{name}_on_torchax"] = _or_by_torch(plain, by_jax)
+    function.__code__ = code.__code__
+
+
+_exchange(functional.jacobian, _jacobian, lambda *args, **kwargs: _jacobian_on_torchax(*args, **kwargs))
+_exchange(functional.hessian, _hessian, lambda *args, **kwargs: _hessian_on_torchax(*args, **kwargs))
+_exchange(functional.vjp, _vjp, lambda *args, **kwargs: _vjp_on_torchax(*args, **kwargs))
+_exchange(functional.jvp, _jvp, lambda *args, **kwargs: _jvp_on_torchax(*args, **kwargs))
+_exchange(functional.hvp, _hvp, lambda *args, **kwargs: _hvp_on_torchax(*args, **kwargs))
+# The same for real numbers.
+_exchange(functional.vhp, _hvp, lambda *args, **kwargs: _vhp_on_torchax(*args, **kwargs))

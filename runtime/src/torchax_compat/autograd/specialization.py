@@ -1,0 +1,278 @@
+"""A function compiled for one combination of shapes, modes and plain arguments, and its node of the graph."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import warnings
+
+import jax
+import torch
+import torchax
+from torch.utils import _pytree as pytree
+
+from ..jit import (
+    attribute_owners,
+    attributes,
+    call_by_call,
+    captured_output,
+    compiler_settings,
+    concrete_values,
+    deferred_scalars,
+    host_random,
+    output_containers,
+    scalar_casts,
+    tensor_objects,
+    trace,
+    varying_arguments,
+)
+from ..tensor import arrays
+from . import frozen_parameters, gradient_hooks, vjp_functions
+
+
+class Specialization(trace.Trace):
+    """A function for one combination of arguments, whose gradients JAX computes.
+
+    `in_place_of` are the positions of tensors that replace plain arguments, `answers` the Python values that
+    the function gets from tensors (`jit/concrete_values.py`).
+    """
+
+    def __init__(self, owner, leaves, tree, modules, parameters, with_gradient, in_place_of, answers):
+        _, places = trace.numbered(leaves, parameters)
+        objects, states = attribute_owners.of(modules, leaves, owner.function), owner.known.states.values()
+        super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
+        self.with_gradient, self.apart = with_gradient, owner.apart
+        self.in_place_of, self.answers = in_place_of, answers
+        self.notes_names = owner.known.knows_names
+        self.is_new, self.is_told, self.asks_counts, self.pattern = True, False, False, []
+        self.learns = torch.is_grad_enabled()
+        self.reached = None  # which of the inputs with gradients the outputs depend on
+        self.draws, self.may_draw_others, self.replay = None, False, None
+        compilations = owner.compilations
+        few = (
+            compiler_settings.FEW_CALLS_OF_MANY_SHAPES
+            if compilations.have_many_shapes()
+            else compiler_settings.FEW_CALLS
+        )
+        jitted = functools.partial(compiler_settings.Jitted, took=compilations.took, few_calls=few)
+        self.forward = jitted(self._forward)
+        self.reached_from = {}  # the same, by which outputs have gradients
+        self.backward = jitted(vjp_functions.pulled, static_argnums=(2, 3))
+
+    def __call__(self, given, is_compiled):
+        if is_compiled:
+            with call_by_call.running(None), frozen_parameters.linked(given, self.with_gradient):
+                made = _Node.apply(self, (self.forward, self.backward), *self._linked(given))
+        else:
+            with (
+                self.apart.compiled(self.modules, lambda: self.objects),
+                frozen_parameters.linked(given, self.with_gradient),
+            ):
+                made = _Node.apply(
+                    self, (self._forward_of_values, vjp_functions.pulled), *self._linked(given)
+                )
+        return self._result(made, given)
+
+    def _linked(self, given):
+        """The inputs, without the graphs behind those that get no gradient, such as earlier steps."""
+        if self.reached is None:
+            return given
+        reached = iter(self.reached)
+        cut = [wanted and not next(reached) for wanted in self.with_gradient]
+        first = len(self.parameters)
+        return [
+            tensor.detach() if lost and i >= first else tensor
+            for i, (tensor, lost) in enumerate(zip(given, cut))
+        ]
+
+    def compute(self, forward, given):
+        """Outputs and pullback; buffers, changed parameters and the random state are written back."""
+        buffers = trace.buffers_of(self.modules).values()
+        values = [tensor.jax() for tensor in given]
+        states, drawn = attributes.values(self.states), []
+        if forward is self.forward:
+            drawn = host_random.taken(self.draws or ())
+            if self.replay is not None:
+                self.replay.check_early(deferred_scalars.Numbers([], states, drawn))
+        outputs, pullback, (rest, told, numbers, *changes) = forward(
+            [value for value, wanted in zip(values, self.with_gradient) if wanted],
+            [value for value, wanted in zip(values, self.with_gradient) if not wanted],
+            [buffer.jax() for buffer in buffers],
+            torchax.default_env().prng_key,
+            states,
+            drawn,
+        )
+        self.is_new = False
+        self.numbers = deferred_scalars.Numbers(
+            [number.item() for number in jax.device_get(numbers)], states, drawn
+        )
+        self.replay.check(told, self.numbers)
+        self.leave(given, buffers, *changes, self.numbers)
+        self.frozen.leave()
+        self.held.tell(self.numbers)
+        # A function that runs call by call may take another branch each time.
+        reached = (
+            self.reached
+            if self.reached is not None and forward is self.forward
+            else vjp_functions.reached(pullback)
+        )
+        self.reached = reached if self.reached is None else self.reached
+        self._make_anew(reached)
+        return outputs, rest, pullback, reached, vjp_functions.bearing(pullback, len(outputs))
+
+    def _make_anew(self, reached):
+        """Create new parameters for replaced ones that get gradients: no optimizer has the new ones.
+
+        Other replaced parameters, such as a codebook that follows averages, stay the same objects with new
+        values.
+        """
+        reaches = iter(reached)
+        comes = [wanted and next(reaches) for wanted in self.with_gradient]
+        for i, (module, name) in self.replaced.items():
+            if comes[i]:
+                with torch.no_grad():
+                    module._parameters[name] = torch.nn.Parameter(self.parameters[i].detach().clone())
+
+    def _forward(self, learned, *others, is_traced=True):
+        return jax.vjp(lambda learned: self._traced(learned, *others, is_traced), learned, has_aux=True)
+
+    def _forward_of_values(self, *given):
+        return self._forward(*given, is_traced=False)
+
+    def _traced(self, learned, fixed, buffers, random, states, drawn, is_traced):
+        learned, fixed = iter(learned), iter(fixed)
+        values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
+        buffers_held = trace.buffers_of(self.modules).values()
+        self.replay = concrete_values.Replaying(
+            self.answers,
+            buffers_held,
+            host_random.Collected(self.draws or (), drawn, may_be_other=self.may_draw_others),
+            asks_counts=self.asks_counts,
+            is_told=self.is_told,
+        )
+        self.held = captured_output.Held(self.replay.reads)
+        with self._asking() if is_traced else contextlib.nullcontext():
+            tensors, *changes = self.run(values, buffers, random, states, is_traced=is_traced)
+        self.is_float = [jax.numpy.issubdtype(value.dtype, jax.numpy.inexact) for value in tensors]
+        floats = [value for value, is_float in zip(tensors, self.is_float) if is_float]
+        rest = [value for value, is_float in zip(tensors, self.is_float) if not is_float]
+        left = (leaf for _, kept, *_ in self.left[0] for leaf in kept)
+        kept = [*self.held.numbers_kept(), *self.replay.compared.values()]
+        deferred_scalars.check(self.replay.reads, [*self.outputs, *left, *kept])
+        if is_traced:
+            self.replay.collected.check()
+        if is_traced and self.held.pattern != self.pattern:
+            raise concrete_values.Unknown
+        return floats, (rest, self.replay.values, self.replay.reads.values, *changes)
+
+    @contextlib.contextmanager
+    def _asking(self):
+        """The contexts in which numbers that are read, drawn or printed are placeholders."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(concrete_values.by(self.replay))
+            stack.enter_context(host_random.collecting(self.replay.collected))
+            stack.enter_context(self.held.listening())
+            stack.enter_context(scalar_casts.handed_on(self.function, self.modules))
+            yield
+
+    def reads_numbers(self):
+        """Whether it was traced with placeholders for numbers or random draws."""
+        return bool(self.replay.reads.values or self.replay.drawn)
+
+    def around(self):
+        self.frozen = frozen_parameters.Frozen(self.parameters, self.with_gradient, learns=self.learns)
+        enabled = torch.set_grad_enabled(self.learns)
+        return arrays.entered(), enabled, self.frozen.running(), call_by_call.Calls(self.frozen)
+
+    def told(self, result, arguments):
+        return output_containers.marked(result, arguments)
+
+    def taken(self, result, inputs, arguments):
+        """The tensors of a result, and of items that are added to dictionaries and lists among the arguments.
+
+        Arguments that require gradients are returned themselves.
+        """
+        leaves = self.with_tensors(inputs)
+        changed = list(output_containers.changes(pytree.tree_unflatten(leaves, self.tree), arguments))
+        self.filled = [(place, gone) for place, _, gone in changed]
+        result = result, [new for _, new, _ in changed]
+        varying_arguments.check([leaves[i] for i in self.in_place_of], pytree.tree_leaves(result[1]), ())
+        places = {id(tensor): i for i, tensor in enumerate([*self.parameters, *inputs])}
+        made = pytree.tree_leaves(result)
+        self.retained = [isinstance(one, torch.Tensor) and getattr(one, "tap", None) for one in made]
+        self.on_host = [isinstance(leaf, call_by_call.OnHost) for leaf in pytree.tree_leaves(result)]
+        self.handed_back = [places.get(id(leaf)) for leaf in pytree.tree_leaves(result)]
+        return super().taken(result, inputs, arguments)
+
+    def _result(self, tensors, given):
+        tensors = iter(tensors)
+        leaves = [
+            next(tensors) if wanted else deferred_scalars.known(leaf, self.numbers)
+            for leaf, wanted in zip(self.outputs, self.is_tensor)
+        ]
+        with torch._C.DisableTorchFunction():
+            for i, place in enumerate(self.handed_back):
+                if place is not None and given[place].requires_grad and given[place].is_leaf:
+                    leaves[i] = given[place]
+                elif self.retained[i]:
+                    gradient_hooks.keep(leaves[i], self.retained[i])
+                elif self.on_host[i] and not leaves[i].requires_grad:
+                    leaves[i] = leaves[i].cpu()
+        result, contents = pytree.tree_unflatten(leaves, self.shape)
+        return tensor_objects.together(result), [
+            (place, new, gone) for (place, gone), new in zip(self.filled, contents)
+        ]
+
+
+class _Node(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, version, run, *given):
+        forward, ctx.backward_function = run
+        floats, rest, ctx.pullback, ctx.reached, ctx.bearing = version.compute(forward, given)
+        ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
+        ctx.is_float = version.is_float  # a function that runs call by call may return others next time
+        made, rest = list(map(arrays.tensor, floats)), list(map(arrays.tensor, rest))
+        ctx.mark_non_differentiable(*rest, *(one for one, bears in zip(made, ctx.bearing) if not bears))
+        ctx.set_materialize_grads(False)
+        floats, others = iter(made), iter(rest)
+        return tuple(next(floats) if is_float else next(others) for is_float in version.is_float)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        if all(gradient is None for gradient in gradients):
+            return (None,) * (2 + len(ctx.version.with_gradient))
+        floats = [g for g, is_float in zip(gradients, ctx.is_float) if is_float]
+        values = [None if g is None else arrays.on_torchax(g).jax() for g in floats]
+        reached = _reached_from(ctx, tuple(g is not None for g in floats))
+        given = ctx.pullback, values, ctx.kinds, reached
+        try:
+            found = ctx.backward_function(*given)
+        except gradient_hooks.Traced:
+            ctx.version.backward = vjp_functions.pulled
+            found = vjp_functions.pulled(*given)
+        except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
+            warnings.warn(
+                "the backward pass is not compiled (slower, same results), since the `backward` of a "
+                f"custom `torch.autograd.Function` needs the value of a tensor: {arrays.first_line(error)}",
+                stacklevel=1,
+            )
+            ctx.version.backward = vjp_functions.pulled
+            found = vjp_functions.pulled(*given)
+        # Inputs that the outputs do not depend on get None, not zeros, so that optimizers skip them.
+        made = map(arrays.tensor, found)
+        found = (next(made) if is_reached else None for is_reached in reached)
+        return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
+
+
+def _reached_from(ctx, have_gradients):
+    """Which of the inputs with gradients are reached from the outputs that have gradients."""
+    wanted = tuple(itertools.compress(have_gradients, ctx.bearing))
+    if all(wanted) or len(wanted) != len(ctx.pullback.jaxpr.outvars):
+        return ctx.reached
+    if ctx.backward_function is vjp_functions.pulled:
+        return vjp_functions.reached(ctx.pullback, wanted)
+    known = ctx.version.reached_from
+    if wanted not in known:
+        known[wanted] = vjp_functions.reached(ctx.pullback, wanted)
+    return known[wanted]

@@ -1,0 +1,121 @@
+"""`DataLoader`, samplers and `torch.load` without torchax's overhead on the host.
+
+Items of a data set are created on the host, where torchax makes each call ten times as slow as PyTorch.
+Importing this module patches `DataLoader` to fetch items without torchax: a batch of 64 small images that are
+scaled and shifted takes 1.5 ms instead of 8.4 ms.
+Data sets that hold torchax tensors, or move tensors to the device, are fetched from with torchax.
+
+- Memory is not pinned: with torchax, pinning raises.
+- Samplers, and `torch.randperm` without a device, draw on the host.
+- `torch.load` with the device as `map_location` reads tensors and modules to the host and moves them to the
+  device; without `map_location`, whole modules are moved as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.data import _utils
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from ..jit import random_states
+
+_randperm, _fetch = torch.randperm, _utils.fetch._MapDatasetFetcher.fetch
+_HOST = torch.device("cpu")
+#: Data sets by `id`: those that need torchax, and those that were fetched from without it.
+_on_torchax, _on_host = weakref.WeakValueDictionary(), weakref.WeakValueDictionary()
+
+
+def _permutation(*args, device=None, **kwargs):
+    """`torch.randperm`; torchax computes it on the device, even if it is requested on the host."""
+    if device is not None:
+        return _randperm(*args, device=device, **kwargs)
+    with _disable_current_modes():  # `torchax.disable_temporarily` does nothing once a call was jitted
+        return _randperm(*args, **kwargs)
+
+
+# A `DataLoader` shuffles with it, and `random_split` has it under a name of its own.
+torch.randperm = torch.utils.data.dataset.randperm = _permutation
+
+
+def _fetched(fetcher, indices):
+    """The items at some indices; if torchax is needed, fetched again with the same random numbers."""
+    data = fetcher.dataset
+    if _is_among(_on_torchax, data) or torch.get_default_device() != _HOST:
+        return _fetch(fetcher, indices)
+    states = None if _is_among(_on_host, data) else random_states.states_of_host()
+    try:
+        with _disable_current_modes():
+            items = _fetch(fetcher, indices)
+        if not any(isinstance(leaf, (Tensor, View)) for leaf in pytree.tree_leaves(items)):
+            _note(_on_host, data)
+            return items
+    except Exception:  # an error of the data set itself is raised again below
+        pass
+    if states is not None:
+        random_states.draw_again(states)
+    _note(_on_torchax, data)
+    return _fetch(fetcher, indices)
+
+
+def _is_among(known, data):
+    return known.get(id(data)) is data
+
+
+def _note(known, data):
+    with contextlib.suppress(TypeError):  # no weak references to lists: these are tried again
+        known[id(data)] = data
+
+
+_utils.fetch._MapDatasetFetcher.fetch = _fetched
+
+_iterate = torch.utils.data.DataLoader.__iter__
+
+
+def _iterated(loader):
+    """`DataLoader.__iter__`."""
+    loader.pin_memory = False
+    with torch.device(_HOST):
+        return _iterate(loader)
+
+
+torch.utils.data.DataLoader.__iter__ = _iterated
+
+
+def _drawing_on_host(plain):
+    """`__iter__` of a sampler, whose seed has more bits than the device supports, if that is the default."""
+
+    def iterate(sampler):
+        if torch.get_default_device() == _HOST:
+            return plain(sampler)
+        with torch.device(_HOST):
+            return iter(list(plain(sampler)))
+
+    return iterate
+
+
+for _sampler in (torch.utils.data.RandomSampler, torch.utils.data.SubsetRandomSampler):
+    _sampler.__iter__ = _drawing_on_host(_sampler.__iter__)
+torch.Tensor.pin_memory = lambda tensor, device=None: tensor
+
+
+_load = torch.load
+
+
+def _loaded(file, map_location=None, *args, **kwargs):
+    """`torch.load`, which does not know torchax's device."""
+    if map_location is None:  # a whole module returns to the device from which it was saved
+        read, moved = _load(file, *args, **kwargs), torch.nn.Module
+    elif isinstance(map_location, (str, torch.device)) and torch.device(map_location).type in ("cuda", "jax"):
+        read, moved = _load(file, "cpu", *args, **kwargs), (torch.Tensor, torch.nn.Module)
+    else:
+        return _load(file, map_location, *args, **kwargs)
+    return pytree.tree_map_only(moved, lambda one: one.to("jax"), read)
+
+
+torch.load = _loaded

@@ -1,0 +1,175 @@
+"""`DataLoader` workers without processes: batches are created in the program itself.
+
+Worker processes that are forked next to the threads of JAX hang, and other ones hang in the torchax
+environment.
+Importing this module patches `DataLoader` for `num_workers > 0`.
+Batches are created one after the other when they are needed, each as the worker whose turn it is would create
+it: with random numbers of its own, seeded as PyTorch seeds them, and with its own `get_worker_info()`.
+With the same seed, a program gets the same batches as with workers, including augmentations.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import itertools
+import random
+import types
+
+import numpy
+import torch
+import torchax
+from torch.utils.data import DataLoader, _DatasetKind, _utils
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from ..jit import random_states
+
+#: The number of objects of a data set that are searched for random generators, and the number of items from
+#: which a container is shared by the workers.
+_MOST = 1000
+#: Shared by the copies of a data set: functions, and random generators, whose states are exchanged.
+_OTHERS = (types.FunctionType, types.ModuleType, types.MethodType, random.Random)
+_plain = DataLoader._get_iterator
+
+
+class _Worker:
+    """One worker: the states of its random generators, and whether it has batches left."""
+
+    def __init__(self, batches, number, start):
+        seed = batches._base_seed + number
+        self._batches, self._state, self._data = batches, None, _copied(batches._dataset, {})
+        self._info = _utils.worker.WorkerInfo(
+            id=number, num_workers=batches._num_workers, seed=seed, dataset=self._data
+        )
+        with self._at_work():
+            random.seed(seed)
+            torch.default_generator.manual_seed(seed)
+            numpy.random.seed(_utils.worker._generate_state(batches._base_seed, number))
+            if start is not None:
+                start(number)
+
+    def begin(self):
+        """Begin an epoch."""
+        of = self._batches
+        with self._at_work():
+            self._fetcher = _DatasetKind.create_fetcher(
+                of._dataset_kind, self._data, of._auto_collation, of._collate_fn, of._drop_last
+            )
+        self.is_done = False
+
+    def make(self, indices):
+        """A batch, and whether there was one: an iterable data set may have ended."""
+        with self._at_work():
+            try:
+                return self._fetcher.fetch(indices), True
+            except StopIteration:
+                self.is_done = True
+                return None, False
+
+    @contextlib.contextmanager
+    def _at_work(self):
+        environment = torchax.default_env()
+        generators = self._batches._generators
+        outside, key = random_states.states_of_host(generators), environment.prng_key
+        before, _utils.worker._worker_info = _utils.worker._worker_info, self._info
+        if self._state is not None:
+            random_states.draw_again(self._state)
+        try:
+            yield
+        finally:
+            self._state = random_states.states_of_host(generators)
+            _utils.worker._worker_info = before
+            random_states.draw_again(outside)
+            environment.prng_key = key
+
+
+class _InTurn(_BaseDataLoaderIter):
+    """The batches of a loader, as its workers would create them."""
+
+    def __init__(self, loader):
+        super().__init__(loader)
+        self._ahead = (loader.prefetch_factor or 2) * self._num_workers
+        self._generators = random_states.generators(_held(loader.dataset))
+        self._workers = [_Worker(self, i, loader.worker_init_fn) for i in range(self._num_workers)]
+        self._reset(loader)
+
+    def _reset(self, loader, first_iter=False):
+        super()._reset(loader, first_iter)
+        for worker in self._workers:
+            worker.begin()
+        self._turns, self._tasks = itertools.cycle(self._workers), collections.deque()
+        for _ in range(self._ahead):
+            self._plan()
+
+    def _plan(self):
+        """Draw the next indices, as far ahead as for processes, for a worker with batches left."""
+        with contextlib.suppress(StopIteration):
+            indices = self._next_index()
+            turns = itertools.islice(self._turns, self._num_workers)
+            self._tasks.append((next(one for one in turns if not one.is_done), indices))
+
+    def _next_data(self):
+        while self._tasks:
+            worker, indices = self._tasks.popleft()
+            if worker.is_done:
+                continue
+            batch, is_made = worker.make(indices)
+            self._plan()
+            if is_made:
+                return batch
+        raise StopIteration
+
+
+def _copied(value, known):
+    """A copy of a data set for one worker, of the parts that it may change: objects and small containers."""
+    if id(value) in known:
+        return known[id(value)]
+    made = value
+    if type(value) in (list, tuple, dict) and len(value) < _MOST:
+        if type(value) is tuple:
+            return tuple(_copied(one, known) for one in value)
+        made = known[id(value)] = copy.copy(value)
+        for place, one in list(made.items() if type(value) is dict else enumerate(made)):
+            made[place] = _copied(one, known)
+    elif _may_be_copied(value):
+        with contextlib.suppress(Exception):  # the object has its own way of being copied
+            made = known[id(value)] = copy.copy(value)
+            for name, one in list(vars(made).items()):
+                made.__dict__[name] = _copied(one, known)
+    return made
+
+
+def _may_be_copied(value):
+    """Whether a value is an object without its own way of being copied, and not a module."""
+    kind = type(value)
+    is_own = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
+    return (
+        is_own
+        and hasattr(value, "__dict__")
+        and not isinstance(value, (type, torch.nn.Module, torch.Tensor, *_OTHERS))
+    )
+
+
+def _held(data):
+    """The objects in a data set, and those within them, such as transforms."""
+    waiting, seen = collections.deque([data]), {}
+    while waiting and len(seen) < _MOST:
+        value = waiting.popleft()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        inner = vars(value) if hasattr(value, "__dict__") else value
+        if isinstance(inner, dict):
+            inner = list(inner.values())
+        if isinstance(inner, (list, tuple)) and len(inner) < _MOST:
+            waiting.extend(inner)
+    return seen.values()
+
+
+def _batches(loader):
+    """`DataLoader._get_iterator`."""
+    return _InTurn(loader) if loader.num_workers else _plain(loader)
+
+
+DataLoader._get_iterator = _batches

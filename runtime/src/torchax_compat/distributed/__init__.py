@@ -1,0 +1,1 @@
+"""One process that drives all chips: wrappers, process groups and device meshes of `torch.distributed`."""

@@ -1,0 +1,78 @@
+"""`DataParallel` and `data_parallel`: wrappers that call the module directly.
+
+A single process drives all chips, so a wrapper that distributes a module over GPUs only calls it.
+Importing this module patches `torch.nn.DataParallel` and `torch.nn.parallel.data_parallel`.
+Subclasses of `DataParallel` then behave in the same way, such as the `DataParallelWithCallback` of
+synchronized batch normalization.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map_only
+
+
+def _scattered(module, values):
+    """Inputs with tensors moved to the device of the module's weights, as wrappers do."""
+    weights = next(module.parameters(), None)
+    if weights is None or weights.device.type != "jax":
+        return values
+    return tree_map_only(torch.Tensor, lambda tensor: tensor.to("jax"), values)
+
+
+def _wraps(self, module, device_ids=None, output_device=None, dim=0):
+    """`torch.nn.DataParallel.__init__` for a single device."""
+    torch.nn.Module.__init__(self)
+    self.module, self.dim = module, dim
+    self.device_ids, self.output_device = [0], 0
+    self.src_device_obj = torch.device("jax")
+
+
+def _calls(self, *inputs, **kwargs):
+    """`torch.nn.DataParallel.forward`."""
+    inputs, kwargs = _scattered(self.module, (inputs, kwargs))
+    return self.module(*inputs, **kwargs)
+
+
+def _scatters(self, inputs, kwargs, device_ids=None):
+    """`torch.nn.DataParallel.scatter` to a single device."""
+    inputs, kwargs = _scattered(self.module, (inputs, kwargs))
+    return (inputs,), (kwargs,)
+
+
+torch.nn.DataParallel.__init__ = _wraps
+torch.nn.DataParallel.forward = _calls
+torch.nn.DataParallel.scatter = _scatters
+
+
+class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
+    """A wrapper with the interface of `DataParallel` and `DistributedDataParallel`.
+
+    It has the attribute `module`, and the names of its parameters begin with `module.`.
+    """
+
+    def train(self, mode=True):
+        return torch.nn.Module.train(self, mode)
+
+    def __getstate__(self):
+        return self.__dict__.copy()
+
+    def __setstate__(self, state):
+        torch.nn.Module.__setstate__(self, state)
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        yield
+
+
+def _data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
+    """`torch.nn.parallel.data_parallel`."""
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    inputs, module_kwargs = _scattered(module, (inputs, module_kwargs or {}))
+    return module(*inputs, **module_kwargs)
+
+
+torch.nn.parallel.data_parallel = _data_parallel

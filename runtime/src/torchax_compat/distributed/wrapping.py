@@ -1,0 +1,19 @@
+"""The wrapper `single_process(module)`, in place of `DistributedDataParallel`."""
+
+from __future__ import annotations
+
+
+def single_process(module):
+    """Wrap a module like `DataParallel` or `DistributedDataParallel`, without distributing it over devices.
+
+    Args:
+        module: the module to wrap.
+
+    Returns:
+        An instance of both classes. It moves tensors among its inputs to the device of the module, and calls
+        the module. It has the attribute `module`, the names of its parameters begin with `module.`, and
+        `no_sync()` does nothing.
+    """
+    from .single_process import DataParallel
+
+    return DataParallel(module)

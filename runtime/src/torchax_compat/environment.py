@@ -1,0 +1,176 @@
+"""`enable()`, `disable()` and `status()`: whether the runtime is in use, and what it changes."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import pkgutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata, resources
+
+from .version import __version__
+
+_PACKAGE = __package__ or __name__.rpartition(".")[0]
+#: The attribute of torch that says which copy of the runtime is enabled in this process.
+_MARK = "_torchax_compat"
+_undone: list[Callable[[], None]] = []
+
+
+class UnsupportedVersion(ImportError):
+    """The installed torch, torchax or JAX differs from those that the runtime was tested with."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStatus:
+    """A patch of the runtime.
+
+    Attributes:
+        target: what it replaces: an attribute, an operator of torch, or a setting.
+        why: what is wrong or slow without it.
+        upstream: the issue or code upstream that makes it necessary, or "".
+        is_applied: whether it is in effect.
+    """
+
+    target: str
+    why: str
+    upstream: str
+    is_applied: bool
+
+
+def is_enabled() -> bool:
+    """Whether `enable()` was called, and `disable()` not since."""
+    return bool(_undone)
+
+
+def enable(*, force: bool = False) -> None:
+    """Enter the torchax environment, and make it behave as PyTorch on a GPU does.
+
+    All patches are applied, or none is.
+    A second call does nothing.
+
+    Args:
+        force: whether to go on with versions that were not tested. Targets that do not exist are an error
+            all the same.
+
+    Raises:
+        UnsupportedVersion: the installed versions were not tested, or lack what a patch replaces; nothing
+            was changed.
+        RuntimeError: another copy of this package is enabled.
+
+    Example:
+        >>> import torchax_compat
+        >>> torchax_compat.enable()
+        >>> torch.ones(2, device="jax").sum().item()
+        2.0
+    """
+    if _undone:
+        return
+    _check_versions(force=force)
+    _check_copies()
+    try:
+        _before_jax_starts()
+        import torch
+        import torchax
+
+        _import_all()
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedVersion(_message([str(error)])) from error
+    from .patches import application
+
+    moved = application.moved({} if force else _signatures())
+    if moved:
+        raise UnsupportedVersion(_message(moved))
+    was_enabled = torchax.default_env().enabled
+    _undone.extend(application.apply_all())
+    setattr(torch, _MARK, _PACKAGE)
+    _undone.append(functools.partial(delattr, torch, _MARK))
+    torchax.enable_globally()
+    if not was_enabled:
+        _undone.append(torchax.disable_globally)
+
+
+def disable() -> None:
+    """Leave the torchax environment, and restore everything that `enable()` changed."""
+    from .patches import application
+
+    application.restore(_undone)
+
+
+def status() -> list[PatchStatus]:
+    """The patches of the runtime, whether or not they are applied.
+
+    Raises:
+        UnsupportedVersion: the installed versions lack what the runtime uses.
+    """
+    try:
+        _import_all()
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedVersion(_message([str(error)])) from error
+    from .patches.declarations import OPERATORS, PATCHES, SETUPS
+
+    on = is_enabled()
+    return [
+        *(PatchStatus(one.target, one.why, one.upstream, on) for one in PATCHES.values()),
+        *(PatchStatus(str(one.operation), one.why, "", on) for one in OPERATORS.values()),
+        *(PatchStatus(one.name, one.why, "", on) for one in SETUPS.values()),
+    ]
+
+
+def tested_versions() -> dict[str, list[str]]:
+    """The releases that the runtime was tested with, by the name of the package."""
+    text = resources.files(_PACKAGE).joinpath("patches/versions.json").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = json.loads(text)
+    return found
+
+
+def _signatures() -> dict[str, list[str]]:
+    text = resources.files(_PACKAGE).joinpath("patches/signatures.json").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = json.loads(text)
+    return found
+
+
+def _check_versions(*, force: bool) -> None:
+    for name, tested in tested_versions().items():
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError as error:
+            raise UnsupportedVersion(f"torchax-compat needs {name}, which is not installed") from error
+        if not force and not any(_is_of(version, release) for release in tested):
+            raise UnsupportedVersion(_message([f"{name} {version} was not tested"]))
+
+
+def _is_of(version: str, release: str) -> bool:
+    """Whether a version belongs to a release, as `2.13.0+cpu` does to `2.13`."""
+    return f"{version.partition('+')[0]}.".startswith(f"{release}.")
+
+
+def _message(problems: list[str]) -> str:
+    tested = ", ".join(f"{name} {' or '.join(found)}" for name, found in tested_versions().items())
+    return (
+        f"torchax-compat {__version__} does not fit the installed versions: {'; '.join(problems)}. "
+        f"It was tested with {tested}. Install these, or call `torchax_compat.enable(force=True)` to try "
+        "versions that were not tested."
+    )
+
+
+def _check_copies() -> None:
+    torch = sys.modules.get("torch")
+    other = getattr(torch, _MARK, None)
+    if other is not None:
+        raise RuntimeError(f"another copy of torchax-compat is enabled already: `{other}`; import that one")
+
+
+def _before_jax_starts() -> None:
+    from .jit import xla_flags
+
+    xla_flags.set_flags()
+
+
+def _import_all() -> None:
+    """Import all modules of the runtime, which declare the patches."""
+    package = importlib.import_module(_PACKAGE)
+    for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
+        importlib.import_module(module.name)

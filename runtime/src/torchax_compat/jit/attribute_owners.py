@@ -1,0 +1,92 @@
+"""The objects whose attributes a traced function may read and write: arguments, globals, hooks."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+
+import torch
+
+from . import captured_objects, reachable_modules, tensor_objects
+
+
+def of(modules, leaves, function=None):
+    """The modules and program objects that a function gets or uses, with the objects that these hold."""
+    own = [leaf for leaf in leaves if _is_own(leaf)]
+    held = [one for one in kept([*modules, *own]) if _is_own(one)]
+    filled = filled_by([hook for module in modules for hook in hooks_of(module)])
+    known = captured_objects.of(
+        function, modules, leaves, {id(one.content) for one in filled if isinstance(one, Container)}
+    )
+    return list({id(one): one for one in (*modules, *own, *held, *filled, *known)}.values())
+
+
+def kept(objects):
+    """The values of the objects' attributes."""
+    return [
+        value
+        for one in objects
+        for name, value in vars(one).items()
+        if name not in reachable_modules.INTERNAL
+    ]
+
+
+class Container:
+    """A dictionary or list, as an object that holds it."""
+
+    def __init__(self, content):
+        self.content = content
+
+
+_containers = {}
+
+
+def hooks_of(module):
+    """The forward hooks and gradient hooks of a module."""
+    gradients = (*module._backward_pre_hooks.values(), *module._backward_hooks.values())
+    return [*module._forward_pre_hooks.values(), *module._forward_hooks.values(), *gradients]
+
+
+def filled_by(hooks):
+    """The objects and containers that hooks can access, and may fill."""
+    found = []
+    for hook in hooks:
+        known = [getattr(hook, "__self__", None)]
+        function = getattr(hook, "__func__", hook)
+        if isinstance(function, types.FunctionType):
+            for cell in function.__closure__ or ():
+                with contextlib.suppress(ValueError):
+                    known.append(cell.cell_contents)
+            known += [function.__globals__.get(name) for name in function.__code__.co_names]
+        for one in known:
+            if isinstance(one, (dict, list)):
+                found.append(_containers.setdefault(id(one), Container(one)))
+            elif _is_own(one) and not isinstance(one, (types.FunctionType, types.ModuleType)):
+                found.append(one)
+    return found
+
+
+def with_containers(hooks, args, kwargs):
+    """Arguments with objects for containers that hooks fill, which must not be replaced by copies."""
+    known = {id(one.content): one for one in filled_by(hooks) if isinstance(one, Container)}
+    return (
+        [known.get(id(value), value) for value in args],
+        {name: known.get(id(value), value) for name, value in kwargs.items()},
+    )
+
+
+def without_containers(args, kwargs):
+    """Arguments as the function expects them."""
+    return tuple(_meant(value) for value in args), {name: _meant(value) for name, value in kwargs.items()}
+
+
+def _meant(value):
+    if isinstance(value, tensor_objects.Record):
+        return value.made()
+    return value.content if isinstance(value, Container) else value
+
+
+def _is_own(one):
+    of_library = type(one).__module__.partition(".")[0] in ("torch", "torchax", "jax", "numpy", "builtins")
+    is_other = isinstance(one, (type, torch.nn.Module, torch.Tensor))
+    return hasattr(one, "__dict__") and not of_library and not is_other

@@ -1,0 +1,475 @@
+"""Attributes that a traced function reads and writes.
+
+Tracing runs the Python code of a function once, and later calls do not.
+So a trace is valid for the attributes that it read, and the function is traced again if one of them differs.
+Values that it assigns to attributes are computed with its results, and assigned after each call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+
+import jax
+import torch
+from torch.utils import _pytree as pytree
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from ..tensor import arrays
+from . import (
+    attribute_owners,
+    attribute_placeholders,
+    captured_objects,
+    deferred_scalars,
+    host_tensor_writes,
+    reachable_modules,
+    tensor_objects,
+)
+
+#: Attributes of torch's own modules that programs assign.
+_CHANGED_OF_TORCH = frozenset({"p", "momentum"})
+#: Types of values that are compared.
+_PLAIN = (bool, int, float, str, type(None))
+#: The types of items in most tuples of modules.
+_NUMBERS = {bool, int, float}
+_KINDS = (Tensor, View)
+_CONTAINERS = (list, dict, set, deque)
+_MISSING = object()
+
+
+class Attribute:
+    """An attribute in the `__dict__` of an object.
+
+    `apart` are the `id`s of parameters and buffers, which are inputs of a function already.
+    """
+
+    def __init__(self, owner, name, apart=frozenset()):
+        self.held, self.name, self.kind = vars(owner), name, _kind(owner)
+        self.key, self.apart = (key_of(owner), name), apart
+        self.is_container = isinstance(owner, attribute_owners.Container)
+        self.is_name = type(owner) is captured_objects.Held and vars(owner).kind != "dict"
+        self.stands = False  # its value has a placeholder, and no tensors (`standing.py`)
+
+    def get(self):
+        return self.held.get(self.name, _MISSING)
+
+    def set(self, value):
+        if value is _MISSING:
+            self.held.pop(self.name, None)
+        elif self.is_container:
+            _refill(self.held[self.name], _content(value))
+        else:
+            self.held[self.name] = value
+
+    def tensors(self, value, watched=frozenset()):
+        """The tensors in a value of the attribute, without those in containers whose `id`s are `watched`."""
+        if watched and isinstance(value, dict):
+            value = {name: one for name, one in dict.items(value) if id(one) not in watched}
+        return [tensor for tensor in _tensors(value) if id(tensor) not in self.apart]
+
+    def leaves(self):
+        """The leaves of its value, which of them are inputs, and their structure."""
+        value = self.get()
+        if self.stands and isinstance(value, _CONTAINERS):
+            return [type(value)], [False], None
+        leaves, shape = pytree.tree_flatten(value)
+        if self.stands:
+            return leaves, list(map(attribute_placeholders.is_number, leaves)), shape
+        return leaves, [isinstance(x, _KINDS) and id(x) not in self.apart for x in leaves], shape
+
+    def __str__(self):
+        return f"`{self.name}` of `{self.kind}`"
+
+
+def key_of(owner):
+    """A key that identifies an object with attributes."""
+    return vars(owner).key if type(owner) is captured_objects.Held else id(owner)
+
+
+def _kind(owner):
+    """The name of an object with attributes."""
+    return str(vars(owner).kind) if type(owner) is captured_objects.Held else type(owner).__name__
+
+
+class Guard:
+    """An attribute as it was read: a trace is valid as long as it is the same.
+
+    `watched` are the `id`s of containers that have guards of their own.
+    """
+
+    def __init__(self, attribute, value, watched=frozenset()):
+        self.attribute, self.value, self.content = attribute, deferred_scalars.plain(value), _content(value)
+        self.watched, self.elements = watched, list(map(_element, attribute.tensors(value, watched)))
+        self.version = _version(value)
+
+    def holds(self):
+        value = deferred_scalars.plain(self.attribute.get())
+        if value is not self.value:
+            return isinstance(value, _PLAIN) and type(value) is type(self.value) and value == self.value
+        if self.content is not None and not _same(_content(value), self.content):
+            return False
+        if _version(value) != self.version:
+            return False
+        if not self.elements:
+            return True
+        return _same(list(map(_element, self.attribute.tensors(value, self.watched))), self.elements)
+
+    def is_traced(self):
+        """Whether its value has tensors that JAX differentiates."""
+        return any(isinstance(element, jax.core.Tracer) for element in self.elements)
+
+    def put_back(self, originals):
+        """Compare with the items of a container, not with their placeholders."""
+        if self.content is None:
+            return
+        places = self.content if isinstance(self.content, dict) else range(len(self.content))
+        for place in places:
+            if type(self.content[place]) is attribute_placeholders.Grown:
+                self.content[place] = originals[id(self.content[place])]
+
+    def has_grown(self):
+        return attribute_placeholders.has_grown(self.value, self.attribute.get(), self.content)
+
+    def may_stand(self):
+        """Whether a placeholder can replace the present value."""
+        attribute, now = self.attribute, self.attribute.get()
+        attribute.stands = not attribute.is_container and (
+            (attribute_placeholders.is_number(now) and type(now) is type(self.value)) or self.has_grown()
+        )
+        return attribute.stands
+
+    def has_tensors(self):
+        values = (self.value, self.attribute.get())
+        return any(self.attribute.tensors(value, self.watched) for value in values)
+
+
+class Watch:
+    """Context that notes which attributes of some objects are read and written, and restores their values.
+
+    `given` are attributes whose tensors are inputs, with the initial values, and `apart` the `id`s of
+    parameters and buffers.
+    Reads are noted if the function `is_traced`: one that runs without tracing reads the attributes at each
+    call.
+    """
+
+    def __init__(self, objects, given=(), apart=frozenset(), *, is_traced=True):
+        self.objects = {key_of(one): one for one in objects}
+        self.given, self.apart, self.is_traced = given, apart, is_traced
+        self.guards, self.written = {}, []
+
+    def __enter__(self):
+        self.originals = {
+            attribute.key: _content(attribute.get()) if attribute.is_container else attribute.get()
+            for attribute, _ in self.given
+        }
+        for attribute, value in self.given:
+            attribute.set(value)
+        self.before = {key: dict(vars(one)) for key, one in self.objects.items()}
+        self.contents = {
+            (key, name): _content(value)
+            for key, held in self.before.items()
+            for name, value in held.items()
+            if isinstance(value, _CONTAINERS)
+            and type(value) is not attribute_placeholders.Grown
+            and name not in reachable_modules.INTERNAL
+        }
+        self.watched = {
+            id(value)
+            for one in self.objects.values()
+            if type(one) is captured_objects.Held
+            for value in vars(one).values()
+            if isinstance(value, _CONTAINERS)
+        }
+        self.nested = {
+            (key, name): pytree.tree_flatten(held)
+            for (key, name), held in ((at, self.before[at[0]][at[1]]) for at in self.contents)
+            if any(isinstance(x, _CONTAINERS) and id(x) not in self.watched for x in _items(held))
+        }
+        self.elements = {}  # of tensors that may be written in place
+        self.inputs = {
+            id(tensor): tensor.jax() for attribute, value in self.given for tensor in attribute.tensors(value)
+        }
+        self.classes = []
+        if not self.is_traced:
+            for held in self.before.values():
+                for name, value in held.items():
+                    if name not in reachable_modules.INTERNAL:
+                        self._note_elements(_tensors(value))
+            return self
+        for one in self.objects.values():
+            if isinstance(one, attribute_owners.Container) and _tensors(one.content):
+                self.guards[id(one), "content"] = Guard(Attribute(one, "content"), one.content)
+        for one in self.objects.values():
+            if type(one) is captured_objects.Held:
+                for name, value in vars(one).items():
+                    self._guard(one, name, value)
+        others = {type(one) for one in self.objects.values() if not isinstance(one, torch.nn.Module)}
+        others.discard(captured_objects.Held)
+        for cls in [torch.nn.Module, *others]:
+            if "__getattribute__" not in vars(cls):
+                with contextlib.suppress(TypeError):  # classes written in C
+                    cls.__getattribute__ = self._reading(cls.__getattribute__)
+                    self.classes.append(cls)
+        return self
+
+    def _reading(self, plain):
+        def read(one, name):
+            try:
+                value = plain(one, name)
+            except AttributeError:
+                self._read(one, name, _MISSING)
+                raise
+            self._read(one, name, value)
+            return value
+
+        return read
+
+    def _read(self, one, name, value):
+        key = (id(one), name)
+        if id(one) not in self.objects or name in reachable_modules.INTERNAL or key in self.guards:
+            return
+        held = object.__getattribute__(one, "__dict__")  # some dictionaries are their own
+        if dict.get(held, name, _MISSING) is not self.before[id(one)].get(name, _MISSING):
+            return  # it was written in this run
+        if name not in held and not isinstance(value, _PLAIN) and value is not _MISSING:
+            return  # a method, or an attribute of the class
+        if name not in held and any(
+            name in dict.get(held, part, ()) for part in ("_parameters", "_buffers", "_modules")
+        ):
+            return
+        if type(one).__module__.startswith("torch.nn.") and name not in _CHANGED_OF_TORCH:
+            return
+        value = dict.get(held, name, _MISSING)
+        self._guard(one, name, value)
+
+    def _guard(self, one, name, value):
+        if type(value) is attribute_placeholders.Grown:
+            return
+        if value is _MISSING or isinstance(value, (*_PLAIN, *_CONTAINERS, torch.Tensor)) or _tensors(value):
+            self.guards[key_of(one), name] = guard = Guard(
+                Attribute(one, name, self.apart), value, self.watched
+            )
+            self._note_elements(guard.attribute.tensors(value))
+
+    def _note_elements(self, tensors):
+        for tensor in tensors:
+            if isinstance(tensor, Tensor) and id(tensor) not in self.apart:
+                self.elements.setdefault(id(tensor), (tensor, tensor.jax()))
+
+    def __exit__(self, *_):
+        for cls in self.classes:
+            del cls.__getattribute__
+        for key, one in self.objects.items():
+            held = vars(one)
+            for name in {*held, *self.before[key]} - reachable_modules.INTERNAL:
+                self._settle(Attribute(one, name), self.before[key].get(name, _MISSING))
+        for attribute, value in self.given:
+            if attribute.get() is value or attribute.is_container:
+                attribute.set(self.originals[attribute.key])
+            self.guards.pop(attribute.key, None)
+        stood = {id(value): self.originals[attribute.key] for attribute, value in self.given}
+        for guard in self.guards.values():
+            guard.put_back(stood)
+        self.put = []
+        for tensor, element in self.elements.values():
+            if tensor.jax() is not element and id(tensor) not in self.inputs:
+                self.put.append((tensor, tensor.jax()))
+                arrays.put(tensor, element)
+
+    def _settle(self, attribute, before):
+        """Note the new value of an attribute, and restore the old one."""
+        value = attribute.get()
+        if type(before) is attribute_placeholders.Grown:
+            items, before = before.items(), self.originals[attribute.key]
+            if type(value) is attribute_placeholders.Grown:
+                if items:
+                    leaves, shape = pytree.tree_flatten(tensor_objects.apart(items, self.objects))
+                    self.written.append(
+                        (attribute, list(map(host_tensor_writes.standing_for, leaves)), _End(shape))
+                    )
+                attribute.set(before)
+                return
+            if items:
+                raise deferred_scalars.Needed(f"it replaces {attribute}, a list that grows at each call")
+        content = self.contents.get(attribute.key)
+        inputs = [tensor for tensor in _tensors(value) if id(tensor) in self.inputs]
+        if (
+            value is before
+            and (content is None or _same(_content(value), content))
+            and self._is_as_nested(attribute)
+        ):
+            if all(_element(tensor) is self.inputs[id(tensor)] for tensor in inputs):
+                return
+        kept = _content(value) if value is before and content is not None else value
+        kept = tensor_objects.apart(kept, self.objects)
+        leaves, shape = pytree.tree_flatten(kept) if value is not _MISSING else ([], None)
+        self.written.append((attribute, list(map(host_tensor_writes.standing_for, leaves)), shape))
+        if content is not None:
+            _refill(before, content)
+        attribute.set(self.originals.get(attribute.key, before))
+
+    def _is_as_nested(self, attribute):
+        """Whether containers within a container, which are not watched, have the same items as before."""
+        leaves, shape = self.nested.get(attribute.key, ((), None))
+        if shape is None:
+            return True
+        now, like = pytree.tree_flatten(attribute.get())
+        return like == shape and _same(now, leaves)
+
+    def left(self):
+        """The tensors that were assigned to attributes."""
+        return [leaf for _, leaves, _ in self.written for leaf in leaves if self._is_traced(leaf)]
+
+    def results(self):
+        """The arrays that were assigned, or written in place."""
+        return [*map(_element, self.left()), *(value for _, value in self.put)]
+
+    def plan(self):
+        """Where `leave` has to assign the results."""
+        written = [
+            (
+                attribute,
+                [None if self._is_traced(leaf) else deferred_scalars.plain(leaf) for leaf in leaves],
+                list(map(self._is_traced, leaves)),
+                shape,
+            )
+            for attribute, leaves, shape in self.written
+        ]
+        return written, [tensor for tensor, _ in self.put]
+
+    def _is_traced(self, leaf):
+        is_tensor = isinstance(leaf, _KINDS) and id(leaf) not in self.apart
+        return is_tensor and isinstance(_element(leaf), jax.core.Tracer)
+
+
+class _End:
+    """The structure of items that were appended to a list."""
+
+    def __init__(self, items):
+        self.items = items
+
+
+def leave(plan, values, guards, numbers):
+    """Assign the results of a function to the attributes that it wrote to, and return the tensors.
+
+    Placeholders are replaced by `numbers`.
+    Guards of containers are valid from then on.
+    """
+    written, tensors = plan
+    values, made = iter(values), []
+    for attribute, leaves, traced, shape in written:
+        made += [arrays.tensor(next(values)) for new in traced if new]
+        news = iter(made[len(made) - sum(traced) :])
+        leaves = [
+            next(news) if new else deferred_scalars.known(leaf, numbers) for leaf, new in zip(leaves, traced)
+        ]
+        held = attribute.get()
+        if isinstance(shape, _End):
+            held.extend(tensor_objects.together(pytree.tree_unflatten(leaves, shape.items)))
+            continue
+        value = (
+            tensor_objects.together(pytree.tree_unflatten(leaves, shape)) if shape is not None else _MISSING
+        )
+        if isinstance(held, _CONTAINERS) and type(value) in (type(held), type(_content(held))):
+            _refill(held, value)
+        else:
+            attribute.set(value)
+    for one in tensors:
+        arrays.put(one, next(values))
+    for guard in guards:
+        if guard.attribute.is_container:
+            guard.__init__(guard.attribute, guard.value)
+    return made
+
+
+def values(attributes):
+    """The inputs that attributes have: arrays of their tensors, and numbers."""
+    found = []
+    for attribute in attributes:
+        leaves, given, _ = attribute.leaves()
+        found += [x if attribute.stands else _element(x) for x, is_given in zip(leaves, given) if is_given]
+    return found
+
+
+def shapes(attributes):
+    """The structures and shapes of attributes that a function is traced for."""
+    found = []
+    for attribute in attributes:
+        leaves, given, shape = attribute.leaves()
+        found.append((shape, [_kind_of(x) if new else id(x) for x, new in zip(leaves, given)]))
+    return found
+
+
+def _kind_of(x):
+    return (x.shape, x.dtype) if isinstance(x, _KINDS) else type(x)
+
+
+def filled(attributes, values):
+    """Attributes with values that have other tensors, or with placeholders for their values."""
+    values, place = iter(values), 0
+    for attribute in attributes:
+        leaves, given, shape = attribute.leaves()
+        count, place = place, place + sum(given)
+        if attribute.stands and (shape is None or all(given)):
+            yield (
+                attribute,
+                attribute_placeholders.in_place_of(attribute.get(), next(values) if shape else None, count),
+            )
+            continue
+        leaves = [arrays.tensor(next(values)) if new else x for x, new in zip(leaves, given)]
+        yield attribute, pytree.tree_unflatten(leaves, shape)
+
+
+def _tensors(value):
+    if isinstance(value, _KINDS):
+        return [value]
+    if not isinstance(value, (list, tuple, dict)) or (
+        isinstance(value, tuple) and all(type(item) in _NUMBERS for item in value)
+    ):
+        return []
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, _KINDS)]
+
+
+def _element(tensor):
+    return arrays.on_torchax(tensor).jax()
+
+
+def _version(value):
+    """How often a CPU tensor was written to; None for anything else, and if torch does not count."""
+    if not isinstance(value, torch.Tensor) or isinstance(value, _KINDS):
+        return None
+    with torch._C.DisableTorchFunction():
+        return None if value.is_inference() else value._version
+
+
+def _items(container):
+    return dict.values(container) if isinstance(container, dict) else container
+
+
+def _content(value):
+    """The items of a container, as a dictionary or a list."""
+    if isinstance(value, set):
+        return dict.fromkeys(value)
+    if isinstance(value, dict):  # a subclass may compute its items
+        return dict(dict.items(value))
+    return list(value) if isinstance(value, _CONTAINERS) else None
+
+
+def _same(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    return len(one) == len(other) and all(map(_is_same, one, other))
+
+
+def _is_same(one, other):
+    """Whether two values are the same object, or equal plain values."""
+    return one is other or (type(one) is type(other) and isinstance(one, _PLAIN) and one == other)
+
+
+def _refill(container, content):
+    container.clear()
+    if isinstance(container, (dict, set)):
+        container.update(content)
+    else:
+        container.extend(content)

@@ -1,0 +1,147 @@
+"""Output of `print` and logging in a traced function, which is repeated after each call.
+
+Numbers that are read from tensors are formatted once they are known.
+A function that prints runs without compilation first.
+If its output, apart from such numbers, is not the same while it is traced, or if a formatted number is used
+elsewhere, it is not compiled as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import re
+import sys
+
+from . import deferred_scalars
+
+_handle = logging.Logger.handle
+
+
+class Told:
+    """The output of one run of a function; `pattern` has it with markers in place of numbers."""
+
+    def __init__(self, numbers):
+        self.numbers, self.pattern = numbers, []
+
+    @contextlib.contextmanager
+    def listening(self):
+        """Record the output."""
+        with contextlib.redirect_stdout(_Output(self, sys.stdout)):
+            logging.Logger.handle = lambda logger, record: self.log(logger, record)
+            try:
+                yield
+            finally:
+                logging.Logger.handle = _handle
+
+    def _note(self, record, message):
+        arguments = record.args if isinstance(record.args, tuple) else (record.args,)
+        arguments = ("a number" if deferred_scalars.is_read(one) else one for one in arguments)
+        self.pattern.append((record.name, record.levelno, message, *arguments))
+
+
+class Spoken(Told):
+    """The output of a function that runs without compilation."""
+
+    def __init__(self, numbers):
+        super().__init__(numbers)
+        self.used, self.lines = 0, []
+
+    def write(self, output, text):
+        self.pattern.append(self._marked(text))
+        return output.write(f"{text} "[:-1])  # a copy, since some outputs keep what is written
+
+    def log(self, logger, record):
+        self._note(record, self._marked(record.msg))
+        if isinstance(record.args, tuple):
+            record.args = tuple(map(deferred_scalars.plain, record.args))
+        _handle(logger, record)
+
+    def _marked(self, text):
+        if not isinstance(text, str):
+            return text
+        marked, rest = "", text
+        for number in self.numbers.texts[self.used :]:
+            before, found, after = rest.partition(number)
+            if not found:
+                break
+            marked, rest, self.used = marked + before + deferred_scalars.mark(self.used), after, self.used + 1
+        if marked:
+            self.lines.append(text)
+        return marked + rest
+
+    def is_complete(self):
+        """Whether all formatted numbers were printed, and nothing else holds them."""
+        texts = set(map(id, self.numbers.texts))
+        # The list, the variable and `getrefcount` hold a line.
+        are_kept = any(len(one) > 1 and sys.getrefcount(one) > 3 + (id(one) in texts) for one in self.lines)
+        return self.used == len(self.numbers.texts) and not are_kept
+
+
+class Held(Told):
+    """The output of a traced function, which is held back and repeated after each call."""
+
+    def __init__(self, numbers):
+        super().__init__(numbers)
+        self.parts = []
+
+    def write(self, output, text):
+        self.pattern.append(text)
+        self.parts.append((output, text))
+        return len(text)
+
+    def log(self, logger, record):
+        self._note(record, record.msg)
+        self.parts.append((logger, record))
+
+    def numbers_kept(self):
+        """The placeholders of numbers that are formatted."""
+        records = (what for _, what in self.parts if not isinstance(what, str))
+        arguments = [one for record in records if isinstance(record.args, tuple) for one in record.args]
+        return [*arguments, *(number for number, _ in self.numbers.texts)]
+
+    def tell(self, values):
+        """Repeat the output, with the numbers that were read."""
+        texts = [format(number.number(values), form) for number, form in self.numbers.texts]
+        for to, what in self.parts:
+            if isinstance(what, str):
+                to.write(_filled(what, texts))
+            else:
+                record, new = copy.copy(what), logging.makeLogRecord({})
+                record.created, record.msecs, record.relativeCreated = (
+                    new.created,
+                    new.msecs,
+                    new.relativeCreated,
+                )
+                record.msg = _filled(what.msg, texts) if isinstance(what.msg, str) else what.msg
+                if isinstance(what.args, tuple):
+                    record.args = tuple(deferred_scalars.known(one, values) for one in what.args)
+                _handle(to, record)
+
+    def tell_without_numbers(self):
+        """Repeat the output that preceded an error."""
+        for to, what in self.parts:
+            if isinstance(what, str) and not re.search(deferred_scalars.MARK, what):
+                to.write(what)
+
+
+class _Output:
+    """A standard output that reports to an object what is written to it."""
+
+    def __init__(self, told, output):
+        self._told, self._output = told, output
+
+    def write(self, text):
+        return self._told.write(self._output, text)
+
+    def writelines(self, lines):
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name):
+        return getattr(self._output, name)
+
+
+def _filled(text, texts):
+    return re.sub(deferred_scalars.MARK, lambda mark: texts[int(mark[1])], text)

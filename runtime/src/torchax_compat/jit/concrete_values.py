@@ -1,0 +1,332 @@
+"""Values of tensors that Python needs while a function is traced: conditions, sizes and counts.
+
+`if torch.isnan(x).any():` and `int(self.started)` need a value, which a traced tensor does not have.
+A function that needs such values, its *answers*, runs without compilation first, which gives the answers.
+It is then traced with these, and the compiled function returns the tensors in question beside its results, so
+that they can be compared with the answers.
+If they differ, the results are dropped, and a version that was traced with the right answers is called, or
+the function runs without compilation.
+
+Other numbers that `item()` reads are handled by `reads.py`; the results of comparisons with them are answers,
+too.
+A count in a buffer is such a number at first, for example a position in a queue that moves on at each call.
+If an integer is needed as it is, as for a size, integers that are read become answers: they then have to be
+the same in two consecutive runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+
+import jax
+import jax.extend.core
+import torch
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from ..tensor import arrays
+from . import deferred_scalars, dynamic_slices
+
+#: With more versions than this, or more calls without a right one, the answers keep changing.
+MOST_VERSIONS = 8
+MOST_MISSES = 16
+
+_session = None
+
+
+class Unknown(Exception):
+    """A value is needed for which there is no answer yet."""
+
+
+class Others(Exception):
+    """The answers differ; `answers` are the right ones, up to the first that differs."""
+
+    def __init__(self, answers):
+        super().__init__("the answers differ")
+        self.answers = answers
+
+
+class Counted(Exception):
+    """An integer is needed as it is, and has to be an answer."""
+
+
+class _Session:
+    """A call whose answers are recorded or replayed; `buffers` are those of its modules.
+
+    Integers are answers if it `asks_counts`, and numbers that are read otherwise.
+    """
+
+    def __init__(self, answers, buffers, *, asks_counts):
+        self.answers, self.buffers = answers, set(map(id, buffers))
+        self.asks_counts, self.reads_counts = asks_counts, False
+        self.reads = deferred_scalars.Reads(self.compare)
+        #: Whether a tensor was copied to the host, which tracing keeps on the device: from then on, values of
+        #: CPU tensors are answers, too.
+        self.has_copies = False
+
+    def counts(self, tensor, *, may_read):
+        """Whether the integer in a tensor is an answer.
+
+        Integers that are read are mostly logged, such as a count of correct predictions: they differ at each
+        call, and are only used outside of the computation.
+        """
+        if tensor.is_floating_point():
+            return False
+        if may_read:
+            self.reads_counts |= not self.asks_counts
+            return self.asks_counts
+        while isinstance(tensor, View):
+            tensor = tensor.parent
+        return id(tensor) in self.buffers
+
+
+class Recording(_Session):
+    """Records the answers while a function runs without compilation, and the random numbers that it draws.
+
+    `generators` are the random generators whose states can be restored.
+    """
+
+    def __init__(self, buffers, generators, *, asks_counts):
+        super().__init__([], buffers, asks_counts=asks_counts)
+        self.generators, self.draws = generators, []
+
+    def note(self, draw, *, is_repeated):
+        """Note a draw; one that differs each time has to be made by the function itself."""
+        if is_repeated:
+            self.draws.append(draw)
+        else:
+            self.reads.are_used = True
+
+    def ask(self, _tensor, plain, _kind):
+        return self.compare(plain())
+
+    def compare(self, answer):
+        self.answers.append(answer)
+        return answer
+
+    def read(self, _tensor, plain):
+        return self.reads.told(plain())
+
+    def convert(self, _tensor, plain):
+        self.reads.are_used = True
+        return plain()
+
+
+class Replaying(_Session):
+    """Replays recorded answers while a function is traced; `values` are the tensors in question.
+
+    Numbers that are read have placeholders, if it `is_told` how these are used.
+    The function gets its random numbers from `collected`; `drawn` counts those of its own statements.
+    """
+
+    def __init__(self, answers, buffers, collected, *, asks_counts, is_told):
+        super().__init__(answers, buffers, asks_counts=asks_counts)
+        self.collected, self.drawn = collected, 0
+        self.is_told = is_told
+        self.count, self.places, self.values = 0, [], []
+        self.compared = {}  # by position, the placeholder for the result of a comparison
+        self.trace = jax.extend.core.get_opaque_trace_state()
+
+    def ask(self, tensor, plain, kind):
+        self.count += 1
+        if not arrays.is_traced(tensor):
+            return plain()
+        if type(self._answer()) is not kind:
+            raise Unknown  # another question
+        self.places.append(self.count - 1)
+        self.values.append(self._value(tensor))
+        return self._answer()
+
+    def compare(self, later):
+        self.count += 1
+        self.compared[self.count - 1] = later
+        return self._answer()
+
+    def _answer(self):
+        if self.count > len(self.answers):
+            raise Unknown
+        return self.answers[self.count - 1]
+
+    def read(self, tensor, plain):
+        if not arrays.is_traced(tensor):
+            return plain()
+        if not self.is_told:
+            raise Unknown
+        return self.reads.later(self._value(tensor), float if tensor.is_floating_point() else int)
+
+    def convert(self, tensor, plain):
+        if arrays.is_traced(tensor) and not self.is_told:
+            raise Unknown
+        return plain()
+
+    def _value(self, tensor):
+        # The values of an inner trace, such as a custom gradient, cannot be returned.
+        if jax.extend.core.get_opaque_trace_state() != self.trace:
+            raise Unknown
+        return jax.lax.stop_gradient(tensor.jax().reshape(()))
+
+    def check_early(self, numbers):
+        """Compare the answers that are known before the computation."""
+        for place, later in self.compared.items():
+            if not later.is_early:
+                break
+            self._compare(place, later.number(numbers))
+
+    def check(self, values, numbers):
+        """Raise `Others` if returned values and numbers do not give the answers of the trace."""
+        given = dict(zip(self.places, jax.device_get(values)))
+        for place in sorted((*given, *self.compared)):
+            value = given[place] if place in given else self.compared[place].number(numbers)
+            self._compare(place, value)
+
+    def _compare(self, place, value):
+        answer = type(self.answers[place])(value)
+        if answer != self.answers[place]:
+            raise Others((*self.answers[:place], answer))
+
+
+def stand_in(value, taken, place):
+    """A placeholder for a number that is an input; the computation has it as `taken`."""
+    if isinstance(_session, Recording):
+        return _session.reads.told(value)
+    if not isinstance(_session, Replaying):
+        return value
+    if not _session.is_told:
+        raise Unknown
+    return _session.reads.given(taken, type(value), place)
+
+
+def is_replayed():
+    """Whether a function is traced with answers."""
+    return isinstance(_session, Replaying)
+
+
+def session():
+    """The current recording or replay."""
+    return _session
+
+
+def is_asked():
+    """Whether answers are recorded or replayed."""
+    return _session is not None
+
+
+@contextlib.contextmanager
+def by(session):
+    """Let a recording or a replay give the answers; with None, tensors give their values."""
+    global _session
+    before, _session = _session, session
+    try:
+        yield session
+    finally:
+        _session = before
+
+
+def length(tensor):
+    """The number in a tensor that is a size: a function is compiled for each size."""
+    answer = lambda: dynamic_slices.Length(tensor.jax().item())  # noqa: E731
+    return answer() if _session is None else _session.ask(tensor, answer, dynamic_slices.Length)
+
+
+#: The conversion of a tensor's single number, by the method that Python calls.
+_KINDS = {"__bool__": bool, "item": lambda number: number, "__int__": int, "__float__": float}
+_KINDS["__index__"] = operator.index
+_ANSWERS = {"__bool__": bool, "__int__": int, "__float__": float, "__index__": int}
+
+
+def _asking(name):
+    plain, kind = getattr(torch.Tensor, name), _KINDS[name]
+
+    def ask(tensor):
+        if tensor.numel() != 1 or tensor.is_complex():
+            return plain(tensor.torch() if isinstance(tensor, View) else tensor)
+        # Not by torch, which finds no number in a JAX array for `torch.FloatTensor([a, b])`.
+        answer = lambda: kind(tensor.jax().item())  # noqa: E731
+        return answer() if _session is None else _asked(name, tensor, answer)
+
+    def ask_on_host(tensor):
+        is_copy = _session is not None and _session.has_copies and type(tensor) is torch.Tensor
+        if not is_copy or tensor.numel() != 1 or tensor.is_complex():
+            return plain(tensor)
+
+        def answer():
+            with torch._C.DisableTorchFunction():  # it would call this function again
+                return plain(tensor)
+
+        return _asked(name, tensor, answer)
+
+    return ask, ask_on_host
+
+
+def _asked(name, tensor, answer):
+    is_truth = name == "__bool__" or tensor.dtype == torch.bool
+    if is_truth or _session.counts(tensor, may_read=name == "item"):
+        return _session.ask(tensor, answer, _ANSWERS.get(name, bool if is_truth else int))
+    if name == "item":
+        return _session.read(tensor, answer)
+    return answer() if name == "__index__" else _session.convert(tensor, answer)
+
+
+for _name in _KINDS:
+    _ask, _ask_on_host = _asking(_name)
+    for _kind, _way in ((Tensor, _ask), (View, _ask), (torch.Tensor, _ask_on_host)):
+        setattr(_kind, _name, _way)
+
+
+class Answers:
+    """The answers of a function, for one combination of arguments."""
+
+    def __init__(self, *, asks_counts=False):
+        self.asks_counts = asks_counts
+        self.before, self.known, self.last, self.following = None, [], (), {}
+        self.hits = self.misses = self.others = 0
+        self.patterns, self.draws = {}, {}  # the output and the draws of a run with these answers
+        self.is_borrowed = self.may_draw_others = False
+
+    def borrowed(self):
+        """The latest answers, to be tried for other shapes; None if there are none."""
+        if not self.known:
+            return None
+        made, answers = Answers(asks_counts=self.asks_counts), self.known[-1]
+        made.known, made.before = [answers], answers
+        # The shapes of noise change with those of inputs.
+        made.is_borrowed = made.may_draw_others = True
+        made.patterns[answers], made.draws[answers] = self.patterns[answers], self.draws[answers]
+        return made
+
+    def keep(self, answers, pattern, draws):
+        """Keep the answers of a run if they are worth a version of their own, with its output and draws."""
+        self.misses += self.before is not None
+        self.is_borrowed = False
+        self.patterns[answers], self.draws[answers] = pattern, draws
+        if answers == self.before or all(type(answer) in (bool, dynamic_slices.Length) for answer in answers):
+            self.known.append(answers)
+        self.before = answers
+
+    def may_be_others(self):
+        """Whether the answers may be recorded again, as after a change of an attribute."""
+        self.others += 1
+        return self.others <= max(MOST_MISSES, self.hits)
+
+    def keep_changing(self):
+        """Whether the answers change too often for compiled versions."""
+        return len(self.known) > MOST_VERSIONS or self.misses > max(MOST_MISSES, self.hits)
+
+    def fitting(self, first=()):
+        """Answers to try that begin with `first`, which are known to be right; None if there are none."""
+        fitting = [one for one in self.known if one[: len(first)] == first]
+        likely = self.following.get(self.last)
+        return likely if likely in fitting else (fitting or [None])[-1]
+
+    def fitting_instead(self, answers):
+        """Answers to try after some were incomplete, as before a number was known to change."""
+        self.known = [one for one in self.known if one != answers]
+        return self.fitting()
+
+    def were(self, answers):
+        """Note that these answers were right, after those of the last call."""
+        self.hits += 1
+        self.following[self.last] = self.last = answers
+        self.known.remove(answers)
+        self.known.append(answers)  # the latest is tried first

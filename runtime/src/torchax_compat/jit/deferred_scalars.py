@@ -1,0 +1,344 @@
+"""Numbers that a traced function reads from tensors and passes on, for example to a log.
+
+`return loss, {"kl": kl.item()}` does not need the number while it is traced: the compiled function returns
+the tensor beside its results, and it becomes a number then.
+Torch functions get the tensor of the computation in place of such a number, without a gradient: `b *
+(a.item() / c.item())`.
+The result of a comparison is an answer, like the truth value of a tensor (`asked.py`).
+
+A function that reads numbers runs without compilation first, with numbers that record how they are used.
+Only its results and the attributes of its arguments may hold such a number afterwards, and no number may have
+been converted to anything but another number, or text that is printed (`printed.py`).
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import operator
+import types
+from typing import NamedTuple
+
+import jax
+from torch.utils import _pytree as pytree
+
+from ..tensor import arrays
+
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+_UNARY = ("neg", "pos", "abs", "round")
+#: Methods that need the value of a number.
+_NEEDING = "int float index complex trunc floor ceil hash array".split()
+_ASKING = "bool lt le gt ge eq ne".split()
+_TEXTS = ("format", "repr")
+#: The marker for the text of a number that is not known yet.
+MARK = "\ue000([0-9]{9})\ue001"
+
+
+class Needed(TypeError):
+    """The value of a number is needed while a function is traced."""
+
+
+class Numbers(NamedTuple):
+    """The numbers of one call: those that were read, those that were given, and those that were drawn."""
+
+    read: list
+    given: list
+    drawn: list
+
+
+class Reads:
+    """The numbers that are read in one run of a function, as JAX arrays if it is traced.
+
+    The result of a comparison, or its placeholder, is passed to `answer`, which returns the answer.
+    """
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.values, self.alive, self.are_used = [], 0, False
+        self.texts = []  # texts of numbers, or the placeholders and their formats
+
+    def are_kept(self):
+        """Whether something still holds one of the numbers."""
+        if self.alive:
+            gc.collect()
+        return self.alive > 0
+
+    def told(self, number):
+        """A number that records how it is used."""
+        return (_ToldInt if type(number) is int else _ToldFloat)(number)._of(self)
+
+    def later(self, value, kind):
+        """A placeholder for a number of which only the type is known yet."""
+        self.values.append(value)
+        place = len(self.values) - 1
+        return _Later(self, kind, lambda numbers: numbers.read[place], lambda: weak(value))
+
+    def given(self, value, kind, place):
+        """A placeholder for a number that is an input of each call."""
+        return _Later(self, kind, lambda numbers: numbers.given[place], lambda: value, is_early=True)
+
+    def drawn(self, value, kind, place):
+        """A placeholder for a number that is drawn for each call."""
+        return _Later(self, kind, lambda numbers: numbers.drawn[place], lambda: value, is_early=True)
+
+
+class _One:
+    """A number of a run; the existing ones are counted."""
+
+    def _of(self, reads):
+        self._reads = reads
+        reads.alive += 1
+        return self
+
+    def __del__(self):
+        self._reads.alive -= 1
+
+    def ask(self, answer):
+        """The answer that the run gives about a number."""
+        return self._reads.answer(answer)
+
+
+class _Told(_One):
+    """A number, a float or an integer, that records how it is used."""
+
+    def __reduce_ex__(self, _protocol):
+        return type(self.real), (self.real,)  # copies and pickles have a plain number
+
+
+class _ToldFloat(_Told, float):
+    pass
+
+
+class _ToldInt(_Told, int):
+    pass
+
+
+def _telling(kind, name):
+    plain = getattr(kind, name)
+
+    def result(self, *others):
+        found = plain(self, *others)
+        return self._reads.told(found) if type(found) in (int, float) else found
+
+    return result
+
+
+def _asking_of(kind, name):
+    plain = getattr(kind, name)
+
+    def result(self, *others):
+        found = plain(self, *others)
+        return found if found is NotImplemented else self._reads.answer(found)
+
+    return result
+
+
+def _using(kind, name):
+    plain = getattr(kind, name)
+
+    def result(self, *others):
+        self._reads.are_used = True
+        return plain(self, *others)
+
+    return result
+
+
+def _texting(kind, name):
+    plain = getattr(kind, name)
+
+    def text(self, *form):
+        self._reads.texts.append(plain(self.real, *form))
+        return self._reads.texts[-1]
+
+    return text
+
+
+_both_ways = [f"__{before}{name}__" for name in _ARITHMETIC for before in ("", "r")]
+for _kind, _told in ((float, _ToldFloat), (int, _ToldInt)):
+    for _name in (*_both_ways, *(f"__{name}__" for name in _UNARY)):
+        setattr(_told, _name, _telling(_kind, _name))
+    for _name in (f"__{name}__" for name in _NEEDING):
+        if hasattr(_kind, _name):
+            setattr(_told, _name, _using(_kind, _name))
+    for _name in (f"__{name}__" for name in _ASKING):
+        setattr(_told, _name, _asking_of(_kind, _name))
+    for _name in (f"__{name}__" for name in _TEXTS):
+        setattr(_told, _name, _texting(_kind, _name))
+    _told.__str__ = _told.__repr__
+
+
+class _Later(_One):
+    """A placeholder for a number that is known after the function has run.
+
+    `number` computes it from the `Numbers` of a call, and `traced` returns it as an array of the computation.
+    If it `is_early`, it is known before the computation.
+    """
+
+    def __init__(self, reads, kind, number, traced, parts=(), *, is_early=False):
+        self._of(reads)
+        self.is_early = is_early or (bool(parts) and all(part.is_early for part in parts))
+        self._kind, self.number, self.traced, self.parts = kind, number, traced, parts
+
+    @property
+    def __class__(self):
+        return self._kind  # for `isinstance`
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        args, kwargs = of_computation((args, kwargs or {}))
+        return func(*args, **kwargs)
+
+    def __format__(self, form):
+        try:
+            format(self._kind(1), form)
+        except ValueError as error:
+            raise Needed("it formats a number that is read from a tensor in a way that fails") from error
+        self._reads.texts.append((self, form))
+        return mark(len(self._reads.texts) - 1)
+
+    def __repr__(self):
+        return format(self)
+
+    __str__ = __repr__
+
+
+def later(compute, *parts, traced=None):
+    """The result of a function of numbers of which some are not known yet; `traced` is for arrays."""
+    laters = [part for part in parts if type(part) is _Later]
+    if any(type(part) not in (_Later, bool, int, float) for part in parts):
+        return NotImplemented
+    kinds = [part._kind if type(part) is _Later else type(part) for part in parts]
+    try:
+        kind = type(compute(*(kind(1) for kind in kinds)))
+    except (ArithmeticError, ValueError) as error:
+        raise Needed("it needs the value of a number that is read from a tensor") from error
+
+    def number(values):
+        return compute(*(part.number(values) if type(part) is _Later else part for part in parts))
+
+    def of_arrays():
+        return (traced or compute)(*(part.traced() if type(part) is _Later else part for part in parts))
+
+    later = _Later(laters[0]._reads, kind, number, of_arrays, laters)
+    return later._reads.answer(later) if kind is bool else later
+
+
+def weak(value):
+    """An array with one number that promotes other arrays as little as a Python number does."""
+    kind = 0 if jax.numpy.issubdtype(value.dtype, jax.numpy.integer) else 0.0
+    return jax.numpy.asarray(kind).at[()].set(value)
+
+
+def of_computation(arguments):
+    """Arguments of a torch function: tensors for placeholders, and plain numbers for recording ones."""
+    leaves, tree = pytree.tree_flatten(arguments)
+    if not any(map(is_read, leaves)):
+        return arguments
+    leaves = [arrays.tensor(leaf.traced()) if type(leaf) is _Later else plain(leaf) for leaf in leaves]
+    return pytree.tree_unflatten(leaves, tree)
+
+
+def _computing(compute, *, is_turned=False):
+    if is_turned:
+        return lambda self, other: later(compute, other, self)
+    return lambda self, *others: later(compute, self, *others)
+
+
+def _needing(name):
+    def refuse(self, *_):
+        raise Needed(f"`{name}` needs the value of a number that is read from a tensor")
+
+    return refuse
+
+
+for _name in _ARITHMETIC:
+    setattr(_Later, f"__{_name}__", _computing(getattr(operator, _name)))
+    setattr(_Later, f"__r{_name}__", _computing(getattr(operator, _name), is_turned=True))
+for _name in _UNARY:
+    setattr(_Later, f"__{_name}__", _computing(round if _name == "round" else getattr(operator, _name)))
+for _name in _ASKING:
+    setattr(_Later, f"__{_name}__", _computing(bool if _name == "bool" else getattr(operator, _name)))
+for _name in _NEEDING:
+    setattr(_Later, f"__{_name}__", _needing(f"__{_name}__"))
+
+
+def cast(kind, *args):
+    """`float(x)` or `int(x)`, which is a placeholder if `x` is one."""
+    return _made_of_numbers(kind, lambda value: value.astype(kind), *args)
+
+
+def _made_of_numbers(compute, traced, *args):
+    """The result of a function: a placeholder, or a recording number, if one of its arguments is one."""
+    if any(type(one) is _Later for one in args):
+        found = later(compute, *args, traced=traced)
+        if found is NotImplemented:
+            raise Needed("it needs the value of a number that is read from a tensor")
+        return found
+    reads = next((one._reads for one in args if isinstance(one, _Told)), None)
+    if reads is None:
+        return compute(*args)
+    found = compute(*map(plain, args))
+    return reads.told(found) if type(found) in (int, float) else reads.answer(found)
+
+
+def _of_arrays(name):
+    """The version of a `math` function for arrays."""
+    compute = getattr(jax.numpy, name, None)
+
+    def traced(*args):
+        if compute is None or (name == "log" and len(args) > 1):
+            raise Needed(f"`math.{name}` needs the value of a number that is read from a tensor")
+        return compute(*args)
+
+    return traced
+
+
+def _of_numbers(name, compute):
+    def made(*args, **options):
+        return compute(*args, **options) if options else _made_of_numbers(compute, _of_arrays(name), *args)
+
+    return made
+
+
+#: The functions of `math` of one or two numbers, and their replacements for placeholders.
+MATHEMATICS = {
+    compute: _of_numbers(name, compute)
+    for name, compute in vars(math).items()
+    if isinstance(compute, types.BuiltinFunctionType)
+}
+
+
+def mark(index):
+    """The marker for a formatted number."""
+    return f"\ue000{index:09}\ue001"
+
+
+def is_later(value):
+    """Whether a value is a placeholder for a number that is not known yet."""
+    return type(value) is _Later
+
+
+def is_read(value):
+    """Whether a value is a number that was read, or a placeholder for one."""
+    return type(value) is _Later or isinstance(value, _Told)
+
+
+def plain(leaf):
+    """A recording number as a plain one; other values unchanged."""
+    return leaf.real if isinstance(leaf, _Told) else leaf
+
+
+def known(leaf, numbers):
+    """The number for a placeholder, which is known now; other values unchanged."""
+    return leaf.number(numbers) if type(leaf) is _Later else leaf
+
+
+def check(reads, leaves):
+    """Raise `Needed` if anything but these values holds a placeholder."""
+    held, waiting = {}, [leaf for leaf in leaves if type(leaf) is _Later]
+    while waiting:
+        one = waiting.pop()
+        held[id(one)] = one
+        waiting += one.parts
+    if reads.alive > len(held):
+        raise Needed("it keeps a number that is read from a tensor where a compiled function cannot put it")

@@ -1,0 +1,176 @@
+"""The modules that a function can access, and the trainable tensors outside of modules."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import functools
+import itertools
+import sys
+import sysconfig
+import types
+
+import torch
+from torchax.tensor import Tensor
+
+#: Of longer lists, only the first items are searched for modules.
+_MOST_ITEMS = 1000
+#: Types that are not searched for modules.
+_WITHOUT_MODULES = {bool, int, float, str, type(None), type, types.ModuleType, types.BuiltinFunctionType}
+_WITHOUT_MODULES |= {Tensor, torch.Tensor, torch.dtype, torch.device}
+#: The attribute of a module for its compiled versions.
+EVALUATED = "_torchax_evaluated"
+#: The attributes that every module has.
+INTERNAL = frozenset({*vars(torch.nn.Module()), EVALUATED})
+#: The name of the runtime's package, which may be a copy within another package.
+PACKAGE = __package__.rpartition(".")[0]
+
+_LIBRARIES = {"torch", "torchax", "jax", "numpy", "builtins", PACKAGE}
+#: The folders of Python's files, and of installed packages.
+PATHS_OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+
+
+def modules_of(function, leaves):
+    """The modules that a function can access by its arguments, globals and closure, with their submodules."""
+    return reached(function, leaves)[0]
+
+
+def reached(function, leaves):
+    """The modules that a function can access, and the trainable tensors that belong to none of them.
+
+    Such tensors are globals, or attributes of other objects, such as the temperature of an agent.
+    """
+    found, tensors, seen = {}, {}, set()
+
+    def visit(value, depth):
+        if type(value) is Tensor:
+            tensors[id(value)] = value
+            return
+        if type(value) in _WITHOUT_MODULES or id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, torch.nn.Module):
+            found[id(value)] = value
+            for module in value._modules.values():
+                visit(module, depth)
+            if not type(value).__module__.startswith("torch.nn."):
+                for names_, name in _named_by(type(value)):
+                    visit(names_.get(name), 0)
+                held = vars(value)
+                for name in held.keys() - INTERNAL:
+                    visit(held[name], 0)
+        elif isinstance(value, types.MethodType):
+            visit(value.__func__, depth)
+            visit(value.__self__, depth)
+        elif isinstance(value, types.FunctionType):
+            if value.__globals__.get("__name__", "").partition(".")[0] not in _LIBRARIES:
+                for name in names(value.__code__):
+                    if name in value.__globals__:
+                        visit(value.__globals__[name], depth)
+            for cell in value.__closure__ or ():
+                with contextlib.suppress(ValueError):
+                    visit(cell.cell_contents, depth)
+        elif isinstance(value, functools.partial):
+            for item in (value.func, *value.args, *value.keywords.values()):
+                visit(item, depth)
+        elif _is_wrapper(value):
+            visit(value.__wrapped__, depth)
+        elif isinstance(value, (torch.utils.data.Dataset, torch.utils.data.DataLoader)):
+            return
+        elif isinstance(value, (list, tuple, set)):
+            for item in itertools.islice(value, _MOST_ITEMS):
+                visit(item, depth)
+        elif isinstance(value, dict):
+            for item in itertools.islice(dict.values(value), _MOST_ITEMS):
+                visit(item, depth)
+        elif (
+            depth
+            and hasattr(value, "__dict__")
+            and not isinstance(value, (type, types.ModuleType, torch.Tensor))
+        ):
+            for item in list(vars(value).values()):
+                visit(item, depth - 1)
+            # methods
+            for base in type(value).__mro__[:-1]:
+                if not base.__module__.startswith(("torch", "builtins")):
+                    for item in vars(base).values():
+                        if isinstance(item, types.FunctionType) or _is_wrapper(item):
+                            visit(item, depth - 1)
+
+    visit(function, 2)
+    for leaf in leaves:
+        if type(leaf) is not Tensor:
+            visit(leaf, 2)
+    with torch._C.DisableTorchFunction():
+        learned = [one for one in tensors.values() if one.requires_grad and one.is_leaf]
+    return list(found.values()), sorted(learned, key=id)
+
+
+def _is_wrapper(value):
+    """Whether a value is an object around a function, as created by decorators that are classes."""
+    return "__wrapped__" in getattr(value, "__dict__", ())
+
+
+@functools.cache
+def names(code):
+    """The names of globals and attributes in code, and in that of functions within it."""
+    inner = [names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return tuple(dict.fromkeys(itertools.chain(code.co_names, *inner)))
+
+
+@functools.cache
+def global_names(code):
+    """The globals that code, and that of functions within it, reads or writes."""
+    own = (one.argval for one in dis.get_instructions(code) if one.opname.endswith(("_GLOBAL", "LOAD_NAME")))
+    inner = [global_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return tuple(dict.fromkeys(itertools.chain(own, *inner)))
+
+
+def globals_of(cls):
+    """The namespace of the file that defines a class."""
+    file = sys.modules.get(cls.__module__)
+    return {"__name__": cls.__module__} if file is None else vars(file)
+
+
+def is_of_library(names):
+    name, path = names.get("__name__", ""), names.get("__file__")
+    if name.partition(".")[0] in _LIBRARIES:
+        return True
+    return path is not None and str(path).startswith(PATHS_OF_LIBRARIES)
+
+
+@functools.cache
+def _named_by(cls):
+    """The globals by which methods of a class access modules and tensors."""
+    found, seen, waiting = {}, set(), []
+    for base in cls.__mro__:
+        if not is_of_library(globals_of(base)):
+            waiting += [one for one in vars(base).values() if isinstance(one, types.FunctionType)]
+    while waiting:
+        function = waiting.pop()
+        held = function.__globals__
+        if function in seen or is_of_library(held):
+            continue
+        seen.add(function)
+        for name in global_names(function.__code__):
+            value = held.get(name)
+            items = dict.values(value) if isinstance(value, dict) else value
+            items = items if isinstance(value, (list, tuple, dict)) else [value]
+            if isinstance(value, types.FunctionType):
+                waiting.append(value)
+            elif any(
+                isinstance(one, (torch.nn.Module, Tensor)) for one in itertools.islice(items, _MOST_ITEMS)
+            ):
+                found[id(held), name] = held, name
+    return tuple(found.values())
+
+
+def beyond(module):
+    """The modules that a module uses but does not hold: globals, and variables of closures that it holds."""
+    held = list(module.modules())
+    named = [names.get(name) for cls in set(map(type, held)) for names, name in _named_by(cls)]
+    named += [one for part in held for one in vars(part).values() if isinstance(one, types.FunctionType)]
+    if not named:
+        return []
+    of_itself = set(map(id, held))
+    return [one for one in reached(None, named)[0] if id(one) not in of_itself]

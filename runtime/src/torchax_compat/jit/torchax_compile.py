@@ -1,0 +1,61 @@
+"""Modules compiled by `torchax.compile`: buffers that `forward` writes keep their new values.
+
+torchax passes the buffers to the compiled function, and drops what it writes to them.
+Importing this module patches `torchax.interop.JittableModule`.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch.nn.utils import stateless
+from torchax import interop
+
+from ..tensor import arrays
+
+_Jittable = interop.JittableModule
+
+
+def _called(self, method, params, buffers, *args, **kwargs):
+    """The result of a method of the module, and the buffers that it wrote."""
+    given = {**params, **buffers}
+    for name, others in self._extra_dumped_weights.items():
+        given |= dict.fromkeys(others, given[name])
+    before = {name: given[name].jax() for name in buffers}
+    method = (
+        getattr(self._model, method) if isinstance(method, str) else functools.partial(method, self._model)
+    )
+    with stateless._reparametrize_module(self._model, given):  # which puts what was assigned into `given`
+        result = method(*args, **kwargs)
+    return result, {name: given[name] for name, value in before.items() if given[name].jax() is not value}
+
+
+def _compiled(self, method):
+    jitted = interop.jax_jit(
+        functools.partial(_called, self, method), kwargs_for_jax_jit=self._extra_jit_args
+    )
+
+    def call(*args, **kwargs):
+        result, written = jitted(self.params, self.buffers, *args, **kwargs)
+        with torch.no_grad():
+            for name, buffer in written.items():
+                arrays.write(self.buffers[name], buffer.jax())
+        return result
+
+    return call
+
+
+def _jittable_call(self, name, *args, **kwargs):
+    """The method `jittable_call`."""
+    if name not in self._jitted:
+        self._jitted[name] = _compiled(self, name)
+    return self._jitted[name](*args, **kwargs)
+
+
+def _make_jitted(self, name):
+    """The method `make_jitted`."""
+    self._jitted[name] = _compiled(self, name)
+
+
+_Jittable.jittable_call, _Jittable.make_jitted = _jittable_call, _make_jitted

@@ -1,0 +1,44 @@
+"""Convolutions: correct weights of grouped transposed ones, and a faster path for slow ones on CPUs.
+
+torchax mixes up the weights of transposed convolutions with groups.
+XLA is slow at some convolutions on CPUs (`convolutions_on_cpu.py`).
+Importing this module replaces torchax's implementation.
+"""
+
+from __future__ import annotations
+
+import torch
+from torchax.ops import jaten
+
+from . import convolutions_on_cpu
+from .per_dimension import each
+from .registry import register
+
+_convolution = jaten._aten_convolution
+
+
+def _convolved(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    kernel = weight.shape[2:]
+    settings = [each(setting, len(kernel)) for setting in (stride, padding, dilation, output_padding)]
+    sizes = x.shape[2:]
+    if x.ndim == weight.ndim and not transposed:
+        sizes = convolutions_on_cpu.made(sizes, kernel, *settings[:3])
+    if x.ndim == weight.ndim and convolutions_on_cpu.is_slow(sizes, kernel, groups, settings[1]):
+        stride, padding, dilation, output_padding = settings
+        if transposed:
+            made = convolutions_on_cpu.spread(x, weight, stride, padding, dilation, output_padding, groups)
+        else:
+            made = convolutions_on_cpu.convolved(x, weight, stride, padding, dilation, groups)
+        return made if bias is None else made + bias.reshape(-1, *[1] * len(kernel))
+    if transposed and groups > 1:
+        weight = _in_order(weight, groups)
+    return _convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+def _in_order(weight, groups):
+    """Weights in the order that torchax expects: for each input of a group, those of all groups."""
+    apart = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
+    return apart.swapaxes(0, 1).reshape(weight.shape)
+
+
+register(_convolved, torch.ops.aten.convolution, torch.ops.aten.convolution.default)

@@ -1,0 +1,123 @@
+"""`flex_attention` in plain operators.
+
+PyTorch's `flex_attention` refuses tensors on torchax's device, and fails for CPU tensors, too, once torchax is
+imported.
+Importing this module replaces its implementation.
+`score_mod` and `mask_mod` are called as in PyTorch: with one score, or one position, at a time, by `vmap`.
+The matrix of all scores is stored in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+
+import torch
+from torch.nn.attention import flex_attention as flex
+from torch.utils._mode_utils import no_dispatch
+
+from ..autograd.func_transforms import are_here
+
+
+def _attention(
+    query,
+    key,
+    value,
+    score_mod=None,
+    block_mask=None,
+    scale=None,
+    enable_gqa=False,
+    return_lse=False,
+    kernel_options=None,
+    *,
+    return_aux=None,
+):
+    _refuse_mismatches(query, key, value, block_mask, enable_gqa)
+    if return_lse and return_aux is not None:
+        raise ValueError("Cannot specify both return_lse and return_aux.")
+    with contextlib.ExitStack() as stack:
+        if not are_here(query, key, value):  # torchax does not know what `vmap` makes of CPU tensors
+            stack.enter_context(torch._C.DisableTorchFunction())
+            stack.enter_context(no_dispatch())
+        made, scores = _computed(query, key, value, score_mod, block_mask, scale)
+    if return_aux is not None:
+        lse = torch.logsumexp(scores, -1) if return_aux.lse else None
+        return made, flex.AuxOutput(lse=lse, max_scores=scores.amax(-1) if return_aux.max_scores else None)
+    return (made, torch.logsumexp(scores, -1)) if return_lse else made
+
+
+def _refuse_mismatches(query, key, value, block_mask, enable_gqa):
+    """Raise what PyTorch raises for shapes that do not match."""
+    flex._validate_embed_dim(query, key, value)
+    if any(x.dim() != 4 for x in (query, key, value)):
+        raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
+    heads, of_keys = query.size(1), key.size(1)
+    if heads % of_keys if enable_gqa else heads != of_keys:
+        raise ValueError(f"Expect matching numbers of heads, but got Hq={heads} and Hkv={of_keys}.")
+    if block_mask is None:
+        if query.size(0) != key.size(0):
+            raise ValueError("Expect query and key/value to have the same batch size, or a block_mask.")
+        return
+    if block_mask.mask_mod is flex._sliced_mask_mod_error:
+        raise RuntimeError("Cannot use mask_mod from a sliced BlockMask")
+    if not _is_whole(block_mask) and tuple(block_mask.shape[-2:]) != (query.size(2), key.size(2)):
+        raise ValueError(
+            f"block_mask was created for block_mask.shape={block_mask.shape} "
+            f"but got q_len={query.size(2)} and kv_len={key.size(2)}."
+        )
+
+
+def _computed(query, key, value, score_mod, block_mask, scale):
+    """The result, and the scores before the softmax."""
+    groups = query.size(1) // key.size(1)
+    if groups > 1:
+        key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
+    scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
+    precise = torch.float64 if query.dtype == torch.float64 else torch.float32
+    scores = query.to(precise) @ key.to(precise).transpose(-2, -1) * scale
+    places = [torch.arange(size, device=scores.device) for size in scores.shape]
+    if score_mod is not None:
+        scores = flex._vmap_for_bhqkv(score_mod, prefix=(0,))(scores, *places).to(precise)
+    if block_mask is not None:
+        scores = torch.where(_seen(block_mask, places), scores, float("-inf"))
+    weights = torch.ops.aten._safe_softmax(scores, -1)
+    return weights.to(query.dtype) @ value.to(query.dtype), scores
+
+
+def _is_whole(block_mask):
+    """Whether a mask has one block without bounds, as without blocks."""
+    return all(size == flex._LARGE_SPARSE_BLOCK_SIZE for size in block_mask.BLOCK_SIZE)
+
+
+def _seen(block_mask, places):
+    """Which keys each query sees: those for which `mask_mod` holds in partial blocks, and all in full ones."""
+    holds = flex._vmap_for_bhqkv(block_mask.mask_mod, prefix=())(*places)
+    if _is_whole(block_mask):
+        return holds
+    sizes, lengths = block_mask.BLOCK_SIZE, [len(place) for place in places[2:]]
+    seen = holds & _listed(block_mask.kv_num_blocks, block_mask.kv_indices, sizes, lengths)
+    if block_mask.full_kv_num_blocks is None:
+        return seen
+    return seen | _listed(block_mask.full_kv_num_blocks, block_mask.full_kv_indices, sizes, lengths)
+
+
+def _listed(counts, indices, block_size, lengths):
+    """For each query and key, whether a mask lists the block in which they are."""
+    device = counts.device
+    is_listed = torch.arange(indices.size(-1), device=device) < counts.unsqueeze(-1)
+    columns = torch.arange(-(-lengths[1] // block_size[1]), device=device)
+    listed = ((indices.unsqueeze(-1) == columns) & is_listed.unsqueeze(-1)).any(-2)
+    rows, columns = (torch.arange(length, device=device) // size for length, size in zip(lengths, block_size))
+    return listed[..., rows, :][..., columns]
+
+
+def _replacement(*args, **kwargs):
+    return _attention_in_plain_operators(*args, **kwargs)  # noqa: F821 # which PyTorch's module gets below
+
+
+# Programs may have imported `flex_attention` by name already, so its code is replaced.
+_replaced = flex.flex_attention
+_replaced.__signature__ = inspect.signature(_replaced)
+flex._attention_in_plain_operators = _attention
+_replaced.__code__, _replaced.__defaults__, _replaced.__kwdefaults__ = _replacement.__code__, None, None

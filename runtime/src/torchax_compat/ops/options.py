@@ -1,0 +1,198 @@
+"""Options of operators that torchax does not support, or interprets differently.
+
+Importing this module replaces its implementations, for example of `searchsorted`, `avg_pool2d` with
+`ceil_mode`, `embedding_bag`, `linalg.solve` and `take_along_dim`.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from jax import lax
+from torchax.ops import jaten
+from torchax.tensor import Tensor
+
+from .missing import on_host_first
+from .per_dimension import each
+from .registry import register
+
+_aten = torch.ops.aten
+
+
+def _searched(sequence, values, *, out_int32=False, right=False, side=None, sorter=None):
+    values = jnp.asarray(values)
+    if sorter is not None:
+        sequence = jnp.take_along_axis(sequence, sorter, -1)
+    side = side or ("right" if right else "left")
+    if sequence.ndim == 1:
+        return jnp.searchsorted(sequence, values, side=side)
+    rows = sequence.reshape(-1, sequence.shape[-1]), values.reshape(-1, values.shape[-1])
+    return jax.vmap(lambda row, of: jnp.searchsorted(row, of, side=side))(*rows).reshape(values.shape)
+
+
+def _bucketed(values, boundaries, *, out_int32=False, right=False):
+    return jnp.searchsorted(boundaries, jnp.asarray(values), side="right" if right else "left")
+
+
+register(_searched, _aten.searchsorted.Tensor, _aten.searchsorted.Scalar)
+register(_bucketed, _aten.bucketize.Tensor, _aten.bucketize.Scalar)
+
+
+def _selected(x, axis, place):
+    """The elements at an index, which may be an input of the compiled function."""
+    if isinstance(place, int):
+        return lax.index_in_dim(x, place, axis, keepdims=False)
+    return lax.dynamic_index_in_dim(x, place, axis, keepdims=False)
+
+
+register(_selected, _aten.select.int)
+
+
+_average = jaten._aten_avg_pool
+
+
+def _averaged(x, kernel, stride=(), padding=0, ceil_mode=False, include_padding=True, divisor=None):
+    """Averages of windows, the last of which may extend beyond the padding."""
+    if not ceil_mode:
+        return _average(x, kernel, stride, padding, ceil_mode, include_padding, divisor)
+    count = len(kernel)
+    stride, padding = (each(setting, count) for setting in (stride or kernel, padding))
+    edges, among = [(0, 0, 0)] * (x.ndim - count), 1
+    for axis, (old, wide, step, pad) in enumerate(zip(x.shape[-count:], kernel, stride, padding)):
+        new = -(-(old + 2 * pad - wide) // step) + 1
+        new -= (new - 1) * step >= old + pad
+        edges.append((pad, (new - 1) * step + wide - old - pad, 0))
+        start = np.arange(new) * step - pad
+        end = np.minimum(start + wide, old + pad)
+        if not include_padding:
+            start, end = np.maximum(start, 0), np.minimum(end, old)
+        among = among * (end - start).reshape(-1, *[1] * (count - 1 - axis))
+    before = [1] * (x.ndim - count)
+    padded = lax.pad(x, x.dtype.type(0), edges)
+    added = lax.reduce_window(
+        padded, x.dtype.type(0), lax.add, (*before, *kernel), (*before, *stride), "valid"
+    )
+    return added / (among if divisor is None else divisor)
+
+
+register(_averaged, _aten.avg_pool1d, _aten.avg_pool2d, _aten.avg_pool3d)
+
+
+_SUM, _MEAN, _MOST = range(3)
+
+
+def _bagged(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=_SUM,
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=-1,
+):
+    """Sums, means or maxima of the rows of each bag."""
+    bags = len(offsets) - bool(include_last_offset)
+    of_bag = jnp.searchsorted(offsets[:bags], jnp.arange(len(indices)), side="right") - 1
+    counts = (indices != padding_idx).astype(weight.dtype)
+    rows, sizes = weight[indices], jax.ops.segment_sum(counts, of_bag, bags)
+    if mode == _MOST:
+        rows = jnp.where(counts[:, None] > 0, rows, -jnp.inf)
+        made = jax.ops.segment_max(rows, of_bag, bags)
+        made = jnp.where(sizes[:, None] > 0, made, 0)
+    else:
+        share = counts if per_sample_weights is None else counts * per_sample_weights
+        made = jax.ops.segment_sum(rows * share[:, None], of_bag, bags)
+        made = made / jnp.maximum(sizes, 1)[:, None] if mode == _MEAN else made
+    return made.astype(weight.dtype), of_bag, sizes.astype("int32"), offsets
+
+
+register(
+    _bagged,
+    _aten._embedding_bag,
+    _aten._embedding_bag.default,
+    _aten._embedding_bag_forward_only,
+    _aten._embedding_bag_forward_only.default,
+)
+
+
+def _solved(a, b, *, left=True):
+    """Solutions for several right-hand sides, or one; torchax assumes square matrices."""
+    is_one = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
+    if is_one:
+        return jnp.linalg.solve(a, b[..., None])[..., 0]
+    if left:
+        return jnp.linalg.solve(a, b)
+    return jnp.linalg.solve(a.mT, b.mT).mT
+
+
+def _solved_and_checked(a, b, *, left=True, check_errors=False):
+    return _solved(a, b, left=left), jnp.zeros(a.shape[:-2], "int32")
+
+
+register(_solved, torch.linalg.solve)
+register(_solved_and_checked, torch.linalg.solve_ex)
+
+
+def _taken_along(x, indices, dim=None):
+    """`take_along_dim`; torch requires indices of 64 bits."""
+    if dim is None:
+        return jnp.take_along_axis(x.reshape(-1), indices.reshape(-1), 0)
+    shape = list(jnp.broadcast_shapes(_without(x.shape, dim), _without(indices.shape, dim)))
+    wide = [list(shape), list(shape)]
+    for sizes, one in zip(wide, (x, indices)):
+        sizes[dim] = one.shape[dim]
+    return jnp.take_along_axis(jnp.broadcast_to(x, wide[0]), jnp.broadcast_to(indices, wide[1]), dim)
+
+
+def _without(shape, dim):
+    sizes = list(shape)
+    sizes[dim] = 1
+    return tuple(sizes)
+
+
+register(_taken_along, torch.take_along_dim, torch.Tensor.take_along_dim)
+for _make in (torch.fft.fftfreq, torch.fft.rfftfreq):
+    register(on_host_first(_make), _make, by_jax=False)
+
+
+def _in_real_numbers(x, axes, normalization, last_size):
+    """The inverse FFT of real numbers; torchax assumes that the last of several sizes is even."""
+    sizes = [*(x.shape[axis] for axis in axes[:-1]), last_size]
+    return jnp.fft.irfftn(x, sizes, axes, ("forward", "ortho", "backward")[normalization])
+
+
+register(_in_real_numbers, _aten._fft_c2r)
+
+
+_numpy = Tensor.numpy
+
+
+def _as_numpy(tensor, *, force=False):
+    """`Tensor.numpy` with the option `force`."""
+    return _numpy(tensor)
+
+
+Tensor.numpy = _as_numpy
+
+
+def _by_low_bits(function):
+    """An operation on the lower 32 bits of its operands, for an integer with more bits, as in hashes."""
+
+    def computed(x, other):
+        is_narrow = jnp.issubdtype(x.dtype, jnp.integer) and x.dtype.itemsize < 8
+        if type(other) is int and is_narrow and not -(2**31) <= other < 2**31:
+            other = (other + 2**31) % 2**32 - 2**31
+        return function(x, other)
+
+    return computed
+
+
+# In torch's decompositions, torchax takes bitwise operations for logical ones.
+for _name in ("and", "or", "xor"):
+    _function = _by_low_bits(getattr(jnp, f"bitwise_{_name}"))
+    register(_function, getattr(_aten, f"__{_name}__"), getattr(_aten, f"bitwise_{_name}"))
+register(_by_low_bits(jaten._aten_mul), _aten.mul.Tensor, _aten.mul.Scalar)

@@ -1,0 +1,199 @@
+"""Compiles the `step` of `SGD`, `Adam`, `AdamW` and other optimizers of `torch.optim` with JAX."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+import warnings
+
+import numpy
+import torch
+import torchax
+from torchax.tensor import Tensor
+
+from ..jit import compiler_settings, trace
+from ..tensor import arrays
+from . import step_counts
+
+#: Optimizers that give the same results compiled: `RAdam` subtracts large numbers, others compare steps.
+_COMPILED = frozenset(
+    {"SGD", "Adam", "AdamW", "NAdam", "ASGD", "RMSprop", "Adadelta", "Adagrad", "Adamax", "Rprop"}
+)
+#: The number of learning rates for which an optimizer is compiled that needs its rate as a Python number.
+MOST_RATES = 4
+#: Used for a rate of zero, as at the start of a warm-up: torch divides by the rate if it is a tensor.
+NEARLY_NOTHING = 1e-30
+_NOT_TRACEABLE = (*trace.NEEDS_VALUE, TypeError)
+#: Which of the numbers that change from step to step are inputs of the compiled step; it is compiled again
+#: for each value of the others.
+_WAYS = (
+    lambda changing: changing,
+    lambda changing: {place for place in changing if place[1] == "lr"},
+    lambda changing: set(),  # some optimizers need their rate as a number
+)
+
+
+class _Changing(Tensor):
+    """A number of an optimizer that schedulers change, such as a momentum."""
+
+    def __ne__(self, other):
+        return True
+
+    __gt__ = __ne__  # torch compares with zero to skip terms
+
+
+def compiled(optimizer):
+    """Compile the `step` of an optimizer with JAX; its `lr` and `betas` may differ from step to step.
+
+    Args:
+        optimizer: the optimizer.
+
+    Returns:
+        The same optimizer. Optimizers whose compiled step would give different results are not changed.
+
+    Warns:
+        UserWarning: the step cannot be compiled.
+    """
+    if type(optimizer).__name__ not in _COMPILED or not type(optimizer).__module__.startswith("torch.optim"):
+        return optimizer
+    for group in optimizer.param_groups:  # torchax lacks the operations of these
+        group.update({name: False for name in ("foreach", "fused") if name in group})
+    plain, plain_zero_grad = optimizer.step, optimizer.zero_grad
+    versions, latest = {}, {}
+    changing = {(number, "lr", None) for number in range(len(optimizer.param_groups))}
+    ways = list(_WAYS)
+
+    def zero_grad(self, set_to_none=True):
+        if not set_to_none:
+            return plain_zero_grad(set_to_none)
+        with torch._C.DisableTorchFunction():  # torch would call it for each gradient
+            for p in (p for group in self.param_groups for p in group["params"]):
+                p.grad = None
+
+    def step(self, closure=None):
+        with torch._C.DisableTorchFunction():
+            parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
+        if closure is not None or hooks or not arrays.computes_on_torchax(parameters):
+            return plain(closure)
+        is_first = any(p not in self.state for p in parameters)
+        numbers = _numbers(self.param_groups)
+        changing.update(place for place, value in numbers.items() if latest.get(place, value) != value)
+        changing.update(place for place in numbers if place[1] == "lr")
+        latest.update(numbers)
+        while ways and len(versions) <= (trace.MOST_VERSIONS if ways[1:] else MOST_RATES):
+            given = ways[0](changing)
+            try:
+                return _step(self, plain, parameters, versions, numbers, given)
+            except Exception as error:
+                versions.clear()
+                if is_first:
+                    break  # a state that cannot be created while tracing
+                if not isinstance(error, _NOT_TRACEABLE):
+                    raise
+                while ways and ways[0](changing) == given:
+                    ways.pop(0)
+                if not ways:
+                    name, why = type(self).__name__, arrays.first_line(error)
+                    warnings.warn(
+                        f"`{name}.step` is not compiled (slower, same results): {why}",
+                        stacklevel=2,
+                    )
+        return plain()
+
+    optimizer.step = types.MethodType(step, optimizer)
+    if type(optimizer).zero_grad is torch.optim.Optimizer.zero_grad:
+        optimizer.zero_grad = types.MethodType(zero_grad, optimizer)
+    return optimizer
+
+
+def _numbers(groups):
+    """The numbers in groups of parameters, by group, name, and position in a tuple."""
+    found = {}
+    for number, group in enumerate(groups):
+        for name, value in group.items():
+            if isinstance(value, float) or name == "lr":
+                found[number, name, None] = value
+            elif isinstance(value, tuple):
+                found.update(
+                    {(number, name, i): one for i, one in enumerate(value) if isinstance(one, float)}
+                )
+    return found
+
+
+def _with_numbers(group, number, numbers):
+    """The entries of a group that contain numbers, with other numbers."""
+    entries = {}
+    for (where, name, place), value in numbers.items():
+        if where == number and place is None:
+            entries[name] = value
+        elif where == number:
+            whole = list(entries.get(name, group[name]))
+            whole[place] = value
+            entries[name] = tuple(whole)
+    return entries
+
+
+def _step(optimizer, plain, parameters, versions, numbers, given):
+    groups = optimizer.param_groups
+    places = sorted(given, key=str)
+    others = tuple(
+        (number, name, *map(trace.identity, value if isinstance(value, tuple) else (value,)))
+        for number, group in enumerate(groups)
+        for name, value in {**group, **_with_numbers(group, number, dict.fromkeys(given))}.items()
+        if name != "params"
+    )
+    key = (tuple(id(p) for p in parameters), tuple(places), others)
+    if key not in versions:
+        versions[key] = compiler_settings.Jitted(
+            functools.partial(_traced_step, optimizer, plain, parameters, places)
+        )
+    kind = numpy.float64 if any(p.dtype == torch.float64 for p in parameters) else numpy.float32
+    with torch._C.DisableTorchFunction():
+        gradients = [p.grad.jax() for p in parameters]
+    values, state = versions[key](
+        [p.jax() for p in parameters],
+        gradients,
+        [_tensors_of(optimizer.state.get(p, {})) for p in parameters],
+        [kind(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in places],
+    )
+    for p, value, entry in zip(parameters, values, state):
+        arrays.put(p, value)
+        kept = optimizer.state[p]
+        for name, new in entry.items():
+            if isinstance(kept.get(name), Tensor):
+                arrays.put(kept[name], new)
+            else:
+                kept[name] = arrays.tensor(new)
+
+
+def _traced_step(optimizer, plain, parameters, places, values, gradients, state, numbers):
+    numbers = {place: _Changing(value, torchax.default_env()) for place, value in zip(places, numbers)}
+    with contextlib.ExitStack() as stack:
+        tensors = [*parameters, *[p.grad for p in parameters]]
+        for tensor, value in zip(tensors, [*values, *gradients]):
+            stack.callback(arrays.put, tensor, tensor.jax())
+            arrays.put(tensor, value)
+        for p, entry in zip(parameters, state):
+            if p in optimizer.state:
+                stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
+                traced = {name: arrays.tensor(value) for name, value in entry.items()}
+                optimizer.state[p] = step_counts.State({**optimizer.state[p], **traced})
+            else:  # the first step creates the state
+                stack.callback(optimizer.state.pop, p, None)
+                optimizer.state[p] = step_counts.State()
+        for number, group in enumerate(optimizer.param_groups):
+            # With `capturable`, torch does not read the step count as a number.
+            traced = {"capturable": True, "foreach": False, "fused": False}
+            traced = {name: value for name, value in traced.items() if name in group}
+            traced |= _with_numbers(group, number, numbers)
+            stack.callback(group.update, {name: group[name] for name in traced})
+            group.update(traced)
+        stack.enter_context(arrays.entered())
+        plain()
+        return [p.jax() for p in parameters], [_tensors_of(optimizer.state.get(p, {})) for p in parameters]
+
+
+def _tensors_of(entry):
+    return {name: arrays.on_torchax(v).jax() for name, v in entry.items() if isinstance(v, torch.Tensor)}

@@ -1,0 +1,1 @@
+"""What the runtime changes in torch, torchax and JAX: declarations, and how they are applied and restored."""

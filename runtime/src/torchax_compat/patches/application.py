@@ -1,0 +1,158 @@
+"""Applies the declared patches, all or none, and restores what they replaced."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+from .declarations import OPERATORS, PATCHES, SETUPS, Operator, Patch
+
+Undo = Callable[[], None]
+
+_MISSING = object()
+#: Packages whose modules keep the functions that they imported by name.
+_KEPT = ("torch", "torchax", "jax", "jaxlib", "numpy", __package__.partition(".")[0])
+
+
+class Moved(Exception):
+    """Targets that this version of torch, torchax or JAX does not have, or that changed; `targets` has them."""
+
+    def __init__(self, targets: list[str]) -> None:
+        super().__init__(", ".join(targets))
+        self.targets = targets
+
+
+def owner_of(target: str) -> tuple[Any, str]:
+    """The object that has the attribute of a target, and the attribute's name.
+
+    Raises:
+        AttributeError, ImportError: this version does not have the target's module or class.
+    """
+    module, _, path = target.partition(":")
+    owner: Any = importlib.import_module(module)
+    *outer, name = path.split(".")
+    for part in outer:
+        owner = getattr(owner, part)
+    return owner, name
+
+
+def parameters_of(value: Any) -> str:
+    """Names and kinds of a callable's parameters, as in `self, *args, key=`; "" if it has no signature."""
+    try:
+        found = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return ""
+    marks = {inspect.Parameter.VAR_POSITIONAL: "*{}", inspect.Parameter.VAR_KEYWORD: "**{}"}
+    marks[inspect.Parameter.KEYWORD_ONLY] = "{}="
+    return ", ".join(marks.get(one.kind, "{}").format(one.name) for one in found)
+
+
+def moved(signatures: dict[str, list[str]]) -> list[str]:
+    """The targets that do not exist here, or whose parameters are none of those on record.
+
+    Args:
+        signatures: the parameters that each target has in the versions that were tested.
+    """
+    return [patch.target for patch in PATCHES.values() if not _fits(patch, signatures.get(patch.target))]
+
+
+def _fits(patch: Patch, known: list[str] | None) -> bool:
+    try:
+        owner, name = owner_of(patch.target)
+    except (AttributeError, ImportError):
+        return False
+    value = getattr(owner, name, _MISSING)
+    if patch.is_new:
+        return value is _MISSING
+    return value is not _MISSING and (known is None or parameters_of(value) in known)
+
+
+def apply_all() -> list[Undo]:
+    """Apply all declared patches; if one fails, none stays.
+
+    Returns:
+        Functions that restore what was there, to be called in reverse.
+
+    Raises:
+        Exception: whatever a patch raised; those before it are taken back.
+    """
+    undone: list[Undo] = []
+    try:
+        for setting in SETUPS.values():
+            undone.append(setting.run())
+        replaced = {}
+        for patch in PATCHES.values():
+            owner, name = owner_of(patch.target)
+            if isinstance(owner, ModuleType) and not patch.is_new:
+                before = getattr(owner, name)
+                replaced[id(before)] = before, patch.value
+            undone.append(_set(owner, name, patch.value))
+        undone.extend(_register(one) for one in OPERATORS.values())
+        undone.extend(_set(owner, name, value) for owner, name, value in _imported_by_name(replaced))
+    except BaseException:
+        restore(undone)
+        raise
+    return undone
+
+
+def restore(undone: list[Undo]) -> None:
+    """Take back what `apply_all` changed."""
+    while undone:
+        undone.pop()()
+
+
+def _set(owner: Any, name: str, value: Any) -> Undo:
+    before = vars(owner).get(name, _MISSING) if hasattr(owner, "__dict__") else _MISSING
+    if before is _MISSING and name.startswith("__") and not isinstance(owner, type | ModuleType):
+        before = getattr(owner, name)  # `__code__` and `__defaults__` of functions
+    setattr(owner, name, value)
+
+    def undo() -> None:
+        if before is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+    return undo
+
+
+def _imported_by_name(replaced: dict[int, tuple[Any, Any]]) -> Iterator[tuple[ModuleType, str, Any]]:
+    """The names by which modules of the program imported functions that are replaced."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in _KEPT or not isinstance(module, ModuleType):
+            continue
+        for attribute, value in list(vars(module).items()):
+            if id(value) in replaced and callable(value):
+                yield module, attribute, replaced[id(value)][1]
+
+
+def _register(one: Operator) -> Undo:
+    import torchax
+    from torch._ops import OpOverload, OpOverloadPacket
+    from torchax.ops import ops_registry
+
+    is_aten = isinstance(one.operation, OpOverload | OpOverloadPacket)
+    registries: list[dict[Any, Any]] = [
+        ops_registry.all_aten_ops if is_aten else ops_registry.all_torch_functions,
+        torchax.default_env()._ops,
+    ]
+    made = ops_registry.Operator(one.operation, one.function, **_OPTIONS | one.options)
+    before = [registry.get(one.operation, _MISSING) for registry in registries]
+    for registry in registries:
+        registry[one.operation] = made
+
+    def undo() -> None:
+        for registry, known in zip(registries, before, strict=True):
+            if known is _MISSING:
+                del registry[one.operation]
+            else:
+                registry[one.operation] = known
+
+    return undo
+
+
+_OPTIONS = {"is_jax_function": True, "is_user_defined": False, "needs_env": False, "is_view_op": False}

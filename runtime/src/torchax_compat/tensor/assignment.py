@@ -1,0 +1,173 @@
+"""Copies and assignments between tensors, `resize_`, `fill_diagonal_` and `copy.deepcopy`, as in PyTorch.
+
+Importing this module patches them:
+
+- CPU tensors may be copied into device tensors and the other way round, as on a GPU: `a[i] = b`,
+  `a.copy_(b)`.
+- `copy_` broadcasts, and in `a[i] = b`, `b` may have dimensions of size 1 in front that `a[i]` does not have.
+- Tensors can be resized in place.
+- `copy.deepcopy` copies tensors and modules, as `torch.optim.swa_utils` needs it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import torch
+import torchax
+from torch.utils import _pytree as pytree
+from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which registers functions
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from ..ops.registry import register
+from . import compiled_operations, dynamic_shapes, masks
+
+_COPY = torch.ops.aten.copy_
+
+
+_copy = ops_registry.all_aten_ops[_COPY].func
+
+
+def _copied(x, y, *args, **kwargs):
+    """`x.copy_(y)`, between devices and between shapes."""
+    if not isinstance(x, (Tensor, View)):
+        return x.copy_(_on_host(y))
+    if y.shape != x.shape:
+        y = torch.broadcast_to(y.to("jax"), x.shape)
+    if isinstance(y, View):
+        y = y.torch()
+    return _copy(x, y, *args, **kwargs, env=torchax.default_env())
+
+
+def _on_host(value):
+    return torchax.default_env().j2t_copy(value.jax()) if isinstance(value, (Tensor, View)) else value
+
+
+def _set_on_host(tensor, index, value):
+    tensor[pytree.tree_map(_on_host, index)] = _on_host(value)
+
+
+register(_copied, _COPY, by_jax=False, is_user_defined=True, is_view_op=True)
+register(_set_on_host, torch.Tensor.__setitem__, by_jax=False, is_user_defined=True)
+
+
+def _with_diagonal(tensor, value, wrap=False):
+    """`tensor.fill_diagonal_(value)`; torchax fills a copy."""
+    if not isinstance(tensor, (Tensor, View)):
+        with torch._C.DisableTorchFunction():
+            return tensor.fill_diagonal_(value, wrap)
+    rows, count = tensor.shape[0], tensor.numel()
+    if tensor.ndim == 2:
+        step, end = tensor.shape[1] + 1, count if wrap else tensor.shape[1] ** 2
+    else:
+        step, end = (count - 1) // max(1, rows - 1) or 1, count  # a cube
+    filled = tensor.jax().ravel().at[: min(end, count) : step].set(value).reshape(tensor.shape)
+    if isinstance(tensor, View):
+        tensor.update(filled)
+    else:
+        tensor.apply_jax_(lambda _: filled)
+    return tensor
+
+
+register(_with_diagonal, torch.Tensor.fill_diagonal_, by_jax=False, is_user_defined=True)
+
+
+def _resized(tensor, *size, memory_format=None):
+    """`resize_`, in place: the elements that fit, in order, and zeros after them."""
+    size = size[0] if size and not isinstance(size[0], int) else size
+    flat, count = tensor.jax().ravel(), math.prod(size)
+    filled = jax.numpy.zeros(count, flat.dtype).at[: flat.size].set(flat[:count]).reshape(size)
+    torch.utils.swap_tensors(tensor, Tensor(filled, torchax.default_env()))  # torch keeps the size as well
+    return tensor
+
+
+def _resized_as(tensor, other, memory_format=None):
+    return _resized(tensor, tuple(other.shape))
+
+
+register(_resized, torch.Tensor.resize_, by_jax=False, is_user_defined=True)
+register(_resized_as, torch.Tensor.resize_as_, torch.resize_as_, by_jax=False, is_user_defined=True)
+
+# These change the shape in place, so the result cannot be copied into the old array.
+for _operator in (torch.ops.aten.transpose_, torch.ops.aten.unsqueeze_):
+    ops_registry.all_aten_ops[_operator].func.replace = True
+
+
+def _of_kind(value, dtype):
+    """A value for an integer or bool tensor, in its dtype, as in torch.
+
+    JAX warns about other dtypes, and will reject them.
+    """
+    if dtype.is_floating_point or dtype.is_complex:
+        return value
+    if isinstance(value, torch.Tensor):
+        return value.to(dtype) if value.dtype != dtype else value
+    if dtype == torch.bool and isinstance(value, (int, float)):
+        return bool(value)
+    return int(value) if isinstance(value, float) and math.isfinite(value) else value
+
+
+def _place(array, index):
+    """The dimension and the index, if an index consists of full slices and an integer at the end; or None."""
+    items = index if isinstance(index, tuple) else (index,)
+    is_one = items and type(items[-1]) is int and all(map(_is_full, items[:-1]))
+    if not is_one or len(items) > array.ndim or isinstance(array, jax.core.Tracer):
+        return None
+    dim, place = len(items) - 1, items[-1]
+    return (dim, place) if -array.shape[dim] <= place < array.shape[dim] else None
+
+
+def _is_full(item):
+    return type(item) is slice and item == slice(None)
+
+
+def _setting(known):
+    """torchax's item assignment, for all values that torch allows."""
+
+    def set_items(self, index, value):
+        if isinstance(value, torch.Tensor) and not isinstance(value, (Tensor, View)):
+            value = value.to("jax")
+        value = _of_kind(value, self.dtype)
+        given = value.jax() if isinstance(value, (Tensor, View)) else value
+        is_regular = type(self) is not Tensor or masks.are_asked(index)
+        made = None if is_regular else dynamic_shapes.assigned(self._elem, index, given)
+        if made is not None:
+            self._elem = made
+            return
+        place = None if is_regular else _place(self._elem, index)
+        try:
+            if place is None:
+                known(self, index, value)
+            else:
+                args = self._elem, *place, given
+                self._elem = compiled_operations.computed(
+                    compiled_operations.with_part, compiled_operations.with_part, args, {}
+                )
+        except ValueError:
+            shape = list(getattr(value, "shape", ()))
+            if shape[:1] != [1]:
+                raise
+            set_items(self, index, value.reshape(shape[1:]))
+
+    return set_items
+
+
+Tensor.__setitem__, View.__setitem__ = _setting(Tensor.__setitem__), _setting(View.__setitem__)
+
+
+def _deep_copy(tensor, memo):
+    """`copy.deepcopy` of a tensor, which shares the array: no array is changed in place."""
+    made = Tensor(tensor.jax(), torchax.default_env())
+    with torch._C.DisableTorchFunction():
+        wants_gradient = tensor.requires_grad
+    if isinstance(tensor, torch.nn.Parameter):
+        made = torch.nn.Parameter(made, wants_gradient)
+    else:
+        made.requires_grad_(wants_gradient)
+    memo[id(tensor)] = made
+    return made
+
+
+Tensor.__deepcopy__ = View.__deepcopy__ = _deep_copy

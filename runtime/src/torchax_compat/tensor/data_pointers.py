@@ -1,0 +1,57 @@
+"""`data_ptr()` and `untyped_storage()` of torchax tensors.
+
+torchax returns 0 for every tensor, so that all tensors seem to share their memory.
+Loops that skip tied weights then skip all but one, and functions that save models, such as `save_pretrained`
+of transformers, treat them as one tensor.
+Importing this module patches both methods: tensors that share data in PyTorch have one storage, and no other
+live tensor has it.
+"""
+
+from __future__ import annotations
+
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from . import memory_format
+
+
+class _Storage:
+    """The attributes of a tensor's storage that programs use."""
+
+    def __init__(self, tensor):
+        self._owner = tensor
+
+    @property
+    def device(self):
+        return self._owner.device
+
+    def data_ptr(self):
+        return id(self._owner)
+
+    def nbytes(self):
+        return self._owner.jax().nbytes
+
+    size = __len__ = nbytes
+
+
+def _storage(tensor):
+    """The storage of the tensor that this one is a view of."""
+    memory_format.of(tensor)  # detects copies by `reshape`
+    owner = tensor
+    while True:
+        owner = memory_format.named(owner)
+        taken = vars(owner).get("_taken")
+        if isinstance(owner, View):
+            owner = owner.parent
+        elif taken is not None:
+            owner = taken.source
+        else:
+            return _Storage(owner)
+
+
+def _address(tensor):
+    return _storage(tensor).data_ptr() + memory_format.of(tensor).storage_offset() * tensor.element_size()
+
+
+for _kind in (Tensor, View):
+    _kind.data_ptr, _kind.untyped_storage = _address, _storage

@@ -1,0 +1,69 @@
+"""The memory layout that a torchax tensor would have in PyTorch."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from ..jit import dynamic_slices
+
+
+def named(tensor):
+    """The tensor that writes to this one go to, if it is the `data` of another one."""
+    return getattr(tensor, "_of", tensor)
+
+
+def of(tensor):
+    """A meta tensor with the layout that this tensor would have in torch."""
+    if isinstance(tensor, View) and not isinstance(tensor.view_info, dynamic_slices.Span):
+        return of(tensor.parent)[tensor.view_info.slices]
+    tensor = named(tensor)
+    taken = vars(tensor).get("_taken")
+    with _disable_current_modes():
+        if taken is not None:
+            try:
+                return taken.layout()
+            except RuntimeError:  # torch has no such view, and `reshape` copies
+                del tensor._taken
+        stride = vars(tensor).get("_stride")
+        if stride is not None and len(stride) == tensor.ndim:
+            return torch.empty_strided(tuple(tensor.shape), stride, dtype=tensor.dtype, device="meta")
+        return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device="meta")
+
+
+def kept(made, like):
+    """A result of `torch.empty_like`, with the layout of the tensor that it is like."""
+    if type(made) is Tensor and isinstance(like, (Tensor, View)):
+        there = of(like)
+        if not there.is_contiguous():
+            made._stride = torch.empty_like(there).stride()
+    return made
+
+
+@functools.cache
+def is_by_element(func):
+    """Whether an operation is elementwise."""
+    return torch.Tag.pointwise in func.tags and not func._schema.is_mutable
+
+
+def lying_alike(made, func, args, kwargs=None):
+    """The result of an operation, with the layout that torch gives it for such arguments."""
+    tensors = [one for one in args if isinstance(one, (Tensor, View))]
+    if type(made) is not Tensor or not any(map(_may_lie_otherwise, tensors)):
+        return made
+    there = {id(one): of(one) for one in tensors}
+    if any(not one.is_contiguous() for one in there.values()):
+        with contextlib.suppress(Exception), _disable_current_modes():  # torch decides on the layout
+            told = func(*(there.get(id(one), one) for one in args), **(kwargs or {}))
+            if told.shape == made.shape and not told.is_contiguous():
+                made._stride = told.stride()
+    return made
+
+
+def _may_lie_otherwise(tensor):
+    return isinstance(tensor, View) or not vars(named(tensor)).keys().isdisjoint(("_taken", "_stride"))

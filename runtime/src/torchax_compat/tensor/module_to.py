@@ -1,0 +1,159 @@
+"""Moves of modules and parameters to the device, which create new parameters.
+
+In PyTorch, `.cuda()` changes the data of a parameter.
+A parameter that is moved to torchax is a new object, and so is one on the device that is converted by
+`half()`, since torch's own checks would see the old dtype.
+Importing this module patches `Module` and `Optimizer`: the new parameter replaces the old one in optimizers,
+in other modules that share it, in gradient clipping, and in calls of torch functions with a list of weights
+from before the move.
+If CUDA is requested by a string that is only known at run time, the device is torchax's.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+
+import torch
+import torchax
+from torch.nn.utils import clip_grad
+from torch.utils.weak import WeakIdKeyDictionary
+from torchax.tensor import Tensor
+from torchax.view import View
+
+from . import arrays, lazy_modules
+
+_optimizers = weakref.WeakSet()
+#: The new parameter for each old one.
+_became = WeakIdKeyDictionary()
+#: Modules with parameters, by `id`, since not all are hashable.
+_holders = weakref.WeakValueDictionary()
+_make, _move = torch.optim.Optimizer.__init__, torch.nn.Module._apply
+_register, _to = torch.nn.Module.register_parameter, torch.nn.Module.to
+#: The depth of nested modules that are being moved.
+_depth = 0
+
+
+def _made(optimizer, *args, **kwargs):
+    """`Optimizer.__init__`."""
+    _make(optimizer, *args, **kwargs)
+    _optimizers.add(optimizer)
+    for group in optimizer.param_groups:
+        group["params"][:] = map(_latest, group["params"])
+
+
+def _registered(module, name, parameter):
+    """`Module.register_parameter`."""
+    _register(module, name, parameter)
+    _holders[id(module)] = module
+
+
+def _moved(module, *args, **kwargs):
+    """`Module._apply`, behind `.to("jax")`; torch calls it for submodules as well."""
+    global _depth
+    _depth += 1
+    try:
+        return _moved_with_others(module, *args, **kwargs)
+    finally:
+        _depth -= 1
+        if not _depth:
+            _share()
+
+
+def _like(module, *args, **kwargs):
+    """`Module.to`, which may get a tensor for its device and dtype: torch would see that it has no data."""
+    like = args[0] if args else kwargs.get("tensor")
+    if not isinstance(like, (Tensor, View)):
+        return _to(module, *args, **kwargs)
+    kwargs.pop("tensor", None)
+    return _to(module, "jax", like.dtype, *args[1:], **kwargs)
+
+
+def _share():
+    """Replace old parameters by new ones in modules that share them."""
+    for holder in list(_holders.values()):
+        for name, p in list(holder._parameters.items()):
+            new = p if p is None else _latest(p)
+            if new is not p:
+                holder._parameters[name] = new
+
+
+def _moved_with_others(module, *args, **kwargs):
+    _holders[id(module)] = module  # a copy registers no parameters
+    before = {name: _latest(p) for name, p in module._parameters.items() if p is not None}
+    for name, p in before.items():
+        if module._parameters[name] is not p:
+            module._parameters[name] = p
+    result = _move(module, *args, **kwargs)
+    for name, p in module._parameters.items():
+        if isinstance(p, Tensor) and _type_of(p) is not p.dtype:
+            module._parameters[name] = _made_anew(p)
+    now = dict(module._parameters.items())  # for a traced TorchScript module, it has no `get`
+    anew = {p: now.get(name, p) for name, p in before.items()}
+    anew = {p: new for p, new in anew.items() if new is not None and new is not p}
+    for p, new in anew.items():
+        _became[p] = new
+    for optimizer in _optimizers if anew else ():
+        for group in optimizer.param_groups:
+            group["params"][:] = [anew.get(p, p) for p in group["params"]]
+        for p in [p for p in optimizer.state if p in anew]:
+            optimizer.state[anew[p]] = optimizer.state.pop(p)
+    return result
+
+
+def _type_of(tensor):
+    """The dtype that torch's own checks see."""
+    with torch._C.DisableTorchFunction():
+        return torch.Tensor.dtype.__get__(tensor)
+
+
+def _made_anew(parameter):
+    new = torch.nn.Parameter(parameter, parameter.requires_grad)
+    new.grad = None if parameter.grad is None else arrays.tensor(parameter.grad.jax().astype(new.jax().dtype))
+    return new
+
+
+def _clipping(clip):
+    """Gradient clipping, for a list that may have been created before the module was moved."""
+
+    @functools.wraps(clip)
+    def run(parameters, *args, **kwargs):
+        given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        return clip(list(map(_latest, given)), *args, **kwargs)
+
+    return run
+
+
+def latest(args):
+    """Arguments with new parameters in place of those from before a move."""
+    if not any(type(one) is torch.nn.Parameter for one in args):
+        return args
+    return tuple(_latest(one) if type(one) is torch.nn.Parameter else one for one in args)
+
+
+def _latest(parameter):
+    while parameter in _became:
+        parameter = _became[parameter]
+    return parameter
+
+
+_copy = torchax.tensor.Environment._to_copy
+
+
+def _copied(environment, tensor, dtype, device):
+    """`Environment._to_copy`, behind `.to(...)`."""
+    is_there = device is not None and torch.device(device).type in ("cuda", "jax")
+    if torch.nn.parameter.is_lazy(tensor):
+        return lazy_modules.moved(tensor, dtype, None if device is None else is_there)
+    return _copy(environment, tensor, dtype, "jax" if is_there else device)
+
+
+torchax.tensor.Environment._to_copy = _copied
+torch.optim.Optimizer.__init__ = _made
+torch.nn.Module._apply = _moved
+torch.nn.Module.to = functools.wraps(_to)(_like)
+torch.nn.Module.register_parameter = _registered
+for _name in ("clip_grad_norm_", "clip_grad_value_"):
+    _clip = _clipping(getattr(clip_grad, _name))
+    setattr(clip_grad, _name, _clip)
+    setattr(torch.nn.utils, _name, _clip)

@@ -1,0 +1,3 @@
+"""The version of torchax-compat."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""torchvision in the torchax environment."""

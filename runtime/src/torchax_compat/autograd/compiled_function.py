@@ -2,8 +2,8 @@
 
 PyTorch's autograd does not see all that torchax computes: after a plain `loss.backward()`, gradients are
 missing.
-JAX compiles the function once for each combination of shapes and modes, and computes its gradients with respect
-to its arguments and the parameters of all modules that it uses.
+JAX compiles the function once for each combination of shapes and modes, and computes its gradients with
+respect to its arguments and the parameters of all modules that it uses.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 JAX's gradients with respect to complex numbers are the complex conjugates of PyTorch's.
 PyTorch's optimizers treat a complex parameter as pairs of real numbers, and write to these through a view.
 On torchax this view is a copy, so the parameter would not change.
-Importing this module patches the `step` of optimizers, so that complex torchax parameters are converted to
-pairs and back.
+So the `step` of optimizers converts complex torchax parameters to pairs and back.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import jax
 import torch
 from torchax.tensor import Tensor
 
+from ..patches.declarations import patch, setup
 from ..tensor import arrays
 
 
@@ -77,4 +77,46 @@ def _by_pairs(step):
 
 
 _hook = torch.optim.Optimizer.profile_hook_step
-torch.optim.Optimizer.profile_hook_step = staticmethod(lambda step: _hook(_by_pairs(step)))
+_hooked = {}  # the `step`s with hooks that handle complex parameters, each with the plain `step`
+
+
+@patch(
+    "torch.optim:Optimizer.profile_hook_step",
+    why="PyTorch updates a complex parameter through a view as real numbers, which is a copy on torchax.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/optim/optimizer.py",
+)
+@staticmethod
+def _with_hooks(step):
+    """`Optimizer.profile_hook_step`, which PyTorch applies to the `step` of each class of optimizers."""
+    hooked = _hook(_by_pairs(step))
+    _hooked[hooked] = step
+    return hooked
+
+
+@setup(
+    "step of optimizer classes",
+    why="PyTorch adds hooks to the `step` of a class only when its first optimizer is created.",
+)
+def _hook_classes():
+    for kind in _optimizer_classes():
+        step = vars(kind).get("step")
+        if getattr(step, "hooked", False):
+            kind.step = torch.optim.Optimizer.profile_hook_step(step)
+    return _unhook_classes
+
+
+def _unhook_classes():
+    for kind in _optimizer_classes():
+        step = vars(kind).get("step")
+        if step in _hooked:
+            kind.step = _hook(_hooked[step])
+            kind.step.hooked = True
+    _hooked.clear()
+
+
+def _optimizer_classes():
+    waiting, found = [torch.optim.Optimizer], []
+    while waiting:
+        found.append(waiting.pop())
+        waiting += found[-1].__subclasses__()
+    return found

@@ -1,6 +1,5 @@
-"""Custom `torch.autograd.Function`s.
+"""Custom `torch.autograd.Function`s of tensors that JAX traces.
 
-Importing this module patches `Function.apply` for tensors that JAX traces.
 `forward` computes the results, and `backward` the gradients, which JAX compiles.
 
 - A `backward` that computes the forward pass again, as checkpointing does, is not called: JAX differentiates
@@ -26,6 +25,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
 from ..jit import reachable_modules
+from ..patches.declarations import patch
 from ..tensor import arrays
 from . import gradient_hooks
 
@@ -34,6 +34,12 @@ _RECOMPUTES = {"enable_grad", "set_grad_enabled"}
 _apply = torch.autograd.Function.apply.__func__
 
 
+@patch(
+    "torch.autograd:Function.apply",
+    why="JAX differentiates the operations in `forward`, and does not call `backward`.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/autograd/function.py",
+)
+@classmethod
 def _applied(cls, *args, **kwargs):
     """`Function.apply`."""
     if not torch.is_grad_enabled() or not any(map(arrays.is_traced, args)):
@@ -44,12 +50,9 @@ def _applied(cls, *args, **kwargs):
         args = bound.args
     run = _through if _recomputes(cls.backward) else _called
     for mode in _get_current_function_mode_stack():
-        if hasattr(mode, "record"):  # the recorder of `gradients.py`
+        if hasattr(mode, "record"):  # `higher_order.Recorder`
             return mode.record(functools.partial(run, cls), args)
     return run(cls, *args)
-
-
-torch.autograd.Function.apply = classmethod(_applied)
 
 
 def _is_inexact(value):

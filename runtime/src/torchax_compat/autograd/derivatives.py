@@ -9,8 +9,7 @@ gradients:
 - `abs` of 0 has the gradient 1.
 - `max` over a dimension spreads its gradient over all largest elements.
 
-Importing this module replaces torchax's implementations for floats; those for integers and complex numbers
-stay.
+torchax's implementations for floats are replaced; those for integers and complex numbers stay.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ import jax.numpy as jnp
 import torch
 from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which registers functions
 
-from ..ops.registry import register
+from ..patches.declarations import operator
 
 _aten = torch.ops.aten
 _PLAIN = {**ops_registry.all_aten_ops, **ops_registry.all_torch_functions}
 _LEAST = -100.0  # PyTorch's value for the logarithm of 0 in `binary_cross_entropy`
 
 
-def _replaces(*operations):
-    """Register an implementation for floats."""
+def _replaces(*operations, why):
+    """Decorator that declares an implementation for floats."""
 
     def replacing(function):
         for operation in operations:
             plain = _PLAIN.get(operation)
-            register(function if plain is None else _of_floats(function, plain.func), operation)
+            operator(function if plain is None else _of_floats(function, plain.func), operation, why=why)
         return function
 
     return replacing
@@ -50,76 +49,81 @@ def _of_floats(function, plain):
     return chosen
 
 
-@_replaces(_aten.abs)
+@_replaces(_aten.abs, why="JAX's gradient at 0 is 1, PyTorch's is 0.")
 def _abs(x):
     return x * jax.lax.stop_gradient(jnp.sign(x))
 
 
-@_replaces(_aten.clamp, _aten.clamp.default, _aten.clamp.Tensor)
+@_replaces(
+    _aten.clamp,
+    _aten.clamp.default,
+    _aten.clamp.Tensor,
+    why="JAX halves the gradient at the bounds, PyTorch does not.",
+)
 def _clamp(x, min=None, max=None):
     if min is not None:
         x = jnp.where(x < min, min, x)
     return x if max is None else jnp.where(x > max, max, x)
 
 
-@_replaces(_aten.clamp_min)
+@_replaces(_aten.clamp_min, why="JAX halves the gradient at the bound, PyTorch does not.")
 def _clamp_min(x, min):
     return _clamp(x, min)
 
 
-@_replaces(_aten.clamp_max)
+@_replaces(_aten.clamp_max, why="JAX halves the gradient at the bound, PyTorch does not.")
 def _clamp_max(x, max):
     return _clamp(x, max=max)
 
 
-@_replaces(_aten.hardtanh)
+@_replaces(_aten.hardtanh, why="JAX's gradient at the bounds differs from PyTorch's, which is 0.")
 def _hardtanh(x, min_val=-1, max_val=1, inplace=False):
     return jnp.where(x <= min_val, min_val, jnp.where(x >= max_val, max_val, x))
 
 
-@_replaces(_aten.hardsigmoid)
+@_replaces(_aten.hardsigmoid, why="JAX's gradient at the bounds differs from PyTorch's, which is 0.")
 def _hardsigmoid(x):
     return jnp.where(x <= -3, 0, jnp.where(x >= 3, 1, x / 6 + 0.5))
 
 
-@_replaces(_aten.hardswish)
+@_replaces(_aten.hardswish, why="JAX's gradient at -3 and 3 differs from PyTorch's.")
 def _hardswish(x):
     return jnp.where(x <= -3, 0, jnp.where(x >= 3, x, x * (x / 6 + 0.5)))
 
 
-@_replaces(_aten.leaky_relu)
+@_replaces(_aten.leaky_relu, why="JAX's gradient at 0 is 1, PyTorch's is the slope.")
 def _leaky_relu(x, negative_slope=0.01):
     return jnp.where(x > 0, x, x * negative_slope)
 
 
-@_replaces(_aten.elu)
+@_replaces(_aten.elu, why="JAX's gradient is NaN for inputs from 89 on.")
 def _elu(x, alpha=1.0, scale=1.0, input_scale=1.0):
     below = jnp.where(x > 0, 0, x)
     return jnp.where(x > 0, x * scale, alpha * scale * jnp.expm1(below * input_scale))
 
 
-@_replaces(_aten.celu)
+@_replaces(_aten.celu, why="JAX's gradient is NaN for large inputs.")
 def _celu(x, alpha=1.0):
     return _elu(x, alpha, 1.0, 1 / alpha)
 
 
-@_replaces(_aten.softplus)
+@_replaces(_aten.softplus, why="JAX's gradient is NaN for inputs from 89 on.")
 def _softplus(x, beta=1.0, threshold=20.0):
     is_linear = x * beta > threshold
     return jnp.where(is_linear, x, jnp.log1p(jnp.exp(jnp.where(is_linear, 0, x * beta))) / beta)
 
 
-@_replaces(_aten.mish)
+@_replaces(_aten.mish, why="JAX's gradient is NaN for inputs from 89 on.")
 def _mish(x):
     return x * jnp.tanh(_softplus(x))
 
 
-@_replaces(_aten.max.dim)
+@_replaces(_aten.max.dim, why="JAX spreads the gradient over all largest elements; PyTorch takes one.")
 def _max(x, dim, keepdim=False):
     return _picked(x, jnp.argmax, dim, keepdim)
 
 
-@_replaces(_aten.min.dim)
+@_replaces(_aten.min.dim, why="JAX spreads the gradient over all smallest elements; PyTorch takes one.")
 def _min(x, dim, keepdim=False):
     return _picked(x, jnp.argmin, dim, keepdim)
 
@@ -134,7 +138,7 @@ def _picked(x, search, dim, keepdim):
     return values, (at if keepdim else jnp.squeeze(at, dim)).astype(jnp.int64)
 
 
-@_replaces(_aten.linalg_vector_norm)
+@_replaces(_aten.linalg_vector_norm, why="JAX's gradient of the norm of zeros is NaN, PyTorch's is 0.")
 def _vector_norm(x, ord=2, dim=None, keepdim=False, dtype=None):
     plain = _PLAIN[_aten.linalg_vector_norm].func
     if ord == 0 or x.ndim == 0 or x.size == 0:
@@ -147,32 +151,41 @@ def _vector_norm(x, ord=2, dim=None, keepdim=False, dtype=None):
     return jnp.where(is_zero.reshape(norm.shape), 0, norm)
 
 
-@_replaces(_aten.std.correction)
+@_replaces(
+    _aten.std.correction, why="JAX's gradient of the deviation of equal elements is NaN, PyTorch's is 0."
+)
 def _std(x, dim=None, *, correction=1, keepdim=False):
     correction = 1 if correction is None else correction
     variance = jaten._aten_var(x, dim, correction=correction, keepdim=keepdim)
     return jnp.where(variance == 0, 0, jnp.sqrt(jnp.where(variance == 0, 1, variance)))
 
 
-@_replaces(_aten.std_mean.correction)
+@_replaces(
+    _aten.std_mean.correction, why="JAX's gradient of the deviation of equal elements is NaN, PyTorch's is 0."
+)
 def _std_mean(x, dim=None, *, correction=1, keepdim=False):
     return _std(x, dim, correction=correction, keepdim=keepdim), jaten._aten_mean(x, dim, keepdim)
 
 
-@_replaces(torch.cdist, _aten.cdist, _aten._cdist_forward)
+@_replaces(
+    torch.cdist,
+    _aten.cdist,
+    _aten._cdist_forward,
+    why="JAX's gradient of a distance of 0 is NaN, PyTorch's is 0.",
+)
 def _cdist(x1, x2, p=2.0, compute_mode=None):
     if p == 2.0:
         return _euclidean(x1, x2)
     return _vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
 
 
-@_replaces(_aten._pdist_forward)
+@_replaces(_aten._pdist_forward, why="JAX's gradient of a distance of 0 is NaN, PyTorch's is 0.")
 def _pdist(x, p=2.0):
     first, second = jnp.triu_indices(x.shape[0], k=1)
     return _vector_norm(x[first] - x[second], p, -1)
 
 
-@_replaces(_aten.dist)
+@_replaces(_aten.dist, why="JAX's gradient of a distance of 0 is NaN, PyTorch's is 0.")
 def _dist(x1, x2, p=2.0):
     return _vector_norm(x1 - x2, p)
 
@@ -192,7 +205,7 @@ def _euclidean_jvp(given, changes):
     return distance, jnp.where(is_zero, 0, change / jnp.where(is_zero, 1, distance))
 
 
-@_replaces(_aten.binary_cross_entropy)
+@_replaces(_aten.binary_cross_entropy, why="JAX's gradient for a probability of exactly 0 or 1 is NaN.")
 def _binary_cross_entropy(x, target, weight=None, reduction=1):
     losses = _cross_entropies(x, target)
     losses = losses if weight is None else losses * weight

@@ -2,8 +2,7 @@
 
 PyTorch's versions do not see the gradients of torchax's computations, and wrap tensors in a type that torchax
 does not know.
-Importing this module patches the functions that `vmap`, `grad` and others call, since programs import these
-by name.
+The functions that `vmap`, `grad` and others call are replaced, since programs import these by name.
 PyTorch's Jacobians consist of these, too.
 """
 
@@ -20,6 +19,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..jit import call_by_call, host_random
+from ..patches.declarations import patch
 from ..tensor import arrays
 from . import no_grad
 from .complex_numbers import conjugated
@@ -83,6 +83,11 @@ def array(leaf):
     return arrays.on_torchax(leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)).jax()
 
 
+@patch(
+    "torch._functorch.apis:vmap_impl",
+    why="PyTorch wraps tensors in a type that torchax does not know.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/apis.py",
+)
 def _mapped(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
     """`vmap(function, ...)(*args, **kwargs)`."""
     if not are_here(args, kwargs):
@@ -126,6 +131,11 @@ def _shaped(values, chosen, argnums):
     return pytree.tree_unflatten(leaves, pytree.tree_flatten(chosen)[1])
 
 
+@patch(
+    "torch._functorch.eager_transforms:grad_and_value_impl",
+    why="PyTorch's gradients do not include what torchax computes.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/eager_transforms.py",
+)
 def _differentiated(function, argnums, has_aux, args, kwargs):
     """`grad_and_value(function, argnums, has_aux)(*args, **kwargs)`."""
     if not are_here(args, kwargs):
@@ -142,6 +152,11 @@ def _differentiated(function, argnums, has_aux, args, kwargs):
     return _shaped(conjugated(gradients), chosen, argnums), (value, plain.rest(others)) if has_aux else value
 
 
+@patch(
+    "torch._functorch.eager_transforms:grad_impl",
+    why="PyTorch's gradients do not include what torchax computes.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/eager_transforms.py",
+)
 def _gradient(function, argnums, has_aux, args, kwargs):
     """`grad(function, argnums, has_aux)(*args, **kwargs)`."""
     if not are_here(args, kwargs):
@@ -150,6 +165,11 @@ def _gradient(function, argnums, has_aux, args, kwargs):
     return (gradients, value[1]) if has_aux else gradients
 
 
+@patch(
+    "torch._functorch.eager_transforms:_vjp_with_argnums",
+    why="PyTorch's gradients do not include what torchax computes.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/eager_transforms.py",
+)
 def _pulled_back(function, *args, argnums=None, has_aux=False):
     """`vjp(function, *args)`, for the arguments `argnums`."""
     if not are_here(args):
@@ -167,6 +187,11 @@ def _pulled_back(function, *args, argnums=None, has_aux=False):
     return (plain.result(made), pulled, *([plain.rest(others)] if has_aux else []))
 
 
+@patch(
+    "torch._functorch.eager_transforms:_jvp_with_argnums",
+    why="PyTorch's gradients do not include what torchax computes.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/eager_transforms.py",
+)
 def _pushed_forward(function, args, tangents, argnums, *, strict=False, has_aux):
     """`jvp(function, args, tangents)`, for the arguments `argnums`."""
     if not are_here(args, tangents):
@@ -181,6 +206,11 @@ def _pushed_forward(function, args, tangents, argnums, *, strict=False, has_aux)
 _basis = eager_transforms._chunked_standard_basis_for_
 
 
+@patch(
+    "torch._functorch.eager_transforms:_chunked_standard_basis_for_",
+    why="PyTorch writes the basis through a view, which is a copy on torchax.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/eager_transforms.py",
+)
 def _basis_of(tensors, counts, chunk_size=None):
     """The standard basis of the space of some tensors, in chunks; torch writes it through a view."""
     if not are_here(tensors):
@@ -193,9 +223,3 @@ def _basis_of(tensors, counts, chunk_size=None):
         yield tuple(
             part.reshape(part.shape[0], *one.shape).to(one.dtype) for part, one in zip(parts, tensors)
         )
-
-
-eager_transforms._chunked_standard_basis_for_ = _basis_of
-apis.vmap_impl = _mapped
-eager_transforms.grad_impl, eager_transforms.grad_and_value_impl = _gradient, _differentiated
-eager_transforms._vjp_with_argnums, eager_transforms._jvp_with_argnums = _pulled_back, _pushed_forward

@@ -1,8 +1,7 @@
 """`jacobian`, `hessian`, `vjp` and others of `torch.autograd.functional` for torchax tensors, by JAX.
 
 PyTorch's versions use the autograd graph, which does not contain torchax's computations: they return zeros.
-Importing this module replaces the code of these functions, since programs may have imported the functions
-before.
+The code of these functions is replaced, since programs may hold the functions already.
 The results have no autograd graph; within a function that JAX differentiates, they have gradients.
 """
 
@@ -14,6 +13,8 @@ import jax
 from torch.autograd import functional
 from torch.utils import _pytree as pytree
 
+from ..patches.declarations import patch
+from ..patches.function_code import code_that_calls
 from ..tensor import arrays
 from .func_transforms import Plain, are_here, array
 
@@ -96,18 +97,24 @@ def _or_by_torch(plain, by_jax):
     return run
 
 
-def _exchange(function, by_jax, code):
-    """Let a function run `by_jax`, also where it was imported; `code` finds this name in torch's file."""
-    name, known = function.__name__, function.__globals__
-    plain = types.FunctionType(function.__code__, known, name, function.__defaults__)
-    known[f"_{name}_on_torchax"] = _or_by_torch(plain, by_jax)
-    function.__code__ = code.__code__
+_WHY = "PyTorch's version returns zeros: its autograd graph does not contain torchax's computations."
+_UPSTREAM = "https://github.com/pytorch/pytorch/blob/main/torch/autograd/functional.py"
 
 
-_exchange(functional.jacobian, _jacobian, lambda *args, **kwargs: _jacobian_on_torchax(*args, **kwargs))
-_exchange(functional.hessian, _hessian, lambda *args, **kwargs: _hessian_on_torchax(*args, **kwargs))
-_exchange(functional.vjp, _vjp, lambda *args, **kwargs: _vjp_on_torchax(*args, **kwargs))
-_exchange(functional.jvp, _jvp, lambda *args, **kwargs: _jvp_on_torchax(*args, **kwargs))
-_exchange(functional.hvp, _hvp, lambda *args, **kwargs: _hvp_on_torchax(*args, **kwargs))
-# The same for real numbers.
-_exchange(functional.vhp, _hvp, lambda *args, **kwargs: _vhp_on_torchax(*args, **kwargs))
+def _exchange(function, by_jax):
+    """Declare that a function of torch's module runs `by_jax`, also where it was imported."""
+    name = function.__name__
+    plain = types.FunctionType(function.__code__, function.__globals__, name, function.__defaults__)
+    own = f"_{name}_on_torchax"
+    patch(f"torch.autograd.functional:{own}", why=_WHY, upstream=_UPSTREAM, is_new=True)(
+        _or_by_torch(plain, by_jax)
+    )
+    patch(f"torch.autograd.functional:{name}.__code__", why=_WHY, upstream=_UPSTREAM)(code_that_calls(own))
+
+
+_exchange(functional.jacobian, _jacobian)
+_exchange(functional.hessian, _hessian)
+_exchange(functional.vjp, _vjp)
+_exchange(functional.jvp, _jvp)
+_exchange(functional.hvp, _hvp)
+_exchange(functional.vhp, _hvp)  # the same for real numbers

@@ -2,8 +2,8 @@
 
 The autograd graph has one node for such a function, so PyTorch cannot call hooks of
 `register_full_backward_hook`, `h.register_hook` and `h.retain_grad()` within it.
-Importing this module patches them: a tensor with a hook goes through an identity function, which gets its
-gradient from JAX in the backward pass.
+So a tensor with a hook goes through an identity function, which gets its gradient from JAX in the backward
+pass.
 That backward pass is not compiled, so that a hook may run and return anything.
 """
 
@@ -15,13 +15,13 @@ from collections import OrderedDict
 
 import jax
 import torch
-from torch.nn.modules import module as _modules
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 from torch.utils.hooks import BackwardHook, RemovableHandle
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..patches.declarations import patch
 from ..tensor import arrays
 
 
@@ -130,6 +130,16 @@ def _tap_of(tensor):
 _register_hook, _retain_grad = torch.Tensor.register_hook, torch.Tensor.retain_grad
 
 
+_WHY = (
+    "The autograd graph has one node for a whole decorated function, so PyTorch cannot call hooks within it."
+)
+
+
+@patch(
+    "torchax.tensor:Tensor.register_hook",
+    why=_WHY,
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_tensor.py",
+)
 def _hooked(tensor, hook):
     """`tensor.register_hook`."""
     if _is_traced(tensor) and not _is_marked():
@@ -142,6 +152,11 @@ def _hooked(tensor, hook):
     return handle
 
 
+@patch(
+    "torchax.tensor:Tensor.retain_grad",
+    why=_WHY,
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_tensor.py",
+)
 def _retained(tensor):
     """`tensor.retain_grad()`."""
     if _may_be_tapped(tensor):
@@ -150,14 +165,16 @@ def _retained(tensor):
         _retain_grad(tensor)
 
 
-Tensor.register_hook, Tensor.retain_grad = _hooked, _retained
-
-
 def keep(tensor, tap):
     """Store the gradient that reaches a tap as that of a tensor."""
     tap.keeper = weakref.ref(tensor)
 
 
+@patch(
+    "torch.nn.modules.module:BackwardHook",
+    why=_WHY,
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/utils/hooks.py",
+)
 class _Hooks(BackwardHook):
     """The gradient hooks of one call of a module."""
 
@@ -235,6 +252,11 @@ def _as_tuple(value):
 _get_hooks = torch.nn.Module._get_backward_hooks
 
 
+@patch(
+    "torch.nn:Module._get_backward_hooks",
+    why="PyTorch calls non-full hooks from the autograd node of the last operation, which JAX has none of.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/nn/modules/module.py",
+)
 def _hooks_of(module):
     """The gradient hooks of a module; in a decorated function, non-full hooks are treated as full ones."""
     full, others = _get_hooks(module)
@@ -247,7 +269,3 @@ def _of_old_kind(hook, module, of_inputs, of_outputs):
     """Call a non-full hook: it gets the gradients of the last operation, not always of the inputs."""
     is_one = not any(True for _ in module.children()) and not isinstance(module, torch.nn.Linear)
     return hook(module, of_inputs if is_one else (None,) * len(of_inputs), of_outputs)
-
-
-torch.nn.Module._get_backward_hooks = _hooks_of
-_modules.BackwardHook = _Hooks

@@ -25,6 +25,7 @@ from torchax.interop import torch_view
 from torchax.view import View
 
 from ..jit import host_random
+from ..patches.declarations import patch
 from ..tensor import arrays
 from .complex_numbers import conjugated
 
@@ -257,6 +258,14 @@ def _value(leaf):
     return leaf.jax() if isinstance(leaf, torchax.tensor.Tensor) else None
 
 
-# torchax's own methods are not recorded; those of torch do the same.
-torchax.tensor.Tensor.flatten = torch.Tensor.flatten
-torchax.tensor.Tensor.type_as = torch.Tensor.type_as
+_WHY = "No torch function mode records torchax's own method; PyTorch's does the same."
+patch(
+    "torchax.tensor:Tensor.flatten",
+    why=_WHY,
+    upstream="https://github.com/google/torchax/blob/main/torchax/tensor.py",
+)(torch.Tensor.flatten)
+patch(
+    "torchax.tensor:Tensor.type_as",
+    why=_WHY,
+    upstream="https://github.com/google/torchax/blob/main/torchax/tensor.py",
+)(torch.Tensor.type_as)

@@ -2,7 +2,7 @@
 
 `self.total += loss.item()` and `self.step += 1` leave another number at each call, and
 `self.history.append(...)` a longer list.
-A placeholder stands for the number, which is known at the call (`reads.py`).
+A placeholder stands for the number, which is known at the call (`deferred_scalars.py`).
 Items that are appended to a list are returned by the compiled function.
 Neither may be used in another way.
 """

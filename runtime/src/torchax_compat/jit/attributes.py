@@ -49,7 +49,7 @@ class Attribute:
         self.key, self.apart = (key_of(owner), name), apart
         self.is_container = isinstance(owner, attribute_owners.Container)
         self.is_name = type(owner) is captured_objects.Held and vars(owner).kind != "dict"
-        self.stands = False  # its value has a placeholder, and no tensors (`standing.py`)
+        self.stands = False  # its value has a placeholder, and no tensors (`attribute_placeholders.py`)
 
     def get(self):
         return self.held.get(self.name, _MISSING)

@@ -12,7 +12,6 @@ that.
 
 A compiled call has the same side effects: on parameters, buffers, attributes and arguments, and on memory
 that its results share with these.
-Importing this module patches `torch.nn.Module.__call__`.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..autograd import frozen_parameters, gradient_hooks, higher_order, no_grad, requires_grad
+from ..patches.declarations import patch
 from ..tensor import arrays, memory_format, module_to
 from . import (
     aliasing,
@@ -58,8 +58,9 @@ _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device,
 
 #: Functions that compute nothing, or only a value on the host.
 _NOT_COMPUTING = frozenset(
-    "__get__ __set__ __delete__ __repr__ __str__ __format__ __len__ __hash__ __bool__ __int__ __float__ __index__ "
-    "item tolist numpy cpu to type size dim numel is_floating_point is_complex data_ptr backward requires_grad_ retain_grad detach".split()
+    "__get__ __set__ __delete__ __repr__ __str__ __format__ __len__ __hash__ __bool__ __int__ __float__"
+    " __index__ item tolist numpy cpu to type size dim numel is_floating_point is_complex data_ptr backward"
+    " requires_grad_ retain_grad detach".split()
 )
 
 _HOST = ("cpu", torch.device("cpu"))
@@ -116,7 +117,12 @@ def running(apart):
         _running = before
 
 
-def _called(module, *args, **kwargs):
+@patch(
+    "torch.nn:Module.__call__",
+    why="Each operation of a module would run on its own: JAX compiles a call of a module as a whole.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/nn/modules/module.py",
+)
+def call_module(module, *args, **kwargs):
     """`Module.__call__`."""
     if _running is None or any(hasattr(mode, "record") for mode in _get_current_function_mode_stack()):
         return _call(module, *args, **kwargs)
@@ -131,16 +137,13 @@ def _called(module, *args, **kwargs):
     apart = vars(module).get(reachable_modules.EVALUATED) or Apart(hesitates=True)
     vars(module)[reachable_modules.EVALUATED] = apart
     with apart.compiled(modules, lambda: attribute_owners.of(modules, ())):
-        return _called(module, *args, **kwargs)
+        return call_module(module, *args, **kwargs)
 
 
 def _may_learn(module, args, kwargs):
     """Whether gradients may be needed of a call outside of decorated functions."""
     leaves = pytree.tree_leaves((args, kwargs))
     return module.training or any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor))
-
-
-torch.nn.Module.__call__ = _called
 
 
 class Calls(no_grad.NoGradStops):

@@ -2,8 +2,8 @@
 
 JAX identifies a compiled program by the function that it was traced from.
 A model that is created again, for each fold, client or seed, has new functions with the same programs.
-JAX's cache on disk recognizes programs by their operations, so importing this module sets one up in a
-temporary folder: 13 trainings of one small network took 12 s of CPU time with it, and 27 s without.
+JAX's cache on disk recognizes programs by their operations, so `enable()` sets one up in a temporary folder: 13
+trainings of one small network took 12 s of CPU time with it, and 27 s without.
 If the program or `JAX_COMPILATION_CACHE_DIR` configures a cache, that one is used instead.
 
 On a CPU, XLA takes seconds to compile a step.
@@ -19,24 +19,16 @@ from __future__ import annotations
 
 import atexit
 import functools
+import logging
 import os
 import shutil
 import tempfile
 import time
 
 import jax
+from jax.experimental.compilation_cache import compilation_cache
 
-
-def _remove(folder, process):
-    if os.getpid() == process:  # not when a forked process ends
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-if not jax.config.jax_compilation_cache_dir:
-    _folder = tempfile.mkdtemp(prefix="torchax-training-")
-    atexit.register(_remove, _folder, os.getpid())
-    jax.config.update("jax_compilation_cache_dir", _folder)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+from ..patches.declarations import setup
 
 #: Options to skip passes that take long and do not speed up steps on a CPU; some versions of XLA lack some.
 _OPTIONS = {
@@ -53,6 +45,49 @@ FEW_CALLS = 4
 FEW_CALLS_OF_MANY_SHAPES = 64
 #: With more elements per array on average, it is after the first call: running takes longer than compiling.
 _MANY_NUMBERS = 1_500_000
+
+
+@setup(
+    "jax_compilation_cache_dir",
+    why="A model that is created again is compiled again, since JAX identifies programs by their functions.",
+)
+def _use_cache():
+    if jax.config.jax_compilation_cache_dir:
+        return lambda: None
+    folder = tempfile.mkdtemp(prefix="torchax-compat-")
+    remove = functools.partial(_remove, folder, os.getpid())
+    atexit.register(remove)
+    seconds = jax.config.jax_persistent_cache_min_compile_time_secs
+    _configure_cache(folder, seconds=0)
+
+    def undo():
+        _configure_cache(None, seconds=seconds)
+        atexit.unregister(remove)
+        remove()
+
+    return undo
+
+
+def _configure_cache(folder, *, seconds):
+    compilation_cache.reset_cache()  # JAX reads the folder only once
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", seconds)
+
+
+def _remove(folder, process):
+    if os.getpid() == process:  # not when a forked process ends
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@setup(
+    'level of logging.getLogger("jax")',
+    why="A program that logs the messages of all libraries would log each compilation.",
+)
+def _silence_jax():
+    logger = logging.getLogger("jax")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    return functools.partial(logger.setLevel, before)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ that they can be compared with the answers.
 If they differ, the results are dropped, and a version that was traced with the right answers is called, or
 the function runs without compilation.
 
-Other numbers that `item()` reads are handled by `reads.py`; the results of comparisons with them are answers,
+Other numbers that `item()` reads are handled by `deferred_scalars.py`; the results of comparisons with them are answers,
 too.
 A count in a buffer is such a number at first, for example a position in a queue that moves on at each call.
 If an integer is needed as it is, as for a size, integers that are read become answers: they then have to be
@@ -22,9 +22,9 @@ import operator
 import jax
 import jax.extend.core
 import torch
-from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..patches.declarations import patch
 from ..tensor import arrays
 from . import deferred_scalars, dynamic_slices
 
@@ -270,8 +270,15 @@ def _asked(name, tensor, answer):
 
 for _name in _KINDS:
     _ask, _ask_on_host = _asking(_name)
-    for _kind, _way in ((Tensor, _ask), (View, _ask), (torch.Tensor, _ask_on_host)):
-        setattr(_kind, _name, _way)
+    for _owner, _way in (
+        ("torchax.tensor:Tensor", _ask),
+        ("torchax.view:View", _ask),
+        ("torch:Tensor", _ask_on_host),
+    ):
+        patch(
+            f"{_owner}.{_name}",
+            why="A tensor that JAX traces has no value, and a compiled function would keep that of its first call.",
+        )(_way)
 
 
 class Answers:

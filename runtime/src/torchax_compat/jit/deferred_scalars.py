@@ -4,11 +4,11 @@
 the tensor beside its results, and it becomes a number then.
 Torch functions get the tensor of the computation in place of such a number, without a gradient: `b *
 (a.item() / c.item())`.
-The result of a comparison is an answer, like the truth value of a tensor (`asked.py`).
+The result of a comparison is an answer, like the truth value of a tensor (`concrete_values.py`).
 
 A function that reads numbers runs without compilation first, with numbers that record how they are used.
 Only its results and the attributes of its arguments may hold such a number afterwards, and no number may have
-been converted to anything but another number, or text that is printed (`printed.py`).
+been converted to anything but another number, or text that is printed (`captured_output.py`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `queue[start : start + 16]` is the same computation for each `start`.
 So is `x[i, :, start : start + 16]`, where `start` is an element of a tensor, as when each item of a batch is
 cropped at a position of its own.
-The number of elements is an answer (`asked.py`), since a slice may extend beyond the end.
+The number of elements is an answer (`concrete_values.py`), since a slice may extend beyond the end.
 """
 
 from __future__ import annotations

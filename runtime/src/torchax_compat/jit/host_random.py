@@ -12,6 +12,7 @@ with it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 from typing import Any, NamedTuple
 
@@ -37,9 +38,6 @@ _OF_NUMPY = (
 _OF_TORCH = {torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal}
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Size)
 
-
-#: Whether noise is torch's, so that a program draws the same as on the host; otherwise the device draws it.
-is_of_torch = jax.default_backend() == "cpu"
 
 _collected = None
 _noted = None
@@ -175,9 +173,15 @@ def again(noted):
         _again = before
 
 
+@functools.cache
+def is_of_torch():
+    """Whether noise is torch's, so that a program draws the same as on the host; else the device draws it."""
+    return jax.default_backend() == "cpu"
+
+
 def noise(one):
     """Noise for the device, as an array; None if the device draws it itself."""
-    if not is_of_torch and one.kwargs.get("generator") is None:
+    if not is_of_torch() and one.kwargs.get("generator") is None:
         return None
     if _again is not None:
         return next(_again)

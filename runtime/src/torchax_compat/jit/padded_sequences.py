@@ -56,7 +56,7 @@ def _made(value, lengths, environment):
 
 
 def check(args, caller):
-    """Raise `asked.Unknown` if code outside of torch's files for such sequences reads elements."""
+    """Raise `concrete_values.Unknown` if code outside of torch's files for such sequences reads elements."""
     if not any(type(one) is Padded for one in args):
         firsts = args[0] if args and isinstance(args[0], (list, tuple)) else ()
         if not any(type(one) is Padded for one in firsts):

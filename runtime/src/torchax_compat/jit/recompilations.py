@@ -1,6 +1,6 @@
 """Log messages about functions and modules that JAX compiles again because of a new shape of an argument.
 
-The logger `torchax_training` gets a warning at the second compilation of a function, and again at the tenth
+The logger `torchax_compat` gets a warning at the second compilation of a function, and again at the tenth
 and the hundredth.
 The message has the function and its file and line, the argument, its old and new shape, the number of
 compilations, and the seconds that they took.
@@ -21,7 +21,7 @@ TOLD = (2, 10, 100)
 #: A function that was compiled for this many shapes is likely to be compiled for more.
 MANY_SHAPES = 4
 
-_LOG = logging.getLogger("torchax_training")
+_LOG = logging.getLogger("torchax_compat")
 
 
 class Compilations:

@@ -4,7 +4,7 @@ Python converts the result of `__float__` to a plain float.
 So while a function is traced, or runs to record how its numbers are used, these names stand for classes that
 return placeholders.
 In a file that uses such a name for anything but calls and checks of a value's class, it keeps its meaning.
-The functions of `math`, and those that draw random numbers (`draws.py`), are replaced in the same way, in
+The functions of `math`, and those that draw random numbers (`host_random.py`), are replaced in the same way, in
 these files and in their own modules.
 """
 

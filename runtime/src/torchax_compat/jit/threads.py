@@ -2,7 +2,6 @@
 
 torchax consists of torch modes, which apply to a single thread: in another thread, device tensors raise.
 On GPUs they do not, and servers, prefetchers and text streamers compute in threads.
-Importing this module patches `threading.Thread.start`.
 Modules and decorated functions are then called by one thread at a time, since threads share what is compiled.
 """
 
@@ -17,11 +16,18 @@ from torch.overrides import _get_current_function_mode_stack
 from torchax.tensor import XLADispatchMode, XLAFunctionMode
 
 from ..autograd.differentiable import differentiable
+from ..patches.declarations import patch, setup
 
 _start = threading.Thread.start
 _lock = threading.RLock()
+#: Classes whose instances are called by one thread at a time, once a program starts threads.
+_CALLED = (torch.nn.Module, differentiable)
 
 
+@patch(
+    "threading:Thread.start",
+    why="The modes of torchax apply to one thread, so tensors on the device raise in others.",
+)
 def _started(thread):
     if any(isinstance(mode, XLAFunctionMode) for mode in _get_current_function_mode_stack()):
         environment, run = torchax.default_env(), thread.run
@@ -35,10 +41,25 @@ def _started(thread):
     _start(thread)
 
 
+@setup(
+    "calls of modules by one thread at a time",
+    why="Threads share what is compiled; nothing changes before the program starts a thread.",
+)
+def _allow_turns():
+    return _stop_turns
+
+
 @functools.cache
 def _take_turns():
-    for kind in (torch.nn.Module, differentiable):
+    """Let one thread at a time call modules and decorated functions; `_stop_turns` takes it back."""
+    for kind in _CALLED:
         kind.__call__ = _in_turn(kind.__call__)
+
+
+def _stop_turns():
+    for kind in _CALLED:
+        kind.__call__ = getattr(kind.__call__, "plain", kind.__call__)
+    _take_turns.cache_clear()
 
 
 def _in_turn(plain):
@@ -46,7 +67,5 @@ def _in_turn(plain):
         with _lock:
             return plain(*args, **kwargs)
 
+    called.plain = plain
     return called
-
-
-threading.Thread.start = _started

@@ -2,7 +2,7 @@
 
 Its compiler raises for functions that run within operations of torchax.
 JAX compiles the decorated functions of the program instead.
-Importing this module patches `torch.compile`, which `Module.compile` calls, too.
+`Module.compile` calls `torch.compile`, too.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ import functools
 
 import torch
 
+from ..patches.declarations import patch
 
+
+@patch(
+    "torch:compile",
+    why="PyTorch's compiler raises for functions that run within operations of torchax.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/__init__.py",
+)
 @functools.wraps(torch.compile)
 def _unchanged(model=None, **options):
     if model is None:
         return functools.partial(_unchanged, **options)
     # The result for a module has its attribute `_orig_mod`.
     return torch.compiler.disable(model) if isinstance(model, torch.nn.Module) else model
-
-
-torch.compile = _unchanged

@@ -1,7 +1,6 @@
 """Modules compiled by `torchax.compile`: buffers that `forward` writes keep their new values.
 
 torchax passes the buffers to the compiled function, and drops what it writes to them.
-Importing this module patches `torchax.interop.JittableModule`.
 """
 
 from __future__ import annotations
@@ -12,9 +11,11 @@ import torch
 from torch.nn.utils import stateless
 from torchax import interop
 
+from ..patches.declarations import patch
 from ..tensor import arrays
 
-_Jittable = interop.JittableModule
+_WHY = "torchax drops what a compiled module writes to its buffers, such as running statistics."
+_UPSTREAM = "https://github.com/google/torchax/blob/main/torchax/interop.py"
 
 
 def _called(self, method, params, buffers, *args, **kwargs):
@@ -46,6 +47,7 @@ def _compiled(self, method):
     return call
 
 
+@patch("torchax.interop:JittableModule.jittable_call", why=_WHY, upstream=_UPSTREAM)
 def _jittable_call(self, name, *args, **kwargs):
     """The method `jittable_call`."""
     if name not in self._jitted:
@@ -53,9 +55,7 @@ def _jittable_call(self, name, *args, **kwargs):
     return self._jitted[name](*args, **kwargs)
 
 
+@patch("torchax.interop:JittableModule.make_jitted", why=_WHY, upstream=_UPSTREAM)
 def _make_jitted(self, name):
     """The method `make_jitted`."""
     self._jitted[name] = _compiled(self, name)
-
-
-_Jittable.jittable_call, _Jittable.make_jitted = _jittable_call, _make_jitted

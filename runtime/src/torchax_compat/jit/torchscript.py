@@ -1,8 +1,7 @@
 """TorchScript: `torch.jit.script`, `torch.jit.trace` and `torch.jit.save`.
 
 Scripted and traced modules cannot hold torchax tensors.
-Importing this module patches these functions and `ScriptModule`: modules and functions stay in Python, and
-JAX compiles them.
+So modules and functions stay in Python, and JAX compiles them.
 When a module is saved, a copy on the host is scripted or traced.
 Modules and inputs on the host are traced without torchax.
 """
@@ -21,11 +20,11 @@ from torch.utils._mode_utils import no_dispatch
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..patches.declarations import patch
+
 _script, _save, _trace = torch.jit.script, torch.jit.save, torch.jit.trace
-_kind, _compiled = (
-    type(torch.jit.ScriptModule),
-    (torch.jit.RecursiveScriptModule, torch.jit.TopLevelTracedModule),
-)
+_compiled = (torch.jit.RecursiveScriptModule, torch.jit.TopLevelTracedModule)
+_WHY = "Scripted and traced modules cannot hold torchax tensors."
 
 
 class _Ready(Exception):  # noqa: N818 # not an error: the Python module is complete
@@ -53,11 +52,19 @@ def _made(cls, *args, **kwargs):
     return module
 
 
+@patch(
+    "torch.jit._script:ScriptMeta.__call__",
+    why=_WHY,
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/jit/_script.py",
+)
 def _called(cls, *args, **kwargs):
     is_own = issubclass(cls, torch.jit.ScriptModule) and not cls.__module__.startswith("torch.")
     return (_made if is_own else type.__call__)(cls, *args, **kwargs)
 
 
+@patch(
+    "torch.jit:script", why=_WHY, upstream="https://github.com/pytorch/pytorch/blob/main/torch/jit/_script.py"
+)
 def _left(obj, *args, **kwargs):
     """`torch.jit.script`."""
     return _kept(obj, _script)
@@ -70,6 +77,9 @@ def _kept(obj, to_script):
     return obj
 
 
+@patch(
+    "torch.jit:trace", why=_WHY, upstream="https://github.com/pytorch/pytorch/blob/main/torch/jit/_trace.py"
+)
 def _traced(func, example_inputs=None, *args, **kwargs):
     """`torch.jit.trace`."""
     given = pytree.tree_leaves((example_inputs, kwargs.get("example_kwarg_inputs")))
@@ -83,6 +93,11 @@ def _traced(func, example_inputs=None, *args, **kwargs):
     return _kept(func, lambda module: _traced(module, inputs, *args, **named))
 
 
+@patch(
+    "torch.jit:save",
+    why=_WHY,
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/jit/_serialization.py",
+)
 def _saved(module, *args, **kwargs):
     """`torch.jit.save`."""
     if not isinstance(module, _compiled):
@@ -91,7 +106,3 @@ def _saved(module, *args, **kwargs):
         plain.__dict__ = {name: value for name, value in module.__dict__.items() if name not in own}
         module = to_script(copy.deepcopy(plain).cpu())
     return _save(module, *args, **kwargs)
-
-
-_kind.__call__ = _called
-torch.jit.script, torch.jit.save, torch.jit.trace = _left, _saved, _traced

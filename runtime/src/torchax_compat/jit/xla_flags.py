@@ -3,7 +3,7 @@
 In jaxlib 0.10.2, YNNPACK ends the process for sums over arrays with seven dimensions, as RAFT upsamples its
 flow.
 It is the fastest for matrix products, so it stays enabled for these.
-Importing this module sets the flag in `XLA_FLAGS`, for jaxlib 0.10, if no backend is initialized yet.
+The flag has no effect once a backend is initialized, so `enable()` sets it before it imports other modules.
 """
 
 from __future__ import annotations
@@ -13,9 +13,32 @@ import os
 import jaxlib
 from jax._src import xla_bridge
 
-_FLAG = "xla_cpu_experimental_ynn_fusion_type"
+from ..patches.declarations import setup
 
-if jaxlib.__version__.startswith("0.10.") and not xla_bridge.backends_are_initialized():
-    _flags = os.environ.get("XLA_FLAGS", "")
-    if _FLAG not in _flags:  # a version without the flag would reject it
-        os.environ["XLA_FLAGS"] = f"{_flags} --{_FLAG}=LIBRARY_FUSION_TYPE_DOT"
+_FLAG = "xla_cpu_experimental_ynn_fusion_type"
+_before: list[str | None] = []  # the value of `XLA_FLAGS` before it was set
+
+
+def set_flags() -> None:
+    """Set the flag in `XLA_FLAGS`, for jaxlib 0.10, if no backend is initialized yet."""
+    if not jaxlib.__version__.startswith("0.10.") or xla_bridge.backends_are_initialized():
+        return
+    flags = os.environ.get("XLA_FLAGS")
+    if _FLAG not in (flags or ""):  # a version without the flag would reject it
+        _before.append(flags)
+        os.environ["XLA_FLAGS"] = f"{flags or ''} --{_FLAG}=LIBRARY_FUSION_TYPE_DOT"
+
+
+@setup("XLA_FLAGS", why="In jaxlib 0.10 on CPUs, sums over arrays with seven dimensions end the process.")
+def _keep_flags():
+    set_flags()
+    return _restore_flags
+
+
+def _restore_flags():
+    while _before:
+        flags = _before.pop()
+        if flags is None:
+            os.environ.pop("XLA_FLAGS", None)
+        else:
+            os.environ["XLA_FLAGS"] = flags

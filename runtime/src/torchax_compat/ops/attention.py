@@ -3,7 +3,6 @@
 Rows that may attend to nothing, such as left padding under a causal mask, are zeros in PyTorch.
 In torchax they are NaN, or have NaN as gradients.
 torchax also raises for a float mask that differs between the elements of a batch.
-Importing this module replaces its implementation.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from torch.nn import functional as F
 from torchax.ops import jtorch
 from torchax.ops.mappings import t2j_dtype
 
-from .registry import register
+from ..patches.declarations import operator
 
 _aten = torch.ops.aten
 _without_mask = jtorch._sdpa_reference
@@ -46,5 +45,16 @@ def _attention(
     return weights @ value
 
 
-register(_softmax, _aten._safe_softmax, _aten._safe_softmax.default)
-register(_attention, F.scaled_dot_product_attention, _aten.scaled_dot_product_attention, by_jax=False)
+operator(
+    _softmax,
+    _aten._safe_softmax,
+    _aten._safe_softmax.default,
+    why="Rows that may attend to nothing are NaN in torchax, and zeros in PyTorch.",
+)
+operator(
+    _attention,
+    F.scaled_dot_product_attention,
+    _aten.scaled_dot_product_attention,
+    why="torchax gives NaN for rows that may attend to nothing, and raises for float masks with a batch.",
+    is_jax_function=False,
+)

@@ -1,8 +1,7 @@
 """`torch.autocast` for torchax tensors: the operators of PyTorch's lists for CUDA run in bfloat16 or float32.
 
 torch disables `autocast` for `cuda` on a machine without CUDA, and knows no operators for `jax`.
-Importing this module patches `torch.autocast`, so that both devices mean torchax.
-`dispatch.py` converts the arguments of operators in the lists.
+Here both devices mean torchax, and `tensor/dispatch.py` converts the arguments of operators in the lists.
 `float16` becomes `bfloat16`: a TPU computes in bfloat16, whose range needs no loss scaling.
 """
 
@@ -20,6 +19,7 @@ from torch.amp import autocast_mode
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..patches.declarations import patch
 from ..tensor import conversions
 
 _aten = torch.ops.aten
@@ -166,6 +166,11 @@ def off():
 _make, _enter, _exit = (getattr(autocast_mode.autocast, f"__{name}__") for name in ("init", "enter", "exit"))
 
 
+_WHY = "PyTorch disables `autocast` for `cuda` without CUDA, and has no list of operators for `jax`."
+_UPSTREAM = "https://github.com/pytorch/pytorch/blob/main/torch/amp/autocast_mode.py"
+
+
+@patch("torch.amp.autocast_mode:autocast.__init__", why=_WHY, upstream=_UPSTREAM)
 @functools.wraps(_make)
 def _made(self, device_type, dtype=None, enabled=True, cache_enabled=None):
     """`torch.autocast(...)`."""
@@ -188,6 +193,7 @@ def _say():
         warnings.warn("`torch.autocast` uses bfloat16 on torchax, not float16", stacklevel=4)
 
 
+@patch("torch.amp.autocast_mode:autocast.__enter__", why=_WHY, upstream=_UPSTREAM)
 def _entered(self):
     if self.device == "cuda":
         vars(self).setdefault("_before", []).append(_state.dtype)
@@ -195,11 +201,8 @@ def _entered(self):
     return _enter(self)
 
 
+@patch("torch.amp.autocast_mode:autocast.__exit__", why=_WHY, upstream=_UPSTREAM)
 def _left(self, *error):
     if self.device == "cuda":
         _state.dtype = self._before.pop()
     return _exit(self, *error)
-
-
-autocast_mode.autocast.__init__ = _made
-autocast_mode.autocast.__enter__, autocast_mode.autocast.__exit__ = _entered, _left

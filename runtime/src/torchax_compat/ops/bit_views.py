@@ -1,7 +1,4 @@
-"""Views of the same memory as other numbers: `view(dtype)`, `view_as_real`, `view_as_complex` and `conj`.
-
-Importing this module registers `x.view(dtype)`, for which torchax raises.
-"""
+"""Views of the same memory as other numbers: `view(dtype)`, `view_as_real`, `view_as_complex` and `conj`."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import jax.numpy as jnp
 import torch
 from torchax.ops import mappings
 
-from .registry import register
+from ..patches.declarations import operator
 
 _aten = torch.ops.aten
 
@@ -59,5 +56,10 @@ BOTH_WAYS = {
     _aten.view.dtype: (as_type, lambda made, source: _as(made, source.dtype)),
 }
 
-register(as_type, _aten.view.dtype)
-register(jnp.negative, _aten._neg_view, _aten._neg_view.default)
+operator(as_type, _aten.view.dtype, why="torchax lacks `x.view(dtype)`.")
+operator(
+    jnp.negative,
+    _aten._neg_view,
+    _aten._neg_view.default,
+    why="torchax lacks the negated view, of which `x.conj().imag` consists.",
+)

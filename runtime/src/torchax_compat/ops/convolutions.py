@@ -2,7 +2,6 @@
 
 torchax mixes up the weights of transposed convolutions with groups.
 XLA is slow at some convolutions on CPUs (`convolutions_on_cpu.py`).
-Importing this module replaces torchax's implementation.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from __future__ import annotations
 import torch
 from torchax.ops import jaten
 
+from ..patches.declarations import operator
 from . import convolutions_on_cpu
 from .per_dimension import each
-from .registry import register
 
 _convolution = jaten._aten_convolution
 
@@ -41,4 +40,9 @@ def _in_order(weight, groups):
     return apart.swapaxes(0, 1).reshape(weight.shape)
 
 
-register(_convolved, torch.ops.aten.convolution, torch.ops.aten.convolution.default)
+operator(
+    _convolved,
+    torch.ops.aten.convolution,
+    torch.ops.aten.convolution.default,
+    why="torchax mixes up the weights of transposed convolutions with groups, and XLA is slow at some on CPUs.",
+)

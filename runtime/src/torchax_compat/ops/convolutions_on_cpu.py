@@ -7,7 +7,7 @@ On CPUs, XLA has no fast path for
 - images that are smaller than the kernel, as in the last layers of a network.
 
 They took ten to four hundred times as long as PyTorch's.
-Importing this module replaces JAX's transpose rule of convolutions on CPUs.
+JAX's transpose rule of convolutions is replaced for the second of these.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from jax import lax
 from jax.extend.core import primitives
 from jax.interpreters import ad
 
+from ..patches.declarations import setup
 from ..tensor import arrays
 
 #: A larger kernel stays one operation of XLA, however slow: the sum here has a term for each element of it.
@@ -204,4 +205,11 @@ def _is_spread(window_strides, lhs_dilation, feature_group_count, batch_group_co
     return is_alone and set(window_strides) == {1} and any(step > 1 for step in lhs_dilation)
 
 
-ad.primitive_transposes[primitives.conv_general_dilated_p] = _transpose_on_cpu
+@setup(
+    "transpose rule of jax.lax.conv_general_dilated",
+    why="On CPUs, XLA is slow at the gradient of the weights of a transposed convolution.",
+)
+def _replace_rule():
+    rules, primitive = ad.primitive_transposes, primitives.conv_general_dilated_p
+    rules[primitive] = _transpose_on_cpu
+    return functools.partial(rules.__setitem__, primitive, _transpose)

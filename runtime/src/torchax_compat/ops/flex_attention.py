@@ -2,7 +2,6 @@
 
 PyTorch's `flex_attention` refuses tensors on torchax's device, and fails for CPU tensors, too, once torchax is
 imported.
-Importing this module replaces its implementation.
 `score_mod` and `mask_mod` are called as in PyTorch: with one score, or one position, at a time, by `vmap`.
 The matrix of all scores is stored in memory.
 """
@@ -18,8 +17,19 @@ from torch.nn.attention import flex_attention as flex
 from torch.utils._mode_utils import no_dispatch
 
 from ..autograd.func_transforms import are_here
+from ..patches.declarations import patch
+from ..patches.function_code import code_that_calls
+
+_WHY = "PyTorch refuses tensors on torchax's device, and fails for CPU tensors once torchax is imported."
+_UPSTREAM = "https://github.com/pytorch/pytorch/blob/main/torch/nn/attention/flex_attention.py"
 
 
+@patch(
+    "torch.nn.attention.flex_attention:_attention_in_plain_operators",
+    why=_WHY,
+    upstream=_UPSTREAM,
+    is_new=True,
+)
 def _attention(
     query,
     key,
@@ -112,12 +122,16 @@ def _listed(counts, indices, block_size, lengths):
     return listed[..., rows, :][..., columns]
 
 
-def _replacement(*args, **kwargs):
-    return _attention_in_plain_operators(*args, **kwargs)  # noqa: F821 # which PyTorch's module gets below
-
-
 # Programs may have imported `flex_attention` by name already, so its code is replaced.
-_replaced = flex.flex_attention
-_replaced.__signature__ = inspect.signature(_replaced)
-flex._attention_in_plain_operators = _attention
-_replaced.__code__, _replaced.__defaults__, _replaced.__kwdefaults__ = _replacement.__code__, None, None
+for _name, _value, _is_new in (
+    ("__signature__", inspect.signature(flex.flex_attention), True),
+    ("__code__", code_that_calls("_attention_in_plain_operators"), False),
+    ("__defaults__", None, False),
+    ("__kwdefaults__", None, False),
+):
+    patch(
+        f"torch.nn.attention.flex_attention:flex_attention.{_name}",
+        why=_WHY,
+        upstream=_UPSTREAM,
+        is_new=_is_new,
+    )(_value)

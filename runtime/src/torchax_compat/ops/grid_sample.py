@@ -5,8 +5,7 @@ element.
 If XLA computes the positions once for elements and once for weights, with different rounding errors, a
 position exactly on an element gets the element before it with the full weight: an image that is shifted by
 whole pixels is shifted by one more in parts.
-Importing this module replaces torchax's implementations by ones that use the same positions for both, which
-XLA may not compute again.
+These implementations use the same positions for both, which XLA may not compute again.
 The same holds for programs that sample by `torch.floor` or `.long()`.
 """
 
@@ -20,8 +19,8 @@ import jax
 import jax.numpy as jnp
 import torch
 
+from ..patches.declarations import operator
 from ..tensor import arrays
-from .registry import register
 
 _LINEAR, _NEAREST = 0, 1
 _ZEROS, _BORDER = 0, 1
@@ -103,6 +102,7 @@ def _elements(x, at):
     return jnp.where(is_inside[:, None], found, 0)
 
 
+_WHY = "XLA may compute sampling positions twice on a CPU, with different rounding errors."
 for _name in ("floor", "ceil", "trunc"):
-    register(functools.partial(arrays.rounded, getattr(jnp, _name)), getattr(torch.ops.aten, _name))
-register(_sampled, torch.ops.aten.grid_sampler_2d, torch.ops.aten.grid_sampler_3d)
+    operator(functools.partial(arrays.rounded, getattr(jnp, _name)), getattr(torch.ops.aten, _name), why=_WHY)
+operator(_sampled, torch.ops.aten.grid_sampler_2d, torch.ops.aten.grid_sampler_3d, why=_WHY)

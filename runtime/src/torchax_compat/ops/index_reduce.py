@@ -1,7 +1,4 @@
-"""`index_reduce`, which torchax lacks, with PyTorch's gradients.
-
-Importing this module registers it.
-"""
+"""`index_reduce`, which torchax lacks, with PyTorch's gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import torch
 
-from .registry import register
+from ..patches.declarations import operator
 
 _aten = torch.ops.aten
 
@@ -86,4 +83,4 @@ _prod.defvjp(_prod_with_parts, _prod_gradient)
 
 _REDUCTIONS = {"amax": _extremes("max"), "amin": _extremes("min"), "mean": _mean, "prod": _prod}
 
-register(_index_reduce, _aten.index_reduce, _aten.index_reduce.default)
+operator(_index_reduce, _aten.index_reduce, _aten.index_reduce.default, why="torchax lacks `index_reduce`.")

@@ -1,7 +1,6 @@
 """Interpolation and adaptive average pooling, whose gradients torchax scatters element by element.
 
 Each dimension is multiplied by a matrix with the weights of old positions for each new position.
-Importing this module replaces torchax's implementations.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ import torch
 from jax import lax
 from torchax.ops import jaten, jtorch
 
+from ..patches.declarations import operator
 from ..tensor import arrays
 from .per_dimension import each
-from .registry import register
 
 #: In longer dimensions, the matrix would take longer than indexing the two elements at each position.
 _LONGEST = 1024
@@ -158,5 +157,6 @@ def _multiplied(x, axis, matrix):
     return made.reshape(*before, len(matrix), *after)
 
 
-register(_interpolated, torch.nn.functional.interpolate)
-register(_averaged, torch.ops.aten._adaptive_avg_pool2d, torch.ops.aten._adaptive_avg_pool3d)
+_WHY = "torchax scatters the gradients element by element, which is slow."
+operator(_interpolated, torch.nn.functional.interpolate, why=_WHY)
+operator(_averaged, torch.ops.aten._adaptive_avg_pool2d, torch.ops.aten._adaptive_avg_pool3d, why=_WHY)

@@ -1,7 +1,4 @@
-"""Linear algebra, `sum`, `mode`, `angle` and fake quantization that torchax lacks or computes differently.
-
-Importing this module registers them.
-"""
+"""Linear algebra, `sum`, `mode`, `angle` and fake quantization that torchax lacks or computes differently."""
 
 from __future__ import annotations
 
@@ -10,35 +7,40 @@ import jax.numpy as jnp
 import torch
 from torchax.ops.mappings import t2j_dtype
 
-from .registry import register
+from ..patches.declarations import operator
 
 _aten = torch.ops.aten
 
 
-def _brings(*operations):
-    def brought(function):
-        known = [one for one in operations if hasattr(one, "overloads")]
-        register(function, *operations, *(getattr(one, name) for one in known for name in one.overloads()))
+def _implements(*operations, why):
+    """Decorator that declares a function of JAX arrays for operators, and for all overloads of these."""
+
+    def declare(function):
+        packets = [one for one in operations if hasattr(one, "overloads")]
+        overloads = (getattr(one, name) for one in packets for name in one.overloads())
+        operator(function, *operations, *overloads, why=why)
         return function
 
-    return brought
+    return declare
 
 
 # determinants
 
 
-@_brings(torch.det, torch.Tensor.det, torch.linalg.det, _aten.linalg_det)
+@_implements(
+    torch.det, torch.Tensor.det, torch.linalg.det, _aten.linalg_det, why="torchax lacks determinants."
+)
 def _determinant(x):
     return jnp.linalg.det(x)
 
 
-@_brings(torch.logdet, torch.Tensor.logdet, _aten.logdet)
+@_implements(torch.logdet, torch.Tensor.logdet, _aten.logdet, why="torchax lacks `logdet`.")
 def _logarithm_of_determinant(x):
     sign, logarithm = jnp.linalg.slogdet(x)
     return jnp.where(sign < 0, jnp.nan, logarithm)
 
 
-@_brings(torch.slogdet, torch.Tensor.slogdet, torch.linalg.slogdet)
+@_implements(torch.slogdet, torch.Tensor.slogdet, torch.linalg.slogdet, why="torchax lacks `slogdet`.")
 def _determinant_by_logarithm(x):
     return torch.return_types.slogdet(tuple(jnp.linalg.slogdet(x)))
 
@@ -46,7 +48,7 @@ def _determinant_by_logarithm(x):
 # angles of complex numbers
 
 
-@_brings(_aten.angle)
+@_implements(_aten.angle, why="JAX's angle of NaN, and of real numbers, differs from PyTorch's.")
 def _angle(x):
     if jnp.iscomplexobj(x):
         return jnp.angle(x)
@@ -57,7 +59,7 @@ def _angle(x):
 # sums with another dtype than that of the input
 
 
-@_brings(_aten.sum)
+@_implements(_aten.sum, why="torchax ignores the argument `dtype`, and sums integers in 32 bits.")
 def _sum(x, dim=None, keepdim=False, *, dtype=None):
     if dtype is not None:
         x = x.astype(t2j_dtype(dtype))
@@ -70,7 +72,7 @@ def _sum(x, dim=None, keepdim=False, *, dtype=None):
 # the most frequent value: the smallest of equally frequent ones, with its last index
 
 
-@_brings(_aten.mode)
+@_implements(_aten.mode, why="torchax lacks `mode`.")
 def _most(x, dim=-1, keepdim=False):
     if not x.ndim:
         return x, jnp.zeros((), "int32")
@@ -97,12 +99,12 @@ def _rounded(x, scale, zero, least, most):
     return (kept + jax.lax.stop_gradient(made - kept)).astype(x.dtype)
 
 
-@_brings(torch.fake_quantize_per_tensor_affine)
+@_implements(torch.fake_quantize_per_tensor_affine, why="torchax lacks fake quantization.")
 def _rounded_alike(x, scale, zero_point, quant_min, quant_max):
     return _rounded(x, scale, zero_point, quant_min, quant_max)
 
 
-@_brings(torch.fake_quantize_per_channel_affine)
+@_implements(torch.fake_quantize_per_channel_affine, why="torchax lacks fake quantization.")
 def _rounded_by_channel(x, scale, zero_point, axis, quant_min, quant_max):
     shape = [1] * x.ndim
     shape[axis] = -1

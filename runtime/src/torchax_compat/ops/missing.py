@@ -1,6 +1,6 @@
 """Operators that torchax lacks, such as `ctc_loss`, `fold`, adaptive max pooling, unpooling and windows.
 
-Importing this module registers implementations in JAX, which can be compiled and differentiated.
+These implementations in JAX can be compiled and differentiated.
 Sorting has PyTorch's order of equal elements, and the pruning methods of `torch.nn.utils.prune` compute their
 masks on the host.
 """
@@ -22,69 +22,95 @@ from torchax.ops import jaten
 from torchax.ops.op_base import InplaceOp
 from torchax.view import View
 
+from ..patches.declarations import operator, patch
 from ..tensor import arrays
-from .registry import register
 
 _aten = torch.ops.aten
 _KINDS = (torchax.tensor.Tensor, View)
 _WINDOWS = ("bartlett", "blackman", "hamming", "hann", "kaiser")
 
 
-def _brings(*operations, by_jax=True):
-    """Decorator that registers a function of JAX arrays, or of torch tensors, for operations."""
+def _implements(*operations, why, is_jax_function=True):
+    """Decorator that declares a function of JAX arrays, or of torch tensors, for operators."""
 
-    def brought(function):
-        register(function, *operations, by_jax=by_jax)
+    def declare(function):
+        operator(function, *operations, why=why, is_jax_function=is_jax_function)
         return function
 
-    return brought
+    return declare
 
 
-@_brings(_aten.mT, _aten.mT.default)
+@_implements(_aten.mT, _aten.mT.default, why="torchax lacks `mT`.")
 def _transposed(x):
     return jnp.swapaxes(x, -1, -2)
 
 
-register(InplaceOp(_aten.ldexp), _aten.ldexp_, by_jax=False, is_view_op=True)
+operator(
+    InplaceOp(_aten.ldexp),
+    _aten.ldexp_,
+    why="torchax lacks `ldexp_`.",
+    is_jax_function=False,
+    is_view_op=True,
+)
 
 
-@_brings(_aten.ldexp, _aten.ldexp.Tensor)
+@_implements(_aten.ldexp, _aten.ldexp.Tensor, why="torchax lacks `ldexp`.")
 def _times_power_of_two(x, power):
     return x * jnp.exp2(power)
 
 
-@_brings(_aten.nextafter, _aten.nextafter.default)
+@_implements(_aten.nextafter, _aten.nextafter.default, why="torchax lacks `nextafter`.")
 def _next_after(x, other):  # which JAX cannot differentiate
     return jnp.nextafter(jax.lax.stop_gradient(x), jax.lax.stop_gradient(other))
 
 
-@_brings(_aten._is_any_true, _aten._is_any_true.default)
+@_implements(
+    _aten._is_any_true,
+    _aten._is_any_true.default,
+    why="torchax lacks it; `torch.autograd.set_detect_anomaly` looks for NaN with it.",
+)
 def _is_any_true(x):  # `torch.autograd.set_detect_anomaly` looks for NaN with it
     return jnp.any(x)
 
 
-@_brings(_aten._int_mm, _aten._int_mm.default)
+@_implements(_aten._int_mm, _aten._int_mm.default, why="torchax lacks products of integer matrices.")
 def _whole_product(x, y):
     return jnp.matmul(x, y, preferred_element_type="int32")
 
 
-@_brings(_aten.cholesky, _aten.cholesky.default)
+@_implements(_aten.cholesky, _aten.cholesky.default, why="torchax lacks `torch.cholesky`.")
 def _cholesky(x, upper=False):
     return jnp.linalg.cholesky(x, upper=upper)
 
 
-@_brings(_aten._is_all_true, _aten._is_all_true.default)
+@_implements(
+    _aten._is_all_true,
+    _aten._is_all_true.default,
+    why="torchax lacks it; distributions check their arguments with it.",
+)
 def _is_all_true(x):  # distributions check their arguments with it
     return jnp.all(x)
 
 
-register(InplaceOp(_aten.fill), _aten.fill_, by_jax=False, is_view_op=True)  # its value may be a tensor
+operator(
+    InplaceOp(_aten.fill),
+    _aten.fill_,
+    why="torchax's `fill_` takes numbers only; the value may be a tensor.",
+    is_jax_function=False,
+    is_view_op=True,
+)
 
 
 # PyTorch's order of equal elements; XLA's sort on a CPU has the same with these keys
 
 
-@_brings(torch.argsort, _aten.argsort, _aten.argsort.default, _aten.argsort.stable)
+@_implements(
+    torch.argsort,
+    _aten.argsort,
+    _aten.argsort.default,
+    _aten.argsort.stable,
+    why="The order of equal elements differs from PyTorch's.",
+)
 def _order(x, dim=-1, descending=False, *, stable=None):
     if not x.ndim:
         return jnp.zeros((), "int32")
@@ -101,7 +127,12 @@ def _falling(x):
     return (~jnp.isnan(x), -x) if jnp.issubdtype(x.dtype, jnp.floating) else (~x,)
 
 
-@_brings(_aten.sort, _aten.sort.default, _aten.sort.stable)
+@_implements(
+    _aten.sort,
+    _aten.sort.default,
+    _aten.sort.stable,
+    why="The order of equal elements differs from PyTorch's.",
+)
 def _sorted(x, dim=-1, descending=False, *, stable=None):
     order = _order(x, dim, descending, stable=stable)
     return (jnp.take_along_axis(x, order, dim) if x.ndim else x), order
@@ -110,7 +141,9 @@ def _sorted(x, dim=-1, descending=False, *, stable=None):
 # an index of one number keeps the dimension, unlike in JAX
 
 
-@_brings(_aten.index_select, _aten.index_select.default)
+@_implements(
+    _aten.index_select, _aten.index_select.default, why="In JAX, an index of one number drops the dimension."
+)
 def _selected(x, dim, index):
     return jnp.take(x, jnp.reshape(index, -1), axis=dim) if x.ndim else x
 
@@ -118,7 +151,11 @@ def _selected(x, dim, index):
 # results have the dtype of the input, in a half-precision network with float32 normalization
 
 
-@_brings(_aten.native_batch_norm, _aten.native_batch_norm.default)
+@_implements(
+    _aten.native_batch_norm,
+    _aten.native_batch_norm.default,
+    why="torchax returns float32 for an input in half precision.",
+)
 def _batch_norm(x, *parameters):
     result, *statistics = jaten._aten_native_batch_norm(x, *parameters)
     return (result.astype(x.dtype), *statistics)
@@ -127,7 +164,11 @@ def _batch_norm(x, *parameters):
 # products of three tensors, as in `nn.Bilinear`; torchax writes out their terms one by one
 
 
-@_brings(_aten._trilinear, _aten._trilinear.default)
+@_implements(
+    _aten._trilinear,
+    _aten._trilinear.default,
+    why="torchax writes out the terms of `nn.Bilinear` one by one, which is slow.",
+)
 def _trilinear(x, y, z, expand_x, expand_y, expand_z, summed, unroll_dim=1):
     rank = x.ndim + len(expand_x)
     of = [[d for d in range(rank) if d not in at] for at in (expand_x, expand_y, expand_z)]
@@ -156,13 +197,19 @@ for _name in _WINDOWS:
     _operation = getattr(_aten, f"{_name}_window")
     _function = on_host_first(getattr(torch, f"{_name}_window"))
     _overloads = [getattr(_operation, overload) for overload in _operation.overloads()]
-    register(_function, _operation, *_overloads, by_jax=False)
+    operator(
+        _function,
+        _operation,
+        *_overloads,
+        why="torchax lacks windows of signals, or raises for their options.",
+        is_jax_function=False,
+    )
 
 
 # `F.fold`, which torchax supports without padding only
 
 
-@_brings(_aten.col2im, _aten.col2im.default)
+@_implements(_aten.col2im, _aten.col2im.default, why="torchax supports `F.fold` without padding only.")
 def _folded(x, output_size, kernel_size, dilation, padding, stride):
     places = [
         (size + 2 * pad - apart * (wide - 1) - 1) // step + 1
@@ -208,12 +255,16 @@ def _pooled(x, sizes):
     return jnp.take_along_axis(elements, first, axis=-1)[..., 0], places
 
 
-@_brings(_aten.adaptive_max_pool2d, _aten.adaptive_max_pool2d.default)
+@_implements(
+    _aten.adaptive_max_pool2d, _aten.adaptive_max_pool2d.default, why="torchax lacks adaptive max pooling."
+)
 def _adaptive_max_pool2d(x, output_size):
     return _pooled(x, output_size)
 
 
-@_brings(_aten.adaptive_max_pool3d, _aten.adaptive_max_pool3d.default)
+@_implements(
+    _aten.adaptive_max_pool3d, _aten.adaptive_max_pool3d.default, why="torchax lacks adaptive max pooling."
+)
 def _adaptive_max_pool3d(x, output_size):
     return _pooled(x, output_size)
 
@@ -221,8 +272,16 @@ def _adaptive_max_pool3d(x, output_size):
 # unpooling, with zeros for elements that pooling dropped; torchax takes one element after the other
 
 
-@_brings(_aten.max_unpool2d, _aten.max_unpool2d.default)
-@_brings(_aten.max_unpool3d, _aten.max_unpool3d.default)
+@_implements(
+    _aten.max_unpool2d,
+    _aten.max_unpool2d.default,
+    why="torchax unpools one element after the other, which is slow.",
+)
+@_implements(
+    _aten.max_unpool3d,
+    _aten.max_unpool3d.default,
+    why="torchax unpools one element after the other, which is slow.",
+)
 def _unpooled(x, indices, output_size, *_ways):
     apart = x.shape[: x.ndim - len(output_size)]
     values = x.reshape(math.prod(apart), -1)
@@ -251,7 +310,7 @@ _placed.defvjp(_placed_and_kept, _taken_back)
 # connectionist temporal classification
 
 
-@_brings(torch.nn.functional.ctc_loss, by_jax=False)
+@_implements(torch.nn.functional.ctc_loss, why="torchax lacks `ctc_loss`.", is_jax_function=False)
 def _ctc_loss(
     log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False
 ):
@@ -338,4 +397,8 @@ def _masked_on_host(compute):
 
 
 for _method in (prune.RandomUnstructured, prune.L1Unstructured, prune.RandomStructured, prune.LnStructured):
-    _method.compute_mask = _masked_on_host(_method.compute_mask)
+    patch(
+        f"torch.nn.utils.prune:{_method.__name__}.compute_mask",
+        why="PyTorch writes the mask through a view, which is a copy on torchax.",
+        upstream="https://github.com/pytorch/pytorch/blob/main/torch/nn/utils/prune.py",
+    )(_masked_on_host(_method.compute_mask))

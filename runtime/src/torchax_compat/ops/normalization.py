@@ -1,7 +1,7 @@
 """Running statistics of batch and instance normalization, which torchax does not update.
 
-Importing this module patches `F.batch_norm` and `F.instance_norm` to update them as in PyTorch, whether
-modules or the program call these functions.
+`F.batch_norm` and `F.instance_norm` update them as in PyTorch, whether modules or the program call these
+functions.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import torchax
 from torch.nn import functional as F
 from torch.nn.modules import batchnorm, instancenorm
 from torchax.tensor import Tensor
+
+from ..jit import call_by_call
+from ..patches.declarations import patch
 
 #: Whether the statistics of the current call are updated already.
 _are_kept = False
@@ -64,8 +67,15 @@ def _of_instances(x):
     return x.mean(over).mean(0), x.var(over).mean(0)
 
 
-F.batch_norm = _with_statistics(F.batch_norm, _of_batch, "training")
-F.instance_norm = _with_statistics(F.instance_norm, _of_instances, "use_input_stats")
+_WHY = "torchax does not update the running statistics."
+_FUNCTIONS = "https://github.com/pytorch/pytorch/blob/main/torch/nn/functional.py"
+_MODULES = "https://github.com/pytorch/pytorch/blob/main/torch/nn/modules"
+patch("torch.nn.functional:batch_norm", why=_WHY, upstream=_FUNCTIONS)(
+    _with_statistics(F.batch_norm, _of_batch, "training")
+)
+patch("torch.nn.functional:instance_norm", why=_WHY, upstream=_FUNCTIONS)(
+    _with_statistics(F.instance_norm, _of_instances, "use_input_stats")
+)
 
 
 def _forward_of(kind):
@@ -89,16 +99,27 @@ def _forward_of(kind):
 
 
 _before_hooks = weakref.WeakKeyDictionary()
-_call = torch.nn.Module.__call__
 
 
+@patch(
+    "torch.nn.modules.batchnorm:_NormBase.__call__",
+    why="A hook of the program that updates the running statistics must not have them updated twice.",
+    upstream=f"{_MODULES}/batchnorm.py",
+)
 def _called(module, *args, **kwargs):
     """A call of a normalization module, which notes the running mean before its hooks."""
     if module._forward_pre_hooks and isinstance(module.running_mean, Tensor):
         _before_hooks[module] = module.running_mean.jax()
-    return _call(module, *args, **kwargs)
+    return call_by_call.call_module(module, *args, **kwargs)
 
 
-batchnorm._NormBase.__call__ = _called
-for _kind in (batchnorm._BatchNorm, batchnorm.SyncBatchNorm, instancenorm._InstanceNorm):
-    _kind.forward = _forward_of(_kind)
+for _target, _kind in {
+    "batchnorm:_BatchNorm": batchnorm._BatchNorm,
+    "batchnorm:SyncBatchNorm": batchnorm.SyncBatchNorm,
+    "instancenorm:_InstanceNorm": instancenorm._InstanceNorm,
+}.items():
+    patch(
+        f"torch.nn.modules.{_target}.forward",
+        why="PyTorch reads the count of batches for `momentum=None`, which a compiled function cannot.",
+        upstream=f"{_MODULES}/{_target.partition(':')[0]}.py",
+    )(_forward_of(_kind))

@@ -1,7 +1,7 @@
 """Options of operators that torchax does not support, or interprets differently.
 
-Importing this module replaces its implementations, for example of `searchsorted`, `avg_pool2d` with
-`ceil_mode`, `embedding_bag`, `linalg.solve` and `take_along_dim`.
+Examples are `searchsorted`, `avg_pool2d` with `ceil_mode`, `embedding_bag`, `linalg.solve` and
+`take_along_dim`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from jax import lax
 from torchax.ops import jaten
 from torchax.tensor import Tensor
 
+from ..patches.declarations import operator, patch
 from .missing import on_host_first
 from .per_dimension import each
-from .registry import register
 
 _aten = torch.ops.aten
 
@@ -36,8 +36,18 @@ def _bucketed(values, boundaries, *, out_int32=False, right=False):
     return jnp.searchsorted(boundaries, jnp.asarray(values), side="right" if right else "left")
 
 
-register(_searched, _aten.searchsorted.Tensor, _aten.searchsorted.Scalar)
-register(_bucketed, _aten.bucketize.Tensor, _aten.bucketize.Scalar)
+operator(
+    _searched,
+    _aten.searchsorted.Tensor,
+    _aten.searchsorted.Scalar,
+    why="torchax does not support sequences of several rows, `side` and `sorter`.",
+)
+operator(
+    _bucketed,
+    _aten.bucketize.Tensor,
+    _aten.bucketize.Scalar,
+    why="torchax does not support `right` as PyTorch defines it, and numbers.",
+)
 
 
 def _selected(x, axis, place):
@@ -47,7 +57,9 @@ def _selected(x, axis, place):
     return lax.dynamic_index_in_dim(x, place, axis, keepdims=False)
 
 
-register(_selected, _aten.select.int)
+operator(
+    _selected, _aten.select.int, why="torchax raises for an index that is an input of a compiled function."
+)
 
 
 _average = jaten._aten_avg_pool
@@ -77,7 +89,13 @@ def _averaged(x, kernel, stride=(), padding=0, ceil_mode=False, include_padding=
     return added / (among if divisor is None else divisor)
 
 
-register(_averaged, _aten.avg_pool1d, _aten.avg_pool2d, _aten.avg_pool3d)
+operator(
+    _averaged,
+    _aten.avg_pool1d,
+    _aten.avg_pool2d,
+    _aten.avg_pool3d,
+    why="torchax averages the last window differently with `ceil_mode`.",
+)
 
 
 _SUM, _MEAN, _MOST = range(3)
@@ -110,12 +128,13 @@ def _bagged(
     return made.astype(weight.dtype), of_bag, sizes.astype("int32"), offsets
 
 
-register(
+operator(
     _bagged,
     _aten._embedding_bag,
     _aten._embedding_bag.default,
     _aten._embedding_bag_forward_only,
     _aten._embedding_bag_forward_only.default,
+    why="torchax lacks options of `embedding_bag`, such as weights and padding.",
 )
 
 
@@ -133,8 +152,9 @@ def _solved_and_checked(a, b, *, left=True, check_errors=False):
     return _solved(a, b, left=left), jnp.zeros(a.shape[:-2], "int32")
 
 
-register(_solved, torch.linalg.solve)
-register(_solved_and_checked, torch.linalg.solve_ex)
+_WHY = "torchax assumes that the right-hand side is a square matrix."
+operator(_solved, torch.linalg.solve, why=_WHY)
+operator(_solved_and_checked, torch.linalg.solve_ex, why=_WHY)
 
 
 def _taken_along(x, indices, dim=None):
@@ -154,9 +174,14 @@ def _without(shape, dim):
     return tuple(sizes)
 
 
-register(_taken_along, torch.take_along_dim, torch.Tensor.take_along_dim)
+operator(
+    _taken_along,
+    torch.take_along_dim,
+    torch.Tensor.take_along_dim,
+    why="PyTorch requires indices of 64 bits, which JAX has not by default.",
+)
 for _make in (torch.fft.fftfreq, torch.fft.rfftfreq):
-    register(on_host_first(_make), _make, by_jax=False)
+    operator(on_host_first(_make), _make, why="torchax lacks options of `torch.fft`.", is_jax_function=False)
 
 
 def _in_real_numbers(x, axes, normalization, last_size):
@@ -165,18 +190,20 @@ def _in_real_numbers(x, axes, normalization, last_size):
     return jnp.fft.irfftn(x, sizes, axes, ("forward", "ortho", "backward")[normalization])
 
 
-register(_in_real_numbers, _aten._fft_c2r)
+operator(_in_real_numbers, _aten._fft_c2r, why="torchax assumes that the last of several sizes is even.")
 
 
 _numpy = Tensor.numpy
 
 
+@patch(
+    "torchax.tensor:Tensor.numpy",
+    why="torchax lacks the option `force`.",
+    upstream="https://github.com/google/torchax/blob/main/torchax/tensor.py",
+)
 def _as_numpy(tensor, *, force=False):
     """`Tensor.numpy` with the option `force`."""
     return _numpy(tensor)
-
-
-Tensor.numpy = _as_numpy
 
 
 def _by_low_bits(function):
@@ -194,5 +221,15 @@ def _by_low_bits(function):
 # In torch's decompositions, torchax takes bitwise operations for logical ones.
 for _name in ("and", "or", "xor"):
     _function = _by_low_bits(getattr(jnp, f"bitwise_{_name}"))
-    register(_function, getattr(_aten, f"__{_name}__"), getattr(_aten, f"bitwise_{_name}"))
-register(_by_low_bits(jaten._aten_mul), _aten.mul.Tensor, _aten.mul.Scalar)
+    operator(
+        _function,
+        getattr(_aten, f"__{_name}__"),
+        getattr(_aten, f"bitwise_{_name}"),
+        why="torchax takes some for logical operations, and raises for integers of more than 32 bits.",
+    )
+operator(
+    _by_low_bits(jaten._aten_mul),
+    _aten.mul.Tensor,
+    _aten.mul.Scalar,
+    why="JAX raises for a Python integer of more than 32 bits.",
+)

@@ -4,7 +4,6 @@ Their lengths are Python integers: in a compiled function, they come from a list
 not an input.
 If the lengths are an input, sequences stay padded while a function is traced (`jit/padded_sequences.py`), so that
 it is compiled once for all lengths.
-Importing this module registers both functions.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..jit import call_by_call, concrete_values, deferred_scalars, padded_sequences
-from .registry import register
+from ..patches.declarations import operator
 
 
 def _packed(x, lengths, batch_first):
@@ -69,8 +68,9 @@ def _unpacked(data, batch_sizes, batch_first, padding_value, total_length):
     return Tensor(made, data._env), _on_host(lengths)
 
 
-register(_packed, torch._VF._pack_padded_sequence, by_jax=False)
-register(_unpacked, torch._VF._pad_packed_sequence, by_jax=False)
+_WHY = "torchax lacks packed sequences."
+operator(_packed, torch._VF._pack_padded_sequence, why=_WHY, is_jax_function=False)
+operator(_unpacked, torch._VF._pad_packed_sequence, why=_WHY, is_jax_function=False)
 
 
 @jax.jit

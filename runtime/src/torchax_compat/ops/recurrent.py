@@ -4,7 +4,6 @@ torchax unrolls the steps of a sequence: two small LSTM layers take 10 s to comp
 steps, and more than two minutes for 200 steps.
 With `jax.lax.scan` they take one second for any length, and run faster.
 Elements beyond the end of a packed sequence are computed, and dropped.
-Importing this module registers these layers.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from torchax.ops import mappings
 from torchax.tensor import Tensor
 
 from ..jit import padded_sequences
+from ..patches.declarations import operator
 from . import packed_sequences
-from .registry import register
 
 
 def _lstm_step(state, gates, weight, bias, projection):
@@ -140,4 +139,10 @@ for _function, _step in (
     (torch.rnn_tanh, _simple_step(jnp.tanh)),
     (torch.rnn_relu, _simple_step(jax.nn.relu)),
 ):
-    register(_layers(_step), _function, by_jax=False, needs_env=True)
+    operator(
+        _layers(_step),
+        _function,
+        why="torchax unrolls the steps of a sequence, which takes minutes to compile.",
+        is_jax_function=False,
+        needs_env=True,
+    )

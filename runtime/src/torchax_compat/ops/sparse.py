@@ -1,8 +1,8 @@
 """Sparse tensors on the device, stored as dense ones.
 
 torchax moves a sparse matrix to the device as a dense one.
-Importing this module patches `torch.sparse_coo_tensor`, `torch.sparse_csr_tensor`, functions of
-`torch.sparse` and methods of sparse tensors: a matrix that is created on the device is dense, too.
+So a matrix that is created on the device by `torch.sparse_coo_tensor` or `torch.sparse_csr_tensor` is dense, too,
+and functions of `torch.sparse` and methods of sparse tensors work on dense ones.
 Its indices and values are those that it was created from, or those of its nonzero elements.
 """
 
@@ -14,8 +14,8 @@ import torchax
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..patches.declarations import operator, patch
 from ..tensor import arrays
-from .registry import register
 
 _aten = torch.ops.aten
 _make = torch.sparse_coo_tensor
@@ -23,6 +23,10 @@ _make_of_rows = torch.sparse_csr_tensor
 _sum, _softmax, _log_softmax = torch.sparse.sum, torch.sparse.softmax, torch.sparse.log_softmax
 
 
+_WHY = "torchax has no sparse tensors; it moves a sparse matrix to the device as a dense one."
+
+
+@patch("torch:sparse_coo_tensor", why=_WHY)
 def _made(indices, values, size=None, *, dtype=None, device=None, **options):
     """`torch.sparse_coo_tensor`."""
     if not _is_for_device(device, indices, values):
@@ -40,9 +44,6 @@ def _made(indices, values, size=None, *, dtype=None, device=None, **options):
     return made.requires_grad_() if options.get("requires_grad") else made
 
 
-torch.sparse_coo_tensor = _made
-
-
 def _is_for_device(device, *given) -> bool:
     """Whether a matrix is to be created on the device: by `device`, or by its indices and values."""
     if device is not None and not torchax.default_env()._should_use_torchax_tensor(device):
@@ -50,6 +51,7 @@ def _is_for_device(device, *given) -> bool:
     return device is not None or any(isinstance(one, (Tensor, View)) for one in given)
 
 
+@patch("torch:sparse_csr_tensor", why=_WHY)
 def _made_of_rows(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, **options):
     """`torch.sparse_csr_tensor`."""
     if not _is_for_device(device, crow_indices, col_indices, values):
@@ -66,15 +68,12 @@ def _made_of_rows(crow_indices, col_indices, values, size=None, *, dtype=None, d
     return _made(indices, values, size, dtype=dtype, device=device, **options)
 
 
-torch.sparse_csr_tensor = _made_of_rows
-
-
 def _dense(_sparse_dim, _dense_dim, size, indices, values, **_options):
     """The dense matrix of some indices and values; values with the same indices are added."""
     return jax.numpy.zeros(tuple(size), values.dtype).at[tuple(indices)].add(values)
 
 
-register(_dense, _aten._sparse_coo_tensor_with_dims_and_tensors.default)
+operator(_dense, _aten._sparse_coo_tensor_with_dims_and_tensors.default, why=_WHY)
 
 
 def _pattern(matrix):
@@ -105,6 +104,7 @@ def _masked(matrix, mask):
     return torch.where(_has(mask), matrix, 0)
 
 
+@patch("torch.sparse:sum", why=_WHY)
 def _summed(input, dim=None, dtype=None):
     """`torch.sparse.sum`."""
     if not isinstance(input, (Tensor, View)):
@@ -126,9 +126,8 @@ def _normalised(of_sparse, of_dense):
     return function
 
 
-torch.sparse.sum = _summed
-torch.sparse.softmax = _normalised(_softmax, torch.softmax)
-torch.sparse.log_softmax = _normalised(_log_softmax, torch.log_softmax)
+patch("torch.sparse:softmax", why=_WHY)(_normalised(_softmax, torch.softmax))
+patch("torch.sparse:log_softmax", why=_WHY)(_normalised(_log_softmax, torch.log_softmax))
 
 
 def _added_to_product(input, mat1, mat2, *, beta=1, alpha=1):
@@ -136,7 +135,7 @@ def _added_to_product(input, mat1, mat2, *, beta=1, alpha=1):
     return beta * input + alpha * (mat1 @ mat2)
 
 
-register(_added_to_product, _aten._sparse_addmm.default)
+operator(_added_to_product, _aten._sparse_addmm.default, why=_WHY)
 
 _METHODS = {
     "coalesce": _coalesced,
@@ -153,6 +152,6 @@ _METHODS = {
     "sparse_dim": lambda matrix: matrix.ndim,
     "dense_dim": lambda _matrix: 0,
 }
-for _kind in (Tensor, View):
+for _kind in ("torchax.tensor:Tensor", "torchax.view:View"):
     for _name, _method in _METHODS.items():
-        setattr(_kind, _name, _method)
+        patch(f"{_kind}.{_name}", why=_WHY)(_method)

@@ -3,8 +3,7 @@
 PyTorch loops over the pairs of vectors that it remembers in Python, with eight operations for each and a wait
 for a number: an iteration of a tiny model with all of its hundred pairs takes 70 ms on a CPU host, and 2 ms
 compiled.
-Importing this module patches `LBFGS.step`.
-Its decisions and the line search are PyTorch's, and `state_dict()` has the same form.
+The decisions of `LBFGS.step` and the line search are PyTorch's, and `state_dict()` has the same form.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import torch
 from torch.optim import lbfgs
 from torchax.tensor import Tensor
 
+from ..patches.declarations import patch
 from ..tensor import arrays
 
 _plain_step = lbfgs.LBFGS.step
@@ -27,6 +27,11 @@ _VECTORS = ("d", "prev_flat_grad")
 _LISTS = ("old_dirs", "old_stps", "ro")
 
 
+@patch(
+    "torch.optim:LBFGS.step",
+    why="PyTorch loops over remembered vectors in Python, and waits for a number in each iteration.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/optim/lbfgs.py",
+)
 @torch.no_grad()
 def _step(optimizer, closure):
     """`LBFGS.step`."""
@@ -34,9 +39,6 @@ def _step(optimizer, closure):
     if type(optimizer) is not lbfgs.LBFGS or not all(map(_is_plain, parameters)):
         return _plain_step(optimizer, closure)
     return _Descent(optimizer, torch.enable_grad()(closure)).run()
-
-
-lbfgs.LBFGS.step = _step
 
 
 def _is_plain(p):

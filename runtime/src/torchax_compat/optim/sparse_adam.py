@@ -1,17 +1,23 @@
 """`torch.optim.SparseAdam` for the dense gradients of embeddings with `sparse=True`.
 
 JAX's gradients of embeddings are dense, and PyTorch's `SparseAdam` rejects them.
-Importing this module patches its `step`: rows with a gradient of zero, which no index selected, are not
-changed, and neither are their averages.
+Rows with a gradient of zero, which no index selected, are not changed, and neither are their averages.
 """
 
 from __future__ import annotations
 
 import torch
 
+from ..patches.declarations import patch
+
 _step = torch.optim.SparseAdam.step
 
 
+@patch(
+    "torch.optim:SparseAdam.step",
+    why="PyTorch raises for dense gradients, and those that JAX computes for embeddings are dense.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/optim/sparse_adam.py",
+)
 @torch.no_grad()
 def _stepped(optimizer, closure=None):
     """`SparseAdam.step`."""
@@ -44,6 +50,3 @@ def _step_of(parameter, state, group):
     rate = group["lr"] * (1 - beta2 ** state["step"]) ** 0.5 / (1 - beta1 ** state["step"])
     change = rate * mean / (square.sqrt() + group["eps"])
     parameter.copy_(torch.where(chosen, parameter - change, parameter))
-
-
-torch.optim.SparseAdam.step = _stepped

@@ -108,7 +108,7 @@ def restore(undone: list[Undo]) -> None:
 def _set(owner: Any, name: str, value: Any) -> Undo:
     before = vars(owner).get(name, _MISSING) if hasattr(owner, "__dict__") else _MISSING
     if before is _MISSING and name.startswith("__") and not isinstance(owner, type | ModuleType):
-        before = getattr(owner, name)  # `__code__` and `__defaults__` of functions
+        before = getattr(owner, name, _MISSING)  # `__code__` and `__defaults__` of functions
     setattr(owner, name, value)
 
     def undo() -> None:
@@ -133,7 +133,7 @@ def _imported_by_name(replaced: dict[int, tuple[Any, Any]]) -> Iterator[tuple[Mo
 def _register(one: Operator) -> Undo:
     import torchax
     from torch._ops import OpOverload, OpOverloadPacket
-    from torchax.ops import ops_registry
+    from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # the first two register torchax's own
 
     is_aten = isinstance(one.operation, OpOverload | OpOverloadPacket)
     registries: list[dict[Any, Any]] = [

@@ -13,7 +13,7 @@ import weakref
 
 import jax
 import torch
-from tests.runtime.comparison import assert_same_as_torch
+from ..comparison import assert_same_as_torch
 from torch import nn
 from torchax_compat import compile_optimizer, differentiable
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_equal, plain_torch
+from ..comparison import assert_equal, plain_torch
 from torch import nn
 from torchax_compat import compile_optimizer, differentiable
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torchax
-from tests.runtime.comparison import assert_equal, assert_same_as_torch
+from ..comparison import assert_equal, assert_same_as_torch
 from torch import nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_equal, plain_torch
+from ..comparison import assert_equal, plain_torch
 from torch.nn import functional as F
 from torchax_compat import differentiable
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_equal
+from ..comparison import assert_equal
 from torch import nn
 from torchax_compat import differentiable
 

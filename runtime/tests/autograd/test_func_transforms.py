@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_equal, moved
+from ..comparison import assert_equal, moved
 from torch import nn
 from torch.autograd import functional
 from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap

@@ -13,7 +13,7 @@ import jax
 import pytest
 import torch
 import torchax
-from tests.runtime.comparison import assert_equal, assert_same_as_torch
+from ..comparison import assert_equal, assert_same_as_torch
 from torch import nn
 from torch.nn import functional as F
 from torchax_compat import differentiable

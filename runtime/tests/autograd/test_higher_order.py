@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_equal, assert_same_as_torch
+from ..comparison import assert_equal, assert_same_as_torch
 from torch import nn
 from torch.nn import functional as F
 from torchax_compat import compile_update, differentiable, higher_order

@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_same_as_torch
+from ..comparison import assert_same_as_torch
 from torch import nn
 from torch.nn import functional as F
 from torchax_compat import differentiable

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_same_as_torch
+from ..comparison import assert_same_as_torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 

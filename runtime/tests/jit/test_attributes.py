@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_equal, assert_same_as_torch, copied, moved, plain_torch
+from ..comparison import assert_equal, assert_same_as_torch, copied, moved, plain_torch
 from torch import nn
 from torchax_compat import differentiable
 

@@ -12,7 +12,7 @@ from math import isnan
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_equal, assert_same_as_torch, moved, plain_torch
+from ..comparison import assert_equal, assert_same_as_torch, moved, plain_torch
 from torch import nn
 from torchax_compat import differentiable
 

@@ -11,7 +11,7 @@ import warnings
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_equal, assert_same_as_torch, moved
+from ..comparison import assert_equal, assert_same_as_torch, moved
 from torch import nn
 from torchax_compat import differentiable
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_equal
+from ..comparison import assert_equal
 from torch import nn
 from torchax_compat.jit import call_by_call, reachable_modules
 from torchax_compat.tensor import arrays

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributions as D
-from tests.runtime.comparison import assert_equal, copied, plain_torch
+from ..comparison import assert_equal, copied, plain_torch
 from torch import nn
 from torch.nn import functional as F
 from torchax_compat import differentiable

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 
 import torch
-from tests.runtime.comparison import assert_same_as_torch
+from ..comparison import assert_same_as_torch
 from torch import nn
 from torch.nn import functional as F
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
-from tests.runtime.comparison import assert_equal, copied, plain_torch
+from ..comparison import assert_equal, copied, plain_torch
 from torch import nn
 from torchax_compat import differentiable
 from torchax_compat.jit import captured_objects, reachable_modules

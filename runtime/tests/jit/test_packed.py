@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_same_as_torch
+from ..comparison import assert_same_as_torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 

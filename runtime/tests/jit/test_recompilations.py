@@ -10,7 +10,7 @@ import re
 
 import pytest
 import torch
-from tests.runtime.comparison import assert_same_as_torch
+from ..comparison import assert_same_as_torch
 from torch import nn
 from torchax_compat import differentiable
 from torchax_compat.jit import call_by_call, compiler_settings, recompilations

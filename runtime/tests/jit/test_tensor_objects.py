@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from tests.runtime.comparison import assert_equal, copied, moved, plain_torch
+from ..comparison import assert_equal, copied, moved, plain_torch
 from torch import nn
 from torch.distributions import Normal
 from torchax_compat import differentiable

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torchax
-from tests.runtime.comparison import assert_equal, plain_torch
+from ..comparison import assert_equal, plain_torch
 from torch import nn
 
 

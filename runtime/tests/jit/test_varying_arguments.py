@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from tests.runtime.comparison import assert_equal, assert_same_as_torch, copied, plain_torch
+from ..comparison import assert_equal, assert_same_as_torch, copied, plain_torch
 from torch import nn
 from torchax_compat import differentiable
 from torchax_compat.jit import varying_arguments

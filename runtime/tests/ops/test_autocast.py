@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from runtime.tests.comparison import plain_torch
+from ..comparison import plain_torch
 from torch import nn
 from torch.nn import functional
 from torchax_compat import compile_optimizer, differentiable

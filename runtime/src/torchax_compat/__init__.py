@@ -15,6 +15,9 @@ Importing this package changes nothing, and imports neither torch nor JAX.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .autograd.differentiable import differentiable
 from .autograd.recording import higher_order
 from .distributed.wrapping import single_process
@@ -22,17 +25,37 @@ from .environment import PatchStatus, UnsupportedVersion, disable, enable, is_en
 from .optim.compilation import compile_optimizer, compile_update
 from .version import __version__
 
+if TYPE_CHECKING:
+    from . import cuda, data, distributed, vision
+
 __all__ = [
     "PatchStatus",
     "UnsupportedVersion",
     "__version__",
     "compile_optimizer",
     "compile_update",
+    "cuda",
+    "data",
     "differentiable",
     "disable",
+    "distributed",
     "enable",
     "higher_order",
     "is_enabled",
     "single_process",
     "status",
+    "vision",
 ]
+
+_SUBPACKAGES = {"cuda", "data", "distributed", "vision"}
+
+
+def __getattr__(name: str) -> Any:
+    """The subpackages whose functions programs use, which are imported on demand."""
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBPACKAGES})

@@ -70,33 +70,20 @@ def enable(*, force: bool = False) -> None:
         return
     _check_versions(force=force)
     _check_copies()
+    undone: list[Callable[[], None]] = []
     try:
-        _before_jax_starts()
-        import torch
-        import torchax
-
+        undone.append(_before_jax_starts())
         _import_all()
-    except (ImportError, AttributeError) as error:
-        raise UnsupportedVersion(_message([str(error)])) from error
-    from .patches import application
-
-    moved = application.moved({} if force else _signatures())
-    if moved:
-        raise UnsupportedVersion(_message(moved))
-    was_enabled = torchax.default_env().enabled
-    _undone.extend(application.apply_all())
-    setattr(torch, _MARK, _PACKAGE)
-    _undone.append(functools.partial(delattr, torch, _MARK))
-    torchax.enable_globally()
-    if not was_enabled:
-        _undone.append(torchax.disable_globally)
+        _apply(undone, force=force)
+    except BaseException:
+        _restore(undone)
+        raise
+    _undone.extend(undone)
 
 
 def disable() -> None:
     """Leave the torchax environment, and restore everything that `enable()` changed."""
-    from .patches import application
-
-    application.restore(_undone)
+    _restore(_undone)
 
 
 def status() -> list[PatchStatus]:
@@ -105,10 +92,7 @@ def status() -> list[PatchStatus]:
     Raises:
         UnsupportedVersion: the installed versions lack what the runtime uses.
     """
-    try:
-        _import_all()
-    except (ImportError, AttributeError) as error:
-        raise UnsupportedVersion(_message([str(error)])) from error
+    _import_all()
     from .patches.declarations import OPERATORS, PATCHES, SETUPS
 
     on = is_enabled()
@@ -163,14 +147,50 @@ def _check_copies() -> None:
         raise RuntimeError(f"another copy of torchax-compat is enabled already: `{other}`; import that one")
 
 
-def _before_jax_starts() -> None:
+def _before_jax_starts() -> Callable[[], None]:
     from .jit import xla_flags
 
-    xla_flags.set_flags()
+    undo: Callable[[], None] = xla_flags.set_flags()
+    return undo
 
 
 def _import_all() -> None:
-    """Import all modules of the runtime, which declare the patches."""
-    package = importlib.import_module(_PACKAGE)
-    for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
-        importlib.import_module(module.name)
+    """Import all modules of the runtime, which declare the patches.
+
+    Raises:
+        UnsupportedVersion: a module uses something that the installed versions do not have.
+    """
+    try:
+        package = importlib.import_module(_PACKAGE)
+        for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
+            importlib.import_module(module.name)
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedVersion(_message([str(error)])) from error
+
+
+def _apply(undone: list[Callable[[], None]], *, force: bool) -> None:
+    """Apply the patches, and enter the torchax environment.
+
+    Args:
+        undone: gets functions that take this back, to be called in reverse.
+        force: whether signatures may differ from those on record.
+    """
+    import torch
+    import torchax
+
+    from .patches import application
+
+    moved = application.moved({} if force else _signatures())
+    if moved:
+        raise UnsupportedVersion(_message(moved))
+    undone.extend(application.apply_all())
+    setattr(torch, _MARK, _PACKAGE)
+    undone.append(functools.partial(delattr, torch, _MARK))
+    if not application.is_entered():
+        torchax.enable_globally()
+        undone.append(torchax.disable_globally)
+
+
+def _restore(undone: list[Callable[[], None]]) -> None:
+    while undone:
+        undone.pop()()

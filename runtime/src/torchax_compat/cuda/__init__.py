@@ -1,4 +1,6 @@
-"""Replacements for `torch.cuda.Event`, `torch.cuda.Stream` and `torch.cuda.stream`."""
+"""`torch.cuda.Event`, `Stream`, `stream` and `current_stream`, on torchax as well."""
+
+from __future__ import annotations
 
 from .events import Event
 from .streams import Stream, current_stream, stream

@@ -2,18 +2,26 @@
 
 JAX has no events.
 `record()` waits until all live arrays are computed, and then reads the clock.
-This package is part of your repository: change it as you need.
 """
 
 from __future__ import annotations
 
 import time
 
-import jax
+import torch
+
+from ..environment import is_enabled
 
 
 class Event:
-    """`torch.cuda.Event`; the arguments of the constructor are ignored."""
+    """`torch.cuda.Event`; on torchax, the arguments of the constructor are ignored.
+
+    Where the runtime is not enabled, as in a program that runs on CUDA, the constructor returns a
+    `torch.cuda.Event`.
+    """
+
+    def __new__(cls, *args, **kwargs):
+        return super().__new__(cls) if is_enabled() else torch.cuda.Event(*args, **kwargs)
 
     def __init__(self, *args, **kwargs):
         self._read = None
@@ -25,6 +33,8 @@ class Event:
 
     def synchronize(self):
         """Wait until all arrays are computed."""
+        import jax
+
         jax.block_until_ready(jax.live_arrays())
 
     def wait(self, stream=None):

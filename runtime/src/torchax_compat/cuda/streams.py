@@ -1,9 +1,4 @@
-"""`torch.cuda.Stream` for torchax: no effect, since JAX runs operations in the order of the program.
-
-Importing this module patches `torch.cuda.stream` and `torch.Tensor.record_stream`, so that they accept these
-streams in other files, too.
-This package is part of your repository: change it as you need.
-"""
+"""`torch.cuda.Stream` for torchax: no effect, since JAX runs operations in the order of the program."""
 
 from __future__ import annotations
 
@@ -11,11 +6,20 @@ import contextlib
 
 import torch
 
+from ..environment import is_enabled
+from ..patches.declarations import TORCH, patch
 from .events import Event
 
 
 class Stream(Event):
-    """`torch.cuda.Stream`; the arguments of the constructor are ignored."""
+    """`torch.cuda.Stream`; on torchax, the arguments of the constructor are ignored.
+
+    Where the runtime is not enabled, as in a program that runs on CUDA, the constructor returns a
+    `torch.cuda.Stream`.
+    """
+
+    def __new__(cls, *args, **kwargs):
+        return object.__new__(cls) if is_enabled() else torch.cuda.Stream(*args, **kwargs)
 
     def record_event(self, event=None):
         """Record an event, by default a new one, and return it."""
@@ -38,23 +42,29 @@ class Stream(Event):
 
 def current_stream(device=None):
     """`torch.cuda.current_stream`."""
-    return Stream()
+    return Stream() if is_enabled() else torch.cuda.current_stream(device)
 
 
 def stream(stream):
     """`torch.cuda.stream`, for `with torch.cuda.stream(...)`."""
-    return contextlib.nullcontext(stream)
+    return contextlib.nullcontext(stream) if is_enabled() else torch.cuda.stream(stream)
 
 
 _stream = torch.cuda.stream
 
 
+@patch(
+    "torch.cuda:stream",
+    why="`torch.cuda.stream` in other files gets the streams of torchax, which it does not know.",
+    upstream=TORCH + "cuda/__init__.py",
+)
 def _entered(one):
-    return stream(one) if isinstance(one, Stream) else _stream(one)
+    return contextlib.nullcontext(one) if isinstance(one, Stream) else _stream(one)
 
 
+@patch(
+    "torch:Tensor.record_stream",
+    why="It rejects streams that are not of CUDA; JAX frees memory only after its last use.",
+)
 def _recorded(tensor, stream):
-    """`Tensor.record_stream`: does nothing, since JAX frees memory only after its last use."""
-
-
-torch.cuda.stream, torch.Tensor.record_stream = _entered, _recorded
+    """`Tensor.record_stream`, which has nothing to do."""

@@ -1,1 +1,7 @@
 """Data loading, and files of tensors."""
+
+from __future__ import annotations
+
+from . import cpu_pickle
+
+__all__ = ["cpu_pickle"]

@@ -1,7 +1,7 @@
-"""A pickler that writes torchax tensors as CPU tensors.
+"""A `pickle_module` for `torch.save` that writes torchax tensors as CPU tensors, at any depth.
 
-torchax tensors cannot be pickled.
 PyTorch without torchax reads the file; a module that is loaded from it is on the host.
+Where torchax is not imported, as in a program that runs on CUDA, this is Python's own `pickle`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,30 @@ from __future__ import annotations
 import collections
 import copyreg
 import pickle
+import sys
 
-import torch
-import torchax
-from torchax.view import View
+
+class Pickler(pickle.Pickler):
+    """Writes torchax tensors, at any depth of the pickled value, as CPU tensors."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if "torchax" in sys.modules:
+            from torchax.tensor import Tensor
+            from torchax.view import View
+
+            reducers = {Tensor: _as_on_host, View: _view_as_on_host}
+            self.dispatch_table = collections.ChainMap(reducers, copyreg.dispatch_table)
+
+
+def dump(value, file, **options):
+    """`pickle.dump` with this pickler."""
+    Pickler(file, **options).dump(value)
 
 
 def _as_on_host(tensor):
+    import torch
+
     host = tensor.cpu().detach()
     if isinstance(tensor, torch.nn.Parameter):
         host = torch.nn.Parameter(host, tensor.requires_grad)
@@ -26,16 +43,3 @@ def _as_on_host(tensor):
 
 def _view_as_on_host(view):
     return _as_on_host(view.torch())
-
-
-class Pickler(pickle.Pickler):
-    """Writes torchax tensors, at any depth of the pickled value, as CPU tensors."""
-
-    dispatch_table = collections.ChainMap(
-        {torchax.tensor.Tensor: _as_on_host, View: _view_as_on_host}, copyreg.dispatch_table
-    )
-
-
-def dump(value, file, **options):
-    """`pickle.dump` with this pickler."""
-    Pickler(file, **options).dump(value)

@@ -1,8 +1,8 @@
 """`DataLoader`, samplers and `torch.load` without torchax's overhead on the host.
 
 Items of a data set are created on the host, where torchax makes each call ten times as slow as PyTorch.
-Importing this module patches `DataLoader` to fetch items without torchax: a batch of 64 small images that are
-scaled and shifted takes 1.5 ms instead of 8.4 ms.
+So `DataLoader` fetches items without torchax: a batch of 64 small images that are scaled and shifted takes
+1.5 ms instead of 8.4 ms.
 Data sets that hold torchax tensors, or move tensors to the device, are fetched from with torchax.
 
 - Memory is not pinned: with torchax, pinning raises.
@@ -24,6 +24,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..jit import random_states
+from ..patches.declarations import TORCH, patch
 
 _randperm, _fetch = torch.randperm, _utils.fetch._MapDatasetFetcher.fetch
 _HOST = torch.device("cpu")
@@ -31,18 +32,26 @@ _HOST = torch.device("cpu")
 _on_torchax, _on_host = weakref.WeakValueDictionary(), weakref.WeakValueDictionary()
 
 
+# A `DataLoader` shuffles with it, and `random_split` has it under a name of its own.
+@patch("torch:randperm", why="torchax computes it on the device, even if it is requested on the host.")
+@patch(
+    "torch.utils.data.dataset:randperm",
+    why="torchax computes it on the device, even if it is requested on the host.",
+    upstream=TORCH + "utils/data/dataset.py",
+)
 def _permutation(*args, device=None, **kwargs):
-    """`torch.randperm`; torchax computes it on the device, even if it is requested on the host."""
+    """`torch.randperm`, on the host if no device is given."""
     if device is not None:
         return _randperm(*args, device=device, **kwargs)
     with _disable_current_modes():  # `torchax.disable_temporarily` does nothing once a call was jitted
         return _randperm(*args, **kwargs)
 
 
-# A `DataLoader` shuffles with it, and `random_split` has it under a name of its own.
-torch.randperm = torch.utils.data.dataset.randperm = _permutation
-
-
+@patch(
+    "torch.utils.data._utils.fetch:_MapDatasetFetcher.fetch",
+    why="torchax makes each call ten times as slow as PyTorch, also for items on the host.",
+    upstream=TORCH + "utils/data/_utils/fetch.py",
+)
 def _fetched(fetcher, indices):
     """The items at some indices; if torchax is needed, fetched again with the same random numbers."""
     data = fetcher.dataset
@@ -72,19 +81,19 @@ def _note(known, data):
         known[id(data)] = data
 
 
-_utils.fetch._MapDatasetFetcher.fetch = _fetched
-
 _iterate = torch.utils.data.DataLoader.__iter__
 
 
+@patch(
+    "torch.utils.data:DataLoader.__iter__",
+    why="Pinning of memory raises on torchax, and seeds have more bits than the device supports.",
+    upstream=TORCH + "utils/data/dataloader.py",
+)
 def _iterated(loader):
     """`DataLoader.__iter__`."""
     loader.pin_memory = False
     with torch.device(_HOST):
         return _iterate(loader)
-
-
-torch.utils.data.DataLoader.__iter__ = _iterated
 
 
 def _drawing_on_host(plain):
@@ -99,16 +108,29 @@ def _drawing_on_host(plain):
     return iterate
 
 
-for _sampler in (torch.utils.data.RandomSampler, torch.utils.data.SubsetRandomSampler):
-    _sampler.__iter__ = _drawing_on_host(_sampler.__iter__)
-torch.Tensor.pin_memory = lambda tensor, device=None: tensor
+for _name in ("RandomSampler", "SubsetRandomSampler"):
+    patch(
+        f"torch.utils.data:{_name}.__iter__",
+        why="A seed has more bits than the device supports, where `torch.set_default_device` is the device.",
+        upstream=TORCH + "utils/data/sampler.py",
+    )(_drawing_on_host(getattr(torch.utils.data, _name).__iter__))
+
+
+@patch("torch:Tensor.pin_memory", why="It raises without CUDA; JAX copies from any memory of the host.")
+def _pinned(tensor, device=None):
+    return tensor
 
 
 _load = torch.load
 
 
+@patch(
+    "torch:load",
+    why='It does not know the device `"jax"` as `map_location`, and leaves whole modules on the host.',
+    upstream=TORCH + "serialization.py",
+)
 def _loaded(file, map_location=None, *args, **kwargs):
-    """`torch.load`, which does not know torchax's device."""
+    """`torch.load`, to torchax's device."""
     if map_location is None:  # a whole module returns to the device from which it was saved
         read, moved = _load(file, *args, **kwargs), torch.nn.Module
     elif isinstance(map_location, (str, torch.device)) and torch.device(map_location).type in ("cuda", "jax"):
@@ -116,6 +138,3 @@ def _loaded(file, map_location=None, *args, **kwargs):
     else:
         return _load(file, map_location, *args, **kwargs)
     return pytree.tree_map_only(moved, lambda one: one.to("jax"), read)
-
-
-torch.load = _loaded

@@ -2,8 +2,7 @@
 
 Worker processes that are forked next to the threads of JAX hang, and other ones hang in the torchax
 environment.
-Importing this module patches `DataLoader` for `num_workers > 0`.
-Batches are created one after the other when they are needed, each as the worker whose turn it is would create
+With `num_workers > 0`, batches are created one after the other when they are needed, each as the worker whose turn it is would create
 it: with random numbers of its own, seeded as PyTorch seeds them, and with its own `get_worker_info()`.
 With the same seed, a program gets the same batches as with workers, including augmentations.
 """
@@ -24,6 +23,7 @@ from torch.utils.data import DataLoader, _DatasetKind, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from ..jit import random_states
+from ..patches.declarations import TORCH, patch
 
 #: The number of objects of a data set that are searched for random generators, and the number of items from
 #: which a container is shared by the workers.
@@ -167,9 +167,11 @@ def _held(data):
     return seen.values()
 
 
+@patch(
+    "torch.utils.data:DataLoader._get_iterator",
+    why="Worker processes that are forked next to the threads of JAX hang.",
+    upstream=TORCH + "utils/data/dataloader.py",
+)
 def _batches(loader):
     """`DataLoader._get_iterator`."""
     return _InTurn(loader) if loader.num_workers else _plain(loader)
-
-
-DataLoader._get_iterator = _batches

@@ -1,8 +1,7 @@
 """Pickling and copying of torchax tensors: they are pickled as CPU tensors.
 
 torchax tensors cannot be pickled.
-Importing this module patches their `__reduce_ex__`, so that `torch.save` and `pickle.dump` write values that
-hold them at any depth.
+With this `__reduce_ex__`, `torch.save` and `pickle.dump` write values that hold them at any depth.
 PyTorch without torchax reads the file, and the loaded tensors are on the host.
 `copy.copy` of a tensor, which PyTorch does by pickling, shares its array.
 """
@@ -10,12 +9,19 @@ PyTorch without torchax reads the file, and the loaded tensors are on the host.
 from __future__ import annotations
 
 import torch
-from torchax.tensor import Tensor
-from torchax.view import View
 
+from ..patches.declarations import TORCHAX, patch
 from ..tensor import arrays
 
 
+@patch(
+    "torchax.tensor:Tensor.__reduce_ex__",
+    why="torchax tensors cannot be pickled.",
+    upstream=TORCHAX + "tensor.py",
+)
+@patch(
+    "torchax.view:View.__reduce_ex__", why="Views of torchax cannot be pickled.", upstream=TORCHAX + "view.py"
+)
 def _as_on_host(tensor, protocol):
     """`__reduce_ex__`."""
     with torch._C.DisableTorchFunction():
@@ -28,10 +34,16 @@ def _as_on_host(tensor, protocol):
         return host.__reduce_ex__(protocol)
 
 
+@patch(
+    "torchax.tensor:Tensor.__copy__",
+    why="`copy.copy` of a tensor, which PyTorch does by pickling, would copy its array to the host.",
+    is_new=True,
+)
+@patch(
+    "torchax.view:View.__copy__",
+    why="`copy.copy` of a view, which PyTorch does by pickling, would copy its array to the host.",
+    is_new=True,
+)
 def _shared(tensor):
     """`__copy__`."""
     return tensor.__deepcopy__({})
-
-
-for _kind in (Tensor, View):
-    _kind.__reduce_ex__, _kind.__copy__ = _as_on_host, _shared

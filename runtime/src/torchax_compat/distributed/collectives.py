@@ -1,6 +1,5 @@
 """`torch.distributed` communication of torchax tensors.
 
-Importing this module patches the functions of `torch.distributed`.
 Tensors go through the host and gloo, which does not know torchax.
 In a single process, which drives all chips, `all_reduce`, `reduce`, `broadcast` and `barrier` do nothing,
 with or without a process group.
@@ -16,6 +15,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor
 from torchax.view import View
+
+from ..patches.declarations import TORCH, patch
 
 #: Operations that do not change the tensors of a single process.
 _IN_PLACE = ("all_reduce", "broadcast", "reduce")
@@ -81,22 +82,31 @@ def _past_torchax(function):
 
 
 def _wait_for_all(group=None, **_kwargs):
-    """`barrier`; PyTorch's asks torchax for the devices to wait for."""
+    """`barrier`, without asking torchax for the devices to wait for."""
     with _disable_current_modes():
         _reduce(torch.zeros(1), group=group)
 
 
-def _bring(name, function):
+def _replace(name, function, why):
     for module in (distributed, distributed.distributed_c10d):
         if hasattr(module, name):
-            setattr(module, name, function)
+            target = f"{module.__name__}:{name}"
+            patch(target, why=why, upstream=TORCH + "distributed/distributed_c10d.py")(function)
 
 
 if distributed.is_available():
     _reduce = distributed.all_reduce
     for _name in (*_IN_PLACE, *_GATHERING):
         _function = _through_host(getattr(distributed, _name))
-        _bring(_name, _alone(_function) if _name in _IN_PLACE else _function)
+        _replace(
+            _name,
+            _alone(_function) if _name in _IN_PLACE else _function,
+            f"gloo does not know torchax tensors, which `{_name}` copies through the host.",
+        )
     for _name in _OF_OBJECTS:
-        _bring(_name, _past_torchax(getattr(distributed, _name)))
-    _bring("barrier", _alone(_wait_for_all))
+        _replace(
+            _name,
+            _past_torchax(getattr(distributed, _name)),
+            f"`{_name}` computes on tensors of the host, which torchax would create on the device.",
+        )
+    _replace("barrier", _alone(_wait_for_all), "`barrier` asks torchax for the devices to wait for.")

@@ -1,7 +1,7 @@
 """Device meshes of `torch.distributed`, as meshes of processes.
 
 PyTorch's meshes start a process group for the device, which torchax does not have.
-Importing this module patches `DeviceMesh`, which `init_device_mesh` calls: the process group is one of gloo.
+Here the process group of a `DeviceMesh`, which `init_device_mesh` creates, is one of gloo.
 A program without a launcher is one process, with a process group of its own.
 """
 
@@ -13,6 +13,8 @@ import os
 from torch import distributed
 from torch.distributed import device_mesh
 from torch.utils._python_dispatch import _disable_current_modes
+
+from ..patches.declarations import TORCH, patch
 
 _DEVICES = ("cuda", "jax", "xla", "privateuseone")
 _make = device_mesh.DeviceMesh.__init__
@@ -34,5 +36,13 @@ def _start(*args, **kwargs):
 
 
 if distributed.is_available():
-    device_mesh.DeviceMesh.__init__ = _made
-    device_mesh.init_process_group = _start
+    patch(
+        "torch.distributed.device_mesh:DeviceMesh.__init__",
+        why="It starts a process group for the device, which torchax does not have.",
+        upstream=TORCH + "distributed/device_mesh.py",
+    )(_made)
+    patch(
+        "torch.distributed.device_mesh:init_process_group",
+        why="The process group is one of gloo; a program without a launcher is a single process.",
+        upstream=TORCH + "distributed/device_mesh.py",
+    )(_start)

@@ -1,7 +1,7 @@
 """`DataParallel` and `data_parallel`: wrappers that call the module directly.
 
 A single process drives all chips, so a wrapper that distributes a module over GPUs only calls it.
-Importing this module patches `torch.nn.DataParallel` and `torch.nn.parallel.data_parallel`.
+`torch.nn.DataParallel` and `torch.nn.parallel.data_parallel` do the same.
 Subclasses of `DataParallel` then behave in the same way, such as the `DataParallelWithCallback` of
 synchronized batch normalization.
 """
@@ -14,6 +14,11 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map_only
 
+from ..patches.declarations import TORCH, patch
+
+_WHY = "It needs GPUs to distribute the module over; on torchax, one process drives all chips."
+_UPSTREAM = TORCH + "nn/parallel/data_parallel.py"
+
 
 def _scattered(module, values):
     """Inputs with tensors moved to the device of the module's weights, as wrappers do."""
@@ -23,6 +28,7 @@ def _scattered(module, values):
     return tree_map_only(torch.Tensor, lambda tensor: tensor.to("jax"), values)
 
 
+@patch("torch.nn:DataParallel.__init__", why=_WHY, upstream=_UPSTREAM)
 def _wraps(self, module, device_ids=None, output_device=None, dim=0):
     """`torch.nn.DataParallel.__init__` for a single device."""
     torch.nn.Module.__init__(self)
@@ -31,21 +37,18 @@ def _wraps(self, module, device_ids=None, output_device=None, dim=0):
     self.src_device_obj = torch.device("jax")
 
 
+@patch("torch.nn:DataParallel.forward", why=_WHY, upstream=_UPSTREAM)
 def _calls(self, *inputs, **kwargs):
     """`torch.nn.DataParallel.forward`."""
     inputs, kwargs = _scattered(self.module, (inputs, kwargs))
     return self.module(*inputs, **kwargs)
 
 
+@patch("torch.nn:DataParallel.scatter", why=_WHY, upstream=_UPSTREAM)
 def _scatters(self, inputs, kwargs, device_ids=None):
     """`torch.nn.DataParallel.scatter` to a single device."""
     inputs, kwargs = _scattered(self.module, (inputs, kwargs))
     return (inputs,), (kwargs,)
-
-
-torch.nn.DataParallel.__init__ = _wraps
-torch.nn.DataParallel.forward = _calls
-torch.nn.DataParallel.scatter = _scatters
 
 
 class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
@@ -53,6 +56,8 @@ class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
 
     It has the attribute `module`, and the names of its parameters begin with `module.`.
     """
+
+    __init__, forward, scatter = _wraps, _calls, _scatters
 
     def train(self, mode=True):
         return torch.nn.Module.train(self, mode)
@@ -68,11 +73,9 @@ class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
         yield
 
 
+@patch("torch.nn.parallel:data_parallel", why=_WHY, upstream=_UPSTREAM)
 def _data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
     """`torch.nn.parallel.data_parallel`."""
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     inputs, module_kwargs = _scattered(module, (inputs, module_kwargs or {}))
     return module(*inputs, **module_kwargs)
-
-
-torch.nn.parallel.data_parallel = _data_parallel

@@ -1,4 +1,4 @@
-"""Sets an XLA flag that avoids a crash of jaxlib 0.10 on CPUs.
+"""An XLA flag that avoids a crash of jaxlib 0.10 on CPUs.
 
 In jaxlib 0.10.2, YNNPACK ends the process for sums over arrays with seven dimensions, as RAFT upsamples its
 flow.
@@ -16,29 +16,25 @@ from jax._src import xla_bridge
 from ..patches.declarations import setup
 
 _FLAG = "xla_cpu_experimental_ynn_fusion_type"
-_before: list[str | None] = []  # the value of `XLA_FLAGS` before it was set
-
-
-def set_flags() -> None:
-    """Set the flag in `XLA_FLAGS`, for jaxlib 0.10, if no backend is initialized yet."""
-    if not jaxlib.__version__.startswith("0.10.") or xla_bridge.backends_are_initialized():
-        return
-    flags = os.environ.get("XLA_FLAGS")
-    if _FLAG not in (flags or ""):  # a version without the flag would reject it
-        _before.append(flags)
-        os.environ["XLA_FLAGS"] = f"{flags or ''} --{_FLAG}=LIBRARY_FUSION_TYPE_DOT"
 
 
 @setup("XLA_FLAGS", why="In jaxlib 0.10 on CPUs, sums over arrays with seven dimensions end the process.")
-def _keep_flags():
-    set_flags()
-    return _restore_flags
+def set_flags():
+    """Set the flag in `XLA_FLAGS`, for jaxlib 0.10, if it is not set and no backend is initialized yet.
 
+    Returns:
+        A function that restores `XLA_FLAGS`.
+    """
+    flags = os.environ.get("XLA_FLAGS")
+    is_late = not jaxlib.__version__.startswith("0.10.") or xla_bridge.backends_are_initialized()
+    if is_late or _FLAG in (flags or ""):  # a version without the flag would reject it
+        return lambda: None
+    os.environ["XLA_FLAGS"] = f"{flags or ''} --{_FLAG}=LIBRARY_FUSION_TYPE_DOT"
 
-def _restore_flags():
-    while _before:
-        flags = _before.pop()
+    def undo():
         if flags is None:
             os.environ.pop("XLA_FLAGS", None)
         else:
             os.environ["XLA_FLAGS"] = flags
+
+    return undo

@@ -18,14 +18,6 @@ _MISSING = object()
 _KEPT = ("torch", "torchax", "jax", "jaxlib", "numpy", __package__.partition(".")[0])
 
 
-class Moved(Exception):
-    """Targets that this version of torch, torchax or JAX does not have, or that changed; `targets` has them."""
-
-    def __init__(self, targets: list[str]) -> None:
-        super().__init__(", ".join(targets))
-        self.targets = targets
-
-
 def owner_of(target: str) -> tuple[Any, str]:
     """The object that has the attribute of a target, and the attribute's name.
 
@@ -91,7 +83,7 @@ def apply_all() -> list[Undo]:
                 before = getattr(owner, name)
                 replaced[id(before)] = before, patch.value
             undone.append(_set(owner, name, patch.value))
-        undone.extend(_register(one) for one in OPERATORS.values())
+        undone.extend(register(one) for one in OPERATORS.values())
         undone.extend(_set(owner, name, value) for owner, name, value in _imported_by_name(replaced))
     except BaseException:
         restore(undone)
@@ -103,6 +95,14 @@ def restore(undone: list[Undo]) -> None:
     """Take back what `apply_all` changed."""
     while undone:
         undone.pop()()
+
+
+def is_entered() -> bool:
+    """Whether this thread is in the torchax environment; its attribute `enabled` is not reliable."""
+    from torch.overrides import _get_current_function_mode_stack
+    from torchax.tensor import XLAFunctionMode
+
+    return any(isinstance(mode, XLAFunctionMode) for mode in _get_current_function_mode_stack())
 
 
 def _set(owner: Any, name: str, value: Any) -> Undo:
@@ -130,7 +130,12 @@ def _imported_by_name(replaced: dict[int, tuple[Any, Any]]) -> Iterator[tuple[Mo
                 yield module, attribute, replaced[id(value)][1]
 
 
-def _register(one: Operator) -> Undo:
+def register(one: Operator) -> Undo:
+    """Register an implementation of an operator with torchax.
+
+    Returns:
+        A function that restores what was registered before.
+    """
     import torchax
     from torch._ops import OpOverload, OpOverloadPacket
     from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # the first two register torchax's own

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+#: Where the sources of torch and torchax are, for `upstream`.
+TORCH = "https://github.com/pytorch/pytorch/blob/main/torch/"
+TORCHAX = "https://github.com/google/torchax/blob/main/torchax/"
+
 _Value = TypeVar("_Value")
 
 

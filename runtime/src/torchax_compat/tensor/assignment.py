@@ -1,12 +1,12 @@
 """Copies and assignments between tensors, `resize_`, `fill_diagonal_` and `copy.deepcopy`, as in PyTorch.
 
-Importing this module patches them:
-
 - CPU tensors may be copied into device tensors and the other way round, as on a GPU: `a[i] = b`,
   `a.copy_(b)`.
 - `copy_` broadcasts, and in `a[i] = b`, `b` may have dimensions of size 1 in front that `a[i]` does not have.
 - Tensors can be resized in place.
 - `copy.deepcopy` copies tensors and modules, as `torch.optim.swa_utils` needs it.
+
+`item_assignment.py` uses `assigning()`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which regist
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from ..ops.registry import register
+from ..patches.declarations import TORCHAX, operator, patch, setup
 from . import compiled_operations, dynamic_shapes, masks
 
 _COPY = torch.ops.aten.copy_
@@ -49,8 +49,21 @@ def _set_on_host(tensor, index, value):
     tensor[pytree.tree_map(_on_host, index)] = _on_host(value)
 
 
-register(_copied, _COPY, by_jax=False, is_user_defined=True, is_view_op=True)
-register(_set_on_host, torch.Tensor.__setitem__, by_jax=False, is_user_defined=True)
+operator(
+    _copied,
+    _COPY,
+    why="torchax's `copy_` neither broadcasts nor copies between host and device.",
+    is_jax_function=False,
+    is_user_defined=True,
+    is_view_op=True,
+)
+operator(
+    _set_on_host,
+    torch.Tensor.__setitem__,
+    why="torchax rejects device tensors as indices and values of a CPU tensor.",
+    is_jax_function=False,
+    is_user_defined=True,
+)
 
 
 def _with_diagonal(tensor, value, wrap=False):
@@ -71,7 +84,13 @@ def _with_diagonal(tensor, value, wrap=False):
     return tensor
 
 
-register(_with_diagonal, torch.Tensor.fill_diagonal_, by_jax=False, is_user_defined=True)
+operator(
+    _with_diagonal,
+    torch.Tensor.fill_diagonal_,
+    why="torchax fills a copy.",
+    is_jax_function=False,
+    is_user_defined=True,
+)
 
 
 def _resized(tensor, *size, memory_format=None):
@@ -87,12 +106,41 @@ def _resized_as(tensor, other, memory_format=None):
     return _resized(tensor, tuple(other.shape))
 
 
-register(_resized, torch.Tensor.resize_, by_jax=False, is_user_defined=True)
-register(_resized_as, torch.Tensor.resize_as_, torch.resize_as_, by_jax=False, is_user_defined=True)
+operator(
+    _resized,
+    torch.Tensor.resize_,
+    why="torchax cannot resize a tensor in place.",
+    is_jax_function=False,
+    is_user_defined=True,
+)
+operator(
+    _resized_as,
+    torch.Tensor.resize_as_,
+    torch.resize_as_,
+    why="torchax cannot resize a tensor in place.",
+    is_jax_function=False,
+    is_user_defined=True,
+)
 
-# These change the shape in place, so the result cannot be copied into the old array.
-for _operator in (torch.ops.aten.transpose_, torch.ops.aten.unsqueeze_):
-    ops_registry.all_aten_ops[_operator].func.replace = True
+
+@setup(
+    "transpose_ and unsqueeze_",
+    why="They change the shape in place, so torchax cannot copy the result into the old array.",
+)
+def _replace_array():
+    changed = [
+        ops_registry.all_aten_ops[operation].func
+        for operation in (torch.ops.aten.transpose_, torch.ops.aten.unsqueeze_)
+    ]
+    before = [one.replace for one in changed]
+    for one in changed:
+        one.replace = True
+
+    def undo():
+        for one, was in zip(changed, before):
+            one.replace = was
+
+    return undo
 
 
 def _of_kind(value, dtype):
@@ -123,7 +171,7 @@ def _is_full(item):
     return type(item) is slice and item == slice(None)
 
 
-def _setting(known):
+def assigning(known):
     """torchax's item assignment, for all values that torch allows."""
 
     def set_items(self, index, value):
@@ -154,9 +202,14 @@ def _setting(known):
     return set_items
 
 
-Tensor.__setitem__, View.__setitem__ = _setting(Tensor.__setitem__), _setting(View.__setitem__)
-
-
+@patch(
+    "torchax.tensor:Tensor.__deepcopy__",
+    why="`copy.deepcopy` of a torchax tensor raises.",
+    upstream=TORCHAX + "tensor.py",
+)
+@patch(
+    "torchax.view:View.__deepcopy__", why="`copy.deepcopy` of a view raises.", upstream=TORCHAX + "view.py"
+)
 def _deep_copy(tensor, memo):
     """`copy.deepcopy` of a tensor, which shares the array: no array is changed in place."""
     made = Tensor(tensor.jax(), torchax.default_env())
@@ -168,6 +221,3 @@ def _deep_copy(tensor, memo):
         made.requires_grad_(wants_gradient)
     memo[id(tensor)] = made
     return made
-
-
-Tensor.__deepcopy__ = View.__deepcopy__ = _deep_copy

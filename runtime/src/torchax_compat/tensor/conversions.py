@@ -201,7 +201,7 @@ def _is_plain(data):
 def _on_device(environment, tensor):
     if tensor.layout is not torch.strided or tensor.requires_grad:
         return None
-    return Tensor(environment.t2j_copy(tensor), environment)  # which `torchax_mesh` may have replaced
+    return Tensor(environment.t2j_copy(tensor), environment)
 
 
 #: Functions that take the faster path if they can.

@@ -5,8 +5,7 @@ next `x.cpu()`.
 Writes to it change these, too.
 `x.to("jax")` reads a large `x` later, when a program may have overwritten it with the next image.
 `x.to("jax", copy=True)` returns `x` itself if it is on the device.
-On a GPU, both copies are complete when the call returns, and share nothing.
-Importing this module patches torchax to behave in the same way.
+On a GPU, both copies are complete when the call returns, and share nothing, and so they do here.
 """
 
 from __future__ import annotations
@@ -16,31 +15,57 @@ import torch
 from torch.utils import _pytree as pytree
 from torchax.tensor import Environment
 
+from ..patches.declarations import TORCHAX, patch, setup
 from . import arrays
 
+_placed = None
 
+
+def place_by(function):
+    """Pass all arrays that are copied to the device through a function, which places them on devices.
+
+    Args:
+        function: gets and returns an array; None to leave them where JAX puts them.
+    """
+    global _placed
+    _placed = function
+
+
+@setup("placement of batches", why="`disable()` ends the effect of `shard_batches()`.")
+def _placement():
+    return lambda: place_by(None)
+
+
+@patch(
+    "torchax.tensor:Environment.j2t_copy",
+    why="`x.cpu()` shares its memory with JAX, so that writes to it change other tensors.",
+    upstream=TORCHAX + "tensor.py",
+)
 def _to_host(environment, values):
     return pytree.tree_map_only(jax.Array, arrays.on_host, values)
 
 
+@patch(
+    "torchax.tensor:Environment.t2j_copy",
+    why='`x.to("jax")` reads a large `x` later, when a program may have overwritten it.',
+    upstream=TORCHAX + "tensor.py",
+)
 def _to_device(environment, tensors):
-    return pytree.tree_map_only(torch.Tensor, arrays.of_host, tensors)
+    made = pytree.tree_map_only(torch.Tensor, arrays.of_host, tensors)
+    return made if _placed is None else jax.tree.map(_placed, made)
 
 
 _move = Environment._torch_Tensor_to
 
 
+@patch(
+    "torchax.tensor:Environment._torch_Tensor_to",
+    why='`x.to("jax", copy=True)` returns `x` itself if it is on the device.',
+    upstream=TORCHAX + "tensor.py",
+)
 def _moved(environment, args, kwargs):
     """`tensor.to(...)`; its last positional argument says whether to copy."""
     result = _move(environment, args, kwargs)
     plain = [one for one in args[1:] if isinstance(one, bool)]
     is_copied = kwargs.get("copy", plain[1] if len(plain) > 1 else False)
     return result.clone() if is_copied and result is args[0] else result
-
-
-Environment.j2t_copy = _to_host
-if hasattr(Environment.t2j_copy, "copy"):  # `torchax_mesh` shards what this method copies
-    Environment.t2j_copy.copy = _to_device
-else:
-    Environment.t2j_copy = _to_device
-Environment._torch_Tensor_to = _moved

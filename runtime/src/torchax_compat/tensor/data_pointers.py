@@ -3,16 +3,17 @@
 torchax returns 0 for every tensor, so that all tensors seem to share their memory.
 Loops that skip tied weights then skip all but one, and functions that save models, such as `save_pretrained`
 of transformers, treat them as one tensor.
-Importing this module patches both methods: tensors that share data in PyTorch have one storage, and no other
-live tensor has it.
+Here, tensors that share data in PyTorch have one storage, and no other live tensor has it.
 """
 
 from __future__ import annotations
 
-from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..patches.declarations import TORCHAX, patch
 from . import memory_format
+
+_WHY = "torchax returns 0 for every tensor, so that all tensors seem to share their memory."
 
 
 class _Storage:
@@ -34,6 +35,8 @@ class _Storage:
     size = __len__ = nbytes
 
 
+@patch("torchax.tensor:Tensor.untyped_storage", why=_WHY, upstream=TORCHAX + "tensor.py")
+@patch("torchax.view:View.untyped_storage", why=_WHY, upstream=TORCHAX + "view.py")
 def _storage(tensor):
     """The storage of the tensor that this one is a view of."""
     memory_format.of(tensor)  # detects copies by `reshape`
@@ -49,9 +52,7 @@ def _storage(tensor):
             return _Storage(owner)
 
 
+@patch("torchax.tensor:Tensor.data_ptr", why=_WHY, upstream=TORCHAX + "tensor.py")
+@patch("torchax.view:View.data_ptr", why=_WHY, upstream=TORCHAX + "view.py")
 def _address(tensor):
     return _storage(tensor).data_ptr() + memory_format.of(tensor).storage_offset() * tensor.element_size()
-
-
-for _kind in (Tensor, View):
-    _kind.data_ptr, _kind.untyped_storage = _address, _storage

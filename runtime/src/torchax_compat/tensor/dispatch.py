@@ -3,14 +3,12 @@
 torchax handles each call of a torch function in Python, and traverses its arguments several times.
 On a CPU host, `p.grad` takes 10 us, an item of a CPU tensor 19 us, and an addition of two small tensors 110
 us, of which JAX needs 6 us.
-Importing this module patches torchax's modes.
 The faster path gives the same results in 1, 12 and 20 us: functions that torchax does not know go directly to
 torch, and calls with plain arguments go directly to torchax's implementation.
 All other calls, and all calls while torchax is set to debug, take torchax's own path.
 
 Some results change as well:
 
-- `torch.nn.utils.clip_grad_norm_`, with three operations for each parameter, is compiled.
 - `out=`, which torchax does not know, is written, and so are in-place operations that torchax lacks.
 - Indices may mix ranges, lists, CPU tensors and numbers; indices of a CPU tensor may be on the device.
 - Indexing by a list or an array gives a new tensor; torchax gives a view, so that writes change the original.
@@ -27,7 +25,6 @@ import jax
 import numpy
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
-from torch.nn.utils import clip_grad
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -42,9 +39,9 @@ from torchax.tensor import (
 )
 from torchax.view import NarrowInfo, View
 
-from ..autograd import no_grad
-from ..jit import concrete_values, deferred_scalars, dynamic_slices
+from ..jit import concrete_values, dynamic_slices
 from ..ops import autocast
+from ..patches.declarations import TORCHAX, patch
 from . import (
     compiled_operations,
     conversions,
@@ -94,6 +91,11 @@ class _Other(Exception):
     """An argument is neither plain nor a tensor of torchax."""
 
 
+@patch(
+    "torchax.tensor:XLAFunctionMode.__torch_function__",
+    why="torchax traverses the arguments of each call several times, in 100 us.",
+    upstream=TORCHAX + "tensor.py",
+)
 def _called(mode, func, types, args=(), kwargs=None):
     """Torch functions, methods and tensor attributes (`__torch_function__`)."""
     environment = mode.env
@@ -204,16 +206,16 @@ def _is_to(args, kwargs):
     return len(kwargs) == 2 or (len(kwargs) == 1 and isinstance(args[0], (Tensor, View)))
 
 
-def _computed(mode, func, types, args=(), kwargs=None):
+def computed(mode, func, types, args=(), kwargs=None):
     """The operations below torch functions (`__torch_dispatch__`)."""
     environment, kwargs = mode.env, kwargs or {}
     if func in autocast.POLICIES and autocast.is_on():
         args, kwargs = autocast.POLICIES[func](args, kwargs)
         with autocast.off():
-            return _computed(mode, func, types, args, kwargs)
+            return computed(mode, func, types, args, kwargs)
     if args and type(args[0]) is View and writes_first(func):
         part = args[0].torch()
-        _computed(mode, func, types, (part, *args[1:]), kwargs)
+        computed(mode, func, types, (part, *args[1:]), kwargs)
         args[0].update(part)
         return args[0]
     if type(kwargs.get("out")) is Tensor and not _takes_out(environment._ops.get(func)):
@@ -247,7 +249,7 @@ def _computed(mode, func, types, args=(), kwargs=None):
         return _in_place(mode, func, types, args, kwargs)
     if isinstance(operation.func, InplaceOp) and type(args[0]) in (Tensor, shared_data.Data):
         functional = _functional(environment, func, operation.func)
-        result = None if functional is None else _computed(mode, functional, types, args, kwargs)
+        result = None if functional is None else computed(mode, functional, types, args, kwargs)
         if result is not None and result.shape == args[0].shape:
             return _put(args[0], result)
     unwrap = operation.is_jax_function
@@ -257,7 +259,7 @@ def _computed(mode, func, types, args=(), kwargs=None):
     except _Other:
         moved = conversions.without_host(environment, func, args, kwargs)
         if moved is not None:
-            return _computed(mode, func, types, *moved)
+            return computed(mode, func, types, *moved)
         return _dispatch(mode, func, types, args, kwargs)
     environment.enabled = False  # as torchax itself leaves it
     if operation.needs_env or operation.is_user_defined:
@@ -266,18 +268,18 @@ def _computed(mode, func, types, args=(), kwargs=None):
         with contextlib.nullcontext() if unwrap else mode:
             result = operation.func(*args, **options)
     else:
-        computed = (
+        run = (
             compiled_operations.computed
             if unwrap
             else functools.partial(compiled_operations.decomposed, mode)
         )
         try:
-            result = computed(func, operation.func, args, options)
+            result = run(func, operation.func, args, options)
         except OverflowError:
             given = wide_integers.as_floats((args, options))
             if given is None:
                 raise
-            result = computed(func, operation.func, *given)
+            result = run(func, operation.func, *given)
     if not unwrap:
         return result
     return Tensor(result, environment) if isinstance(result, jax.Array) else environment.j2t_iso(result)
@@ -348,7 +350,7 @@ def writes_first(func):
 
 
 def _written(mode, func, types, args, *, out, **kwargs):
-    return _put(out, _computed(mode, func, types, args, kwargs))
+    return _put(out, computed(mode, func, types, args, kwargs))
 
 
 def _put(tensor, result):
@@ -403,9 +405,6 @@ def _is_debugged(environment):
     )
 
 
-XLAFunctionMode.__torch_function__, XLADispatchMode.__torch_dispatch__ = _called, _computed
-
-
 def _index_on_host(key):
     """An index of a CPU tensor, with device tensors in it copied to the host."""
     if isinstance(key, tuple):
@@ -413,78 +412,14 @@ def _index_on_host(key):
     return key.cpu() if isinstance(key, (Tensor, View)) else key
 
 
+_NOTHING = numpy.zeros(())
+
+
+@patch(
+    "torchax.view:NarrowInfo.calculate_output_shape",
+    why="It computes the view.",
+    upstream=TORCHAX + "view.py",
+)
 def _shape_of_part(view, source):
     """`NarrowInfo.calculate_output_shape`, without computing the view."""
     return numpy.broadcast_to(_NOTHING, source.shape)[view.slices].shape
-
-
-_NOTHING, NarrowInfo.calculate_output_shape = numpy.zeros(()), _shape_of_part
-
-
-def _assigning(plain):
-    def assigned(tensor, key, value):
-        if concrete_values.is_asked():
-            key = dynamic_slices.places(tensor.shape, key, concrete_values.length)
-            value = deferred_scalars.of_computation(value)
-        key = indices.plain(key)
-        if isinstance(value, torch.Tensor) and value.ndim:
-            key = masks.places(key)
-        elif wide_integers.is_wide(value) and tensor.is_floating_point():
-            value = float(value)
-        with no_grad.unseen_writes(tensor):
-            staged = indices.stages(key)
-            if staged is not None:
-                tensor[staged[0]][staged[1]] = value
-            elif isinstance(tensor, View) and not indices.is_basic(key):
-                part = tensor.torch()  # torchax accepts masks and tensors only as indices of whole tensors
-                part[key] = value
-                tensor.update(part)
-            else:
-                plain(tensor, key, value)
-
-    return assigned
-
-
-for _kind in (Tensor, View):
-    _kind.__setitem__ = _assigning(_kind.__setitem__)
-
-
-_total_norm, _clip_with_norm = clip_grad._get_total_norm, clip_grad._clip_grads_with_norm_
-
-
-def _norm_of_all(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-    if error_if_nonfinite or not _can_be_compiled(tensors):
-        return _total_norm(tensors, norm_type, error_if_nonfinite, foreach)
-    return Tensor(_norm([tensor.jax() for tensor in tensors], float(norm_type)), tensors[0]._env)
-
-
-@functools.partial(jax.jit, static_argnums=1)
-def _norm(values, norm_type):
-    norms = [jax.numpy.linalg.norm(value.ravel(), norm_type) for value in values]
-    return jax.numpy.linalg.norm(jax.numpy.stack(norms), norm_type)
-
-
-def _clip_all(parameters, max_norm, total_norm, foreach=None):
-    parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    if not _can_be_compiled([*gradients, total_norm]):
-        return _clip_with_norm(parameters, max_norm, total_norm, foreach)
-    values = _clipped([gradient.jax() for gradient in gradients], float(max_norm), total_norm.jax())
-    for gradient, value in zip(gradients, values):
-        gradient.apply_jax_(lambda _, value=value: value)
-
-
-@jax.jit
-def _clipped(values, most, norm):
-    factor = jax.numpy.minimum(most / (norm + 1e-6), 1.0)
-    return [(value * factor).astype(value.dtype) for value in values]
-
-
-def _can_be_compiled(tensors):
-    return bool(tensors) and all(
-        isinstance(tensor, Tensor) and not isinstance(tensor.jax(), jax.core.Tracer) for tensor in tensors
-    )
-
-
-clip_grad._get_total_norm, clip_grad._clip_grads_with_norm_ = _norm_of_all, _clip_all

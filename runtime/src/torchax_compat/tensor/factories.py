@@ -6,12 +6,11 @@
 - Sizes and bounds may be tensors with one number, as in `torch.arange(lengths.max())`, also on the host.
 
 `dispatch.py` uses these functions.
-Importing this module registers `tensor.new_tensor` and `tensor.new`.
 """
 
 from __future__ import annotations
 
-import operator
+from operator import index
 
 import jax
 import numpy
@@ -22,7 +21,7 @@ from torchax.tensor import TENSOR_CONSTRUCTORS, Tensor
 from torchax.view import View
 
 from ..jit import concrete_values
-from ..ops.registry import register
+from ..patches.declarations import operator
 from . import arrays
 
 _KINDS = (Tensor, View)
@@ -155,7 +154,7 @@ def sized(func, args, kwargs):
             return value
         if value.is_floating_point():
             return float(value)
-        return concrete_values.length(value) if isinstance(value, _KINDS) else operator.index(value)
+        return concrete_values.length(value) if isinstance(value, _KINDS) else index(value)
 
     options = {name: value if name == "out" else number(value) for name, value in kwargs.items()}
     if func is torch.full and is_there:
@@ -182,5 +181,17 @@ def _new(tensor, *given, device=None):
         return torch.empty(*given or (0,), dtype=tensor.dtype, device=device or tensor.device)
 
 
-register(_new_tensor, torch.Tensor.new_tensor, by_jax=False, is_user_defined=True)
-register(_new, torch.Tensor.new, by_jax=False, is_user_defined=True)
+operator(
+    _new_tensor,
+    torch.Tensor.new_tensor,
+    why="torchax lacks `new_tensor` of tensors.",
+    is_jax_function=False,
+    is_user_defined=True,
+)
+operator(
+    _new,
+    torch.Tensor.new,
+    why="torchax lacks `new`.",
+    is_jax_function=False,
+    is_user_defined=True,
+)

@@ -1,8 +1,7 @@
 """`torch.Generator` on the device, and `torch.random.fork_rng()`.
 
 PyTorch has no generator for `"jax"`, and raises.
-Importing this module patches `torch.Generator` to create a CPU generator, from which numbers for the device
-are drawn, too.
+Here, `torch.Generator` creates a CPU generator, from which numbers for the device are drawn, too.
 `torch.random.fork_rng()` saves the random state of the device as well; torchax's functions for that raise.
 """
 
@@ -10,6 +9,8 @@ from __future__ import annotations
 
 import torch
 import torchax
+
+from ..patches.declarations import TORCH, TORCHAX, patch
 
 _Generator = torch.Generator
 
@@ -22,19 +23,28 @@ class _Kind(type):
         return _Generator("cpu" if torch.device(device).type == "jax" else device)
 
 
+@patch(
+    "torch:Generator",
+    why='PyTorch has no generator for the device `"jax"`.',
+    upstream=TORCH + "_C/__init__.pyi.in",
+)
 class Generator(metaclass=_Kind):
     """Replaces `torch.Generator`, and creates instances of it."""
 
 
-torch.Generator = Generator
-
-
+@patch(
+    "torchax.device_module:get_rng_state",
+    why="torchax's raises, so that `torch.random.fork_rng()` does.",
+    upstream=TORCHAX + "device_module.py",
+)
 def _state(device=None):
     return torchax.default_env().prng_key
 
 
+@patch(
+    "torchax.device_module:set_rng_state",
+    why="torchax's raises, so that `torch.random.fork_rng()` does.",
+    upstream=TORCHAX + "device_module.py",
+)
 def _put_back(state, device=None):
     torchax.default_env().prng_key = state
-
-
-torch.jax.get_rng_state, torch.jax.set_rng_state = _state, _put_back

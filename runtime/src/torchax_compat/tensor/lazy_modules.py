@@ -1,7 +1,6 @@
 """Lazy modules, such as `nn.LazyLinear`.
 
-Importing this module patches them: a parameter that is moved before its shape is known is created on the
-device.
+A parameter that is moved before its shape is known is created on the device.
 A module that a traced function calls for the first time gets its parameters before the function is traced.
 """
 
@@ -15,6 +14,8 @@ from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 from torchax.tensor import Tensor
 from torchax.view import View
+
+from ..patches.declarations import TORCH, patch
 
 _materialize, _infer = UninitializedTensorMixin.materialize, LazyModuleMixin._infer_parameters
 #: Whether a tensor without a shape is to be created on the device.
@@ -49,6 +50,11 @@ def moved(tensor, dtype, is_there):
         return tensor if dtype is None else tensor.to(dtype)
 
 
+@patch(
+    "torch.nn.parameter:UninitializedTensorMixin.materialize",
+    why="A parameter that was moved to torchax before its shape is known is created on the host.",
+    upstream=TORCH + "nn/parameter.py",
+)
 def _materialized(tensor, shape, device=None, dtype=None):
     """`UninitializedTensorMixin.materialize`."""
     is_there = torch.device(device).type in ("cuda", "jax") if device else _awaited.pop(tensor, False)
@@ -62,6 +68,11 @@ def _materialized(tensor, shape, device=None, dtype=None):
     torch.utils.swap_tensors(tensor, made)  # optimizers may have it already
 
 
+@patch(
+    "torch.nn.modules.lazy:LazyModuleMixin._infer_parameters",
+    why="Parameters that are created while JAX traces belong to the trace.",
+    upstream=TORCH + "nn/modules/lazy.py",
+)
 def _inferred(self, module, args, kwargs=None):
     """`LazyModuleMixin._infer_parameters`, the hook before a lazy module's first call."""
     inputs = args, kwargs or {}
@@ -69,7 +80,3 @@ def _inferred(self, module, args, kwargs=None):
     if not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in tensors):
         return _infer(self, module, *inputs)
     raise Awaited(self, pytree.tree_map_only((Tensor, View), _Shaped, inputs))
-
-
-UninitializedTensorMixin.materialize = _materialized
-LazyModuleMixin._infer_parameters = _inferred

@@ -4,7 +4,6 @@ The number of elements that a mask selects is an answer (`jit/concrete_values.py
 If it stays the same, as for the nodes of a graph that are used for training, the function is compiled as a
 whole.
 If it keeps changing, the function runs call by call.
-Importing this module replaces torchax's `nonzero` and `masked_select`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..jit import concrete_values
-from ..ops.registry import register
+from ..patches.declarations import operator
 from . import arrays
 
 
@@ -63,5 +62,15 @@ def _masked_select(x, mask):
     return x[mask if found is None else found]
 
 
-register(_nonzero, torch.ops.aten.nonzero, torch.ops.aten.nonzero.default)
-register(_masked_select, torch.ops.aten.masked_select, torch.ops.aten.masked_select.default)
+operator(
+    _nonzero,
+    torch.ops.aten.nonzero,
+    torch.ops.aten.nonzero.default,
+    why="JAX cannot trace it, as the shape of the result depends on values.",
+)
+operator(
+    _masked_select,
+    torch.ops.aten.masked_select,
+    torch.ops.aten.masked_select.default,
+    why="JAX cannot trace it, as the shape of the result depends on values.",
+)

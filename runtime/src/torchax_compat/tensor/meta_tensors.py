@@ -3,9 +3,8 @@
 Modules that are built under `torch.device("meta")` should need no memory and no random numbers before their
 weights are loaded or initialized, but torchax creates some of their tensors on the device.
 `dispatch.py` uses `made()` for such calls of the program.
-Below these calls, torch takes torchax tensors for meta tensors as well.
-Importing this module patches the function that groups lists of tensors by device, where this would give wrong
-groups.
+Below these calls, torch takes torchax tensors for meta tensors as well, which would give wrong groups where it
+groups lists of tensors by device.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor
 from torchax.view import View
+
+from ..patches.declarations import patch
 
 _KINDS = (Tensor, View)
 _grouped = torch._C._group_tensors_by_device_and_dtype
@@ -45,6 +46,10 @@ def _like(tensor, device):
     return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device=device)
 
 
+@patch(
+    "torch._C:_group_tensors_by_device_and_dtype",
+    why="It takes torchax tensors for meta tensors, beside other meta tensors.",
+)
 def _in_groups(lists, with_indices=False):
     """Lists of tensors by device and dtype; weight averaging moves a count to that device."""
     groups = _grouped(lists, with_indices)
@@ -54,6 +59,3 @@ def _in_groups(lists, with_indices=False):
 def _device(lists, device):
     tensor = next((one for tensors in lists for one in tensors if isinstance(one, _KINDS)), None)
     return device if tensor is None else tensor.device
-
-
-torch._C._group_tensors_by_device_and_dtype = _in_groups

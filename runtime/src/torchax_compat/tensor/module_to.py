@@ -3,9 +3,8 @@
 In PyTorch, `.cuda()` changes the data of a parameter.
 A parameter that is moved to torchax is a new object, and so is one on the device that is converted by
 `half()`, since torch's own checks would see the old dtype.
-Importing this module patches `Module` and `Optimizer`: the new parameter replaces the old one in optimizers,
-in other modules that share it, in gradient clipping, and in calls of torch functions with a list of weights
-from before the move.
+The new parameter replaces the old one in optimizers, in other modules that share it, in gradient clipping, and
+in calls of torch functions with a list of weights from before the move.
 If CUDA is requested by a string that is only known at run time, the device is torchax's.
 """
 
@@ -21,6 +20,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..patches.declarations import TORCH, TORCHAX, patch
 from . import arrays, lazy_modules
 
 _optimizers = weakref.WeakSet()
@@ -34,6 +34,16 @@ _register, _to = torch.nn.Module.register_parameter, torch.nn.Module.to
 _depth = 0
 
 
+def is_moving():
+    """Whether a module is being moved, or converted."""
+    return _depth > 0
+
+
+@patch(
+    "torch.optim:Optimizer.__init__",
+    why="The parameters of a module are new ones after it was moved to torchax.",
+    upstream=TORCH + "optim/optimizer.py",
+)
 def _made(optimizer, *args, **kwargs):
     """`Optimizer.__init__`."""
     _make(optimizer, *args, **kwargs)
@@ -42,12 +52,22 @@ def _made(optimizer, *args, **kwargs):
         group["params"][:] = map(_latest, group["params"])
 
 
+@patch(
+    "torch.nn:Module.register_parameter",
+    why="Modules that share a parameter get the new one when one of them is moved.",
+    upstream=TORCH + "nn/modules/module.py",
+)
 def _registered(module, name, parameter):
     """`Module.register_parameter`."""
     _register(module, name, parameter)
     _holders[id(module)] = module
 
 
+@patch(
+    "torch.nn:Module._apply",
+    why="Optimizers and other modules keep the old parameters of a module that is moved to torchax.",
+    upstream=TORCH + "nn/modules/module.py",
+)
 def _moved(module, *args, **kwargs):
     """`Module._apply`, behind `.to("jax")`; torch calls it for submodules as well."""
     global _depth
@@ -60,6 +80,12 @@ def _moved(module, *args, **kwargs):
             _share()
 
 
+@patch(
+    "torch.nn:Module.to",
+    why="PyTorch refuses to move modules to the device of a tensor without data, which torchax tensors seem.",
+    upstream=TORCH + "nn/modules/module.py",
+)
+@functools.wraps(_to)
 def _like(module, *args, **kwargs):
     """`Module.to`, which may get a tensor for its device and dtype: torch would see that it has no data."""
     like = args[0] if args else kwargs.get("tensor")
@@ -140,6 +166,11 @@ def _latest(parameter):
 _copy = torchax.tensor.Environment._to_copy
 
 
+@patch(
+    "torchax.tensor:Environment._to_copy",
+    why='It does not move tensors to a device `"cuda"` of a string known at run time, nor lazy parameters.',
+    upstream=TORCHAX + "tensor.py",
+)
 def _copied(environment, tensor, dtype, device):
     """`Environment._to_copy`, behind `.to(...)`."""
     is_there = device is not None and torch.device(device).type in ("cuda", "jax")
@@ -148,12 +179,11 @@ def _copied(environment, tensor, dtype, device):
     return _copy(environment, tensor, dtype, "jax" if is_there else device)
 
 
-torchax.tensor.Environment._to_copy = _copied
-torch.optim.Optimizer.__init__ = _made
-torch.nn.Module._apply = _moved
-torch.nn.Module.to = functools.wraps(_to)(_like)
-torch.nn.Module.register_parameter = _registered
 for _name in ("clip_grad_norm_", "clip_grad_value_"):
     _clip = _clipping(getattr(clip_grad, _name))
-    setattr(clip_grad, _name, _clip)
-    setattr(torch.nn.utils, _name, _clip)
+    for _module in ("torch.nn.utils.clip_grad", "torch.nn.utils"):
+        patch(
+            f"{_module}:{_name}",
+            why="A list of parameters from before a move to torchax has old ones, without gradients.",
+            upstream=TORCH + "nn/utils/clip_grad.py",
+        )(_clip)

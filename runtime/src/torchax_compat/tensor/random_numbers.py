@@ -6,8 +6,8 @@ An accelerator draws its own, as GPUs do, except for initialized weights: these 
 `dispatch.py` uses these functions, since in torchax `normal_` raises for a given deviation, `exponential_`
 and `cauchy_` change nothing, `random_` does not draw integers, and a generator gives the same numbers each
 time.
-Importing this module patches `torch.nn.init`, which treats torchax tensors as ones without data and skips
-them, and writes through views, which are copies.
+`torch.nn.init` treats torchax tensors as ones without data and skips them, and writes through views, which
+are copies; here, it draws on the host.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..jit import concrete_values, deferred_scalars, host_random
+from ..patches.declarations import TORCH, TORCHAX, patch
 from . import arrays, memory_format
 
 _aten = torch.ops.aten
@@ -240,7 +241,12 @@ def _initialising(plain):
 
 
 for _name in _ELSEWHERE:
-    setattr(torch.nn.init, _name, _initialising(getattr(torch.nn.init, _name)))
+    patch(
+        f"torch.nn.init:{_name}",
+        why="It writes through views, which are copies on torchax.",
+        upstream=TORCH + "nn/init.py",
+    )(_initialising(getattr(torch.nn.init, _name)))
 
-for _kind in _KINDS:
-    _kind.is_meta = False
+_WHY = "`torch.nn.init` skips tensors without data, which torchax tensors seem."
+patch("torchax.tensor:Tensor.is_meta", why=_WHY, upstream=TORCHAX + "tensor.py")(False)
+patch("torchax.view:View.is_meta", why=_WHY, upstream=TORCHAX + "view.py")(False)

@@ -1,7 +1,5 @@
 """Printing and formatting of tensors, `tolist()`, and parameters that are created from tensors.
 
-Importing this module patches them:
-
 - A tensor prints as on a GPU, `tensor([1., 2.], device='jax:0')`; torchax prints the class of its array.
   Integers show no dtype, since all of them have 32 bits.
 - A tensor with a single number can be formatted, as in `f"{loss:.4f}"`.
@@ -20,7 +18,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..jit import concrete_values
-from ..ops.registry import register
+from ..patches.declarations import TORCH, TORCHAX, operator, patch
 from . import arrays
 
 _KINDS = (Tensor, View)
@@ -32,7 +30,7 @@ def _on_host(tensor):
 
 
 def _on_demand(tensor):
-    """Raise `asked.Unknown` if the text of a traced tensor is needed, which differs at each call."""
+    """Raise `concrete_values.Unknown` if the text of a traced tensor is needed, which differs at each call."""
     if arrays.is_traced(tensor) and concrete_values.is_replayed():
         raise concrete_values.Unknown
 
@@ -68,34 +66,52 @@ def _shown(plain):
 
 
 for _kind in _KINDS:
-    _kind.__format__, _kind.__repr__ = _formatted, _shown(_kind.__repr__)
-    _kind.__str__ = _kind.__repr__
+    _class = f"{_kind.__module__}:{_kind.__name__}"
+    _text = _shown(_kind.__repr__)
+    patch(f"{_class}.__format__", why="Formatting a tensor with a single number raises.")(_formatted)
+    patch(f"{_class}.__repr__", why="A tensor prints the class of its array in place of its device.")(_text)
+    patch(f"{_class}.__str__", why="A tensor prints the class of its array in place of its device.")(_text)
 
 
+@patch(
+    "torchax.tensor:Tensor.tolist",
+    why="torchax's raises for tensors that JAX differentiates.",
+    upstream=TORCHAX + "tensor.py",
+)
+@patch("torchax.view:View.tolist", why="Views of torchax have no `tolist`.", upstream=TORCHAX + "view.py")
 def _as_list(tensor):
     """`Tensor.tolist`, also of tensors that JAX differentiates."""
     return jax.lax.stop_gradient(tensor.jax()).tolist()
 
 
-Tensor.tolist = View.tolist = _as_list
-View.numpy = lambda view: view.torch().numpy()
+@patch("torchax.view:View.numpy", why="Views of torchax have no `numpy`.", upstream=TORCHAX + "view.py")
+def _as_array(view):
+    return view.torch().numpy()
 
 
 _make = Tensor.__init__
 
 
+@patch(
+    "torchax.tensor:Tensor.__init__",
+    why="`torch.Tensor(t)` raises for a torchax tensor.",
+    upstream=TORCHAX + "tensor.py",
+)
 def _made(tensor, value, env=None, *args, **kwargs):
     """`Tensor.__init__`; for `torch.Tensor(t)`, which passes its argument, the tensor exists already."""
     if env is not None:
         _make(tensor, value, env, *args, **kwargs)
 
 
-Tensor.__init__ = _made
-
-
 _new_parameter = torch.nn.Parameter.__new__
 
 
+@patch(
+    "torch.nn:Parameter.__new__",
+    why="A parameter cannot be created from a view, and shares its autograd graph with a tensor.",
+    upstream=TORCH + "nn/parameter.py",
+)
+@staticmethod
 def _parameter(cls, data=None, requires_grad=True):
     """`torch.nn.Parameter`, also of a tensor or a view, with data of its own."""
     if not isinstance(data, (Tensor, View)):
@@ -106,15 +122,19 @@ def _parameter(cls, data=None, requires_grad=True):
     return made.requires_grad_(requires_grad)
 
 
-torch.nn.Parameter.__new__ = staticmethod(_parameter)
-
-
 def _uniform_like(tensor, *, dtype=None, device=None, **_options):
     """`torch.rand_like`, created on the device."""
     return torch.rand(tensor.shape, dtype=dtype or tensor.dtype, device=device or "jax")
 
 
-register(_uniform_like, torch.rand_like, torch.ops.aten.rand_like.default, by_jax=False, is_user_defined=True)
+operator(
+    _uniform_like,
+    torch.rand_like,
+    torch.ops.aten.rand_like.default,
+    why="torchax's ignores `device`.",
+    is_jax_function=False,
+    is_user_defined=True,
+)
 
 
 def _are_close(one, other, *args, **kwargs):
@@ -123,17 +143,31 @@ def _are_close(one, other, *args, **kwargs):
     return Tensor(result, torchax.default_env()) if isinstance(result, jax.core.Tracer) else bool(result)
 
 
-register(_are_close, torch.allclose, torch.Tensor.allclose, by_jax=False, is_user_defined=True)
+operator(
+    _are_close,
+    torch.allclose,
+    torch.Tensor.allclose,
+    why="torchax returns a tensor in place of a bool.",
+    is_jax_function=False,
+    is_user_defined=True,
+)
 
 
 _is_contiguous = torch.Tensor.is_contiguous
 
 
+@patch(
+    "torchax.tensor:Tensor.is_contiguous",
+    why="It is false for `channels_last`, where XLA chooses how a tensor lies in memory.",
+    upstream=TORCHAX + "tensor.py",
+)
+@patch(
+    "torchax.view:View.is_contiguous",
+    why="It is false for `channels_last`, where XLA chooses how a tensor lies in memory.",
+    upstream=TORCHAX + "view.py",
+)
 def _lies_so(tensor, *, memory_format=torch.contiguous_format):
     """`tensor.is_contiguous(memory_format=torch.channels_last)`."""
     if memory_format is torch.contiguous_format:
         return _is_contiguous(tensor)
     return tensor.ndim == (4 if memory_format is torch.channels_last else 5)
-
-
-Tensor.is_contiguous = View.is_contiguous = _lies_so

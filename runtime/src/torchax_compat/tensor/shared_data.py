@@ -1,7 +1,7 @@
 """`tensor.data`, `tensor.detach()` and `state_dict()`, which share their data with the tensor.
 
 torchax returns the tensor itself, or a copy: writes to it are lost, or raise.
-Importing this module patches them: writes go to the tensor, and gradients do not.
+Here, writes go to the tensor, and gradients do not.
 Once the tensor is given other data, as when averaged weights replace it for a while, an earlier `data` keeps
 the old data.
 It does not keep tensors alive that were computed with gradients, since their graphs would stay, too.
@@ -19,6 +19,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..autograd import no_grad
+from ..patches.declarations import TORCH, TORCHAX, patch
 from . import arrays
 
 
@@ -110,7 +111,7 @@ def _unseen(tensor, value):
 _detach, _shares_all = Tensor.detach, False
 
 
-def _detached(tensor):
+def detached(tensor):
     """`detach()`, which shares writes; not for tensors computed with gradients, which tracing sees."""
     if isinstance(tensor, Data):
         return tensor
@@ -127,6 +128,11 @@ def _is_plain(tensor):
 _state_dict = torch.nn.Module.state_dict
 
 
+@patch(
+    "torch.nn:Module.state_dict",
+    why="The buffers in a `state_dict()` of a traced function share no data with those of the module.",
+    upstream=TORCH + "nn/modules/module.py",
+)
 @functools.wraps(_state_dict)
 def _shared_state(*args, **kwargs):
     """`state_dict()`, whose buffers share their data also while JAX traces."""
@@ -138,9 +144,11 @@ def _shared_state(*args, **kwargs):
         _shares_all = before
 
 
-torch.nn.Module.state_dict = _shared_state
-
-
+@patch(
+    "torchax.view:View.detach",
+    why="Writes to the detached view are lost.",
+    upstream=TORCHAX + "view.py",
+)
 def _part_of_data(view):
     """`detach()` and `data` of a view: the same view of the detached tensor."""
     parent = view.parent
@@ -151,5 +159,13 @@ def _part_of_data(view):
     return View(parent, view.view_info, view._env)
 
 
-Tensor.data, Tensor.detach = property(_data, _replaced), _detached
-View.data, View.detach = property(_part_of_data, torch.Tensor.data.__set__), _part_of_data
+patch(
+    "torchax.tensor:Tensor.data",
+    why="`tensor.data` is the tensor itself, or a copy: it has a gradient, and writes to it are lost.",
+    upstream=TORCHAX + "tensor.py",
+)(property(_data, _replaced))
+patch(
+    "torchax.view:View.data",
+    why="`view.data` is a copy: writes to it are lost.",
+    upstream=TORCHAX + "view.py",
+)(property(_part_of_data, torch.Tensor.data.__set__))

@@ -1,7 +1,7 @@
 """`torch.cuda.FloatTensor` and the other types of CUDA tensors.
 
 Without CUDA they raise, when they are called and in `tensor.type(...)`.
-Importing this module replaces them: they create device tensors, and device tensors are their instances.
+Here, they create device tensors, and device tensors are their instances.
 `type` moves tensors and modules to the device, also for a string, or for the class of another tensor.
 """
 
@@ -11,6 +11,7 @@ import torch
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..patches.declarations import patch
 from . import arrays, conversions
 
 _CUDA = "torch.cuda."
@@ -47,7 +48,7 @@ _TYPES = {}
 for _dtype, _name in _NAMES.items():
     _made = _Type(_name, (), {"__module__": "torch.cuda", "dtype": _dtype, "is_cuda": True})
     _TYPES[_CUDA + _name] = _made
-    setattr(torch.cuda, _name, _made)
+    patch(f"torch.cuda:{_name}", why="Without CUDA, the types of CUDA tensors raise.")(_made)
 
 
 def _typed(_environment, _func, args, kwargs):

@@ -1,7 +1,7 @@
 """Views that share writes with their tensors, such as those of `t()`, `expand()`, `unbind()` and `.real`.
 
 torchax has views for basic slices only; for all others it returns copies, and writes to these are lost.
-Importing this module patches torchax's tensors: such a copy knows its source.
+Here, such a copy knows its source.
 It is read again after the source was written to, and writes to it go to the source.
 Where PyTorch copies, as in `x.t().contiguous()`, the result is a copy here, too.
 """
@@ -18,12 +18,13 @@ import torch
 import torchax
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax.ops import jtorch, ops_registry  # noqa: F401 # which registers functions
-from torchax.tensor import Tensor, XLADispatchMode
+from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..autograd import no_grad
 from ..ops import bit_views
-from . import dispatch, memory_format
+from ..patches.declarations import TORCHAX, patch, setup
+from . import dispatch, memory_format, shared_data
 
 _aten = torch.ops.aten
 #: Views of all elements in their order.
@@ -265,14 +266,16 @@ def _updating(plain):
     return update
 
 
-def _assigning(plain):
-    def assigned(tensor, key, value):
-        with writing(tensor):
-            plain(tensor, key, value)
-
-    return assigned
-
-
+@patch(
+    "torchax.tensor:Tensor.contiguous",
+    why="torchax returns a copy of a tensor that is contiguous.",
+    upstream=TORCHAX + "tensor.py",
+)
+@patch(
+    "torchax.view:View.contiguous",
+    why="torchax returns a copy of a view that is contiguous.",
+    upstream=TORCHAX + "view.py",
+)
 def _contiguous(tensor, **kwargs):
     """`contiguous()`, which returns the tensor itself unless torch copies."""
     if isinstance(tensor, View) or _is_view(tensor):
@@ -283,11 +286,13 @@ def _contiguous(tensor, **kwargs):
     return tensor
 
 
-_detach = Tensor.detach
-
-
+@patch(
+    "torchax.tensor:Tensor.detach",
+    why="Writes to a detached tensor are lost.",
+    upstream=TORCHAX + "tensor.py",
+)
 def _detached(tensor):
-    made = _detach(tensor)
+    made = shared_data.detached(tensor)
     with torch._C.DisableTorchFunction():
         is_alone = tensor.grad_fn is None  # else it would keep the graph
     if is_alone and type(made) is Tensor:
@@ -295,11 +300,31 @@ def _detached(tensor):
     return made
 
 
-XLADispatchMode.__torch_dispatch__ = _sharing(XLADispatchMode.__torch_dispatch__)
-Tensor._elem = property(_elements, _hold)
-View.update, Tensor.__setitem__ = _updating(View.update), _assigning(Tensor.__setitem__)
-Tensor.detach, Tensor.contiguous, View.contiguous = _detached, _contiguous, _contiguous
-# PyTorch's own `tensor_split` consists of slices, which are views; torchax's copies.
-ops_registry.all_torch_functions.pop(torch.tensor_split, None)
-if torchax._env is not None:
-    torchax._env._ops.pop(torch.tensor_split, None)
+patch(
+    "torchax.tensor:XLADispatchMode.__torch_dispatch__",
+    why="torchax traverses the arguments of each operation several times, and copies where PyTorch has views.",
+    upstream=TORCHAX + "tensor.py",
+)(_sharing(dispatch.computed))
+patch(
+    "torchax.tensor:Tensor._elem",
+    why="A tensor that is a view in PyTorch keeps its elements after its source was written to.",
+    upstream=TORCHAX + "tensor.py",
+    is_new=True,
+)(property(_elements, _hold))
+patch(
+    "torchax.view:View.update",
+    why="A write through a view is lost if its tensor was taken from another one.",
+    upstream=TORCHAX + "view.py",
+)(_updating(View.update))
+
+
+@setup("tensor_split", why="PyTorch's own consists of slices, which are views; torchax's copies.")
+def _remove_tensor_split():
+    registries = ops_registry.all_torch_functions, torchax.default_env()._ops
+    removed = [(one, one.pop(torch.tensor_split)) for one in registries if torch.tensor_split in one]
+
+    def undo():
+        for registry, operation in removed:
+            registry[torch.tensor_split] = operation
+
+    return undo

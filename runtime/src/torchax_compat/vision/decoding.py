@@ -5,15 +5,28 @@ In the torchax environment, this tensor would be one of torchax, which has no su
 The functions of this module therefore leave the environment while they decode.
 They take the same arguments as those of `torchvision.io`, and return the same CPU tensors.
 
-Written by tpulint, https://github.com/tpulint/tpulint.
-This file is part of your repository: change it as you need.
+torchvision is imported when a function is used for the first time.
 """
+
+from __future__ import annotations
 
 import functools
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
-from torchvision import io
+
+#: The functions of `torchvision.io` that this module has; versions of torchvision may lack some.
+_NAMES = {"decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png"}
+_NAMES |= {"decode_webp", "read_file", "read_image"}
+
+
+@functools.cache
+def __getattr__(name):
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from torchvision import io
+
+    return _decoding_jpeg(io) if name == "decode_jpeg" else _outside(getattr(io, name))
 
 
 def _outside(function):
@@ -35,19 +48,13 @@ def _on_host(value):
     return value.cpu() if isinstance(value, torch.Tensor) else value
 
 
-for _name in (
-    *("decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_png", "decode_webp"),
-    *("read_file", "read_image"),
-):
-    if hasattr(io, _name):  # other versions of torchvision have fewer
-        globals()[_name] = _outside(getattr(io, _name))
+def _decoding_jpeg(io):
+    decode = _outside(io.decode_jpeg)
 
-_decode_jpeg = _outside(io.decode_jpeg)
+    @functools.wraps(io.decode_jpeg)
+    def decode_jpeg(input, mode=io.ImageReadMode.UNCHANGED, device="cpu", apply_exif_orientation=False):
+        """`torchvision.io.decode_jpeg`, which decodes on the host, also for another device."""
+        made = decode(input, mode, apply_exif_orientation=apply_exif_orientation)
+        return [one.to(device) for one in made] if isinstance(made, list) else made.to(device)
 
-
-def decode_jpeg(input, mode=io.ImageReadMode.UNCHANGED, device="cpu", apply_exif_orientation=False):
-    """`torchvision.io.decode_jpeg`, which decodes on the host, also for another device."""
-    made = _decode_jpeg(input, mode, apply_exif_orientation=apply_exif_orientation)
-    if isinstance(made, list):
-        return [one.to(device) for one in made]
-    return made.to(device)
+    return decode_jpeg

@@ -1,8 +1,9 @@
 """Imports of torchvision and torchaudio in the torchax environment, and torchvision's `nms`.
 
 These libraries call their own operators while they are imported, which torchax does not have.
-Importing this module adds an import hook that turns torchax off during their import.
+An import hook turns torchax off during their import.
 `nms` runs on the host, since torchax's returns an index for each box, including suppressed ones.
+It is registered once torchvision is imported.
 """
 
 from __future__ import annotations
@@ -18,13 +19,19 @@ import numpy as np
 import torch
 from torch.utils._mode_utils import no_dispatch
 
-from ..ops.registry import register
+from ..patches import application
+from ..patches.declarations import Operator, setup
 from ..tensor import arrays
 
 _LIBRARIES = frozenset({"torchvision", "torchaudio"})
 
 
-class _PastTorchax(MetaPathFinder):
+class _ImportHook(MetaPathFinder):
+    """Executes the modules of some libraries outside of the torchax environment."""
+
+    def __init__(self):
+        self._registered = []
+
     def find_spec(self, fullname, path=None, target=None):
         if fullname.partition(".")[0] not in _LIBRARIES:
             return None
@@ -32,22 +39,47 @@ class _PastTorchax(MetaPathFinder):
         specs = (finder.find_spec(fullname, path, target) for finder in later)
         spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader.exec_module = functools.partial(_past_torchax, spec.loader.exec_module)
+            spec.loader.exec_module = functools.partial(self.execute, spec.loader.exec_module)
         return spec
 
+    def execute(self, execute, module):
+        """Execute a module by a function of its loader."""
+        with torch._C.DisableTorchFunction(), no_dispatch():
+            execute(module)
+        if module.__name__ == "torchvision":
+            self.register_nms()
 
-def _past_torchax(execute, module):
-    with torch._C.DisableTorchFunction(), no_dispatch():
-        execute(module)
-    if module.__name__ == "torchvision":
-        _bring_nms()
+    def register_nms(self):
+        """Register `nms`, if torchvision has its operators."""
+        with contextlib.suppress(
+            ImportError, AttributeError, RuntimeError
+        ):  # a torchvision without operators
+            importlib.import_module("torchax.ops.jtorchvision_nms")  # which registers torchax's own
+            packet = torch.ops.torchvision.nms
+            for operation in (packet, packet.default):
+                self._registered.append(application.register(Operator(operation, _kept, _OPTIONS, _WHY)))
+
+    def remove(self):
+        """Remove the hook, and what it registered."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        application.restore(self._registered)
 
 
-def _bring_nms():
-    with contextlib.suppress(ImportError, AttributeError, RuntimeError):  # a torchvision without operators
-        importlib.import_module("torchax.ops.jtorchvision_nms")  # which registers torchax's own
-        operation = torch.ops.torchvision.nms
-        register(_kept, operation, operation.default, by_jax=False)
+_OPTIONS = {"is_jax_function": False}
+_WHY = "torchax's `nms` returns an index for each box, including suppressed ones."
+
+
+@setup(
+    "sys.meta_path",
+    why="torchvision and torchaudio call operators that torchax lacks while they are imported.",
+)
+def _add_hook():
+    hook = _ImportHook()
+    sys.meta_path.insert(0, hook)
+    if "torchvision" in sys.modules:
+        hook.register_nms()
+    return hook.remove
 
 
 def _kept(boxes, scores, iou_threshold):
@@ -56,8 +88,3 @@ def _kept(boxes, scores, iou_threshold):
     with torch._C.DisableTorchFunction(), no_dispatch():
         kept = torch.ops.torchvision.nms(torch.from_numpy(boxes), torch.from_numpy(scores), iou_threshold)
     return arrays.tensor(jnp.asarray(kept.numpy()))
-
-
-sys.meta_path.insert(0, _PastTorchax())
-if "torchvision" in sys.modules:
-    _bring_nms()

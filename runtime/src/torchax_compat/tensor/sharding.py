@@ -1,0 +1,36 @@
+"""Placement of arrays on all devices, by which `shard_batches()` distributes batches."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from . import module_to
+
+
+@functools.cache
+def mesh():
+    """All devices, as a mesh of one dimension."""
+    return Mesh(numpy.array(jax.devices()), ("data",))
+
+
+@functools.cache
+def rows():
+    """The sharding of a batch, by its first dimension."""
+    return NamedSharding(mesh(), PartitionSpec("data"))
+
+
+@functools.cache
+def replicated():
+    """The sharding of an array that each device has as a whole."""
+    return NamedSharding(mesh(), PartitionSpec())
+
+
+def placed(array):
+    """An array on all devices: sharded if its first dimension can be, and it is none of a moved module."""
+    if module_to.is_moving() or array.ndim == 0 or array.shape[0] % mesh().size:
+        return jax.device_put(array, replicated())
+    return jax.device_put(array, rows())

@@ -73,7 +73,7 @@ def enable(*, force: bool = False) -> None:
     undone: list[Callable[[], None]] = []
     try:
         undone.append(_before_jax_starts())
-        _import_all()
+        import_all()
         _apply(undone, force=force)
     except BaseException:
         _restore(undone)
@@ -92,7 +92,7 @@ def status() -> list[PatchStatus]:
     Raises:
         UnsupportedVersion: the installed versions lack what the runtime uses.
     """
-    _import_all()
+    import_all()
     from .patches.declarations import OPERATORS, PATCHES, SETUPS
 
     on = is_enabled()
@@ -154,7 +154,7 @@ def _before_jax_starts() -> Callable[[], None]:
     return undo
 
 
-def _import_all() -> None:
+def import_all() -> None:
     """Import all modules of the runtime, which declare the patches.
 
     Raises:

@@ -32,7 +32,18 @@ def owner_of(target: str) -> tuple[Any, str]:
     return owner, name
 
 
-def parameters_of(value: Any) -> str:
+def signature_of(owner: Any, name: str) -> str:
+    """The class that defines an attribute, and its parameters: `torch.nn.modules.module.Module(self, fn)`.
+
+    Without the class if the owner is none, and without parameters if the attribute is not a function, or a
+    builtin function without a signature.
+    """
+    classes = owner.__mro__ if isinstance(owner, type) else ()
+    defining = [f"{one.__module__}.{one.__qualname__}" for one in classes if name in vars(one)]
+    return f"{''.join(defining[:1])}({_parameters(getattr(owner, name))})"
+
+
+def _parameters(value: Any) -> str:
     """Names and kinds of a callable's parameters, as in `self, *args, key=`; "" if it has no signature."""
     try:
         found = inspect.signature(value).parameters.values()
@@ -44,10 +55,10 @@ def parameters_of(value: Any) -> str:
 
 
 def moved(signatures: dict[str, list[str]]) -> list[str]:
-    """The targets that do not exist here, or whose parameters are none of those on record.
+    """The targets that do not exist here, or whose signature is none of those on record.
 
     Args:
-        signatures: the parameters that each target has in the versions that were tested.
+        signatures: the signatures that each target has in the versions that were tested.
     """
     return [patch.target for patch in PATCHES.values() if not _fits(patch, signatures.get(patch.target))]
 
@@ -57,10 +68,9 @@ def _fits(patch: Patch, known: list[str] | None) -> bool:
         owner, name = owner_of(patch.target)
     except (AttributeError, ImportError):
         return False
-    value = getattr(owner, name, _MISSING)
     if patch.is_new:
-        return value is _MISSING
-    return value is not _MISSING and (known is None or parameters_of(value) in known)
+        return not hasattr(owner, name)
+    return hasattr(owner, name) and (known is None or signature_of(owner, name) in known)
 
 
 def apply_all() -> list[Undo]:

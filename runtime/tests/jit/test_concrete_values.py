@@ -199,7 +199,7 @@ def test_answers_of_one_shape_are_tried_with_another() -> None:
         return (hidden * 2 if hidden.square().sum() >= 0 else hidden).sum()
 
     decorated = same(compute_loss, nn.Linear(3, 2), [(torch.ones(size, 3),) for size in (2, 3, 4, 5)])
-    assert any(answers.hits for answers in decorated.compiled_function.told.values())
+    assert any(answers.hits for answers in decorated.compiled_function.calls.answers.values())
 
 
 def test_answers_that_do_not_fit_another_shape_are_learned_anew() -> None:

@@ -39,7 +39,7 @@ def module(path: Path, text: str) -> ModuleType:
 
 def test_names_stand_for_others_in_files_that_only_call_them(tmp_path: Path) -> None:
     calling = module(tmp_path / "calling.py", "import math\ndef f(x):\n    return float(x), math.exp(x)\n")
-    with scalar_casts.handed_on(calling.f, []):
+    with scalar_casts.replaced(calling.f, []):
         inner = vars(calling)["float"]
         assert (1.5, 2) == (inner("1.5"), vars(calling)["int"](2.7))
         assert isinstance(1.5, inner) and issubclass(float, inner) and inner == float  # noqa: E721
@@ -50,7 +50,7 @@ def test_names_stand_for_others_in_files_that_only_call_them(tmp_path: Path) -> 
 def test_file_that_cannot_be_read_keeps_the_names_of_python(tmp_path: Path) -> None:
     calling = module(tmp_path / "gone.py", "def f(x):\n    return float(x)\n")
     (tmp_path / "gone.py").unlink()
-    with scalar_casts.handed_on(calling.f, []):
+    with scalar_casts.replaced(calling.f, []):
         assert "float" not in vars(calling)
 
 
@@ -59,5 +59,5 @@ def test_classes_and_wrapped_functions_lead_to_their_files(tmp_path: Path) -> No
     text += "    @classmethod\n    def g(cls, x):\n        return int(x)\n"
     made = module(tmp_path / "classes.py", text)
     for one in (made.A, made.A.f, made.A.g):
-        with scalar_casts.handed_on(one, []):
+        with scalar_casts.replaced(one, []):
             assert "int" in vars(made)

@@ -29,12 +29,12 @@ _map, _vjp, _jvp = apis.vmap_impl, eager_transforms._vjp_with_argnums, eager_tra
 _grad, _grad_and_value = eager_transforms.grad_impl, eager_transforms.grad_and_value_impl
 
 
-def are_here(*values):
+def are_on_torchax(*values):
     """Whether one of the tensors is a torchax tensor."""
     return any(isinstance(leaf, _KINDS) for leaf in pytree.tree_leaves(values))
 
 
-class Plain:
+class ArrayFunction:
     """A function of tensors as a function of arrays; results that are not tensors are those of the trace."""
 
     def __init__(self, function, args, kwargs, places, *, has_aux=False):
@@ -90,12 +90,12 @@ def array(leaf):
 )
 def _mapped(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
     """`vmap(function, ...)(*args, **kwargs)`."""
-    if not are_here(args, kwargs):
+    if not are_on_torchax(args, kwargs):
         return _map(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
     leaves, tree = pytree.tree_flatten(args)
     dims = pytree._broadcast_to_and_flatten(in_dims, tree)
     places = [i for i, dim in enumerate(dims) if dim is not None]
-    plain = Plain(function, args, kwargs, places)
+    plain = ArrayFunction(function, args, kwargs, places)
     values, dims = plain.values(), [dims[i] for i in places]
     count = values[0].shape[dims[0]]
     keys = None
@@ -138,10 +138,10 @@ def _shaped(values, chosen, argnums):
 )
 def _differentiated(function, argnums, has_aux, args, kwargs):
     """`grad_and_value(function, argnums, has_aux)(*args, **kwargs)`."""
-    if not are_here(args, kwargs):
+    if not are_on_torchax(args, kwargs):
         return _grad_and_value(function, argnums, has_aux, args, kwargs)
     places, chosen = _places(args, argnums)
-    plain = Plain(function, args, kwargs, places, has_aux=has_aux)
+    plain = ArrayFunction(function, args, kwargs, places, has_aux=has_aux)
 
     def scalar(values):
         (value,), others = plain(*values)
@@ -159,7 +159,7 @@ def _differentiated(function, argnums, has_aux, args, kwargs):
 )
 def _gradient(function, argnums, has_aux, args, kwargs):
     """`grad(function, argnums, has_aux)(*args, **kwargs)`."""
-    if not are_here(args, kwargs):
+    if not are_on_torchax(args, kwargs):
         return _grad(function, argnums, has_aux, args, kwargs)
     gradients, value = _differentiated(function, argnums, has_aux, args, kwargs)
     return (gradients, value[1]) if has_aux else gradients
@@ -172,10 +172,10 @@ def _gradient(function, argnums, has_aux, args, kwargs):
 )
 def _pulled_back(function, *args, argnums=None, has_aux=False):
     """`vjp(function, *args)`, for the arguments `argnums`."""
-    if not are_here(args):
+    if not are_on_torchax(args):
         return _vjp(function, *args, argnums=argnums, has_aux=has_aux)
     places, chosen = _places(args, argnums)
-    plain = Plain(function, args, {}, places, has_aux=has_aux)
+    plain = ArrayFunction(function, args, {}, places, has_aux=has_aux)
     made, pullback, others = jax.vjp(plain, *plain.values(), has_aux=True)
 
     def pulled(cotangents, retain_graph=True, create_graph=None):
@@ -194,10 +194,10 @@ def _pulled_back(function, *args, argnums=None, has_aux=False):
 )
 def _pushed_forward(function, args, tangents, argnums, *, strict=False, has_aux):
     """`jvp(function, args, tangents)`, for the arguments `argnums`."""
-    if not are_here(args, tangents):
+    if not are_on_torchax(args, tangents):
         return _jvp(function, args, tangents, argnums, strict=strict, has_aux=has_aux)
     places, _ = _places(args, argnums)
-    plain = Plain(function, args, {}, places, has_aux=has_aux)
+    plain = ArrayFunction(function, args, {}, places, has_aux=has_aux)
     along = [array(one) for one in pytree.tree_leaves(tangents)]
     made, changes, others = jax.jvp(plain, plain.values(), along, has_aux=True)
     return (plain.result(made), plain.result(changes), *([plain.rest(others)] if has_aux else []))
@@ -213,7 +213,7 @@ _basis = eager_transforms._chunked_standard_basis_for_
 )
 def _basis_of(tensors, counts, chunk_size=None):
     """The standard basis of the space of some tensors, in chunks; torch writes it through a view."""
-    if not are_here(tensors):
+    if not are_on_torchax(tensors):
         yield from _basis(tensors, counts, chunk_size)
         return
     total = sum(counts)

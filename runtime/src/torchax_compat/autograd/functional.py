@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from ..patches.declarations import patch
 from ..patches.function_code import code_that_calls
 from ..tensor import arrays
-from .func_transforms import Plain, are_here, array
+from .func_transforms import ArrayFunction, are_on_torchax, array
 
 
 class _At:
@@ -25,7 +25,7 @@ class _At:
     def __init__(self, function, inputs):
         self.is_tuple = isinstance(inputs, tuple)
         self.inputs = inputs if self.is_tuple else (inputs,)
-        self.plain = Plain(function, self.inputs, {}, range(len(self.inputs)))
+        self.plain = ArrayFunction(function, self.inputs, {}, range(len(self.inputs)))
         self.values = self.plain.values()
 
     def outputs(self, values):
@@ -92,7 +92,7 @@ def _hvp(func, inputs, v=None, create_graph=False, strict=False):
 
 def _or_by_torch(plain, by_jax):
     def run(func, inputs, *args, **kwargs):
-        return (by_jax if are_here(inputs) else plain)(func, inputs, *args, **kwargs)
+        return (by_jax if are_on_torchax(inputs) else plain)(func, inputs, *args, **kwargs)
 
     return run
 

@@ -58,7 +58,7 @@ def _back(tap, _, gradients):
         for one, is_zero in zip(gradients, are_zero)
     ]
     with arrays.entered(), torch.no_grad():
-        found = given if all(are_zero) else tap.hand(given)
+        found = given if all(are_zero) else tap.call_hooks(given)
     return ([_fitted(one, like) for one, like in zip(found, gradients)],)
 
 
@@ -82,7 +82,7 @@ def _may_be_tapped(value):
 
 def _is_marked():
     """Whether a decorated function runs; other traced functions, as for a Jacobian, call no hooks."""
-    return any(getattr(mode, "hands_gradients", False) for mode in _get_current_function_mode_stack())
+    return any(getattr(mode, "calls_gradient_hooks", False) for mode in _get_current_function_mode_stack())
 
 
 class _Tap:
@@ -93,7 +93,7 @@ class _Tap:
     def __init__(self):
         self.hooks, self.keeper = OrderedDict(), None
 
-    def hand(self, gradients):
+    def call_hooks(self, gradients):
         (gradient,) = gradients
         for hook in list(self.hooks.values()):
             found = hook(gradient)
@@ -165,7 +165,7 @@ def _retained(tensor):
         _retain_grad(tensor)
 
 
-def keep(tensor, tap):
+def retain_gradient(tensor, tap):
     """Store the gradient that reaches a tap as that of a tensor."""
     tap.keeper = weakref.ref(tensor)
 
@@ -221,13 +221,13 @@ class _Sides:
 
     is_reached, count = False, 0
 
-    def __init__(self, hand):
-        self._hand = hand
+    def __init__(self, hooks):
+        self._hooks = hooks
 
-    def hand(self, gradients):
+    def call_hooks(self, gradients):
         all_of_them = iter(gradients)
         given = [next(all_of_them) if is_there else None for is_there in self.are_tapped]
-        found = self._hand(given)
+        found = self._hooks(given)
         return [one for one, is_there in zip(found, self.are_tapped) if is_there]
 
 

@@ -70,9 +70,9 @@ class _Call:
         ]
         args, kwargs = pytree.tree_unflatten(leaves, self.tree)
         with torchax.default_env().override_property(prng=self.key), host_random.again(self.drawn):
-            self._told(known, inputs, self.function(*args, **kwargs))
+            self._update_known(known, inputs, self.function(*args, **kwargs))
 
-    def _told(self, known, inputs, result):
+    def _update_known(self, known, inputs, result):
         for old, new in zip(pytree.tree_leaves(self.result), pytree.tree_leaves(result)):
             if isinstance(old, torch.Tensor) and id(old) not in inputs:
                 known[id(old)] = new
@@ -84,7 +84,7 @@ class _Gradients(_Call):
     def again(self, known, inputs):
         args, kwargs = pytree.tree_unflatten(self.leaves, self.tree)
         at = {id(leaf): value for leaf, value in zip(self.leaves, self.values)}
-        self._told(known, inputs, self.function(*args, **kwargs, _known=known, _at=at))
+        self._update_known(known, inputs, self.function(*args, **kwargs, _known=known, _at=at))
 
 
 class Recorder(TorchFunctionMode):

@@ -40,12 +40,12 @@ def is_wanted(value):
     if not _is_known:
         raise Unknown
     _is_differentiated = False
-    _told(value)
+    _noted(value)
     return _is_differentiated
 
 
 @jax.custom_vjp
-def _told(value):
+def _noted(value):
     return value
 
 
@@ -59,4 +59,4 @@ def _back(_, gradient):
     return (gradient,)
 
 
-_told.defvjp(_forth, _back, symbolic_zeros=True)
+_noted.defvjp(_forth, _back, symbolic_zeros=True)

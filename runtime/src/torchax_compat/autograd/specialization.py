@@ -1,11 +1,9 @@
-"""A function compiled for one combination of shapes, modes and plain arguments, and its node of the graph."""
+"""A function compiled for one combination of shapes, modes and plain arguments."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
-import warnings
 
 import jax
 import torch
@@ -30,7 +28,7 @@ from ..jit import (
     varying_arguments,
 )
 from ..tensor import arrays
-from . import frozen_parameters, gradient_hooks, vjp_functions
+from . import frozen_parameters, gradient_hooks, graph_node, vjp_functions
 
 
 class Specialization(trace.Trace):
@@ -47,7 +45,7 @@ class Specialization(trace.Trace):
         self.with_gradient, self.programs = with_gradient, owner.programs
         self.in_place_of, self.answers = in_place_of, answers
         self.notes_names = owner.known.knows_names
-        self.is_new, self.is_told, self.asks_counts, self.pattern = True, False, False, []
+        self.is_new, self.has_recording, self.asks_counts, self.pattern = True, False, False, []
         self.learns = torch.is_grad_enabled()
         self.reached = None  # which of the inputs with gradients the outputs depend on
         self.draws, self.may_draw_others, self.replay = None, False, None
@@ -60,19 +58,19 @@ class Specialization(trace.Trace):
         jitted = functools.partial(compiler_settings.Jitted, took=compilations.took, few_calls=few)
         self.forward = jitted(self._forward)
         self.reached_from = {}  # the same, by which outputs have gradients
-        self.backward = jitted(vjp_functions.pulled, static_argnums=(2, 3))
+        self.backward = jitted(vjp_functions.pull_back, static_argnums=(2, 3))
 
     def __call__(self, given, is_compiled):
         if is_compiled:
             with active_programs.using(None), frozen_parameters.linked(given, self.with_gradient):
-                made = _Node.apply(self, (self.forward, self.backward), *self._linked(given))
+                made = graph_node.Node.apply(self, (self.forward, self.backward), *self._linked(given))
         else:
             with (
                 program.compiled(self.programs, self.modules, lambda: self.objects),
                 frozen_parameters.linked(given, self.with_gradient),
             ):
-                made = _Node.apply(
-                    self, (self._forward_of_values, vjp_functions.pulled), *self._linked(given)
+                made = graph_node.Node.apply(
+                    self, (self._forward_of_values, vjp_functions.pull_back), *self._linked(given)
                 )
         return self._result(made, given)
 
@@ -91,15 +89,15 @@ class Specialization(trace.Trace):
     def compute(self, forward, given):
         """Outputs and pullback; buffers, changed parameters and the random state are written back."""
         buffers = trace.buffers_of(self.modules).values()
-        values = [tensor.jax() for tensor in given]
+        inputs = [tensor.jax() for tensor in given]
         states, drawn = attributes.values(self.states), []
         if forward is self.forward:
             drawn = host_random.taken(self.draws or ())
             if self.replay is not None:
                 self.replay.check_early(deferred_scalars.Numbers([], states, drawn))
-        outputs, pullback, (rest, told, numbers, *changes) = forward(
-            [value for value, wanted in zip(values, self.with_gradient) if wanted],
-            [value for value, wanted in zip(values, self.with_gradient) if not wanted],
+        outputs, pullback, (rest, values, numbers, *changes) = forward(
+            [value for value, wanted in zip(inputs, self.with_gradient) if wanted],
+            [value for value, wanted in zip(inputs, self.with_gradient) if not wanted],
             [buffer.jax() for buffer in buffers],
             torchax.default_env().prng_key,
             states,
@@ -109,19 +107,19 @@ class Specialization(trace.Trace):
         self.numbers = deferred_scalars.Numbers(
             [number.item() for number in jax.device_get(numbers)], states, drawn
         )
-        self.replay.check(told, self.numbers)
+        self.replay.check(values, self.numbers)
         self.leave(given, buffers, *changes, self.numbers)
         self.frozen.leave()
-        self.held.tell(self.numbers)
+        self.held.emit(self.numbers)
         # A function that runs call by call may take another branch each time.
         reached = (
             self.reached
             if self.reached is not None and forward is self.forward
-            else vjp_functions.reached(pullback)
+            else vjp_functions.reached_inputs(pullback)
         )
         self.reached = reached if self.reached is None else self.reached
         self._make_anew(reached)
-        return outputs, rest, pullback, reached, vjp_functions.bearing(pullback, len(outputs))
+        return outputs, rest, pullback, reached, vjp_functions.differentiable_outputs(pullback, len(outputs))
 
     def _make_anew(self, reached):
         """Create new parameters for replaced ones that get gradients: no optimizer has the new ones.
@@ -151,9 +149,9 @@ class Specialization(trace.Trace):
             buffers_held,
             host_random.Collected(self.draws or (), drawn, may_be_other=self.may_draw_others),
             asks_counts=self.asks_counts,
-            is_told=self.is_told,
+            has_recording=self.has_recording,
         )
-        self.held = captured_output.Held(self.replay.reads)
+        self.held = captured_output.DeferredOutput(self.replay.reads)
         with self._asking() if is_traced else contextlib.nullcontext():
             tensors, *changes = self.run(values, buffers, random, states, is_traced=is_traced)
         self.is_float = [jax.numpy.issubdtype(value.dtype, jax.numpy.inexact) for value in tensors]
@@ -175,7 +173,7 @@ class Specialization(trace.Trace):
             stack.enter_context(concrete_values.by(self.replay))
             stack.enter_context(host_random.collecting(self.replay.collected))
             stack.enter_context(self.held.listening())
-            stack.enter_context(scalar_casts.handed_on(self.function, self.modules))
+            stack.enter_context(scalar_casts.replaced(self.function, self.modules))
             yield
 
     def reads_numbers(self):
@@ -187,7 +185,7 @@ class Specialization(trace.Trace):
         enabled = torch.set_grad_enabled(self.learns)
         return arrays.entered(), enabled, self.frozen.running(), call_by_call.Calls(self.frozen)
 
-    def told(self, result, arguments):
+    def with_markers(self, result, arguments):
         return output_containers.marked(result, arguments)
 
     def taken(self, result, inputs, arguments):
@@ -204,7 +202,7 @@ class Specialization(trace.Trace):
         made = pytree.tree_leaves(result)
         self.retained = [isinstance(one, torch.Tensor) and getattr(one, "tap", None) for one in made]
         self.on_host = [isinstance(leaf, call_by_call.OnHost) for leaf in pytree.tree_leaves(result)]
-        self.handed_back = [places.get(id(leaf)) for leaf in pytree.tree_leaves(result)]
+        self.returned_inputs = [places.get(id(leaf)) for leaf in pytree.tree_leaves(result)]
         return super().taken(result, inputs, arguments)
 
     def _result(self, tensors, given):
@@ -214,67 +212,14 @@ class Specialization(trace.Trace):
             for leaf, wanted in zip(self.outputs, self.is_tensor)
         ]
         with torch._C.DisableTorchFunction():
-            for i, place in enumerate(self.handed_back):
+            for i, place in enumerate(self.returned_inputs):
                 if place is not None and given[place].requires_grad and given[place].is_leaf:
                     leaves[i] = given[place]
                 elif self.retained[i]:
-                    gradient_hooks.keep(leaves[i], self.retained[i])
+                    gradient_hooks.retain_gradient(leaves[i], self.retained[i])
                 elif self.on_host[i] and not leaves[i].requires_grad:
                     leaves[i] = leaves[i].cpu()
         result, contents = pytree.tree_unflatten(leaves, self.shape)
         return tensor_objects.together(result), [
             (place, new, gone) for (place, gone), new in zip(self.filled, contents)
         ]
-
-
-class _Node(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, version, run, *given):
-        forward, ctx.backward_function = run
-        floats, rest, ctx.pullback, ctx.reached, ctx.bearing = version.compute(forward, given)
-        ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
-        ctx.is_float = version.is_float  # a function that runs call by call may return others next time
-        made, rest = list(map(arrays.tensor, floats)), list(map(arrays.tensor, rest))
-        ctx.mark_non_differentiable(*rest, *(one for one, bears in zip(made, ctx.bearing) if not bears))
-        ctx.set_materialize_grads(False)
-        floats, others = iter(made), iter(rest)
-        return tuple(next(floats) if is_float else next(others) for is_float in version.is_float)
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        if all(gradient is None for gradient in gradients):
-            return (None,) * (2 + len(ctx.version.with_gradient))
-        floats = [g for g, is_float in zip(gradients, ctx.is_float) if is_float]
-        values = [None if g is None else arrays.on_torchax(g).jax() for g in floats]
-        reached = _reached_from(ctx, tuple(g is not None for g in floats))
-        given = ctx.pullback, values, ctx.kinds, reached
-        try:
-            found = ctx.backward_function(*given)
-        except gradient_hooks.Traced:
-            ctx.version.backward = vjp_functions.pulled
-            found = vjp_functions.pulled(*given)
-        except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
-            warnings.warn(
-                "the backward pass is not compiled (slower, same results), since the `backward` of a "
-                f"custom `torch.autograd.Function` needs the value of a tensor: {arrays.first_line(error)}",
-                stacklevel=1,
-            )
-            ctx.version.backward = vjp_functions.pulled
-            found = vjp_functions.pulled(*given)
-        # Inputs that the outputs do not depend on get None, not zeros, so that optimizers skip them.
-        made = map(arrays.tensor, found)
-        found = (next(made) if is_reached else None for is_reached in reached)
-        return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
-
-
-def _reached_from(ctx, have_gradients):
-    """Which of the inputs with gradients are reached from the outputs that have gradients."""
-    wanted = tuple(itertools.compress(have_gradients, ctx.bearing))
-    if all(wanted) or len(wanted) != len(ctx.pullback.jaxpr.outvars):
-        return ctx.reached
-    if ctx.backward_function is vjp_functions.pulled:
-        return vjp_functions.reached(ctx.pullback, wanted)
-    known = ctx.version.reached_from
-    if wanted not in known:
-        known[wanted] = vjp_functions.reached(ctx.pullback, wanted)
-    return known[wanted]

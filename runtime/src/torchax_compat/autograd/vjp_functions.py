@@ -10,7 +10,7 @@ import jax.extend.core
 from . import complex_numbers
 
 
-def reached(pullback, wanted=None):
+def reached_inputs(pullback, wanted=None):
     """For each input that JAX differentiates, whether the outputs, or the `wanted` ones, depend on it."""
     program = pullback.jaxpr
     outputs = program.outvars if wanted is None else itertools.compress(program.outvars, wanted)
@@ -23,14 +23,14 @@ def reached(pullback, wanted=None):
     return tuple(v in needed for v in program.invars[first:])
 
 
-def bearing(pullback, count):
+def differentiable_outputs(pullback, count):
     """For each output, whether it depends on an input that JAX differentiates."""
     is_zero, program = pullback.fun.args[1:3]
     bears = [not zero for zero in is_zero]
     return bears if (len(bears), sum(bears)) == (count, len(program.outvars)) else [True] * count
 
 
-def pulled(pullback, gradients, kinds, reached):
+def pull_back(pullback, gradients, kinds, reached):
     """The gradients of the inputs that are reached, from those of the outputs; None means zero."""
     gradients = [jax.numpy.zeros(k.shape, k.dtype) if g is None else g for g, k in zip(gradients, kinds)]
     (found,) = pullback(complex_numbers.conjugated(gradients))

@@ -89,7 +89,7 @@ def _may_learn(module, args, kwargs):
 class Calls(no_grad.NoGradStops):
     """Gives `torch.no_grad()` its effect on JAX's gradients, and compiles torch functions."""
 
-    hands_gradients = True  # to hooks of torch's backward pass
+    calls_gradient_hooks = True  # to hooks of torch's backward pass
 
     def __init__(self, freezing):
         super().__init__()

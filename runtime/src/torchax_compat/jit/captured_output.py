@@ -19,7 +19,7 @@ from . import deferred_scalars
 _handle = logging.Logger.handle
 
 
-class Told:
+class Output:
     """The output of one run of a function; `pattern` has it with markers in place of numbers."""
 
     def __init__(self, numbers):
@@ -28,7 +28,7 @@ class Told:
     @contextlib.contextmanager
     def listening(self):
         """Record the output."""
-        with contextlib.redirect_stdout(_Output(self, sys.stdout)):
+        with contextlib.redirect_stdout(_Stream(self, sys.stdout)):
             logging.Logger.handle = lambda logger, record: self.log(logger, record)
             try:
                 yield
@@ -41,7 +41,7 @@ class Told:
         self.pattern.append((record.name, record.levelno, message, *arguments))
 
 
-class Spoken(Told):
+class RecordedOutput(Output):
     """The output of a function that runs without compilation."""
 
     def __init__(self, numbers):
@@ -79,7 +79,7 @@ class Spoken(Told):
         return self.used == len(self.numbers.texts) and not are_kept
 
 
-class Held(Told):
+class DeferredOutput(Output):
     """The output of a traced function, which is held back and repeated after each call."""
 
     def __init__(self, numbers):
@@ -101,7 +101,7 @@ class Held(Told):
         arguments = [one for record in records if isinstance(record.args, tuple) for one in record.args]
         return [*arguments, *(number for number, _ in self.numbers.texts)]
 
-    def tell(self, values):
+    def emit(self, values):
         """Repeat the output, with the numbers that were read."""
         texts = [format(number.number(values), form) for number, form in self.numbers.texts]
         for to, what in self.parts:
@@ -119,21 +119,21 @@ class Held(Told):
                     record.args = tuple(deferred_scalars.known(one, values) for one in what.args)
                 _handle(to, record)
 
-    def tell_without_numbers(self):
+    def emit_without_numbers(self):
         """Repeat the output that preceded an error."""
         for to, what in self.parts:
             if isinstance(what, str) and not re.search(deferred_scalars.MARK, what):
                 to.write(what)
 
 
-class _Output:
+class _Stream:
     """A standard output that reports to an object what is written to it."""
 
-    def __init__(self, told, output):
-        self._told, self._output = told, output
+    def __init__(self, recorder, output):
+        self._recorder, self._output = recorder, output
 
     def write(self, text):
-        return self._told.write(self._output, text)
+        return self._recorder.write(self._output, text)
 
     def writelines(self, lines):
         for line in lines:

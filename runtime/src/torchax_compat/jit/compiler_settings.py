@@ -2,15 +2,16 @@
 
 JAX identifies a compiled program by the function that it was traced from.
 A model that is created again, for each fold, client or seed, has new functions with the same programs.
-JAX's cache on disk recognizes programs by their operations, so `enable()` sets one up in a temporary folder: 13
-trainings of one small network took 12 s of CPU time with it, and 27 s without.
+JAX's cache on disk recognizes programs by their operations, so `enable()` sets one up in a temporary folder:
+13 trainings of one small network took 12 s of CPU time with it, and 27 s without.
 If the program or `JAX_COMPILATION_CACHE_DIR` configures a cache, that one is used instead.
 
 On a CPU, XLA takes seconds to compile a step.
 Without optimization it takes a seventh of that time, and the step takes two to ten times as long.
 So a function is compiled without optimization at first, since it may be called only a few times, as for the
 shape of a last batch, and with optimization once it is called more often.
-A function that is called with many shapes is compiled with optimization only for shapes that occur very often.
+A function that is called with many shapes is compiled with optimization only for shapes that occur very
+often.
 The optimized compilation leaves out XLA's fusion emitters and LLVM's most expensive passes: it takes two
 thirds of the time, and steps are as fast.
 """

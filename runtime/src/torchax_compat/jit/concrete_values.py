@@ -7,8 +7,8 @@ that they can be compared with the answers.
 If they differ, the results are dropped, and a version that was traced with the right answers is called, or
 the function runs without compilation.
 
-Other numbers that `item()` reads are handled by `deferred_scalars.py`; the results of comparisons with them are answers,
-too.
+Other numbers that `item()` reads are handled by `deferred_scalars.py`; the results of comparisons with them
+are answers, too.
 A count in a buffer is such a number at first, for example a position in a queue that moves on at each call.
 If an integer is needed as it is, as for a size, integers that are read become answers: they then have to be
 the same in two consecutive runs.
@@ -106,7 +106,7 @@ class Recording(_Session):
         return answer
 
     def read(self, _tensor, plain):
-        return self.reads.told(plain())
+        return self.reads.recorded(plain())
 
     def convert(self, _tensor, plain):
         self.reads.are_used = True
@@ -116,14 +116,15 @@ class Recording(_Session):
 class Replaying(_Session):
     """Replays recorded answers while a function is traced; `values` are the tensors in question.
 
-    Numbers that are read have placeholders, if it `is_told` how these are used.
+    Numbers that are read have placeholders if it `has_recording`: a run without compilation has shown how
+    they are used.
     The function gets its random numbers from `collected`; `drawn` counts those of its own statements.
     """
 
-    def __init__(self, answers, buffers, collected, *, asks_counts, is_told):
+    def __init__(self, answers, buffers, collected, *, asks_counts, has_recording):
         super().__init__(answers, buffers, asks_counts=asks_counts)
         self.collected, self.drawn = collected, 0
-        self.is_told = is_told
+        self.has_recording = has_recording
         self.count, self.places, self.values = 0, [], []
         self.compared = {}  # by position, the placeholder for the result of a comparison
         self.trace = jax.extend.core.get_opaque_trace_state()
@@ -151,12 +152,12 @@ class Replaying(_Session):
     def read(self, tensor, plain):
         if not arrays.is_traced(tensor):
             return plain()
-        if not self.is_told:
+        if not self.has_recording:
             raise Unknown
         return self.reads.later(self._value(tensor), float if tensor.is_floating_point() else int)
 
     def convert(self, tensor, plain):
-        if arrays.is_traced(tensor) and not self.is_told:
+        if arrays.is_traced(tensor) and not self.has_recording:
             raise Unknown
         return plain()
 
@@ -189,10 +190,10 @@ class Replaying(_Session):
 def stand_in(value, taken, place):
     """A placeholder for a number that is an input; the computation has it as `taken`."""
     if isinstance(_session, Recording):
-        return _session.reads.told(value)
+        return _session.reads.recorded(value)
     if not isinstance(_session, Replaying):
         return value
-    if not _session.is_told:
+    if not _session.has_recording:
         raise Unknown
     return _session.reads.given(taken, type(value), place)
 
@@ -277,7 +278,7 @@ for _name in _KINDS:
     ):
         patch(
             f"{_owner}.{_name}",
-            why="A tensor that JAX traces has no value, and a compiled function would keep that of its first call.",
+            why="A tensor that JAX traces has no value, and a compiled function would keep the first one.",
         )(_way)
 
 

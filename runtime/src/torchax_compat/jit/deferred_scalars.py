@@ -63,9 +63,9 @@ class Reads:
             gc.collect()
         return self.alive > 0
 
-    def told(self, number):
+    def recorded(self, number):
         """A number that records how it is used."""
-        return (_ToldInt if type(number) is int else _ToldFloat)(number)._of(self)
+        return (_RecordedInt if type(number) is int else _RecordedFloat)(number)._of(self)
 
     def later(self, value, kind):
         """A placeholder for a number of which only the type is known yet."""
@@ -98,27 +98,27 @@ class _One:
         return self._reads.answer(answer)
 
 
-class _Told(_One):
+class _Recorded(_One):
     """A number, a float or an integer, that records how it is used."""
 
     def __reduce_ex__(self, _protocol):
         return type(self.real), (self.real,)  # copies and pickles have a plain number
 
 
-class _ToldFloat(_Told, float):
+class _RecordedFloat(_Recorded, float):
     pass
 
 
-class _ToldInt(_Told, int):
+class _RecordedInt(_Recorded, int):
     pass
 
 
-def _telling(kind, name):
+def _recording(kind, name):
     plain = getattr(kind, name)
 
     def result(self, *others):
         found = plain(self, *others)
-        return self._reads.told(found) if type(found) in (int, float) else found
+        return self._reads.recorded(found) if type(found) in (int, float) else found
 
     return result
 
@@ -154,17 +154,17 @@ def _texting(kind, name):
 
 
 _both_ways = [f"__{before}{name}__" for name in _ARITHMETIC for before in ("", "r")]
-for _kind, _told in ((float, _ToldFloat), (int, _ToldInt)):
+for _kind, _class in ((float, _RecordedFloat), (int, _RecordedInt)):
     for _name in (*_both_ways, *(f"__{name}__" for name in _UNARY)):
-        setattr(_told, _name, _telling(_kind, _name))
+        setattr(_class, _name, _recording(_kind, _name))
     for _name in (f"__{name}__" for name in _NEEDING):
         if hasattr(_kind, _name):
-            setattr(_told, _name, _using(_kind, _name))
+            setattr(_class, _name, _using(_kind, _name))
     for _name in (f"__{name}__" for name in _ASKING):
-        setattr(_told, _name, _asking_of(_kind, _name))
+        setattr(_class, _name, _asking_of(_kind, _name))
     for _name in (f"__{name}__" for name in _TEXTS):
-        setattr(_told, _name, _texting(_kind, _name))
-    _told.__str__ = _told.__repr__
+        setattr(_class, _name, _texting(_kind, _name))
+    _class.__str__ = _class.__repr__
 
 
 class _Later(_One):
@@ -274,11 +274,11 @@ def _made_of_numbers(compute, traced, *args):
         if found is NotImplemented:
             raise Needed("it needs the value of a number that is read from a tensor")
         return found
-    reads = next((one._reads for one in args if isinstance(one, _Told)), None)
+    reads = next((one._reads for one in args if isinstance(one, _Recorded)), None)
     if reads is None:
         return compute(*args)
     found = compute(*map(plain, args))
-    return reads.told(found) if type(found) in (int, float) else reads.answer(found)
+    return reads.recorded(found) if type(found) in (int, float) else reads.answer(found)
 
 
 def _of_arrays(name):
@@ -320,12 +320,12 @@ def is_later(value):
 
 def is_read(value):
     """Whether a value is a number that was read, or a placeholder for one."""
-    return type(value) is _Later or isinstance(value, _Told)
+    return type(value) is _Later or isinstance(value, _Recorded)
 
 
 def plain(leaf):
     """A recording number as a plain one; other values unchanged."""
-    return leaf.real if isinstance(leaf, _Told) else leaf
+    return leaf.real if isinstance(leaf, _Recorded) else leaf
 
 
 def known(leaf, numbers):

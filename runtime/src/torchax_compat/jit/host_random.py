@@ -32,7 +32,8 @@ from . import attribute_placeholders, concrete_values, deferred_scalars
 #: Functions that return a number, or in NumPy an array.
 _OF_PYTHON = "random uniform randint randrange gauss normalvariate betavariate expovariate triangular".split()
 _OF_NUMPY = (
-    "rand random random_sample uniform normal randn standard_normal beta randint permutation exponential gamma"
+    "rand random random_sample uniform normal randn standard_normal beta randint permutation exponential"
+    " gamma"
 ).split()
 #: Functions that return a tensor.
 _OF_TORCH = {torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal}
@@ -229,8 +230,8 @@ def draw(function, args, kwargs):
     if isinstance(session, concrete_values.Recording):
         _note(session, one)
         made = function(*args, **kwargs)
-        return session.reads.told(made) if type(made) in (int, float) else made
-    if not session.is_told:
+        return session.reads.recorded(made) if type(made) in (int, float) else made
+    if not session.has_recording:
         raise concrete_values.Unknown
     place, value = session.collected.count, session.collected.value(one)
     session.drawn += 1

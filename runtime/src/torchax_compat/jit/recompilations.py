@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from . import concrete_values
 
 #: The numbers of compilations at which there is a message.
-TOLD = (2, 10, 100)
+MESSAGES_AT = (2, 10, 100)
 #: A function that was compiled for this many shapes is likely to be compiled for more.
 MANY_SHAPES = 4
 
@@ -55,11 +55,11 @@ class Compilations:
         if not changed:
             return
         self.shapes += 1
-        if self.count in TOLD or self.shapes == 1:
+        if self.count in MESSAGES_AT or self.shapes == 1:
             name = changed[0]
-            self._tell(name, before[name], now[name])
+            self._log_message(name, before[name], now[name])
 
-    def _tell(self, name, before, now):
+    def _log_message(self, name, before, now):
         name_of_function = getattr(self.function, "__qualname__", type(self.function).__name__)
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         where = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""

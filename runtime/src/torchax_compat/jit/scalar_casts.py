@@ -4,8 +4,8 @@ Python converts the result of `__float__` to a plain float.
 So while a function is traced, or runs to record how its numbers are used, these names stand for classes that
 return placeholders.
 In a file that uses such a name for anything but calls and checks of a value's class, it keeps its meaning.
-The functions of `math`, and those that draw random numbers (`host_random.py`), are replaced in the same way, in
-these files and in their own modules.
+The functions of `math`, and those that draw random numbers (`host_random.py`), are replaced in the same way,
+in these files and in their own modules.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _STAND_INS = {kind.__name__: _StandIn(kind.__name__, (kind,), {}) for kind in (f
 
 
 @contextlib.contextmanager
-def handed_on(function, modules):
+def replaced(function, modules):
     """Replace these names in the files of a function, of the classes of modules, and of their imports."""
     changed = []
     files = _files(function, modules)

@@ -158,7 +158,7 @@ class Trace:
                 stack.enter_context(captured_objects.Executed()) if self.notes_names and is_traced else None
             )
             known = {id(one) for one in (*self.objects, *pytree.tree_leaves(arguments))}
-            result = self.told(self.function(*arguments[0], **arguments[1]), arguments)
+            result = self.with_markers(self.function(*arguments[0], **arguments[1]), arguments)
             result = tensor_objects.apart(result, known)
             tensors = self.taken(result, inputs, arguments)
             written = [module._buffers[name].jax() for module, name in named]
@@ -198,7 +198,7 @@ class Trace:
     def settle(self, watch):
         """Called with the noted attributes, once the function has run."""
 
-    def told(self, result, _arguments):
+    def with_markers(self, result, _arguments):
         """A result, in which arguments may be replaced by placeholders."""
         return result
 

@@ -81,11 +81,11 @@ class Number(Tensor):
 class Text:
     """A placeholder for a string that a function does not use while it is traced."""
 
-    __slots__ = ("told",)
+    __slots__ = ("text",)
     __class__ = property(lambda self: str)
 
-    def __init__(self, told):
-        self.told = told
+    def __init__(self, text):
+        self.text = text
 
     def _needed(self, *args):
         raise TypeError("the value of a string that changes between calls is needed for tracing")
@@ -107,7 +107,7 @@ def has_texts(leaves):
 
 def with_texts(leaves):
     """Arguments with the strings that are left out."""
-    return [leaf.told if type(leaf) is Text else leaf for leaf in leaves]
+    return [leaf.text if type(leaf) is Text else leaf for leaf in leaves]
 
 
 def stand_in(value):

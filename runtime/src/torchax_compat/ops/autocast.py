@@ -43,9 +43,10 @@ _FLOAT32 = """
     upsample_nearest3d _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d
     _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d _upsample_bicubic2d_aa
 """
-#: In float32, unless they are told a dtype.
-_UNLESS_TOLD = """
-    prod softmax _softmax log_softmax _log_softmax cumprod cumsum linalg_vector_norm linalg_matrix_norm sum norm
+#: In float32, unless a dtype is given.
+_UNLESS_GIVEN = """
+    prod softmax _softmax log_softmax _log_softmax cumprod cumsum linalg_vector_norm linalg_matrix_norm sum
+    norm
 """
 _WIDEST = """
     addcdiv addcmul atan2 bilinear cross linalg_cross dot vdot grid_sampler grid_sampler_2d grid_sampler_3d
@@ -81,9 +82,9 @@ def _float32(args, kwargs):
     return _converted((args, kwargs), torch.float32)
 
 
-def _unless_told(args, kwargs):
-    is_told = any(isinstance(value, torch.dtype) for value in (*args, *kwargs.values()))
-    return (args, kwargs) if is_told else _float32(args, kwargs)
+def _unless_given(args, kwargs):
+    is_given = any(isinstance(value, torch.dtype) for value in (*args, *kwargs.values()))
+    return (args, kwargs) if is_given else _float32(args, kwargs)
 
 
 def _widest(args, kwargs):
@@ -129,7 +130,7 @@ def _operations(names):
 
 #: How the arguments of each operation are converted.
 POLICIES = dict.fromkeys(_operations(_LOWER), _lower) | dict.fromkeys(_operations(_FLOAT32), _float32)
-POLICIES |= dict.fromkeys(_operations(_UNLESS_TOLD), _unless_told)
+POLICIES |= dict.fromkeys(_operations(_UNLESS_GIVEN), _unless_given)
 POLICIES |= dict.fromkeys(_operations(_WIDEST), _widest)
 # Functions that torchax computes as a whole.
 _WHOLE = (_nn.linear, torch.functional.einsum, _nn.scaled_dot_product_attention)
@@ -150,7 +151,7 @@ for _names, _policy in _SPLIT:
         _owners = (owner for owner in (torch, torch.nn.functional) if hasattr(owner, _name))
         POLICIES |= dict.fromkeys((getattr(owner, _name) for owner in _owners), _policy)
 for _name in ("softmax", "log_softmax"):  # which convert to a given dtype first
-    POLICIES |= {getattr(owner, _name): _unless_told for owner in (torch, torch.Tensor, torch.nn.functional)}
+    POLICIES |= {getattr(owner, _name): _unless_given for owner in (torch, torch.Tensor, torch.nn.functional)}
 
 
 @contextlib.contextmanager

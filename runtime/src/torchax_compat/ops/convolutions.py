@@ -21,11 +21,13 @@ def _convolved(x, weight, bias, stride, padding, dilation, transposed, output_pa
     settings = [each(setting, len(kernel)) for setting in (stride, padding, dilation, output_padding)]
     sizes = x.shape[2:]
     if x.ndim == weight.ndim and not transposed:
-        sizes = convolutions_on_cpu.made(sizes, kernel, *settings[:3])
+        sizes = convolutions_on_cpu.output_sizes(sizes, kernel, *settings[:3])
     if x.ndim == weight.ndim and convolutions_on_cpu.is_slow(sizes, kernel, groups, settings[1]):
         stride, padding, dilation, output_padding = settings
         if transposed:
-            made = convolutions_on_cpu.spread(x, weight, stride, padding, dilation, output_padding, groups)
+            made = convolutions_on_cpu.transposed(
+                x, weight, stride, padding, dilation, output_padding, groups
+            )
         else:
             made = convolutions_on_cpu.convolved(x, weight, stride, padding, dilation, groups)
         return made if bias is None else made + bias.reshape(-1, *[1] * len(kernel))
@@ -44,5 +46,5 @@ operator(
     _convolved,
     torch.ops.aten.convolution,
     torch.ops.aten.convolution.default,
-    why="torchax mixes up the weights of transposed convolutions with groups, and XLA is slow at some on CPUs.",
+    why="torchax mixes up the weights of transposed convolutions with groups; XLA is slow at some on CPUs.",
 )

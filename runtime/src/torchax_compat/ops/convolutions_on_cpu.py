@@ -52,7 +52,7 @@ def _is_small(sizes, kernel, padding):
     return reaches and not meets_once and 1 < math.prod(kernel) <= _MOST_PLACES
 
 
-def made(sizes, kernel, stride, padding, dilation):
+def output_sizes(sizes, kernel, stride, padding, dilation):
     """The sizes of the output of a convolution."""
     return tuple(
         (size + 2 * pad - apart * (wide - 1) - 1) // step + 1
@@ -62,11 +62,11 @@ def made(sizes, kernel, stride, padding, dilation):
 
 def convolved(x, weight, stride, padding, dilation, groups):
     """`x` (batch, channels, *sizes), convolved with `weight` (channels, channels per group, *kernel)."""
-    sizes = made(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    sizes = output_sizes(x.shape[2:], weight.shape[2:], stride, padding, dilation)
     return _summed(x, weight, (sizes, tuple(stride), tuple(padding), tuple(dilation), groups))
 
 
-def spread(x, weight, stride, padding, dilation, output_padding, groups):
+def transposed(x, weight, stride, padding, dilation, output_padding, groups):
     """The transposed convolution of `x` with `weight` (channels, output channels per group, *kernel)."""
     sizes = [
         (size - 1) * step - 2 * pad + apart * (wide - 1) + more + 1

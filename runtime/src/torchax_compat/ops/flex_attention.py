@@ -1,7 +1,7 @@
 """`flex_attention` in plain operators.
 
-PyTorch's `flex_attention` refuses tensors on torchax's device, and fails for CPU tensors, too, once torchax is
-imported.
+PyTorch's `flex_attention` refuses tensors on torchax's device, and fails for CPU tensors, too, once torchax
+is imported.
 `score_mod` and `mask_mod` are called as in PyTorch: with one score, or one position, at a time, by `vmap`.
 The matrix of all scores is stored in memory.
 """
@@ -16,7 +16,7 @@ import torch
 from torch.nn.attention import flex_attention as flex
 from torch.utils._mode_utils import no_dispatch
 
-from ..autograd.func_transforms import are_here
+from ..autograd.func_transforms import are_on_torchax
 from ..patches.declarations import patch
 from ..patches.function_code import code_that_calls
 
@@ -47,7 +47,7 @@ def _attention(
     if return_lse and return_aux is not None:
         raise ValueError("Cannot specify both return_lse and return_aux.")
     with contextlib.ExitStack() as stack:
-        if not are_here(query, key, value):  # torchax does not know what `vmap` makes of CPU tensors
+        if not are_on_torchax(query, key, value):  # torchax does not know what `vmap` makes of CPU tensors
             stack.enter_context(torch._C.DisableTorchFunction())
             stack.enter_context(no_dispatch())
         made, scores = _computed(query, key, value, score_mod, block_mask, scale)
@@ -101,7 +101,7 @@ def _is_whole(block_mask):
 
 
 def _seen(block_mask, places):
-    """Which keys each query sees: those for which `mask_mod` holds in partial blocks, and all in full ones."""
+    """The keys that each query sees: those for which `mask_mod` holds in partial blocks, all in full ones."""
     holds = flex._vmap_for_bhqkv(block_mask.mask_mod, prefix=())(*places)
     if _is_whole(block_mask):
         return holds

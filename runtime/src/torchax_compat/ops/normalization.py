@@ -34,14 +34,14 @@ def _kept():
         _are_kept = before
 
 
-def _with_statistics(normalise, statistics, flag):
+def _with_statistics(normalize, statistics, flag):
     """A normalization that updates the running statistics that it is given."""
-    signature = inspect.signature(normalise)
+    signature = inspect.signature(normalize)
 
-    @functools.wraps(normalise)
+    @functools.wraps(normalize)
     def run(*args, **kwargs):
         if _are_kept:
-            return normalise(*args, **kwargs)
+            return normalize(*args, **kwargs)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments
@@ -52,7 +52,7 @@ def _with_statistics(normalise, statistics, flag):
                     given[name].copy_(torch.lerp(given[name], new, given["momentum"]))
             given["momentum"] = 0.0  # it may be a tensor
         with _kept():
-            return normalise(**given)
+            return normalize(**given)
 
     return run
 

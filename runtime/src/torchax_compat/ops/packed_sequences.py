@@ -2,8 +2,8 @@
 
 Their lengths are Python integers: in a compiled function, they come from a list, or from a CPU tensor that is
 not an input.
-If the lengths are an input, sequences stay padded while a function is traced (`jit/padded_sequences.py`), so that
-it is compiled once for all lengths.
+If the lengths are an input, sequences stay padded while a function is traced (`jit/padded_sequences.py`), so
+that it is compiled once for all lengths.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _packed(x, lengths, batch_first):
         )
     if lengths.min() <= 0 or (np.diff(lengths) > 0).any():
         raise RuntimeError("`lengths` must be positive, and in descending order if `enforce_sorted` is True")
-    steps, rows = places_of(lengths)
+    steps, rows = positions_of(lengths)
     data = _at(x.jax(), *((rows, steps) if batch_first else (steps, rows)))
     sizes = _on_host((lengths[None] > np.arange(lengths.max())[:, None]).sum(axis=1))
     sizes.times = times if concrete_values.is_asked() else None
@@ -62,7 +62,7 @@ def _unpacked(data, batch_sizes, batch_first, padding_value, total_length):
         return Tensor(made, data._env), call_by_call.OnHost(data.lengths, data._env)
     if 0 < total_length < len(sizes):
         raise RuntimeError(f"`total_length` must be at least {len(sizes)}, got {total_length}")
-    steps, rows = places_of(lengths)
+    steps, rows = positions_of(lengths)
     shape = max(len(sizes), total_length), int(sizes[0])
     made = _spread(data.jax(), steps, rows, shape, padding_value, batch_first)
     return Tensor(made, data._env), _on_host(lengths)
@@ -90,7 +90,7 @@ def lengths_of(batch_sizes):
     return sizes, (sizes[:, None] > np.arange(sizes[0])).sum(axis=0)
 
 
-def places_of(lengths):
+def positions_of(lengths):
     """The step and the sequence of each element, in the order of a packed sequence."""
     return np.nonzero(np.arange(lengths.max())[:, None] < lengths)
 

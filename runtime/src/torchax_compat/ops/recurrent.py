@@ -61,7 +61,7 @@ def _layers(step):
             given, lengths = (whole.elements(), *given[1:]), whole.lengths
         elif sizes is not None:
             sizes, lengths = packed_sequences.lengths_of(sizes)
-            places, shape = packed_sequences.places_of(lengths), (len(sizes), len(lengths))
+            places, shape = packed_sequences.positions_of(lengths), (len(sizes), len(lengths))
         dropout = dropout if train and count > 1 else 0.0
         directions = 2 if bidirectional else 1
         noise = _noise(env, given, dropout, count - 1, directions, jnp.dtype(kind), any(batch_first))

@@ -1,8 +1,8 @@
 """Sparse tensors on the device, stored as dense ones.
 
 torchax moves a sparse matrix to the device as a dense one.
-So a matrix that is created on the device by `torch.sparse_coo_tensor` or `torch.sparse_csr_tensor` is dense, too,
-and functions of `torch.sparse` and methods of sparse tensors work on dense ones.
+So a matrix that is created on the device by `torch.sparse_coo_tensor` or `torch.sparse_csr_tensor` is dense,
+too, and functions of `torch.sparse` and methods of sparse tensors work on dense ones.
 Its indices and values are those that it was created from, or those of its nonzero elements.
 """
 
@@ -112,7 +112,7 @@ def _summed(input, dim=None, dtype=None):
     return input.sum(dtype=dtype) if dim is None else input.sum(dim, dtype=dtype)
 
 
-def _normalised(of_sparse, of_dense):
+def _normalized(of_sparse, of_dense):
     """`torch.sparse.softmax` or `log_softmax`, which use only the values that a matrix has."""
 
     def function(input, dim, *, dtype=None):
@@ -126,8 +126,8 @@ def _normalised(of_sparse, of_dense):
     return function
 
 
-patch("torch.sparse:softmax", why=_WHY)(_normalised(_softmax, torch.softmax))
-patch("torch.sparse:log_softmax", why=_WHY)(_normalised(_log_softmax, torch.log_softmax))
+patch("torch.sparse:softmax", why=_WHY)(_normalized(_softmax, torch.softmax))
+patch("torch.sparse:log_softmax", why=_WHY)(_normalized(_log_softmax, torch.log_softmax))
 
 
 def _added_to_product(input, mat1, mat2, *, beta=1, alpha=1):

@@ -1,0 +1,67 @@
+"""The node of PyTorch's autograd graph for a call of a function whose gradients JAX computes."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import jax
+import torch
+
+from ..tensor import arrays
+from . import gradient_hooks, vjp_functions
+
+
+class Node(torch.autograd.Function):
+    """A call of a `Specialization`; `run` has its compiled forward and backward functions."""
+
+    @staticmethod
+    def forward(ctx, version, run, *given):
+        forward, ctx.backward_function = run
+        floats, rest, ctx.pullback, ctx.reached, ctx.bearing = version.compute(forward, given)
+        ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
+        ctx.is_float = version.is_float  # a function that runs call by call may return others next time
+        made, rest = list(map(arrays.tensor, floats)), list(map(arrays.tensor, rest))
+        ctx.mark_non_differentiable(*rest, *(one for one, bears in zip(made, ctx.bearing) if not bears))
+        ctx.set_materialize_grads(False)
+        floats, others = iter(made), iter(rest)
+        return tuple(next(floats) if is_float else next(others) for is_float in version.is_float)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        if all(gradient is None for gradient in gradients):
+            return (None,) * (2 + len(ctx.version.with_gradient))
+        floats = [g for g, is_float in zip(gradients, ctx.is_float) if is_float]
+        values = [None if g is None else arrays.on_torchax(g).jax() for g in floats]
+        reached = _reached_from(ctx, tuple(g is not None for g in floats))
+        given = ctx.pullback, values, ctx.kinds, reached
+        try:
+            found = ctx.backward_function(*given)
+        except gradient_hooks.Traced:
+            ctx.version.backward = vjp_functions.pull_back
+            found = vjp_functions.pull_back(*given)
+        except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
+            warnings.warn(
+                "the backward pass is not compiled (slower, same results), since the `backward` of a "
+                f"custom `torch.autograd.Function` needs the value of a tensor: {arrays.first_line(error)}",
+                stacklevel=1,
+            )
+            ctx.version.backward = vjp_functions.pull_back
+            found = vjp_functions.pull_back(*given)
+        # Inputs that the outputs do not depend on get None, not zeros, so that optimizers skip them.
+        made = map(arrays.tensor, found)
+        found = (next(made) if is_reached else None for is_reached in reached)
+        return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
+
+
+def _reached_from(ctx, have_gradients):
+    """Which of the inputs with gradients are reached from the outputs that have gradients."""
+    wanted = tuple(itertools.compress(have_gradients, ctx.bearing))
+    if all(wanted) or len(wanted) != len(ctx.pullback.jaxpr.outvars):
+        return ctx.reached
+    if ctx.backward_function is vjp_functions.pull_back:
+        return vjp_functions.reached_inputs(ctx.pullback, wanted)
+    known = ctx.version.reached_from
+    if wanted not in known:
+        known[wanted] = vjp_functions.reached_inputs(ctx.pullback, wanted)
+    return known[wanted]

@@ -28,14 +28,14 @@ help:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; say which: make PYTHON=...") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv .venv
 
-.venv/.for-demo: .venv/bin/python pyproject.toml
-	$(PIP) install --quiet --editable '.[verify]'
+.venv/.for-demo: .venv/bin/python pyproject.toml runtime/pyproject.toml
+	$(PIP) install --quiet --editable '.[verify]' --editable ./runtime
 	$(PIP) install --quiet --no-deps $(TORCHVISION)
-	@$(BIN)/python -m compileall -q tpulint rules
+	@$(BIN)/python -m compileall -q tpulint rules runtime/src
 	@touch $@
 
 .venv/.for-test: .venv/.for-demo pyproject.toml
-	$(PIP) install --quiet --editable '.[verify,tpu,dev]'
+	$(PIP) install --quiet --editable '.[verify,tpu,dev]' --editable ./runtime
 	$(PIP) install --quiet --no-deps $(TORCHVISION)
 	@touch $@
 
@@ -61,7 +61,7 @@ docs: .venv/.for-test
 	$(call counted,docs) -m tpulint.dev render-docs --check
 
 self: .venv/.for-test
-	$(call counted,self) -m tpulint check --extend-exclude tests/runtime tpulint rules tests
+	$(call counted,self) -m tpulint check tpulint rules tests
 
 touched: .venv/.for-test
 	$(BIN)/python -m tpulint.dev test-change
@@ -73,8 +73,8 @@ unit: .venv/.for-test
 
 # Two parts that take long and that few changes concern: each is run anew when one of its files is newer than
 # the last run that passed.
-RUNTIME := rules/tpulint_rules/companions tests/runtime
-VERIFIER := $(addprefix tpulint/,verify evidence testing.py fixture.py) rules/tpulint_rules/companions \
+RUNTIME := runtime/src runtime/tests
+VERIFIER := $(addprefix tpulint/,verify evidence testing.py fixture.py) runtime/src \
 	tests/verify tests/evidence
 all_in = $(shell find $(1) -not -name '__pycache__' -not -name '*.pyc')
 
@@ -82,7 +82,7 @@ runtime verifier: %: .venv/.passed-%
 
 # In processes of its own: entering torchax changes torch for every test behind it.
 .venv/.passed-runtime: .venv/.for-test $(call all_in,$(RUNTIME))
-	$(call counted,runtime) $(PYTEST) tests/runtime
+	$(call counted,runtime) $(PYTEST) runtime/tests
 	@touch $@
 
 .venv/.passed-verifier: .venv/.for-test $(call all_in,$(VERIFIER))

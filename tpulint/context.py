@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Protocol, TypeVar
 
 from tpulint.editing import Editing
-from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Location, Related, Span
+from tpulint.finding import Applicability, Edit, Finding, Fix, Location, Related, Span
 from tpulint.formatted import within
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.runtime import ENABLE, PACKAGE
 from tpulint.model.module import Module
 from tpulint.model.names.at_hand import names_at_hand
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
@@ -93,16 +93,6 @@ class Context(Editing):
             return ""
         return project.package(self.module.name)
 
-    @property
-    def companion_package(self) -> str:
-        """The topmost package, where its companions lie in it; "" where they lie beside it, or it is none."""
-        return self.module.project.companion_package(self.module.name) if self.package else ""
-
-    def _levels(self) -> int:
-        """By how many folders the companions lie above the file."""
-        parts = [part for part in self.package.split(".") if part]
-        return len(parts) - 1 if self.companion_package else len(parts)
-
     def pending(self, statement: ast.stmt, waits: Callable[[ast.stmt], bool]) -> list[str]:
         """Names of what the function has started to compute before a statement, and not waited for."""
         return pending(self.module, self.function_body, statement, self.scope, waits)
@@ -170,11 +160,11 @@ class Context(Editing):
 
     @property
     def is_amended(self) -> bool:
-        """Whether the runtime `torchax_training` handles this (the program imports it or computes gradients).
+        """Whether the runtime torchax-compat handles this (the program imports it or computes gradients).
 
         A program that computes gradients counts, since the fixes add the runtime to it.
         """
-        return self.asks_gradients or self.module.project.imports_any(TRAINING.name)
+        return self.asks_gradients or self.module.project.uses_runtime
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -380,7 +370,6 @@ class Context(Editing):
         title: str,
         *edits: Edit,
         applicability: Applicability = Applicability.SAFE,
-        companion: Companion | None = None,
         serves_cuda: bool = False,
     ) -> Fix:
         """A fix; one that claims to be safe but would eat a comment becomes unsafe.
@@ -400,8 +389,7 @@ class Context(Editing):
         writes_device = any(_writes_device(source.text, edit) for edit in edits)
         if applicability is Applicability.SAFE and writes_device and not self._enters_environment:
             applicability = Applicability.UNSAFE
-        placed = replace(companion, up=self._levels()) if companion is not None else None
-        return Fix(_one_line(title), tuple(_imports_ahead(edits)), applicability, placed, serves_cuda)
+        return Fix(_one_line(title), tuple(_imports_ahead(edits)), applicability, serves_cuda)
 
     @property
     def _enters_environment(self) -> bool:
@@ -412,19 +400,27 @@ class Context(Editing):
         """The same file at another place."""
         return Context(self.rule, self.module, scope)
 
-    def companion_import(self, companion: Companion, name: str = "") -> tuple[Edit, ...] | None:
-        """Edits that import a companion file, or a name of it; see `companion_package`."""
-        path = [self.companion_package, companion.name, name]
-        *package, last = [part for part in path if part]
-        return self.imports(f"from {'.'.join(package)} import {last}" if package else f"import {last}")
+    def runtime_import(self, name: str = "") -> tuple[Edit, ...] | None:
+        """Edits that import the runtime, or a name of it; None where its name means something else."""
+        return self.imports(f"from {PACKAGE} import {name}" if name else f"import {PACKAGE}")
 
-    def companion_fix(self, companion: Companion, title: str = "") -> Fix | None:
-        """The fix that only imports a package of the runtime; None where its name means something else."""
-        imports = self.companion_import(companion)
-        if imports is None:
+    def runtime_fix(self, title: str, entry: ast.Call | None = None) -> Fix | None:
+        """The fix that enters the environment through the runtime, where the file enters it now.
+
+        `entry` is the call that enters it, by default the first of the file. None in files that do not enter
+        it, and where `torchax_compat` means something else.
+        """
+        entries = (
+            call
+            for call, at in self.calls("enable_globally")
+            if at.qualified_name(call.func) == "torchax.enable_globally"
+        )
+        entry = entry or next(entries, None)
+        imports = self.runtime_import() if entry is not None else None
+        if entry is None or imports is None:
             return None
-        title = title or f"add the tpulint runtime `{companion.name}`, which implements this operation"
-        return self.fix(title, *imports, applicability=Applicability.UNSAFE, companion=companion)
+        edit = self.replace(entry, f"{ENABLE}()")
+        return self.fix(title, *imports, edit, applicability=Applicability.UNSAFE)
 
 
 def _one_line(text: str) -> str:

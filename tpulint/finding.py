@@ -6,13 +6,8 @@ safe to hand from one process to another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 
 class Applicability(StrEnum):
@@ -72,52 +67,6 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Companion:
-    """A module that a fix's code imports, to be written beside the fixed file unless it is there already.
-
-    `resource` says where its text is: a package, a colon, and the path in it of a folder, or of a file with
-    its ending; `entrance` is the path of the folder's `__init__.py`, where that is not the one in it; `up` is
-    by how many folders the module lies above the fixed file's.
-    """
-
-    resource: str
-    entrance: str | None = None
-    up: int = 0
-
-    @property
-    def name(self) -> str:
-        """What it is imported by."""
-        return self.place.removesuffix(".py")
-
-    @property
-    def place(self) -> str:
-        """The name of its folder, or its file."""
-        return self.resource.rpartition("/")[2]
-
-    def files(self) -> dict[str, str]:
-        """What its files hold, by their paths from where it lies; that by which it is entered comes last."""
-        from importlib import resources
-
-        package, _, path = self.resource.partition(":")
-        root = resources.files(package)
-        if path.endswith(".py"):
-            return {self.place: root.joinpath(path).read_text(encoding="utf-8")}
-        parts = dict(sorted(modules(root.joinpath(path))))
-        first = parts.pop("__init__.py")
-        parts["__init__.py"] = root.joinpath(self.entrance) if self.entrance else first
-        return {f"{self.place}/{name}": part.read_text(encoding="utf-8") for name, part in parts.items()}
-
-
-def modules(folder: Traversable) -> Iterator[tuple[str, Traversable]]:
-    """The files of a folder of modules and of those within it, by their paths from there."""
-    for part in folder.iterdir():
-        if part.name.endswith(".py"):
-            yield part.name, part
-        elif part.is_dir():
-            yield from ((f"{part.name}/{name}", within) for name, within in modules(part))
-
-
-@dataclass(frozen=True, slots=True)
 class Fix:
     """A set of edits to one file that lands whole or not at all; `title` is a verb phrase.
 
@@ -127,7 +76,6 @@ class Fix:
     title: str
     edits: tuple[Edit, ...]
     applicability: Applicability
-    companion: Companion | None = None
     serves_cuda: bool = False
 
 

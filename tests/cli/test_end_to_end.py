@@ -75,7 +75,7 @@ def test_safe_fixes_leave_the_device_of_a_program_that_does_not_enter_torchax(fo
     assert 1 == run(["fix", "--isolated", "--no-cache"])
     assert CUDA == (folder / "model.py").read_text()
     assert 0 == run(["fix", "--isolated", "--no-cache", "--unsafe-fixes"])
-    assert "enable_globally()" in (folder / "model.py").read_text()
+    assert "torchax_compat.enable()" in (folder / "model.py").read_text()
 
 
 def test_a_comment_silences_a_finding(folder: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_silent_rule_states_the_condition_that_does_not_hold(
 
 def test_findings_that_the_runtime_handles_are_explained_by_it(explained: Explained, folder: Path) -> None:
     (folder / "src" / "net.py").write_text(
-        "from torch import nn\nfrom torchax_training import differentiable\n\n\n"
+        "from torch import nn\nfrom torchax_compat import differentiable\n\n\n"
         "class Net(nn.Module):\n    def forward(self, x):\n        return x * x.sum().tolist()\n"
     )
     (said,) = (row for row in explained("src/net.py:7").splitlines() if "TPU301" in row)

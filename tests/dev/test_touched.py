@@ -27,12 +27,12 @@ ROOT = Path(__file__).parents[2]
         (["rules/tpulint_rules/placement/cuda_method.py"], [["tests/rules", "-k", "cuda_method"]]),
         (["fixtures/cuda_method/example/run.py"], [["tests/rules", "-k", "cuda_method"]]),
         (
-            ["rules/tpulint_rules/companions/torchax_training/tensors/items.py"],
-            [["tests/runtime/tensors/test_items.py"]],
+            ["runtime/src/torchax_compat/tensor/assignment.py"],
+            [["runtime/tests/tensor/test_assignment.py"]],
         ),
-        (["rules/tpulint_rules/companions/torchax_training/tensors/data.py"], [["tests/runtime/tensors"]]),
-        (["rules/tpulint_rules/companions/torchax_training/once.py"], [["tests/runtime/autograd"]]),
-        (["tests/runtime/conftest.py"], [["tests/runtime"]]),
+        (["runtime/src/torchax_compat/tensor/shared_data.py"], [["runtime/tests/tensor"]]),
+        (["runtime/src/torchax_compat/version.py"], [["runtime/tests/autograd"]]),
+        (["runtime/tests/conftest.py"], [["runtime/tests"]]),
         (["tpulint/finding.py"], [["tests/engine", "tests/model"]]),
         (["rules/tpulint_rules/placement/__init__.py"], []),
     ],
@@ -43,9 +43,9 @@ def test_selected_tests_mirror_the_changed_files(files: list[str], expected: lis
 
 def test_test_folders_runtime_and_fixtures_are_run_separately() -> None:
     files = ["tpulint/cli.py", "fixtures/cuda_method/clean/run.py", "fixtures/pinned_memory/clean/run.py"]
-    files.append("tests/runtime/conftest.py")
+    files.append("runtime/tests/conftest.py")
     assert runs(files, ROOT) == [
         ["tests/cli"],
-        ["tests/runtime"],
+        ["runtime/tests"],
         ["tests/rules", "-k", "cuda_method or pinned_memory"],
     ]

@@ -45,7 +45,7 @@ def test_summaries_use_no_odd_words() -> None:
 
 def test_conditions_that_explain_at_quotes_use_no_odd_words() -> None:
     folder = ROOT / "rules" / "tpulint_rules"
-    files = {ROOT / "tpulint" / "context.py", *folder.rglob("*.py")} - {*folder.glob("companions/**/*")}
+    files = {ROOT / "tpulint" / "context.py", *folder.rglob("*.py")}
     trees = (ast.parse(path.read_text("utf-8")) for path in sorted(files))
     functions = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     quoted = (ast.get_docstring(node) or "" for node in functions)
@@ -79,7 +79,7 @@ def test_sentences_of_the_old_dialect_are_found(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["moves the tensor in place to the device", "`handed` code and [a link](companions/told.md)", "by hand"],
+    ["moves the tensor in place to the device", "`handed` code and [a link](other/told.md)", "by hand"],
 )
 def test_plain_sentences_and_code_are_accepted(text: str) -> None:
     assert [] == odd_words(text)

@@ -33,4 +33,4 @@ def test_imports_stand_before_code_on_the_line_of_an_import(tmp_path: Path, line
         if isinstance(statement, ast.Import):
             bound |= {alias.name for alias in statement.names}
         used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-        assert used & {"torch", "torchax", "jax", "torchax_training"} <= bound
+        assert used & {"torch", "torchax", "jax", "torchax_compat"} <= bound

@@ -16,7 +16,7 @@ from tpulint.fixture import Case, cases
 from tpulint.verify import Result, State
 
 TARGETS = ("v5e:2x2", "v6e:2x2")
-FIXED = {"before.py": "import torch\n", "torchax_training/once.py": "once = 1\n"}
+FIXED = {"before.py": "import torch\n", "model.py": "import torchax_compat\n"}
 NAME = "rule/case"
 
 

@@ -47,6 +47,10 @@ def f(x):
 CASES = {"rule/first": PLAIN, "rule/second": PLAIN, "rule/third": PLAIN, "rule/trained": TRAINED}
 
 
+#: The folders of a checkout that Python imports from.
+_SOURCES = ("", "rules", "runtime/src")
+
+
 @dataclass
 class Checkout:
     """A folder with a few cases, and the tool that they are executed with."""
@@ -74,7 +78,7 @@ class Checkout:
         return subprocess.Popen(
             [sys.executable, "-m", "tpulint", "verify", "--output-format", "json", *options],
             cwd=self.root,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(self.tool), str(self.tool / "rules")])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(str(self.tool / name) for name in _SOURCES)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -84,7 +88,7 @@ class Checkout:
     def copy_tool(self) -> None:
         """Execute with a copy of the tool from now on, which may be changed."""
         ignored = shutil.ignore_patterns("__pycache__")
-        for name in ("tpulint", "rules"):
+        for name in ("tpulint", "rules", "runtime/src"):
             shutil.copytree(self.tool / name, self.root / name, ignore=ignored)
         self.tool = self.root
 
@@ -144,7 +148,7 @@ def test_changed_runtime_file_executes_the_cases_that_import_it_and_renews_their
 ) -> None:
     checkout.copy_tool()
     before = checkout.lock.read_text().splitlines()
-    file = checkout.root / "rules/tpulint_rules/companions/torchax_training/once.py"
+    file = checkout.root / "runtime/src/torchax_compat/version.py"
     file.write_text(f"{file.read_text()}\n# changed\n")
     assert checkout.verify("--locked", "--update-lock") == 0
     assert "rule/trained" in checkout.executed

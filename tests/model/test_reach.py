@@ -526,7 +526,7 @@ def test_runtime_compiled_code_may_read_values_and_jitted_code_may_not() -> None
                 print("positive")
             return x
     """)
-    training = "from torchax_training import differentiable\n"
+    training = "from torchax_compat import differentiable\n"
 
     def told(source: str) -> list[str]:
         found = analyse_units(as_units(written({"m.py": source})), Settings(), jobs=1).findings

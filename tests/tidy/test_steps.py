@@ -130,8 +130,8 @@ def test_a_comment_goes_with_its_paragraph(before: str, after: str, expected: st
 
 
 def test_an_import_for_its_effect_says_so() -> None:
-    after = "import torch\nimport torchax_training\nx = torch.ones(2)\n"
-    expected = "import torch\nimport torchax_training  # noqa: F401\nx = torch.ones(2)\n"
+    after = "import torch\nimport torchax_compat\nx = torch.ones(2)\n"
+    expected = "import torch\nimport torchax_compat  # noqa: F401\nx = torch.ones(2)\n"
     assert expected == marked("import torch\nx = torch.ones(2)\n", after)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
-from tpulint.dev import companion_page, coverage, evidence, programs_page
+from tpulint.dev import coverage, evidence, programs_page, runtime_page
 from tpulint.fixture import SINGLE, Case, cases, strip_wants
 from tpulint.registry import rules
 from tpulint.report.page import text
@@ -65,8 +65,8 @@ def _files(root: Path) -> Mapping[Path, str]:
     files[folder / "README.md"] = f"{_GENERATED}\n{_INDEX}\n{_tables(own)}"
     if (root / coverage.ROWS).is_file():
         files[root / coverage.PAGE], files[root / coverage.DATA] = coverage.rendered(root)
-    if (root / companion_page.COMPANIONS).is_dir():
-        files[root / companion_page.PAGE] = companion_page.render(root)
+    if (root / runtime_page.SOURCE).is_dir():
+        files[root / runtime_page.PAGE] = runtime_page.render(root)
     if (root / programs_page.DATA).is_file():
         files[root / programs_page.PAGE] = programs_page.render(root)
     if (root / evidence.DATA).is_file():

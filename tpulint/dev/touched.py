@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
-_RUNTIME = PurePosixPath("rules/tpulint_rules/companions")
-_TESTS, _RUNTIMES_TESTS = PurePosixPath("tests"), PurePosixPath("tests/runtime")
-_OF_ALL = {_TESTS: {"tests/engine", "tests/model"}, _RUNTIMES_TESTS: {"tests/runtime/autograd"}}
+_RUNTIME = PurePosixPath("runtime/src/torchax_compat")
+_TESTS, _RUNTIMES_TESTS = PurePosixPath("tests"), PurePosixPath("runtime/tests")
+_OF_ALL = {_TESTS: {"tests/engine", "tests/model"}, _RUNTIMES_TESTS: {"runtime/tests/autograd"}}
 PYTEST = ("-q", "-n", "2", "--dist", "loadgroup", "-m", "not slow")
 """The options of each run, which leave out what takes long."""
 
@@ -46,7 +46,7 @@ def runs(files: Iterable[str], root: Path) -> list[list[str]]:
         elif path.is_relative_to(_TESTS):
             plain |= _own(path, root)
         elif path.is_relative_to(_RUNTIME):
-            runtime |= _mirrored(path.relative_to(_RUNTIME).parts[1:], root, _RUNTIMES_TESTS)
+            runtime |= _mirrored(path.relative_to(_RUNTIME).parts, root, _RUNTIMES_TESTS)
         elif path.is_relative_to("rules/tpulint_rules") and len(path.parts) == 4 and path.stem != "__init__":
             rules.add(path.stem)
         elif path.is_relative_to("fixtures") and len(path.parts) > 2:

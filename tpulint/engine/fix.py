@@ -19,7 +19,7 @@ from tpulint.engine.desk import RECURSION_LIMIT, Unit
 from tpulint.engine.files_with_tests import left_alone
 from tpulint.engine.line_length import Widths
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
-from tpulint.finding import Applicability, Companion, FileError, Finding, Fix
+from tpulint.finding import Applicability, FileError, Finding, Fix
 from tpulint.fixes import apply
 from tpulint.model.syntax.undefined import undefined_names
 from tpulint.settings import Settings
@@ -137,8 +137,7 @@ def fix(
     """
     units, errors = read(files, stdin)
     store = open_cache(settings) if cache else MemoryCache()
-    alone = stdin is not None and not files
-    result = fix_units(units, settings, jobs=jobs, cache=store, unsafe=unsafe, alone=alone, named=named)
+    result = fix_units(units, settings, jobs=jobs, cache=store, unsafe=unsafe, named=named)
     errors = sorted([*errors, *result.errors], key=lambda error: error.path)
     return replace(result, errors=errors, files=len(units))
 
@@ -150,12 +149,10 @@ def fix_units(
     jobs: int | None,
     cache: Cache,
     unsafe: bool,
-    alone: bool = False,
     named: Collection[str] = (),
 ) -> FixResult:
     """Fix files whose bytes are at hand; see `fix`.
 
-    `alone` rules out the fixes that make a file beside the fixed one.
     After the first round only the files that changed are looked at, until nothing changes in them; then
     all are once more, since a change in one file can lead to findings in another.
     """
@@ -167,7 +164,7 @@ def fix_units(
         relative = {settings.relative(path): path for path in units}
         tests = left_alone({one: units[path].data for one, path in relative.items()})
         spared = frozenset(relative[one] for one in tests).difference(named)
-    rounds = _Rounds(units, frozenset(allowed), spared, alone=alone)
+    rounds = _Rounds(units, frozenset(allowed), spared)
     only: frozenset[str] | None = None
     settled = False
     for _ in range(MAX_ROUNDS):
@@ -191,14 +188,10 @@ class _Rounds:
         units: Mapping[str, Unit],
         allowed: frozenset[Applicability],
         spared: frozenset[str],
-        *,
-        alone: bool,
     ) -> None:
         self._units = units
         self._spared = spared
         self._allowed = allowed
-        self._alone = alone
-        self._companions: dict[str, dict[Companion, None]] = {}
         self._broken: dict[str, FileError] = {}
         self._counts: dict[str, Counter[str]] = {}
         self._widths = Widths()
@@ -219,8 +212,7 @@ class _Rounds:
                 self._restore(outcome)
                 changed.add(path)
             elif outcome is not None:
-                self.current[path], applied, companions = outcome
-                self._companions.setdefault(path, {}).update(dict.fromkeys(companions))
+                self.current[path], applied = outcome
                 self._counts.setdefault(path, Counter()).update(applied)
                 changed.add(path)
         return frozenset(changed)
@@ -248,8 +240,6 @@ class _Rounds:
             now = self.current[path]
             if path not in self._broken and now.data != unit.data:
                 before, after = Source.decode(path, unit.data), Source.decode(path, now.data)
-                # What the file imports is written first, so that a kill in between leaves nothing broken.
-                changes.extend(self._made_for(path, {change.path for change in changes}))
                 changes.append(Change(path, before.text, after.text, unit.data, now.data))
                 applied[path] = dict(self._counts[path])
         errors = sorted({*analysis.errors, *self._broken.values()}, key=lambda error: error.path)
@@ -257,29 +247,11 @@ class _Rounds:
         tests = tuple(sorted(self._spared.intersection(fixable)))
         return FixResult(changes, applied, analysis.findings, errors, len(self._units), tests)
 
-    def _made_for(self, path: str, known: set[str]) -> Iterator[Change]:
-        """The files that a fixed one imports, and that are not there yet."""
-        for folder, companion in self._beside(path):
-            for name, text in companion.files().items():
-                beside = os.path.join(folder, *name.split("/"))
-                if beside not in known and beside not in self._units:
-                    yield Change(beside, "", text, None, text.encode())
-
-    def _beside(self, path: str) -> Iterator[tuple[str, Companion]]:
-        """What a fixed file imports that is not there yet, and in which folder it belongs."""
-        for companion in self._companions.get(path, ()):
-            folder = os.path.normpath(os.path.join(os.path.dirname(path), *[os.pardir] * companion.up))
-            if not os.path.lexists(os.path.join(folder, companion.place)):
-                yield folder, companion
-
     def _applicable(self, analysis: Analysis) -> list[Finding]:
         return [
             f
             for f in analysis.findings
-            if f.fix is not None
-            and f.fix.applicability in self._allowed
-            and not (self._alone and f.fix.companion is not None)
-            and f.path not in self._spared
+            if f.fix is not None and f.fix.applicability in self._allowed and f.path not in self._spared
         ]
 
     def _restore(self, error: FileError) -> None:
@@ -316,9 +288,7 @@ def _by_path(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     return grouped
 
 
-def fix_once(
-    unit: Unit, findings: Sequence[Finding]
-) -> tuple[Unit, Counter[str], list[Companion]] | FileError | None:
+def fix_once(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str]] | FileError | None:
     """One round over one file; an error where the result would not be sound, None where nothing changes.
 
     Fixes that are sound alone may not be so together, as one that moves what another one names: those that
@@ -342,7 +312,7 @@ def fix_once(
 
 def _attempt(
     unit: Unit, source: Source, codes: Mapping[Fix, str]
-) -> tuple[Unit, Counter[str], list[Companion]] | FileError | None:
+) -> tuple[Unit, Counter[str]] | FileError | None:
     text, taken = apply(source.text, codes)
     applied = Counter(codes[fix] for fix in taken)
     if text == source.text:
@@ -375,4 +345,4 @@ def _attempt(
         faithful = False
     if not faithful:
         return FileError(unit.path, f"cannot be fixed: {source.encoding} does not give the same bytes back")
-    return replace(unit, data=data), applied, [fix.companion for fix in taken if fix.companion is not None]
+    return replace(unit, data=data), applied

@@ -80,7 +80,7 @@ def inquire(path: Path, row: int, files: Sequence[Path], settings: Settings) -> 
         )
         raise InquiryError(reason)
     if is_shipped(unit):
-        reason = "this file belongs to the runtime that `tpulint fix` writes and is unchanged"
+        reason = "this file belongs to the runtime torchax-compat"
         raise InquiryError(f"{reason}, so it is not analyzed")
     try:
         module = parsed(unit)

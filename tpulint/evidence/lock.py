@@ -4,15 +4,16 @@ A line is a case, its digest, and the outcome of each stage::
 
     item_in_traced_code/example 3f9c… original/reference=runs, original/eager=equal, fixed/jit=equal, …
 
-The digest covers the case's own files without their `# want:` comments, the current output of `fix` with the
-runtime files that it writes, the code of the verifier, the TPU targets, the versions of Python and packages,
-and the outcomes themselves, so that a line that was edited by hand does not match.
+The digest covers the case's own files without their `# want:` comments, the current output of `fix`, the
+runtime torchax-compat if that output imports it, the code of the verifier, the TPU targets, the versions of
+Python and packages, and the outcomes themselves, so that a line that was edited by hand does not match.
 It does not cover the case's name, so that a case may be renamed together with its line.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from pathlib import Path
 from tpulint import fixture, verify
 from tpulint.digest import digest
 from tpulint.fixture import Case
+from tpulint.knowledge.runtime import PACKAGE
 from tpulint.verify.result import Result, State
 
 NAME = "evidence.lock"
@@ -147,6 +149,8 @@ def inputs_of(case: Case, fixed: Mapping[str, str], targets: Sequence[str]) -> s
     parts += [_verifier(), *targets]
     for path in _files(case.folder):
         parts += [path.relative_to(case.folder).as_posix(), _content(path)]
+    if any(PACKAGE in text for text in fixed.values()):
+        parts.append(_runtime())
     return digest("fixed", *(part for pair in sorted(fixed.items()) for part in pair), *parts, size=_SIZE)
 
 
@@ -179,6 +183,15 @@ def _files(folder: Path) -> list[Path]:
         for path in folder.rglob("*")
         if path.is_file() and _LEFT_BY_TOOLS.isdisjoint(path.relative_to(folder).parts)
     )
+
+
+@cache
+def _runtime() -> str:
+    """A digest of the installed runtime; "" where it is not installed."""
+    spec = importlib.util.find_spec(PACKAGE)
+    folders = spec.submodule_search_locations if spec is not None else None
+    files = [path for folder in folders or () for path in _files(Path(folder))]
+    return digest(*(part for path in files for part in (path.name, path.read_bytes())))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Operators of the tables in `operators.py` that the runtime `torchax_training` implements.
+"""Operators of the tables in `operators.py` that the runtime `torchax_compat` implements.
 
 `tests/runtime/operators/test_probed.py` runs each operator of the tables with the runtime, and fails if this
 set is not exactly those that give the result of torch.

@@ -3,6 +3,8 @@
 import functools
 import re
 
+from tpulint.knowledge.runtime import ENABLE
+
 #: Strings that name an accelerator's device.
 DEVICE_STRING = re.compile(r"(cuda(:\d+)?|jax)\Z")
 
@@ -22,9 +24,11 @@ ENVIRONMENTS = frozenset({"torchax.default_env", "torchax.tensor.Environment"})
 
 #: Functions that give or enter the torchax environment; torch_xla2 is the former name of torchax.
 ENVIRONMENT_ENTRIES = frozenset(
-    name.replace("torchax", package)
-    for name in ENVIRONMENTS | {"torchax.enable_globally"}
-    for package in ("torchax", "torch_xla2")
+    {ENABLE}.union(
+        name.replace("torchax", package)
+        for name in ENVIRONMENTS | {"torchax.enable_globally"}
+        for package in ("torchax", "torch_xla2")
+    )
 )
 
 #: Methods of the environment that enter it.

@@ -1,7 +1,5 @@
 """Names of what training code calls beside the computation itself."""
 
-from tpulint.finding import Companion
-
 #: Methods of modules that take a hook, which each call then runs.
 HOOKS = ("register_forward_hook", "register_forward_pre_hook")
 
@@ -68,25 +66,3 @@ MODULE_UPKEEP = frozenset(
         *("gradient_checkpointing_enable", "clip_gradients", "init_weights", "reset_parameters", "copy_"),
     }
 )
-
-#: The decorator with which JAX differentiates a function; see `backward-on-torchax`.
-DIFFERENTIABLE = "torchax_training.differentiable"
-
-#: The decorator within which `torch.autograd.grad` works.
-RECORDED = "torchax_training.recorded"
-
-#: What makes the step of an optimizer one that JAX compiles.
-COMPILED = "torchax_training.compiled"
-
-#: The companion that defines all three.
-TRAINING = Companion("tpulint_rules:companions/torchax_training")
-
-
-def is_mark(name: str | None, mark: str) -> bool:
-    """Whether the function is one of the runtime, such as `compiled` or `differentiable`.
-
-    `mark` is that function. The runtime may lie in any package.
-    """
-    folder, _, last = mark.partition(".")
-    *path, end = (name or "").split(".")
-    return end == last and folder in path

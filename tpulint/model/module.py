@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tpulint.knowledge.training import TRAINING
 from tpulint.model.devices.edges import device_edges, reads_text
 from tpulint.model.names.index import index
 from tpulint.model.names.qualified import Names, dotted
@@ -155,7 +154,7 @@ class Module:
         """
         path = self.trace_path(scope)
         is_jitted = path is not None and path.certainty is Certainty.JIT
-        return not is_jitted and self.project.imports_any(TRAINING.name)
+        return not is_jitted and self.project.uses_runtime
 
     def outlasts_trace(self, scope: Scope) -> bool:
         """Whether values that this code stores outlive a trace, as in a function that the project jits.
@@ -164,7 +163,7 @@ class Module:
         the runtime returns the attributes that modules assign from the compiled function.
         """
         path = self.trace_path(scope)
-        amended = self.project.programs.asks_gradients(self.name) or self.project.imports_any(TRAINING.name)
+        amended = self.project.programs.asks_gradients(self.name) or self.project.uses_runtime
         return path is not None and path.certainty <= (Certainty.JIT if amended else Certainty.FORWARD)
 
     # kinds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 
+from tpulint.knowledge.runtime import ENABLE, IMPORTED_BY_ENABLE
 from tpulint.model.syntax.imports import orphaned_imports, split_imports
 from tpulint.model.syntax.undefined import undefined_names
 from tpulint.tidy.text import Text, indent_of, new_rows, parted
@@ -42,17 +43,23 @@ def marked(before: str, after: str) -> str:
     """`after` with a comment behind each added import that is there for its effect alone.
 
     Linters would otherwise take the import for unused, and some remove it.
+    What `torchax_compat.enable()` imports itself goes, in a file that calls it at its top level.
     """
     text = Text(after)
     rows = new_rows(before, after)
     used = {node.id for node in ast.walk(text.tree) if isinstance(node, ast.Name)}
     lines = list(text.lines)
+    enables = any(ast.unparse(node) == f"{ENABLE}()" for node in text.tree.body)
     for node in ast.walk(text.tree):
         if not isinstance(node, ast.Import) or node.lineno not in rows or len(node.names) > 1:
             continue
         alias = node.names[0]
         bare, ending = parted(lines[node.lineno - 1])
-        if alias.asname is None and "." not in alias.name and alias.name not in used and "#" not in bare:
+        if alias.asname is not None or "." in alias.name or alias.name in used or "#" in bare:
+            continue
+        if enables and alias.name in IMPORTED_BY_ENABLE:
+            lines[node.lineno - 1] = ""
+        else:
             lines[node.lineno - 1] = f"{bare}{_MARK}{ending}"
     return "".join(lines)
 

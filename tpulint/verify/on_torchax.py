@@ -22,14 +22,14 @@ from tpulint.verify import torchvision_standin
 from tpulint.verify.fingerprint import fingerprint
 from tpulint.verify.record import Recorder
 
-#: The modules of `torchax_training` that compute without `Environment.dispatch`.
+#: The modules of `torchax_compat` that compute without `Environment.dispatch`.
 _SHORTER_WAYS = tuple(
-    f"torchax_training.tensors.{name}" for name in ("dispatch", "conversions", "operations")
+    f"torchax_compat.tensor.{name}" for name in ("dispatch", "conversions", "compiled_operations")
 )
 
 
 #: The one through which tensors are made there.
-_BETWEEN = "torchax_training.tensors.values"
+_BETWEEN = "torchax_compat.tensor.representation"
 
 
 def _maker() -> str:
@@ -49,7 +49,7 @@ class Watch:
 
     An operation counts when `Environment.dispatch`, through which every call of torch's API goes while
     the environment is entered, gives back a tensor of torchax; so do `interop.call_jax`, the few methods of
-    torchax's tensors that go past the dispatch, and what `torchax_training` takes a shorter way for.
+    torchax's tensors that go past the dispatch, and what `torchax_compat` takes a shorter way for.
     Host data that differs when only the inputs differ was computed on the host from the inputs: that is
     how a round trip is told from a constant, whatever way the data took out of torchax.
     """
@@ -117,7 +117,7 @@ class Watch:
             environment.t2j_copy = moved
 
     def _count_shorter_ways(self, kind: Any) -> None:
-        """Count the tensors that the companion makes itself of what it computed."""
+        """Count the tensors that the runtime makes itself of what it computed."""
         make = kind.__init__
 
         @functools.wraps(make)

@@ -132,6 +132,11 @@ def _on_torchax(job: Job, names: Mapping[str, Any]) -> Report:
     watch = Watch()
     env = torchax.default_env()
     watch.install(entries=job.stage == "eager")
+    if any(re.search(r"^\s*(import|from) torchax_compat\b", text, re.MULTILINE) for text in sources):
+        import torchax_compat
+
+        torchax_compat.enable()  # as the program of these files does
+        torchax.disable_globally()  # the case is run within `with env` below, as without the runtime
     try:
         with env:
             module = _load(job)

@@ -27,8 +27,8 @@ The fix is unsafe, because the fixed program measures time with the clock of the
   Call a jitted function once before you measure its time.
 
 If the program keeps events in lists or attributes, or passes them to functions, the fix replaces the events
-with objects of the class `torchax_events.Event`.
-The class `torchax_events.Event` has the same methods as `torch.cuda.Event`.
+with objects of the class `torchax_compat.cuda.Event`.
+The class `torchax_compat.cuda.Event` has the same methods as `torch.cuda.Event`.
 The fix writes the package `torchax_events` beside the program.
 """
 
@@ -37,14 +37,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
+from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.knowledge.runtime import PACKAGE
 from tpulint.knowledge.waiting import WAIT_FOR_ALL, WAITS
 from tpulint.model.names.scopes import Scope
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU202", "time measured with CUDA events", module=__name__, fix=Applicability.UNSAFE)
 
-_COMPANION = Companion("tpulint_rules:companions/torchax_events")
+_CUDA = f"{PACKAGE}.cuda"
 _EVENTS = frozenset({"torch.Event", "torch.cuda.Event", "torch.cuda.streams.Event"})
 
 
@@ -58,12 +59,12 @@ def event(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _stand_in(call: ast.Call, ctx: Context) -> Fix | None:
     """The fix that replaces the event with an object that may be stored and passed on."""
-    imports = ctx.companion_import(_COMPANION)
+    imports = ctx.runtime_import()
     if imports is None:
         return None
-    made = ctx.replace(call.func, f"{_COMPANION.name}.Event")
-    title = f"replace `{ctx.text(call.func)}` with `{_COMPANION.name}.Event`, which reads the host clock"
-    return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, companion=_COMPANION)
+    made = ctx.replace(call.func, f"{_CUDA}.Event")
+    title = f"replace `{ctx.text(call.func)}` with `{_CUDA}.Event`, which reads the host clock"
+    return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
 def _on_the_clock(ctx: Context) -> Fix | None:

@@ -77,7 +77,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.model.values.kinds import Device
 from tpulint.rule import Context, Rule, is_name
 
@@ -102,6 +102,7 @@ _SCALERS = frozenset(
 _ENABLED = 4
 #: The arguments of `torch.cuda.amp.autocast`, by position.
 _BY_PLACE = ("enabled", "dtype", "cache_enabled")
+_TITLE = f"compute in bfloat16 inside `autocast`, with the runtime {DISTRIBUTION}"
 _ATOMS = ast.Name | ast.Attribute | ast.Call | ast.Subscript
 
 
@@ -115,10 +116,14 @@ def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     dtype = _argument(call, "dtype", 1)
     if dtype is not None and ctx.qualified_name(dtype) == "torch.float32":
         return  # which is what it stays in
-    if not _names_cuda(call, name) and ctx.module.project.imports_any(TRAINING.name):
+    if not _names_cuda(call, name) and ctx.module.project.uses_runtime:
         return  # the runtime gives it its meaning
     message = f"`{name}` has no effect on TPU: the operations inside stay in float32, without an error"
-    yield ctx.finding(call, message, _by_runtime(call, name, ctx) or _without_autocast(call, ctx))
+    if ctx.serves_device and not _names_cuda(call, name):
+        fix = ctx.runtime_fix(_TITLE)  # elsewhere the runtime comes with the environment
+    else:
+        fix = _on_jax(call, name, ctx) or _without_autocast(call, ctx)
+    yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named={"GradScaler"})
@@ -170,10 +175,9 @@ def _names_cuda(call: ast.Call, name: str) -> bool:
     return name in _OF_CUDA or (isinstance(device, ast.Constant) and device.value == "cuda")
 
 
-def _by_runtime(call: ast.Call, name: str, ctx: Context) -> Fix | None:
-    """The fix that adds the runtime, with which `autocast` for torchax computes in bfloat16."""
-    imports = ctx.companion_import(TRAINING)
-    if imports is None or not ctx.serves_device:
+def _on_jax(call: ast.Call, name: str, ctx: Context) -> Fix | None:
+    """The fix that names the device `"jax"`, for which `autocast` computes in bfloat16 with the runtime."""
+    if not ctx.serves_device:
         return None
     edits: list[Edit] = []
     torch = ctx.imports("import torch")
@@ -188,12 +192,11 @@ def _by_runtime(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         if named is None:
             return None
         edits = [ctx.replace(call, f"torch.autocast({', '.join((place, *named))})"), *torch]
-    elif _names_cuda(call, name):
+    else:
         assert device is not None
         edits = [ctx.replace(device, place), *torch]
-    title = f"add the tpulint runtime `{TRAINING.name}`, which computes in bfloat16 inside `autocast`"
     edits += _counts_moved_out(ctx.parent(call), ctx)
-    return ctx.fix(title, *imports, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
+    return ctx.fix(_TITLE, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
 def _counts_moved_out(outer: ast.AST | None, ctx: Context) -> Iterator[Edit]:

@@ -38,7 +38,7 @@ The fix is unsafe:
   time becomes too short.
 - If the program keeps streams in lists or passes them to functions, the fix replaces the streams with objects
   that do nothing.
-  The class of these objects is in `torchax_events`, a package that the fix writes beside the program.
+  The class of these objects is `torchax_compat.cuda.Stream`, of the runtime torchax-compat.
 - The fix replaces `torch.cuda.is_current_stream_capturing()` with `False`.
 
 ## Without a fix
@@ -54,13 +54,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
+from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.knowledge.runtime import PACKAGE
 from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule("TPU203", "use of a CUDA stream or a CUDA graph", module=__name__, fix=Applicability.UNSAFE)
 
-_COMPANION = Companion("tpulint_rules:companions/torchax_events")
+_CUDA = f"{PACKAGE}.cuda"
 _MADE = frozenset(
     {"torch.Stream", "torch.cuda.Stream", "torch.cuda.ExternalStream", "torch.cuda.streams.Stream"}
 )
@@ -130,13 +131,13 @@ def _is_synchronized(call: ast.Call, ctx: Context) -> bool:
 
 def _stand_in(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     """The fix that replaces the stream with an object that may be stored and passed on."""
-    imports = ctx.companion_import(_COMPANION)
+    imports = ctx.runtime_import()
     if imports is None or _goes_later(call, ctx):
         return None
     instead = "Stream" if name in _MADE else "current_stream" if name in _ASKED else "stream"
-    made = ctx.replace(call.func, f"{_COMPANION.name}.{instead}")
-    title = f"replace `{name}` with `{_COMPANION.name}.{instead}`, a stand-in that does nothing"
-    return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, companion=_COMPANION)
+    made = ctx.replace(call.func, f"{_CUDA}.{instead}")
+    title = f"replace `{name}` with `{_CUDA}.{instead}`, a stand-in that does nothing"
+    return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
 def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:

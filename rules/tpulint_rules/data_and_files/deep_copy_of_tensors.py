@@ -46,7 +46,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.model.devices.doors import is_device_choice
 from tpulint.model.values.kinds import Device, Static, Tensor, Unknown
 from tpulint.rule import Context, Rule
@@ -69,27 +69,32 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "copy.deepcopy" or len(call.args) != 1 or call.keywords:
         return
     project = ctx.module.project
-    if not ctx.serves_device or ctx.only_with_cuda(call) or project.imports_any(TRAINING.name):
+    if not ctx.serves_device or ctx.only_with_cuda(call) or project.uses_runtime:
         return
     value = call.args[0]
     kind = ctx.kind(value)
-    brought = None
-    if ctx.module.name in project.programs.calling_backward:  # which brings the folder anyway
-        title = f"add the tpulint runtime `{TRAINING.name}`, which makes `deepcopy` work"
-        brought = ctx.companion_fix(TRAINING, title)
+    # The fixes of such a program bring the runtime, with which `deepcopy` works.
+    is_trained = ctx.module.name in project.programs.calling_backward
+    title = f"add the runtime {DISTRIBUTION}, which makes `deepcopy` work"
     if isinstance(kind, Tensor) and kind.certain:
-        edit = f"{ctx.operand(value)}.detach().clone()"
-        title = "replace `deepcopy` with `detach().clone()`"
-        fix = ctx.fix(title, ctx.replace(call, edit), applicability=Applicability.UNSAFE)
-        yield ctx.finding(
-            call, "`deepcopy` of a tensor raises inside the torchax environment", brought or fix
-        )
+        message = "`deepcopy` of a tensor raises inside the torchax environment"
+        fix = ctx.runtime_fix(title) if is_trained else _clone(call, value, ctx)
     elif _is_state(value, ctx):
         message = "`deepcopy` of a `state_dict()` raises inside the torchax environment"
-        yield ctx.finding(call, message, brought or _clones(call, ctx))
+        fix = ctx.runtime_fix(title) if is_trained else _clones(call, ctx)
     elif _is_placed_module(value, call, ctx):
         message = "`deepcopy` raises for a module that was moved to the torchax device"
-        yield ctx.finding(call, message, brought or _copy(call, ctx))
+        fix = ctx.runtime_fix(title) if is_trained else _copy(call, ctx)
+    else:
+        return
+    yield ctx.finding(call, message, fix)
+
+
+def _clone(call: ast.Call, value: ast.expr, ctx: Context) -> Fix:
+    """The fix that copies a tensor."""
+    edit = ctx.replace(call, f"{ctx.operand(value)}.detach().clone()")
+    title = "replace `deepcopy` with `detach().clone()`"
+    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 def _is_state(value: ast.expr, ctx: Context) -> bool:

@@ -55,8 +55,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from tpulint.finding import Applicability, Companion, Finding, Fix
+from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.files import SAVE
+from tpulint.knowledge.runtime import PACKAGE
 from tpulint.model.project.savers import saved_elsewhere
 from tpulint.model.values.kinds import Instance, Kind, Unknown
 from tpulint.rule import Context, Rule, is_name
@@ -67,7 +68,7 @@ rule = Rule(
 
 #: What has a state of plain numbers is called so.
 _NUMBERS_ALONE = ("sched", "scaler", "sampler", "loader", "saver", "tracker", "logger", "args", "config")
-_COMPANION = Companion("tpulint_rules:companions/torchax_pickle")
+_PICKLE = f"{PACKAGE}.data.cpu_pickle"
 #: Through so many names and calls a value is followed.
 _DEPTH = 3
 
@@ -233,11 +234,11 @@ def _on_host(value: ast.expr, ctx: Context) -> Fix | None:
 
 
 def _pickled(call: ast.Call, ctx: Context) -> Fix | None:
-    imports = ctx.companion_import(_COMPANION)
+    imports = ctx.runtime_import()
     if imports is None:
         return None
     given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     last = max(ctx.span(argument).end for argument in given)
-    edit = ctx.insert(last, ", pickle_module=torchax_pickle")
-    title = "add `pickle_module=torchax_pickle`, which saves device tensors as CPU tensors"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE, companion=_COMPANION)
+    edit = ctx.insert(last, f", pickle_module={_PICKLE}")
+    title = f"add `pickle_module={_PICKLE}`, which saves device tensors as CPU tensors"
+    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE, serves_cuda=True)

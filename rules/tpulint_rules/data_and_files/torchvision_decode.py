@@ -43,7 +43,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Companion, Finding, Fix
+from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.runtime import PACKAGE
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU701", "image decoding with torchvision", module=__name__, fix=Applicability.SAFE)
@@ -54,7 +55,7 @@ _DECODERS = frozenset(
         *("decode_webp", "read_image"),
     }
 )
-_IMAGES = Companion("tpulint_rules:companions/torchax_images.py")
+_VISION = f"{PACKAGE}.vision"
 
 
 @rule.on(ast.Call, named=_DECODERS)
@@ -95,12 +96,12 @@ def _is_called(node: ast.expr, ctx: Context) -> bool:
 
 def _outside(function: ast.expr, name: str, ctx: Context) -> Fix | None:
     """The fix that uses the function of the same name that leaves the environment."""
-    imports = ctx.companion_import(_IMAGES)
+    imports = ctx.runtime_import()
     if imports is None:
         return None
-    edit = ctx.replace(function, f"{_IMAGES.name}.{name}")
-    title = f"decode the image with `{_IMAGES.name}.{name}`, which leaves the torchax environment"
-    return ctx.fix(title, edit, *imports, companion=_IMAGES)
+    edit = ctx.replace(function, f"{_VISION}.{name}")
+    title = f"decode the image with `{_VISION}.{name}`, which leaves the torchax environment"
+    return ctx.fix(title, edit, *imports, serves_cuda=True)
 
 
 def _torchvision_io(qualified: str | None) -> str:

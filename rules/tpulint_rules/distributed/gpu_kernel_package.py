@@ -77,7 +77,7 @@ from tpulint.knowledge.gpu_kernels import (
     SAME_IN_TORCH,
     Attention,
 )
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU803", "kernel library for NVIDIA GPUs", module=__name__, fix=Applicability.UNSAFE)
@@ -163,12 +163,10 @@ def flex(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 def _flex(node: ast.stmt | ast.expr, ctx: Context) -> Iterator[Finding]:
     project, name = ctx.module.project, ctx.module.name
-    if not ctx.only_with_cuda(node) and not project.program_imports(name, TRAINING.name):
-        title = (
-            f"add the tpulint runtime `{TRAINING.name}`, which computes `flex_attention` in torch operations"
-        )
+    if not ctx.only_with_cuda(node) and not project.program_uses_runtime(name):
+        title = f"add the runtime {DISTRIBUTION}, which computes `flex_attention` in torch operations"
         message = "`flex_attention` raises for torchax tensors"
-        yield ctx.finding(node, message, ctx.companion_fix(TRAINING, title))
+        yield ctx.finding(node, message, ctx.runtime_fix(title))
 
 
 def _message(package: str) -> str:

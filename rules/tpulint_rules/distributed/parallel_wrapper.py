@@ -44,9 +44,9 @@ The fix is unsafe:
   synchronize.
 - The keys of checkpoints lose the prefix `module.`.
 - If other code reads `.module` of a model, or adds or removes the prefix `module.` of keys, the fix does not
-  just remove the wrapper, but replaces it with `undivided(...)`.
-  Like `DataParallel`, `undivided` has the attribute `.module`, but it passes the whole batch to the module.
-  `undivided` is part of the runtime (`torchax_training`), which the fix writes beside the file.
+  just remove the wrapper, but replaces it with `single_process(...)`.
+  Like `DataParallel`, `single_process` has the attribute `.module`, but it passes the whole batch to the module.
+  `single_process` is part of the runtime (`torchax_training`), which the fix writes beside the file.
 
 ## Without a fix
 
@@ -62,7 +62,6 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.distributed import SHARDED_IN_PLACE, WRAPPER_ONLY, WRAPPERS
-from tpulint.knowledge.training import TRAINING
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -78,7 +77,7 @@ def wrapper(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         is_kept = (
             ctx.module.name in ctx.module.project.programs.unwrapping and not ctx.module.project.keeps_gpu
         )
-        fix = _undivided(call, name, ctx) if is_kept else None
+        fix = _single_process(call, name, ctx) if is_kept else None
         yield ctx.finding(call, message, fix or _unwrapped(call, ctx))
 
 
@@ -100,20 +99,20 @@ def _wrapped(call: ast.Call) -> ast.expr | None:
     return None if isinstance(model, ast.Starred) else model
 
 
-def _undivided(call: ast.Call, name: str, ctx: Context) -> Fix | None:
+def _single_process(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     """The fix that uses a wrapper that only calls the module."""
     model = _wrapped(call)
     if model is None or "FullySharded" in name:
         return None
-    imports = ctx.companion_import(TRAINING, "undivided")
+    imports = ctx.runtime_import("single_process")
     if imports is None:
         return None
-    edits = (*imports, ctx.replace(call, f"undivided({ctx.text(model)})"))
+    edits = (*imports, ctx.replace(call, f"single_process({ctx.text(model)})"))
     return ctx.fix(
-        f"replace `{name.rpartition('.')[2]}` with `undivided`, a wrapper that only calls the wrapped module",
+        f"replace `{name.rpartition('.')[2]}` with `single_process`, a wrapper that only calls the wrapped module",
         *edits,
         applicability=Applicability.UNSAFE,
-        companion=TRAINING,
+        serves_cuda=True,
     )
 
 

@@ -99,7 +99,7 @@ from tpulint.knowledge.distributed import (
     Collective,
     collective,
 )
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.model.processes.groups import backends, is_start, serves_host
 from tpulint.model.processes.spawned import spawned
 from tpulint.rule import Context, Rule
@@ -196,10 +196,10 @@ def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if over is not None and _reaches(over, most + 1):
         message = f"this `{name}` needs several processes, but a program on TPU is one process"
         yield ctx.finding(call, f"{message}; use `jax.sharding.Mesh` instead")
-    elif not ctx.module.project.program_imports(ctx.module.name, TRAINING.name):
-        title = f"add the tpulint runtime `{TRAINING.name}`, which makes a mesh of one process"
+    elif not ctx.module.project.program_uses_runtime(ctx.module.name):
+        title = f"add the runtime {DISTRIBUTION}, which makes a mesh of one process"
         message = f"`{name}` raises after `import torchax`, because PyTorch has no process group for torchax"
-        yield ctx.finding(call, message, ctx.companion_fix(TRAINING, title))
+        yield ctx.finding(call, message, ctx.runtime_fix(title))
 
 
 def _reaches(value: ast.expr, number: int) -> bool:

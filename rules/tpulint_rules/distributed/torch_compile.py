@@ -112,7 +112,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.knowledge.training import TRAINING
 from tpulint.model.project.keeping import OF_TORCH, is_of_torch, keeps_state
 from tpulint.model.values.kinds import Instance, Tensor
 from tpulint.rule import Context, Rule
@@ -231,13 +230,8 @@ def _dropped(edits: tuple[Edit, ...] | None, ctx: Context) -> Fix | None:
         return None
     wrapped = [node for node in ast.walk(ctx.tree) if isinstance(node, ast.Attribute)]
     edits += tuple(ctx.replace(one, ctx.text(one.value)) for one in wrapped if one.attr == "_orig_mod")
-    title = "remove `torch.compile`: the tpulint runtime `torchax_training` compiles the model"
-    if ctx.is_amended:
-        return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
-    imports = ctx.companion_import(TRAINING)
-    if imports is None:
-        return None
-    return ctx.fix(title, *imports, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
+    title = "remove `torch.compile`: the runtime torchax-compat compiles the model"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _in_place(call: ast.Call, func: ast.Attribute, ctx: Context) -> Fix | None:

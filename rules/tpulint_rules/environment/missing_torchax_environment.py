@@ -3,7 +3,8 @@
 ## What it does
 
 Reports a program that puts tensors on a CUDA or torchax device but never enters the torchax environment.
-A program enters the environment with `torchax.enable_globally()` or `with torchax.default_env():`.
+A program enters the environment with `torchax_compat.enable()`, `torchax.enable_globally()` or
+`with torchax.default_env():`.
 
 - The code that puts tensors on a CUDA or torchax device may be in the file of the program, or in a project
   module that this file imports.
@@ -41,22 +42,19 @@ Code that uses torchax tensors outside of the torchax environment raises:
 ## Fix safety
 
 The fix is unsafe, because it affects the whole program: JAX then computes all operations on tensors of the
-device `"jax"`, and `import torchax` changes parts of PyTorch.
-The fix adds the lines `import torchax` and `torchax.enable_globally()`:
+device `"jax"`, and the runtime torchax-compat changes parts of torch and torchax, so that they behave as on a
+GPU.
+The fix adds the lines `import torchax_compat` and `torchax_compat.enable()`:
 
 - In a script, the two lines follow the imports, before the first statement that puts a tensor or module on a
   device.
-- In a module that other modules import, the fix adds `torchax.enable_globally()` to the `if __name__ ==
+- In a module that other modules import, the fix adds `torchax_compat.enable()` to the `if __name__ ==
   "__main__":` block.
-- If a project file puts tensors on a device at import time, `import torchax` and `torchax.enable_globally()`
+- If a project file puts tensors on a device at import time, `import torchax_compat` and `torchax_compat.enable()`
   come before the import of that file.
-- The fix always adds `torchax.enable_globally()` after `import torchvision`, because the import of
+- The fix always adds `torchax_compat.enable()` after `import torchvision`, because the import of
   torchvision fails inside the torchax environment.
-- With `--keep-gpu`, the fixed program imports torchax and enters the torchax environment only where CUDA is
-  not available.
-
-After `import torchax`, these parts of PyTorch stop working: `torch.compile`, `DataParallel` and
-`DataLoader(pin_memory=True)`.
+- With `--keep-gpu`, the fixed program enters the torchax environment only where CUDA is not available.
 
 The fixed program needs no call of `os._exit` at its end: it exits normally.
 
@@ -67,8 +65,8 @@ The setting is a list that may contain these values:
   `~/.cache/jax`.
   To use another folder, set the environment variable `JAX_COMPILATION_CACHE_DIR` instead of
   `"compilation-cache"`.
-- With `"mesh"`, the fixed program distributes its tensors over all devices.
-  The fix writes the file `torchax_mesh.py`, which distributes the tensors, beside the program.
+- With `"mesh"`, the fixed program distributes its tensors over all devices, by
+  `torchax_compat.distributed.shard_batches()`.
   Each device holds a full copy of the parameters and buffers of a module.
   All other tensors, such as batches, are split along their first dimension, and each device holds one part.
   In a test, a model with batch normalization was trained on four CPU devices, after the fix of TPU611
@@ -86,7 +84,8 @@ import ast
 import os
 from collections.abc import Iterator, Mapping
 
-from tpulint.finding import Applicability, Companion, Edit, Finding, Fix
+from tpulint.finding import Applicability, Edit, Finding, Fix
+from tpulint.knowledge.runtime import ENABLE, PACKAGE
 from tpulint.model.devices.given import given_device
 from tpulint.model.devices.two_way import guarded_import
 from tpulint.model.names.scopes import Scope, ScopeKind
@@ -117,7 +116,7 @@ _LINES = {
 _NEEDED = {"compilation-cache": ("import os", "import jax"), "quiet": ("import warnings",)}
 #: The file through which other programs load the models of a repository, with `torch.hub.load`.
 _HUB = "hubconf.py"
-_MESH = Companion("tpulint_rules:companions/torchax_mesh.py")
+_SHARDED = f"{PACKAGE}.distributed.shard_batches()"
 
 
 @rule.on(ast.Module)
@@ -270,24 +269,24 @@ def _moves(call: ast.Call, ctx: Context) -> bool:
 
 def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
     """The fix that enters the torchax environment after the imports, or in a block."""
-    title = 'add `torchax.enable_globally()`, which makes the device `"jax"` available'
+    title = f'add `{ENABLE}()`, which makes the device `"jax"` available'
     if ctx.module.project.keeps_gpu:
         edits = _where_no_cuda(ctx)
         if edits is None:
             return None
-        return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=_mesh(ctx))
+        return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
     early = None if block is not None else _first_moving_import(ctx)
-    needed = ("import torchax", *_needed(ctx), *(() if early is None else _imported_ahead(early, ctx)))
+    needed = (f"import {PACKAGE}", *_needed(ctx), *(() if early is None else _imported_ahead(early, ctx)))
     imports = ctx.imports(*needed)
     if imports is None:
         return None
     newline = ctx.module.source.newline
-    lines = [*_asked_for(ctx, _LINES), "torchax.enable_globally()", *_spread(ctx)]
+    lines = [*_asked_for(ctx, _LINES), f"{ENABLE}()", *_sharding(ctx)]
     if block is not None:
         first = block.body[0]
         gap = f"{newline}{ctx.module.source.margin(first)}"
         call = ctx.insert(ctx.span(first).start, "".join(f"{line}{gap}" for line in lines))
-        return ctx.fix(title, *imports, call, applicability=Applicability.UNSAFE, companion=_mesh(ctx))
+        return ctx.fix(title, *imports, call, applicability=Applicability.UNSAFE)
     move = early or _first_move(ctx)
     end = end_of_imports(ctx.module, None if move is None else move.lineno)
     if early is not None and any(edit.span.start > end for edit in imports):
@@ -297,7 +296,7 @@ def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
     for edit in together:
         call = ctx.insert(call.span.start, edit.content + call.content)
     apart = [edit for edit in imports if edit not in together]
-    return ctx.fix(title, *apart, call, applicability=Applicability.UNSAFE, companion=_mesh(ctx))
+    return ctx.fix(title, *apart, call, applicability=Applicability.UNSAFE)
 
 
 def _first_moving_import(ctx: Context) -> ast.Import | ast.ImportFrom | None:
@@ -332,9 +331,9 @@ def _where_no_cuda(ctx: Context) -> tuple[Edit, ...] | None:
         return None
     if imports:
         return imports  # it is asked for CUDA, with the next round
-    needed = [] if ctx.is_bound("torchax") else ["import torchax"]
+    needed = [] if ctx.is_bound(PACKAGE) else [f"import {PACKAGE}"]
     lines = [*needed, *_needed(ctx), *_asked_for(ctx, _LINES)]
-    lines += ["torchax.enable_globally()", *_spread(ctx)]
+    lines += [f"{ENABLE}()", *_sharding(ctx)]
     return (guarded_import(ctx.module, "".join(f"{line}\n" for line in lines)),)
 
 
@@ -343,16 +342,10 @@ def _asked_for(ctx: Context, lines: Mapping[str, tuple[str, ...]]) -> list[str]:
     return [line for one in ctx.module.project.environment for line in lines.get(one, ())]
 
 
-def _mesh(ctx: Context) -> Companion | None:
-    return _MESH if "mesh" in ctx.module.project.environment else None
-
-
-def _spread(ctx: Context) -> list[str]:
-    return ["torchax_mesh.spread()"] if _mesh(ctx) is not None else []
+def _sharding(ctx: Context) -> list[str]:
+    return [_SHARDED] if "mesh" in ctx.module.project.environment else []
 
 
 def _needed(ctx: Context) -> list[str]:
     """The imports that these lines need."""
-    package = ctx.companion_package
-    mesh = [f"from {package} import torchax_mesh" if package else "import torchax_mesh"]
-    return [*_asked_for(ctx, _NEEDED), *(mesh if _mesh(ctx) is not None else ())]
+    return _asked_for(ctx, _NEEDED)

@@ -69,7 +69,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.model.names.references import by_name
 from tpulint.model.values.kinds import Static, Tensor
 from tpulint.rule import Context, Rule
@@ -143,14 +143,14 @@ def grouped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     given = by_name(call, _CONVOLUTIONS.get(name, ()))
     groups, channels = given.get("groups"), given.get("in_channels")
-    if groups is None or _number(groups, ctx) < 2 or ctx.module.project.imports_any(TRAINING.name):
+    if groups is None or _number(groups, ctx) < 2 or ctx.module.project.uses_runtime:
         return
     is_depthwise = channels is not None and _number(channels, ctx) in (0, _number(groups, ctx))
     if is_depthwise or not _is_computed(name, given.get("input"), ctx):
         return
-    title = f"add the tpulint runtime `{TRAINING.name}`, which computes transposed convolutions correctly"
+    title = f"add the runtime {DISTRIBUTION}, which computes transposed convolutions correctly"
     message = "with `groups` mixes the weights of different groups, without an error"
-    yield ctx.finding(call, f"on torchax, `{name}` {message}", ctx.companion_fix(TRAINING, title))
+    yield ctx.finding(call, f"on torchax, `{name}` {message}", ctx.runtime_fix(title))
 
 
 @rule.on(ast.Call, named={"stft"})

@@ -129,7 +129,7 @@ from collections.abc import Callable, Iterator
 from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.implemented import IMPLEMENTED
 from tpulint.knowledge.operators import FAILS_ON_TPU, RAISES, RAISES_UNDER_JIT
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.model.values.kinds import Array, Data, Kind, Several, Static, Tensor
 from tpulint.rule import Context, Rule
 
@@ -149,7 +149,7 @@ def _last(names: set[str]) -> frozenset[str]:
     return frozenset(name.rpartition(".")[2] for name in names)
 
 
-#: Those that the companion brings in.
+#: Those that the runtime implements.
 _BROUGHT = {
     name
     for name in (*RAISES, *RAISES_UNDER_JIT)
@@ -182,7 +182,7 @@ _DISTRIBUTIONS = frozenset(
 @rule.on(ast.Call, named=_last(_BROUGHT))
 def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in _BROUGHT or ctx.only_with_cuda(call) or ctx.module.project.imports_any(TRAINING.name):
+    if name not in _BROUGHT or ctx.only_with_cuda(call) or ctx.module.project.uses_runtime:
         return
     if not ctx.serves_device and (ctx.trace_path is None or name in _MODULES):
         return
@@ -286,8 +286,8 @@ def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _by_runtime(name: str, ctx: Context) -> Fix | None:
-    title = f"add the tpulint runtime `{TRAINING.name}`, which implements `{name.rpartition('.')[2]}`"
-    return ctx.companion_fix(TRAINING, title)
+    title = f"add the runtime {DISTRIBUTION}, which implements `{name.rpartition('.')[2]}`"
+    return ctx.runtime_fix(title)
 
 
 def _is_implemented(name: str, ctx: Context) -> bool:

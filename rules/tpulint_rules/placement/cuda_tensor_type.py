@@ -54,7 +54,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.rule import Context, Rule, is_name
 
 rule = Rule(
@@ -82,7 +82,7 @@ def named(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     fix = _fix(node, node.attr, outer, ctx) if isinstance(outer, ast.Call) else _kept(node, ctx)
     if fix is None:
-        if ctx.module.project.imports_any(TRAINING.name):
+        if ctx.module.project.uses_runtime:
             return
         fix = _brought(ctx)
     message = _COMPARED if isinstance(outer, ast.Compare) else _MESSAGE
@@ -93,7 +93,7 @@ def named(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 def by_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     outer, name = ctx.parent(node), str(node.value)
     if isinstance(outer, ast.Assign | ast.IfExp | ast.Tuple) and isinstance(ctx.statement(node), ast.Assign):
-        if not ctx.module.project.imports_any(TRAINING.name):
+        if not ctx.module.project.uses_runtime:
             yield ctx.finding(node, _MESSAGE.format(name), _brought(ctx))
     elif not isinstance(outer, ast.Call) or outer.args[:1] != [node]:
         return
@@ -106,8 +106,8 @@ def _brought(ctx: Context) -> Fix | None:
     """The fix that adds the runtime, which provides such types; None for programs without a device."""
     if not ctx.serves_device:
         return None
-    title = f"add the tpulint runtime `{TRAINING.name}`, whose CUDA tensor types create tensors on the TPU"
-    return ctx.companion_fix(TRAINING, title)
+    title = f"add the runtime {DISTRIBUTION}, whose CUDA tensor types create tensors on the TPU"
+    return ctx.runtime_fix(title)
 
 
 def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:

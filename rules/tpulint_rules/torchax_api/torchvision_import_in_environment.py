@@ -5,7 +5,7 @@
 The rule reports an import of torchvision inside `with torchax.default_env():`, or after
 `torchax.enable_globally()` at the top level of a file.
 
-The rule does not report programs with the runtime (`torchax_training`), which other fixes write beside
+The rule does not report programs with the runtime torchax-compat, in which
 programs that train.
 With the runtime, the import of torchvision works inside the torchax environment.
 
@@ -36,7 +36,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Finding
-from tpulint.knowledge.training import TRAINING
 from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
@@ -64,7 +63,7 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
 
 
 def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
-    if not _is_first(node, ctx) or _has_companion(ctx):
+    if not _is_first(node, ctx) or ctx.module.project.uses_runtime:
         return
     if _is_entered_around(node, ctx) or _is_entered_before(node, ctx):
         message = (
@@ -72,13 +71,6 @@ def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
             "import it before the program enters the environment"
         )
         yield ctx.finding(node, message)
-
-
-def _has_companion(ctx: Context) -> bool:
-    """Whether the program has the runtime (`torchax_training`), which imports torchvision safely."""
-    return ctx.first_import(TRAINING.name) is not None or any(
-        module.rpartition(".")[2] == TRAINING.name for module in ctx.module.project.modules
-    )
 
 
 def _is_first(node: ast.stmt, ctx: Context) -> bool:

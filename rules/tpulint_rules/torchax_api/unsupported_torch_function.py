@@ -159,8 +159,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
+from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
-from tpulint.knowledge.training import TRAINING
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS
 from tpulint.model.devices.doors import may_be_made_on_device
 from tpulint.model.names.qualified import dotted
@@ -178,17 +178,17 @@ rule = Rule(
 )
 
 _GRADIENTS = "jax_value_and_grad"
-_BY_JAX = f"add the tpulint runtime `{TRAINING.name}`, which computes the derivative with JAX"
+_BY_JAX = f"add the runtime {DISTRIBUTION}, which computes the derivative with JAX"
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in JACOBIANS))
 def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in JACOBIANS or ctx.module.project.imports_any(TRAINING.name):
+    if name not in JACOBIANS or ctx.module.project.uses_runtime:
         return
     fix = None
     if _has_program(ctx):
-        fix = ctx.companion_fix(TRAINING, _BY_JAX)
+        fix = ctx.runtime_fix(_BY_JAX)
     elif len(call.args) == 1 and {word.arg for word in call.keywords} <= {"argnums"}:
         argnums = "".join(f", argnums={ctx.text(word.value)}" for word in call.keywords)
         function = f"torchax.interop.jax_view({ctx.text(call.args[0])})"
@@ -205,12 +205,12 @@ def _has_program(ctx: Context) -> bool:
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in AT_INPUTS))
 def at_inputs(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in AT_INPUTS or ctx.module.project.imports_any(TRAINING.name):
+    if name not in AT_INPUTS or ctx.module.project.uses_runtime:
         return
     fix = None
     does, new = AT_INPUTS[name]
     if _has_program(ctx):
-        fix = ctx.companion_fix(TRAINING, _BY_JAX)
+        fix = ctx.runtime_fix(_BY_JAX)
     elif new and len(call.args) == 2 and not call.keywords and ctx.kind(call.args[1]).is_tensor:
         function, at = (ctx.text(argument) for argument in call.args)
         text = f"torchax.interop.torch_view({new}(torchax.interop.jax_view({function})))({at})"
@@ -297,7 +297,7 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if call.args and ctx.kind(call.args[0]).is_tensor:
         return  # which works
     fix = _made_alike(call, tensor, ctx)
-    if fix is None and ctx.module.project.imports_any(TRAINING.name):
+    if fix is None and ctx.module.project.uses_runtime:
         return  # the folder mends it
     message = "`new_tensor` creates a tensor without data under torchax; operations on this tensor raise"
     yield ctx.finding(call, message, fix)
@@ -399,12 +399,12 @@ def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     path = project.trace_path(f"{cls}.forward")
     if path is None or _GRADIENTS not in path.steps[0].label or project.method(cls, "backward") is None:
         return
-    if project.imports_any(TRAINING.name):
+    if project.uses_runtime:
         return
     name = ctx.text(node.value)
     message = f"JAX differentiates `{name}.forward` itself and never calls `{name}.backward`"
-    title = f"add the tpulint runtime `{TRAINING.name}`, which makes JAX call `{name}.backward`"
-    fix = ctx.companion_fix(TRAINING, title)
+    title = f"add the runtime {DISTRIBUTION}, which makes JAX call `{name}.backward`"
+    fix = ctx.runtime_fix(title)
     yield ctx.finding(node, message, fix)
 
 

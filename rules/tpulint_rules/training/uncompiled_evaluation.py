@@ -45,7 +45,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -69,7 +69,7 @@ def open_loop(node: ast.While, ctx: Context) -> Iterator[Finding]:
 def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterator[Finding]:
     if not ctx.serves_device or ctx.asks_gradients or ctx.trace_path is not None:
         return
-    if ctx.module.project.imports_any(TRAINING.name) or _is_forward(body[0], ctx):
+    if ctx.module.project.uses_runtime or _is_forward(body[0], ctx):
         return
     if any(True for name in ("backward", "grad") for _ in ctx.calls(name)):
         return  # what gradients are asked of is compiled by other means
@@ -77,8 +77,8 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
         if _is_whole(call.func, layers) and _is_module(call.func, ctx):
             if ctx.module.name not in ctx.module.project.programs.of_scripts:
                 return  # who uses a library has the program
-            title = f"add the tpulint runtime `{TRAINING.name}`, which compiles the model"
-            fix = ctx.companion_fix(TRAINING, title)
+            title = f"add the runtime {DISTRIBUTION}, which compiles the model"
+            fix = ctx.runtime_fix(title)
             message = (
                 f"torchax runs `{ctx.text(call.func)}(...)` one operation at a time in this loop, "
                 "which is slow on TPU"

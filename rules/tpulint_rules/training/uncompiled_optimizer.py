@@ -21,7 +21,7 @@ optimizer classes.
 
 ## Fix safety
 
-The fix wraps the optimizer in `compiled(...)`, so that JAX compiles the `step` of the optimizer.
+The fix wraps the optimizer in `compile_optimizer(...)`, so that JAX compiles the `step` of the optimizer.
 The fix is unsafe, because results may differ slightly.
 `compiled` is part of the runtime (`torchax_training`), which the fix writes beside the program.
 
@@ -46,7 +46,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.knowledge.training import COMPILED, TRAINING, is_mark
+from tpulint.knowledge.runtime import COMPILE_OPTIMIZER, DISTRIBUTION, is_runtime_function
 from tpulint.rule import Context, Rule
 
 rule = Rule("TPU641", "optimizer whose step is not compiled", module=__name__, fix=Applicability.UNSAFE)
@@ -109,20 +109,20 @@ def _uncompiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not ctx.serves_device or not ctx.asks_gradients:
         return
     outer = ctx.parent(call)
-    if isinstance(outer, ast.Call) and is_mark(ctx.qualified_name(outer.func), COMPILED):
+    if isinstance(outer, ast.Call) and is_runtime_function(ctx.qualified_name(outer.func), COMPILE_OPTIMIZER):
         return
-    imports = ctx.companion_import(TRAINING, "compiled")
+    imports = ctx.runtime_import("compile_optimizer")
     name = ctx.qualified_name(call.func)
     step = f"`{name.rpartition('.')[2]}.step`" if name else "the `step` of this optimizer"
     message = f"torchax runs {step} one operation at a time, which is slow on TPU"
     start = ctx.span(call)
     fix = None
     if imports is not None:
-        edits = (*imports, ctx.insert(start.start, "compiled("), ctx.insert(start.end, ")"))
+        edits = (*imports, ctx.insert(start.start, "compile_optimizer("), ctx.insert(start.end, ")"))
         fix = ctx.fix(
-            f"compile the optimizer step with `compiled(...)` of the tpulint runtime `{TRAINING.name}`",
+            f"compile the optimizer step with `compile_optimizer(...)` of the runtime {DISTRIBUTION}",
             *edits,
             applicability=Applicability.UNSAFE,
-            companion=TRAINING,
+            serves_cuda=True,
         )
     yield ctx.finding(call.func, message, fix)

@@ -23,14 +23,14 @@ These times were measured on a CPU host (torch 2.13.0, torchax 0.0.14.dev2026102
 
 ## Fix safety
 
-The fix compiles the loop with the decorator `@compiled`.
+The fix compiles the loop with the decorator `@compile_update`.
 The fix is unsafe, because JAX compiles the loop as a whole, so the results may differ slightly from the
 results without compilation.
-`@compiled` is part of the runtime (`torchax_training`), which the fix writes beside the program.
+`@compile_update` is part of the runtime (`torchax_training`), which the fix writes beside the program.
 
 - If a function only updates weights, the fix decorates this function.
   If the function also does something else, the fix moves the loop into a new function that is decorated with
-  `@compiled`.
+  `@compile_update`.
 - JAX compiles the decorated function as a whole, for the weights and scalars with which it is called.
   A scalar that keeps changing, such as a decay, becomes an input of the compiled function.
 - The decorated function runs inside `torch.no_grad()`.
@@ -42,9 +42,9 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix
-from tpulint.knowledge.training import COMPILED, TRAINING
+from tpulint.knowledge.runtime import COMPILE_UPDATE, DISTRIBUTION
 from tpulint.model.names.references import method_around
-from tpulint.model.training.called import is_differentiated, is_marked
+from tpulint.model.training.called import is_decorated, is_differentiated
 from tpulint.model.training.placing import placed
 from tpulint.model.training.regions import Region
 from tpulint.model.training.updates import computes, is_whole, update
@@ -100,7 +100,7 @@ def _is_compiled(ctx: Context) -> bool:
     """Whether the function, or the `forward` that calls it, is already compiled."""
     function = ctx.scope.function
     assert function is not None
-    if is_differentiated(ctx.module, function) or is_marked(ctx.module, function, COMPILED):
+    if is_differentiated(ctx.module, function) or is_decorated(ctx.module, function, COMPILE_UPDATE):
         return True
     callers = (at.scope.function for _, at in ctx.calls(function.name))
     return function.name == "forward" or any(one is not None and one.name == "forward" for one in callers)
@@ -118,28 +118,28 @@ def _only_updates(ctx: Context) -> list[ast.For]:
 
 def _marked(ctx: Context) -> Fix | None:
     """The fix that decorates the function."""
-    imports = ctx.companion_import(TRAINING, "compiled")
+    imports = ctx.runtime_import("compile_update")
     definition = ctx.scope.function.node if ctx.scope.function is not None else None
     if imports is None or not isinstance(definition, ast.FunctionDef):
         return None
-    edits = (*imports, ctx.add_decorator(definition, "compiled"))
+    edits = (*imports, ctx.add_decorator(definition, "compile_update"))
     return ctx.fix(
-        f"decorate `{definition.name}` with `@compiled` of the tpulint runtime `{TRAINING.name}`",
+        f"decorate `{definition.name}` with `@compile_update` of the runtime {DISTRIBUTION}",
         *edits,
         applicability=Applicability.UNSAFE,
-        companion=TRAINING,
+        serves_cuda=True,
     )
 
 
 def _moved(found: Region, ctx: Context) -> Fix | None:
     """The fix that moves the loop into a decorated function."""
-    imports = ctx.companion_import(TRAINING, "compiled")
+    imports = ctx.runtime_import("compile_update")
     if imports is None:
         return None
     steps = ctx.module.training_steps
     name = steps.name_for(found, "update_weights", ctx.scope)
-    made = placed(ctx.module, steps.changing, found, ctx.scope, name, "compiled")
+    made = placed(ctx.module, steps.changing, found, ctx.scope, name, "compile_update")
     if made is None:
         return None
-    title = "move the loop into a new function with `@compiled` of the tpulint runtime `torchax_training`"
-    return ctx.fix(title, *imports, *ctx.move(made), applicability=Applicability.UNSAFE, companion=TRAINING)
+    title = "move the loop into a new function with `@compile_update` of the runtime torchax-compat"
+    return ctx.fix(title, *imports, *ctx.move(made), applicability=Applicability.UNSAFE, serves_cuda=True)

@@ -60,7 +60,7 @@ The structure of the program decides which computation the fix moves:
   the computation of these values into a function for JAX. PyTorch's autograd still differentiates the
   remaining computation, from these values to the loss; `docs/compatibility.md` lists what fails there.
 - If a function computes tensors and passes them to `torch.autograd.grad` as the outputs, as in a gradient
-  penalty, the fix decorates this function with `@differentiable` and `@recorded`. If the function that calls
+  penalty, the fix decorates this function with `@differentiable` and `@higher_order`. If the function that calls
   `torch.autograd.grad` receives the outputs as arguments, the fix decorates its callers in the same file. If
   the function that calls `torch.autograd.grad` returns a module built from the gradients, or creates data
   loaders, the fix moves only the computation of the gradients.
@@ -68,7 +68,7 @@ The structure of the program decides which computation the fix moves:
 ## Without a fix
 
 The message of the finding says why there is no automatic fix, and what to do. To decorate a function, write
-`from torchax_training import differentiable, recorded`. Every fix that imports the runtime also writes the
+`from torchax_training import differentiable, higher_order`. Every fix that imports the runtime also writes the
 folder `torchax_training` beside the program.
 
 - If the loss is computed in another function, decorate that function with `@differentiable`.
@@ -81,7 +81,7 @@ folder `torchax_training` beside the program.
 - If a function computes the outputs that it passes to `torch.autograd.grad`, and also calls `backward`, apply
   the fix of the `backward` call first. This fix also covers the call of `torch.autograd.grad`. If the
   `backward` call has no fix, move the computation of the outputs into a new function, and decorate this
-  function with `@differentiable` and `@recorded`.
+  function with `@differentiable` and `@higher_order`.
 - To train without the runtime, write the loss as a function of the parameters. Compute the gradients with
   `torchax.interop.jax_value_and_grad`, and assign the gradients to `p.grad`, which the optimizer reads.
 """
@@ -92,12 +92,12 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding, Fix, Span
+from tpulint.knowledge.runtime import DISTRIBUTION, HIGHER_ORDER
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
-from tpulint.knowledge.training import RECORDED, TRAINING
 from tpulint.model.names.references import positional
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.takers import handed_to_accelerate
-from tpulint.model.training.called import is_differentiated, is_marked, own_function
+from tpulint.model.training.called import is_decorated, is_differentiated, own_function
 from tpulint.model.training.collected import Filling, is_filled_by_jax
 from tpulint.model.training.effects import effects
 from tpulint.model.training.losses import losses_of
@@ -123,7 +123,7 @@ _WHY = "because autograd skips operations such as `nn.Linear` and slicing"
 
 _TAKEN = "this file already uses the name `{}`: rename that variable or function"
 _NEXT = "; in the same run, `fix` then moves the loss computation into a function that JAX compiles"
-_WITH_BOTH = "with `@differentiable` and `@recorded` of the tpulint runtime `torchax_training`"
+_WITH_BOTH = "with `@differentiable` and `@higher_order` of the runtime torchax-compat"
 
 
 @rule.on(ast.Call, named={"backward", "grad"})
@@ -272,14 +272,14 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
     moved = step.moved()
     if isinstance(moved, str):
         return _put_apart(step.put_apart(), ctx) or moved
-    edits = ctx.companion_import(TRAINING, "differentiable")
+    edits = ctx.runtime_import("differentiable")
     if edits is None:
         return _TAKEN.format("differentiable")
     for one in moved:
         edits += ctx.move(one)
     title = "move the loss computation into a new function with the decorator `@differentiable`"
-    title += f" of the tpulint runtime `{TRAINING.name}`, so that JAX computes the gradients"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, companion=TRAINING)
+    title += f" of the runtime {DISTRIBUTION}, so that JAX computes the gradients"
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
 def _put_apart(edits: list[tuple[Span, str]] | None, ctx: Context) -> Fix | None:
@@ -301,7 +301,7 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     if _recomputes(function, ctx) or _waits(function, ctx):
         return
     computing = _computing(call, function, ctx)
-    open_ones = [one for one in computing if not is_marked(ctx.module, one, RECORDED)]
+    open_ones = [one for one in computing if not is_decorated(ctx.module, one, HIGHER_ORDER)]
     if computing and not open_ones:
         return
     if open_ones == [function] and (_gives_module(function, ctx) or _prepares(function, ctx)):
@@ -443,22 +443,22 @@ def _leading(outputs: list[ast.expr], function: Scope) -> tuple[list[ast.Assign]
 
 
 def _marked(function: Scope, ctx: Context) -> Fix | str:
-    """The fix that decorates a function with `@differentiable`, then with `@recorded`."""
+    """The fix that decorates a function with `@differentiable`, then with `@higher_order`."""
     node = function.node
     inside = list(ast.walk(node))
     if not isinstance(node, ast.FunctionDef) or any(isinstance(i, ast.Yield | ast.YieldFrom) for i in inside):
         return f"a generator, `async` function or lambda computes the `outputs`: use a `def` {_WITH_BOTH}"
     if any(isinstance(inner, ast.Attribute) and inner.attr == "backward" for inner in inside):
         return f"the fix for the `backward` call in `{node.name}` also moves this call: apply that fix first"
-    mark = name = "recorded" if is_differentiated(ctx.module, function) else "differentiable"
-    imports = ctx.companion_import(TRAINING, mark)
+    mark = name = "higher_order" if is_differentiated(ctx.module, function) else "differentiable"
+    imports = ctx.runtime_import(mark)
     if imports is None:
         return _TAKEN.format(mark)
-    why = None if mark == "recorded" else ctx.module.training_steps.changing.unseen(node.body, function)
+    why = None if mark == "higher_order" else ctx.module.training_steps.changing.unseen(node.body, function)
     mark += f"(compiled=False)  # {why}" if why is not None else ""
-    title = f"decorate `{node.name}` with `@{name}` of the tpulint runtime `{TRAINING.name}`"
+    title = f"decorate `{node.name}` with `@{name}` of the runtime {DISTRIBUTION}"
     decorator = ctx.add_decorator(node, mark)
-    return ctx.fix(title, *imports, decorator, applicability=Applicability.UNSAFE, companion=TRAINING)
+    return ctx.fix(title, *imports, decorator, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
 def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:

@@ -61,7 +61,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
-from tpulint.knowledge.training import TRAINING
 from tpulint.knowledge.views import PIECES, SHAPELESS, WHOLE, WRITES
 from tpulint.model.values.kinds import Static
 from tpulint.model.values.views import Copied, lost_write, value_of
@@ -104,7 +103,7 @@ def _finding(
     node: ast.expr, written: ast.expr, found: Copied, fix: Fix | None, ctx: Context
 ) -> Iterator[Finding]:
     """The finding, unless the program has the runtime, which makes the write change the tensor."""
-    if fix is None and ctx.module.project.imports_any(TRAINING.name):
+    if fix is None and ctx.module.project.uses_runtime:
         return
     yield ctx.finding(node, _message(written, found, ctx), fix)
 

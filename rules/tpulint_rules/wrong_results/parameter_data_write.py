@@ -43,7 +43,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Span
-from tpulint.knowledge.training import TRAINING
+from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.model.syntax.loops import calls_looped_over
 from tpulint.model.training.boundaries import is_without_gradient
 from tpulint.rule import Context, Rule
@@ -76,7 +76,7 @@ def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             states = list(_states(target, name, ctx))
             if states:
                 fix = _kept(states, statement, ctx)
-                if fix is None and ctx.module.project.imports_any(TRAINING.name):
+                if fix is None and ctx.module.project.uses_runtime:
                     return
                 message = (
                     "`state_dict()` returns copies on torchax, so this write does not change the parameters"
@@ -141,8 +141,8 @@ def _kept(states: list[ast.Call], statement: ast.stmt, ctx: Context) -> Fix | No
 
 
 def _shared(ctx: Context) -> Fix | None:
-    title = f"add the tpulint runtime `{TRAINING.name}`, which makes this write change the parameters"
-    return ctx.companion_fix(TRAINING, title)
+    title = f"add the runtime {DISTRIBUTION}, which makes this write change the parameters"
+    return ctx.runtime_fix(title)
 
 
 def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx: Context) -> Fix | None:

@@ -13,9 +13,10 @@ import weakref
 
 import jax
 import torch
-from ..comparison import assert_same_as_torch
 from torch import nn
 from torchax_compat import compile_optimizer, differentiable
+
+from ..comparison import assert_same_as_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 

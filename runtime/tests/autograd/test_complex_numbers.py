@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from ..comparison import assert_equal, plain_torch
 from torch import nn
 from torchax_compat import compile_optimizer, differentiable
+
+from ..comparison import assert_equal, plain_torch
 
 
 class Spectral(nn.Module):

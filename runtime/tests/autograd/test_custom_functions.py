@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import torch
 import torchax
-from ..comparison import assert_equal, assert_same_as_torch
 from torch import nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from torchax_compat import differentiable, higher_order
+
+from ..comparison import assert_equal, assert_same_as_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 

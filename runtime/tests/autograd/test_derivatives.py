@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from ..comparison import assert_equal, plain_torch
 from torch.nn import functional as F
 from torchax_compat import differentiable
+
+from ..comparison import assert_equal, plain_torch
 
 CORNERS = torch.tensor([[0.0, 0.0, 0.0], [100.0, 100.0, 1.0], [-100.0, 6.0, 0.0], [0.5, 0.25, 0.5]])
 FUNCTIONS = {

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from ..comparison import assert_equal
 from torch import nn
 from torchax_compat import differentiable
+
+from ..comparison import assert_equal
 
 
 def frozen_and_thawed(actor, critic, x):

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from ..comparison import assert_equal, moved
 from torch import nn
 from torch.autograd import functional
 from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from torchax_compat import differentiable
+
+from ..comparison import assert_equal, moved
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 Y = torch.linspace(1, 2, 4).reshape(4, 1)

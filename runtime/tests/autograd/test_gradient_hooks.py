@@ -13,10 +13,11 @@ import jax
 import pytest
 import torch
 import torchax
-from ..comparison import assert_equal, assert_same_as_torch
 from torch import nn
 from torch.nn import functional as F
 from torchax_compat import differentiable
+
+from ..comparison import assert_equal, assert_same_as_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 

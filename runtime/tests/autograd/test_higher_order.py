@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 import torch
-from ..comparison import assert_equal, assert_same_as_torch
 from torch import nn
 from torch.nn import functional as F
 from torchax_compat import compile_update, differentiable, higher_order
+
+from ..comparison import assert_equal, assert_same_as_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from ..comparison import assert_same_as_torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+
+from ..comparison import assert_same_as_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 

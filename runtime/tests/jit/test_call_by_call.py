@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 import torch
-from ..comparison import assert_equal, assert_same_as_torch, copied, moved, plain_torch
 from torch import nn
 from torch.nn import functional as F
 from torchax_compat import differentiable, higher_order
 from torchax_compat.jit import call_by_call, host_fallback
 from torchax_compat.tensor import dynamic_shapes
+
+from ..comparison import assert_equal, assert_same_as_torch, copied, moved, plain_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 import torch
-from ..comparison import plain_torch
 from torch import nn
 from torchax_compat import differentiable
+
+from ..comparison import plain_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 LINES: list[str] = []

@@ -11,11 +11,12 @@ from array import array
 
 import pytest
 import torch
-from ..comparison import assert_equal, assert_same_as_torch
 from torch import nn
 from torch.nn import functional as F
 from torchax_compat import differentiable
 from torchax_compat.jit import concrete_values
+
+from ..comparison import assert_equal, assert_same_as_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 

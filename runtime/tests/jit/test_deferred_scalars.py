@@ -12,9 +12,10 @@ from math import isnan
 
 import pytest
 import torch
-from ..comparison import assert_equal, assert_same_as_torch, moved, plain_torch
 from torch import nn
 from torchax_compat import differentiable
+
+from ..comparison import assert_equal, assert_same_as_torch, moved, plain_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 SEEN: list[float] = []

@@ -11,9 +11,10 @@ import warnings
 
 import pytest
 import torch
-from ..comparison import assert_equal, assert_same_as_torch, moved
 from torch import nn
 from torchax_compat import differentiable
+
+from ..comparison import assert_equal, assert_same_as_torch, moved
 
 X = torch.randn(3, 3, 16, generator=torch.Generator().manual_seed(0))
 

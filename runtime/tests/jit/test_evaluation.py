@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 import torch
-from ..comparison import assert_equal
 from torch import nn
 from torchax_compat.jit import call_by_call, reachable_modules
 from torchax_compat.tensor import arrays
+
+from ..comparison import assert_equal
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 import torch
 import torch.distributions as D
-from ..comparison import assert_equal, copied, plain_torch
 from torch import nn
 from torch.nn import functional as F
 from torchax_compat import differentiable
 from torchax_compat.autograd import specialization
 from torchax_compat.jit import host_random
+
+from ..comparison import assert_equal, copied, plain_torch
 
 X = torch.linspace(-2, 3, 6 * 4 * 5).reshape(6, 4, 5)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import warnings
 
 import torch
-from ..comparison import assert_same_as_torch
 from torch import nn
 from torch.nn import functional as F
+
+from ..comparison import assert_same_as_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 Y = torch.tensor([0, 1, 1, 0])

@@ -18,10 +18,11 @@ from typing import Any
 import numpy
 import pytest
 import torch
-from ..comparison import assert_equal, copied, plain_torch
 from torch import nn
 from torchax_compat import differentiable
 from torchax_compat.jit import captured_objects, reachable_modules
+
+from ..comparison import assert_equal, copied, plain_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 

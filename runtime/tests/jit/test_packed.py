@@ -9,9 +9,10 @@ import warnings
 
 import pytest
 import torch
-from ..comparison import assert_same_as_torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from ..comparison import assert_same_as_torch
 
 
 class Reader(nn.Module):

@@ -10,11 +10,12 @@ import re
 
 import pytest
 import torch
-from ..comparison import assert_same_as_torch
 from torch import nn
 from torchax_compat import differentiable
 from torchax_compat.jit import call_by_call, compiler_settings, recompilations
 from torchax_compat.jit.tensor_objects import Record
+
+from ..comparison import assert_same_as_torch
 
 
 def of_length(length):

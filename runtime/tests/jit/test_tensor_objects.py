@@ -12,10 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from ..comparison import assert_equal, copied, moved, plain_torch
 from torch import nn
 from torch.distributions import Normal
 from torchax_compat import differentiable
+
+from ..comparison import assert_equal, copied, moved, plain_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 Pair = namedtuple("Pair", ["first", "second"])

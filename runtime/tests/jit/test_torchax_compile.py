@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 import torchax
-from ..comparison import assert_equal, plain_torch
 from torch import nn
+
+from ..comparison import assert_equal, plain_torch
 
 
 class Cached(nn.Module):

@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from ..comparison import assert_equal, assert_same_as_torch, copied, plain_torch
 from torch import nn
 from torchax_compat import differentiable
 from torchax_compat.jit import varying_arguments
+
+from ..comparison import assert_equal, assert_same_as_torch, copied, plain_torch
 
 X = torch.linspace(-1, 2, 12).reshape(4, 3)
 

@@ -15,7 +15,7 @@ def _device_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute all on the device: after calls with other shapes, the host may compute an operation."""
     from torchax_compat.tensor import dynamic_shapes
 
-    monkeypatch.setattr(dynamic_shapes, "FEW_NUMBERS", 0)
+    monkeypatch.setattr(dynamic_shapes, "few_numbers", lambda: 0)
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 import torch
-from ..comparison import plain_torch
 from torch import nn
 from torch.nn import functional
 from torchax_compat import compile_optimizer, differentiable
 from torchax_compat.ops import autocast
+
+from ..comparison import plain_torch
 
 HALF, FULL = torch.bfloat16, torch.float32
 X = torch.linspace(-1, 1, 12).reshape(3, 4)

@@ -74,7 +74,7 @@ def test_what_needs_the_values_of_numbers_is_compiled_for_each(at_once: None) ->
 
 
 def test_what_cannot_be_compiled_runs_as_it_is(at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dynamic_shapes, "FEW_NUMBERS", 0)
+    monkeypatch.setattr(dynamic_shapes, "few_numbers", lambda: 0)
     x = torch.tensor([1.0, 0.0, 2.0]).to("jax")
     for _ in range(4):
         assert [[0], [2]] == x.nonzero().tolist()

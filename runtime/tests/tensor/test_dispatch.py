@@ -164,7 +164,7 @@ INTEGERS: list[Callable[[Any], Any]] = [
 
 @pytest.mark.parametrize("number", range(len(INTEGERS)))
 def test_wide_numbers_beside_integers_raise_as_in_jax(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dynamic_shapes, "FEW_NUMBERS", 0)
+    monkeypatch.setattr(dynamic_shapes, "few_numbers", lambda: 0)
     with pytest.raises(OverflowError):
         INTEGERS[number](torch.arange(3, device="jax"))
 

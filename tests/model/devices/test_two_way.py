@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Span
+from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.fixes import apply
 from tpulint.model.devices.two_way import apart, guarded_import, two_way
 from tpulint.model.module import Module
@@ -240,15 +240,6 @@ def test_a_guarded_import_stands_above_what_needs_torchax(parse: Parse) -> None:
         "x = torch.device('jax')\nimport os\n"
     )
     assert expected == text
-
-
-def test_a_runtime_package_comes_in_its_form_for_both(parse: Parse) -> None:
-    module = parse("import torch\nx = y.cuda()\n")
-    companion = Companion("tpulint_rules:companions/torchax_training")
-    fix = Fix("use", (edit(module, "y.cuda()", "y.to('jax')"),), Applicability.SAFE, companion)
-    kept = two_way(module, finding(module, fix, "y.cuda()"))
-    assert kept is not None and kept.companion is not None
-    assert "companions/two_way/torchax_training/__init__.py" == kept.companion.entrance
 
 
 def test_no_fix_and_one_that_serves_cuda_are_left_alone(parse: Parse) -> None:

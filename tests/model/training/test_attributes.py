@@ -57,7 +57,7 @@ def test_self_outside_of_a_class_is_no_other_object(parse: Parse) -> None:
 
 
 MARKED = """
-from torchax_training import differentiable
+from torchax_compat import differentiable
 @differentiable
 def compute(x): return x
 class T:

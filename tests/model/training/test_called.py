@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tpulint.knowledge.training import RECORDED
+from tpulint.knowledge.runtime import HIGHER_ORDER
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.called import is_differentiated, is_marked, own_function
+from tpulint.model.training.called import is_decorated, is_differentiated, own_function
 
 Parse = Callable[[str], Module]
 Find = Callable[..., tuple[ast.expr, Scope]]
@@ -51,9 +51,12 @@ def test_the_function_that_a_call_means(
     [
         ("@differentiable", True),
         ("@differentiable(compiled=False)", True),
+        ("@torchax_compat.differentiable", True),
+        ("@pkg.torchax_compat.differentiable", True),
         ("@torchax_training.differentiable", True),
         ("@pkg.torchax_training.differentiable", True),
         ("@torch.no_grad()\n@differentiable", True),
+        ("@torchax_compat.higher_order", False),
         ("@torchax_training.recorded", False),
         ("@other.differentiable", False),
         ("", False),
@@ -62,9 +65,10 @@ def test_the_function_that_a_call_means(
 def test_a_function_that_jax_differentiates(
     parse: Parse, find_function: FindFunction, decorator: str, expected: bool
 ) -> None:
-    head = "import torch, torchax_training, pkg.torchax_training, other\n"
-    head += "from torchax_training import differentiable\n"
+    head = "import torch, torchax_compat, pkg.torchax_compat, torchax_training, pkg.torchax_training, other\n"
+    head += "from torchax_compat import differentiable\n"
     module = parse(f"{head}{decorator}\ndef loss(x): return x\n")
     function = find_function(module, "loss")
     assert expected == is_differentiated(module, function)
-    assert ("recorded" in decorator) == is_marked(module, function, RECORDED)
+    is_recorded = "recorded" in decorator or "higher_order" in decorator
+    assert is_recorded == is_decorated(module, function, HIGHER_ORDER)

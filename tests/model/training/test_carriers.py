@@ -17,7 +17,7 @@ Parse = Callable[[str], Module]
 HEAD = """
 import torch
 from torch import nn
-from torchax_training import differentiable
+from torchax_compat import differentiable
 @differentiable
 def compute(x): return x
 @torch.no_grad()

@@ -19,7 +19,7 @@ FindFunction = Callable[[Module, str], Scope]
 
 HEAD = """
 import torch
-from torchax_training import differentiable
+from torchax_compat import differentiable
 @differentiable
 def compute(x): return x
 def plain(x): return x

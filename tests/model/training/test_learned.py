@@ -20,7 +20,7 @@ FindFunction = Callable[[Module, str], Scope]
 HEAD = """
 import torch
 from torch import nn
-from torchax_training import differentiable
+from torchax_compat import differentiable
 class Net(nn.Module):
     def __init__(self):
         self.scale = nn.Parameter(torch.ones(1))

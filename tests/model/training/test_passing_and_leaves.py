@@ -82,7 +82,7 @@ def test_names_that_a_statement_computes_with(text: str, expected: set[str]) -> 
 def test_a_statement_that_computes_on_with_the_output_of_a_module(
     parse: Parse, find_statement: FindStatement, text: str, expected: bool
 ) -> None:
-    head = "from torchax_training import differentiable\n@differentiable\ndef compute(x): return x\n"
+    head = "from torchax_compat import differentiable\n@differentiable\ndef compute(x): return x\n"
     lines = text.replace("\n", "\n    ")
     module = parse(f"{head}def f(model, x, stft, log):\n    {lines}\n")
     statement, scope = find_statement(module, "spec")

@@ -20,7 +20,7 @@ import random
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torchax_training import differentiable
+from torchax_compat import differentiable
 @differentiable
 def compute(x): return x
 def penalty(y, x): return torch.autograd.grad(y, x)[0]

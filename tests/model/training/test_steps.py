@@ -21,7 +21,7 @@ HEAD = """import random
 
 import torch
 from torch import nn
-from torchax_training import differentiable
+from torchax_compat import differentiable
 
 
 @differentiable

@@ -8,13 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tpulint.finding import Applicability, Companion, Edit, Finding, Fix, Span
+from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.knowledge.runtime import PACKAGE
 from tpulint.model.syntax.imports import end_of_imports, insertions, missing_imports
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
 
 ASKED = "torch.cuda.is_available()"
+_JAX_PACKAGES = ("jax", "torchax", PACKAGE)
 _JAX = re.compile(r"\b(jax|torchax\w*)\b")
 _CUDA = re.compile(
     r"cuda|cudnn|nccl|nvtx|autocast|GradScaler|DataParallel|torch\.compile|triton", re.IGNORECASE
@@ -67,11 +69,11 @@ def _nodes(part: list[ast.stmt] | ast.expr) -> _Nodes:
 def _is_jax(node: ast.AST) -> bool:
     match node:
         case ast.Constant(value=str() as text) | ast.Name(id=text):
-            return text in ("jax", "torchax")
+            return text in _JAX_PACKAGES
         case ast.Import(names=names):
-            return any(alias.name.partition(".")[0] in ("jax", "torchax") for alias in names)
+            return any(alias.name.partition(".")[0] in _JAX_PACKAGES for alias in names)
         case ast.ImportFrom(module=str() as text):
-            return text.partition(".")[0] in ("jax", "torchax")
+            return text.partition(".")[0] in _JAX_PACKAGES
     return False
 
 
@@ -80,8 +82,6 @@ def two_way(module: Module, finding: Finding) -> Fix | None:
     fix, text = finding.fix, module.source.text
     if fix is None or fix.serves_cuda:
         return fix
-    if fix.companion is not None:
-        return replace(fix, companion=_beside_cuda(fix.companion))
     if any(ASKED in edit.content or _joins_guard(module, edit) for edit in fix.edits):
         return fix
     if not any(_is_one_way(text, edit) for edit in fix.edits):
@@ -108,14 +108,6 @@ def _is_without_cuda(module: Module, edits: list[Edit]) -> bool:
     """Whether edits are of code that CUDA does not reach."""
     others = [module.source.span(root) for _, _, other in _choices(module) for root in other]
     return all(any(s.start <= e.span.start and e.span.end <= s.end for s in others) for e in edits)
-
-
-def _beside_cuda(companion: Companion) -> Companion:
-    """A companion that does nothing where there is CUDA.
-
-    What a program takes from it means something on CUDA, too, so that the program needs no second form.
-    """
-    return replace(companion, entrance=f"companions/two_way/{companion.name}/__init__.py")
 
 
 def _entered(module: Module, span: Span) -> list[Edit] | None:

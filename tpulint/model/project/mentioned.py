@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from tpulint.knowledge.runtime import is_of_runtime
 from tpulint.knowledge.tracing import LIBRARIES
-from tpulint.knowledge.training import TRAINING
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
 from tpulint.model.names.scopes import Binding, FunctionNode, Scope, ScopeKind
@@ -123,7 +123,7 @@ def _registering(decorators: Iterable[ast.expr], scope: Scope, names: Names) -> 
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         while isinstance(called, ast.Attribute | ast.Call | ast.Subscript):
             called = called.func if isinstance(called, ast.Call) else called.value
-        parts = (names.qualified(called, scope) or "").split(".")
-        is_runtime = TRAINING.name in parts  # which lets JAX compute what it decorates, and keeps no list
-        if isinstance(called, ast.Name) and parts[0] not in _START_NOTHING and not is_runtime:
+        name = names.qualified(called, scope) or ""
+        is_runtime = is_of_runtime(name)  # which lets JAX compute what it decorates, and keeps no list
+        if isinstance(called, ast.Name) and name.partition(".")[0] not in _START_NOTHING and not is_runtime:
             yield decorator

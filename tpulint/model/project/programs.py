@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from tpulint.knowledge.training import DIFFERENTIABLE, SCALERS
+from tpulint.knowledge.runtime import DIFFERENTIABLE, FORMER_NAMES
+from tpulint.knowledge.training import SCALERS
 from tpulint.model.project.facts import ModuleFacts
 
 
@@ -65,7 +66,7 @@ def programs_of(
         return having(lambda facts: any(f".{one}".endswith(f".{target}") for one in facts.imports))
 
     naming = having(lambda facts: facts.enters or facts.placed_anywhere)
-    differentiated = importers(DIFFERENTIABLE)
+    differentiated = importers(DIFFERENTIABLE) | importers(FORMER_NAMES[DIFFERENTIABLE])
     entering = whole(having(lambda facts: facts.enters))
     on_host = whole(having(lambda facts: any(facts.groups)))
     grouped = whole(having(lambda facts: facts.groups)) - on_host

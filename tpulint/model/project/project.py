@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from tpulint.knowledge.training import SCALERS, TRAINING
+from tpulint.knowledge.runtime import is_of_runtime
+from tpulint.knowledge.training import SCALERS
 from tpulint.model.devices.flow import DeviceFlow, defined
 from tpulint.model.devices.places import is_of_enumerations
 from tpulint.model.names.annotations import expanded, is_of_tensors
@@ -18,7 +19,6 @@ from tpulint.model.project.callees import Callees
 from tpulint.model.project.chosen import ANYTHING
 from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
 from tpulint.model.project.folders import FolderPackages, heads, names_by_folder
-from tpulint.model.project.homes import Home, home, homes_of_programs
 from tpulint.model.project.modules import is_module
 from tpulint.model.project.placement import Placement
 from tpulint.model.project.programs import Programs, closure, programs_of, reversed_relation
@@ -164,7 +164,7 @@ class ProjectFacts:
     @cached_property
     def _devices(self) -> DeviceFlow:
         """How devices are handed on, in all modules together but those that fixes wrote beside them."""
-        own = (facts for facts in self.modules.values() if TRAINING.name not in facts.name.split("."))
+        own = (facts for facts in self.modules.values() if not is_of_runtime(facts.name))
         edges = (edge for facts in own for edge in facts.handed)
         return DeviceFlow((self._place(target), self._place(source)) for target, source in edges)
 
@@ -363,19 +363,14 @@ class ProjectFacts:
         """A module and all of the project that it imports, directly or not."""
         return (self.modules[name] for name in sorted(closure([module], self.imports)))
 
-    def program_imports(self, module: str, wanted: str) -> bool:
-        """Whether the program imports the runtime (`torchax_training`).
+    def program_uses_runtime(self, module: str) -> bool:
+        """Whether a module, or one that it imports, imports the runtime torchax-compat.
 
-        The program is a module with all that it imports; `wanted` is the name of the runtime, in any package.
         An import by a name that is built at run time may come late, or never, and does not count.
         """
         said = {name: used - self._chosen.get(name, set()) for name, used in self.imports.items()}
         targets = (target for name in closure([module], said) for target in self.modules[name].imports)
-        return any(wanted in target.split(".") for target in targets)
-
-    def chooses_imports(self, module: str) -> bool:
-        """Whether the program imports modules by names that are built at run time."""
-        return any(facts.chosen for facts in self.program(module))
+        return any(map(is_of_runtime, targets))
 
     def places(self, module: str) -> bool:
         """Whether the program that starts in a module puts something on a device, as far as calls show."""
@@ -436,17 +431,6 @@ class ProjectFacts:
             {name: facts.path for name, facts in self.modules.items()}, imports, self._by_folder
         )
 
-    def companion_package(self, module: str) -> str:
-        """The topmost package that holds what a module is given by fixes; "" where that lies beside it."""
-        package = self.package(module)
-        is_beside = package and home(self.modules[module].path, package) in self._homes
-        return "" if is_beside else package.partition(".")[0]
-
-    @cached_property
-    def _homes(self) -> frozenset[Home]:
-        paths = {name: facts.path for name, facts in self.modules.items()}
-        return homes_of_programs(paths, self.package, self.users)
-
     def is_of_package(self, module: str) -> bool:
         """Whether a module is imported by the name of its package, or imports others of that by it.
 
@@ -483,16 +467,10 @@ class ProjectFacts:
         """The names that are imported anywhere in the project."""
         return frozenset(target for facts in self.modules.values() for target in facts.imports)
 
-    def imports_any(self, module: str) -> bool:
-        """Whether the project imports the runtime (`torchax_training`).
-
-        `module` is its name. The runtime may lie in any package.
-        """
-        return module in self._imported_parts
-
     @cached_property
-    def _imported_parts(self) -> frozenset[str]:
-        return frozenset(part for target in self.imported for part in target.split("."))
+    def uses_runtime(self) -> bool:
+        """Whether the project imports the runtime torchax-compat."""
+        return any(map(is_of_runtime, self.imported))
 
     @cached_property
     def _imported_heads(self) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tpulint.knowledge.training import DIFFERENTIABLE, is_mark
+from tpulint.knowledge.runtime import DIFFERENTIABLE, is_runtime_function
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
@@ -32,16 +32,13 @@ def own_function(module: Module, function: ast.expr, scope: Scope) -> Scope | No
 
 def is_differentiated(module: Module, function: Scope) -> bool:
     """Whether the function is decorated with `@differentiable`."""
-    return is_marked(module, function, DIFFERENTIABLE)
+    return is_decorated(module, function, DIFFERENTIABLE)
 
 
-def is_marked(module: Module, function: Scope, mark: str) -> bool:
-    """Whether the function has a decorator of the runtime, such as `@differentiable` or `@recorded`.
-
-    `mark` is that decorator. The runtime may lie in any package.
-    """
-    for decorator in decorators(function.node):
-        named = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if is_mark(module.names.qualified(named, function.parent or function), mark):
+def is_decorated(module: Module, function: Scope, decorator: str) -> bool:
+    """Whether the function has a decorator of the runtime, such as `knowledge.runtime.DIFFERENTIABLE`."""
+    for node in decorators(function.node):
+        named = node.func if isinstance(node, ast.Call) else node
+        if is_runtime_function(module.names.qualified(named, function.parent or function), decorator):
             return True
     return False

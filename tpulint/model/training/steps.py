@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NOT_FOUND = (
     "tpulint finds no loss computation: decorate the function that computes the loss with `@differentiable` "
-    "of the tpulint runtime `torchax_training`"
+    "of the runtime `torchax_compat`"
 )
 SHARED_LINE = "statements of the loss computation share a line: write each statement on its own line"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -56,7 +56,7 @@ def keeps_changing(call, program):
     if jax.extend.core.get_opaque_trace_state() != _trace:
         return False
     count = sum(value.size for value in call.given)
-    return 0 < count <= dynamic_shapes.FEW_NUMBERS and dynamic_shapes.keeps_changing(
+    return 0 < count <= dynamic_shapes.few_numbers() and dynamic_shapes.keeps_changing(
         program, call.key, _counts
     )
 

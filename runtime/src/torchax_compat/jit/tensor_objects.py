@@ -219,6 +219,7 @@ pytree.register_pytree_node(
     Record,
     lambda record: (list(record.values), (record.kind, record.names, record.keys, record.number)),
     lambda values, context: Record(*context[:3], values, context[3]),
+    serialized_type_name=f"{Record.__module__}.{Record.__qualname__}",
 )
 
 

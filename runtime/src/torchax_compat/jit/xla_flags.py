@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 
 import jaxlib
-from jax._src import xla_bridge
 
+from ..adapters.jax_internals import backends_are_initialized
 from ..patches.declarations import setup
 
 _FLAG = "xla_cpu_experimental_ynn_fusion_type"
@@ -26,7 +26,7 @@ def set_flags():
         A function that restores `XLA_FLAGS`.
     """
     flags = os.environ.get("XLA_FLAGS")
-    is_late = not jaxlib.__version__.startswith("0.10.") or xla_bridge.backends_are_initialized()
+    is_late = not jaxlib.__version__.startswith("0.10.") or backends_are_initialized()
     if is_late or _FLAG in (flags or ""):  # a version without the flag would reject it
         return lambda: None
     os.environ["XLA_FLAGS"] = f"{flags or ''} --{_FLAG}=LIBRARY_FUSION_TYPE_DOT"

@@ -20,6 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
+from ..adapters.jax_internals import ArrayImpl
 from ..jit import host_random
 from . import dynamic_shapes
 
@@ -44,7 +45,7 @@ def with_part(value, dim, place, part):
 
 #: The positions of arguments that are indices, which are inputs of the operation.
 PLACES = {torch.ops.aten.select.int: 2, with_part: 2}
-_ARRAY = type(jax.numpy.zeros(()))
+_ARRAY = ArrayImpl
 _operations, _decompositions = {}, {}
 
 

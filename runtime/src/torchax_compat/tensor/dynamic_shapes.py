@@ -10,6 +10,8 @@ Slices, and indices that are tensors, are operations, too, for reading and for w
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy
@@ -19,6 +21,7 @@ from torch.utils._mode_utils import no_dispatch
 from torchax.tensor import Tensor
 from torchax.view import NarrowInfo, View
 
+from ..adapters.jax_internals import ArrayImpl
 from ..jit import concrete_values
 from ..patches.declarations import TORCHAX, patch
 from . import arrays
@@ -29,15 +32,19 @@ MANY = 4
 OFTEN = 16
 #: The number of shapes of an operation that are counted.
 MOST_COUNTED = 4096
-#: With more elements, the host may take longer than compiling; transfers from an accelerator are slower.
-FEW_NUMBERS = 1 << (22 if jax.default_backend() == "cpu" else 16)
 
-_ARRAY = type(jnp.zeros(()))
+_ARRAY = ArrayImpl
 _OF_NUMPY = (torch.bool, torch.uint8, torch.int32, torch.float32)
 _NOT_PLAIN = (torch.device, torch.Generator, torch.dtype)
 #: How often each operation was called with which shapes, which operations the host can compute, and whose
 #: results have shapes that depend on values.
 _counts, _pure, _sized = {}, {}, {}
+
+
+@functools.cache
+def few_numbers():
+    """With more elements, the host may take longer than compiling; transfers from an accelerator are slower."""
+    return 1 << (22 if jax.default_backend() == "cpu" else 16)
 
 
 def keeps_changing(what, shapes, counts=_counts):
@@ -73,7 +80,7 @@ def is_for_host(func, shapes, leaves):
             count += leaf.size
         elif isinstance(leaf, _NOT_PLAIN):
             return False
-    if not is_pure or not 0 < count <= FEW_NUMBERS:
+    if not is_pure or not 0 < count <= few_numbers():
         return False
     # While answers are recorded, the number of elements is one of them.
     return not concrete_values.is_asked() if _sized[func] else keeps_changing(func, shapes)
@@ -140,7 +147,7 @@ def assigned(source, index, value):
 
 def _items(source, index):
     """The items of an index, including JAX arrays; None if the host cannot use it, or takes too long."""
-    if type(source) is not _ARRAY or source.size > FEW_NUMBERS:
+    if type(source) is not _ARRAY or source.size > few_numbers():
         return None
     items = [
         i.jax() if isinstance(i, (Tensor, View)) else i for i in (index if type(index) is tuple else (index,))
@@ -180,7 +187,7 @@ _transform = NarrowInfo.transform_tensor
 def _part(view, source):
     items = view.slices if isinstance(view.slices, tuple) else (view.slices,)
     is_basic = not any(isinstance(item, jax.Array) for item in items)
-    if is_basic and type(source) is _ARRAY and source.size <= FEW_NUMBERS:
+    if is_basic and type(source) is _ARRAY and source.size <= few_numbers():
         if keeps_changing("part", (source.aval, _plain(view.slices))):
             return jax.device_put(numpy.asarray(source)[view.slices])
     return _transform(view, source)

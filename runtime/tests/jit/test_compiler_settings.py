@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,10 +12,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 import torch
-import torchax
 from torch import nn
 from torchax_compat.jit import compiler_settings, xla_flags
-from torchax_compat.vision import imports
 
 
 def test_functions_are_optimized_after_some_calls() -> None:
@@ -97,41 +93,3 @@ def test_threads_without_torchax_are_left_as_they_are(monkeypatch: pytest.Monkey
     thread.join()
     assert "run" not in vars(thread)
     assert [1.0] == found[0].tolist()
-
-
-def test_libraries_with_operators_of_their_own_are_imported_past_torchax(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "torchaudio.py").write_text("import torch\nmade = type(torch.ones(1, device='meta'))\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "torchaudio", raising=False)
-    torchaudio = importlib.import_module("torchaudio")
-
-    assert torch.Tensor is torchaudio.made
-    monkeypatch.delitem(sys.modules, "torchaudio")
-    finder = next(one for one in sys.meta_path if isinstance(one, imports._PastTorchax))
-    assert finder.find_spec("torchvision.no_such_module", []) is None
-    assert finder.find_spec("math") is None
-
-
-def test_boxes_are_suppressed_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nms(boxes: Any, scores: Any, least: float) -> Any:
-        return (scores > least).nonzero().flatten()
-
-    monkeypatch.setattr(torch.ops.torchvision, "nms", nms, raising=False)
-    boxes, scores = torch.ones(3, 4, device="jax"), torch.tensor([0.1, 0.9, 0.6], device="jax")
-    assert [1, 2] == imports._kept(boxes, scores, 0.5).tolist()
-
-
-def test_modules_named_torchvision_bring_nms(monkeypatch: pytest.MonkeyPatch) -> None:
-    brought = []
-    monkeypatch.setattr(imports, "_bring_nms", lambda: brought.append(1))
-    imports._past_torchax(lambda _: None, type(sys)("torchvision"))
-    imports._past_torchax(lambda _: None, type(sys)("torchvision.ops"))
-    assert [1] == brought
-
-
-def test_without_the_operators_of_torchvision_there_is_no_nms() -> None:
-    before = dict(torchax.default_env()._ops)
-    imports._bring_nms()
-    assert before.keys() <= torchax.default_env()._ops.keys()

@@ -55,6 +55,8 @@ def test_module_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(environment.pkgutil, "walk_packages", lambda *_: [module])
     monkeypatch.setattr(environment, "_import_errors", [])
     for refused in (torchax_compat.enable, torchax_compat.enable, torchax_compat.status):
-        with pytest.raises(torchax_compat.UnsupportedVersion, match=r"No module named '.*of_another_torchax'"):
+        with pytest.raises(
+            torchax_compat.UnsupportedVersion, match=r"No module named '.*of_another_torchax'"
+        ):
             refused()
     assert not torchax_compat.is_enabled()

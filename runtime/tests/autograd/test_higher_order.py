@@ -39,7 +39,7 @@ def test_gradient_penalty_has_the_gradients_of_torch() -> None:
 
 def test_function_that_asks_for_gradients_is_recorded_without_being_decorated_so() -> None:
     compute_loss = assert_same_as_torch(penalty, critic(), X.clone().requires_grad_())
-    assert compute_loss.is_recorded
+    assert compute_loss.compiled_function.is_recorded
 
 
 def test_third_derivatives() -> None:

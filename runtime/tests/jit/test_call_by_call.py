@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torchax_compat import differentiable, higher_order
-from torchax_compat.jit import call_by_call, host_fallback
+from torchax_compat.jit import host_fallback, trace
 from torchax_compat.tensor import dynamic_shapes
 
 from ..comparison import assert_equal, assert_same_as_torch, copied, moved, plain_torch
@@ -30,7 +30,7 @@ def same(function, net, batches=((X,),) * 4) -> Any:
 
 
 def programs(decorated, net):
-    return decorated.apart.programs[id(net)]
+    return decorated.compiled_function.programs.by_module[id(net)]
 
 
 def loss_of(net, x):
@@ -42,7 +42,7 @@ def test_module_is_compiled_by_itself() -> None:
     decorated = differentiable(loss_of, compiled=False)
     for _ in range(2):
         decorated(net, X.to("jax"))
-    assert 1 == len(programs(decorated, net).compiled_function.known.traces)
+    assert 1 == len(programs(decorated, net).known.traces)
 
 
 def test_buffers_and_modes_of_modules() -> None:
@@ -244,13 +244,13 @@ def test_plain_argument_of_a_module_that_is_needed() -> None:
 
 
 def test_arguments_of_many_shapes_are_no_longer_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_by_call.trace, "MOST_VERSIONS", 2)
+    monkeypatch.setattr(trace, "MOST_VERSIONS", 2)
     monkeypatch.setattr(host_fallback, "keeps_changing", lambda call, program: False)
     net = nn.Linear(3, 2).to("jax")
     decorated = differentiable(loss_of, compiled=False)
     for size in (1, 2, 3, 4):
         decorated(net, X[:size].to("jax"))
-    assert 2 == len(programs(decorated, net).compiled_function.known.traces)
+    assert 2 == len(programs(decorated, net).known.traces)
 
 
 def lengths(count=9):

@@ -1,18 +1,14 @@
-"""How the runtime compiles, what threads compute, and imports past torchax."""
+"""How the runtime compiles, and that `disable()` restores the settings."""
 
 from __future__ import annotations
 
 import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
-import torch
-from torch import nn
 from torchax_compat.jit import compiler_settings, xla_flags
 
 
@@ -71,25 +67,3 @@ def test_the_cache_is_removed_by_the_process_that_made_it(tmp_path: Path) -> Non
 
 def test_xla_is_told_of_sums_over_many_dimensions() -> None:
     assert xla_flags._FLAG in os.environ["XLA_FLAGS"]
-
-
-def test_threads_compute_on_the_device() -> None:
-    net = nn.Linear(3, 2).to("jax")
-    x = torch.ones(4, 3)
-    with ThreadPoolExecutor(2) as pool:
-        moved = list(pool.map(lambda row: x[row].to("jax") * 2, range(3)))
-        answers = list(pool.map(lambda row: net(row).argmax().item(), moved))
-    assert [[2.0] * 3] * 3 == [one.tolist() for one in moved]
-    assert [net(moved[0]).argmax().item()] * 3 == answers
-
-
-def test_threads_without_torchax_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchax_compat.jit import threads
-
-    monkeypatch.setattr(threads, "_get_current_function_mode_stack", list)
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(torch.ones(1)))
-    thread.start()
-    thread.join()
-    assert "run" not in vars(thread)
-    assert [1.0] == found[0].tolist()

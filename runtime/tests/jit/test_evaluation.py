@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torchax_compat.jit import call_by_call, reachable_modules
+from torchax_compat.jit import active_programs, reachable_modules
+from torchax_compat.jit import program as jitted_program
 from torchax_compat.tensor import arrays
 
 from ..comparison import assert_equal
@@ -24,7 +25,7 @@ X = torch.linspace(-1, 2, 12).reshape(4, 3)
 @pytest.fixture(autouse=True)
 def _without_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile what is evaluated at its second call."""
-    monkeypatch.setattr(call_by_call, "PATIENCE", 0.0)
+    monkeypatch.setattr(jitted_program, "PATIENCE", 0.0)
 
 
 class Net(nn.Module):
@@ -89,7 +90,7 @@ def test_module_with_hooks_is_called_as_it_is(net) -> None:
 
 
 def test_module_that_is_patient_waits_until_its_calls_took_long(net, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_by_call, "PATIENCE", 1e9)
+    monkeypatch.setattr(jitted_program, "PATIENCE", 1e9)
     for _ in range(4):
         net(X.to("jax"))
     assert not any(TRACED)
@@ -99,23 +100,23 @@ def test_new_shapes_are_compiled_where_that_is_quicker(net, monkeypatch: pytest.
     for size in range(1, 5):
         with torch.no_grad():
             net(X[:size].to("jax"))
-    program = vars(net)[reachable_modules.EVALUATED].programs[id(net)]
-    assert len(program.compiled_function.known.traces) >= 1
+    program = vars(net)[reachable_modules.EVALUATED].by_module[id(net)]
+    assert len(program.known.traces) >= 1
     program.new, program.last_compiled, program.last_new = 1e9, 0.0, 1.0
-    monkeypatch.setattr(call_by_call, "PATIENCE", 1e6)
-    count = len(program.compiled_function.known.traces)
+    monkeypatch.setattr(jitted_program, "PATIENCE", 1e6)
+    count = len(program.known.traces)
     with torch.no_grad():
         net(torch.cat([X, X]).to("jax"))
-    assert count + 1 == len(program.compiled_function.known.traces)
+    assert count + 1 == len(program.known.traces)
 
 
 def test_of_many_shapes_the_latest_half_stays_compiled(net, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_by_call, "MOST_KINDS", 4)
+    monkeypatch.setattr(jitted_program, "MOST_KINDS", 4)
     with torch.no_grad():
         for size in range(1, 8):
             x = torch.ones(size, 3).to("jax")
             net(x), net(x)
-    program = vars(net)[reachable_modules.EVALUATED].programs[id(net)]
+    program = vars(net)[reachable_modules.EVALUATED].by_module[id(net)]
     assert len(program.seconds) <= 4
 
 
@@ -128,7 +129,7 @@ def test_what_is_compiled_is_not_copied_and_pickled(net) -> None:
     with torch.no_grad():
         for _ in range(3):
             net(X.to("jax"))
-    assert isinstance(vars(net)[reachable_modules.EVALUATED], call_by_call.Apart)
+    assert isinstance(vars(net)[reachable_modules.EVALUATED], active_programs.Programs)
     assert isinstance(pickle.loads(pickle.dumps(vars(net)[reachable_modules.EVALUATED])), bool)
     other = copy.deepcopy(net)
     with torch.no_grad():
@@ -146,7 +147,7 @@ def test_module_that_cannot_be_compiled_is_tried_for_few_shapes(monkeypatch: pyt
             x = torch.ones(size, 3).to("jax")
             assert_equal(torch.nn.functional.linear(x, net.weight, net.bias) * 2, net(x))
             net(x)
-    program = vars(net)[reachable_modules.EVALUATED].programs[id(net)]
+    program = vars(net)[reachable_modules.EVALUATED].by_module[id(net)]
     assert len(program.refused) >= 3
 
 

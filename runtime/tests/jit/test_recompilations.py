@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 from torchax_compat import differentiable
-from torchax_compat.jit import call_by_call, compiler_settings, recompilations
+from torchax_compat.jit import compiler_settings, recompilations
+from torchax_compat.jit import program as jitted_program
 from torchax_compat.jit.tensor_objects import Record
 
 from ..comparison import assert_same_as_torch
@@ -40,8 +41,8 @@ def test_message_names_function_argument_and_shapes(caplog: pytest.LogCaptureFix
     assert "now has the shape (5, 3)" in message
     assert re.search(r"has compiled `\S+mean_square` 2 times, which took \d+\.\d s in total", message)
     assert "WARNING" == caplog.records[0].levelname
-    assert compute_loss.compilations.count == 3
-    assert compute_loss.compilations.seconds > 0
+    assert compute_loss.compiled_function.compilations.count == 3
+    assert compute_loss.compiled_function.compilations.seconds > 0
 
 
 def test_message_comes_again_at_ten_compilations(caplog: pytest.LogCaptureFixture) -> None:
@@ -63,7 +64,7 @@ def test_no_message_without_a_new_shape(change: str, caplog: pytest.LogCaptureFi
         net.train(step == 0 or change != "mode")
         compute_loss(net, x, 4 if step and change == "value" else 2)
     assert messages(caplog) == []
-    assert compute_loss.compilations.count == (1 if change == "nothing" else 2)
+    assert compute_loss.compiled_function.compilations.count == (1 if change == "nothing" else 2)
 
 
 def test_messages_can_be_switched_off(caplog: pytest.LogCaptureFixture) -> None:
@@ -101,7 +102,7 @@ def test_gradients_for_many_shapes_are_those_of_torch() -> None:
 def test_message_for_modules_in_evaluation(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(call_by_call, "PATIENCE", 0.0)  # each shape is compiled at once
+    monkeypatch.setattr(jitted_program, "PATIENCE", 0.0)  # each shape is compiled at once
 
     class Net(nn.Module):
         def __init__(self):

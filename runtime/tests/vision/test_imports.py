@@ -65,7 +65,10 @@ def test_nms_is_registered_once_torchvision_is_imported_until_the_hook_is_remove
     assert before == list(known)
 
 
-def test_without_the_operators_of_torchvision_there_is_no_nms(hook: Any) -> None:
+def test_without_the_operators_of_torchvision_there_is_no_nms(
+    hook: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torchax.ops.jtorchvision_nms", None)
     before = dict(torchax.default_env()._ops)
     hook.register_nms()
     assert before == torchax.default_env()._ops

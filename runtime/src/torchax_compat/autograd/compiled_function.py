@@ -16,9 +16,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..jit import (
+    active_programs,
     argument_copies,
     attribute_owners,
-    call_by_call,
     captured_output,
     concrete_values,
     host_random,
@@ -49,7 +49,8 @@ class CompiledFunction:
 
     def __init__(self, function, *, compiled=True):
         self.function, self.name = function, getattr(function, "__name__", repr(function))
-        self.known, self.plain, self.apart = trace.Known(takes_numbers=True), set(), call_by_call.Apart()
+        self.known, self.plain = trace.Known(takes_numbers=True), set()
+        self.programs = active_programs.Programs()
         self.compilations = recompilations.Compilations(function)
         self.hits = 0  # calls with plain values that occurred before
         self.records = tensor_objects.Records(is_on=compiled)

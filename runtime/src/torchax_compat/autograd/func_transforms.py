@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from ..jit import call_by_call, host_random
+from ..jit import active_programs, host_random
 from ..patches.declarations import patch
 from ..tensor import arrays
 from . import no_grad
@@ -54,7 +54,7 @@ class Plain:
                 arrays.entered(),
                 torch.enable_grad(),
                 no_grad.NoGradStops(),
-                call_by_call.running(None),
+                active_programs.using(None),
             ):
                 stack.enter_context(one)
             if key is not None:

@@ -13,6 +13,7 @@ import torchax
 from torch.utils import _pytree as pytree
 
 from ..jit import (
+    active_programs,
     attribute_owners,
     attributes,
     call_by_call,
@@ -22,6 +23,7 @@ from ..jit import (
     deferred_scalars,
     host_random,
     output_containers,
+    program,
     scalar_casts,
     tensor_objects,
     trace,
@@ -42,7 +44,7 @@ class Specialization(trace.Trace):
         _, places = trace.numbered(leaves, parameters)
         objects, states = attribute_owners.of(modules, leaves, owner.function), owner.known.states.values()
         super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
-        self.with_gradient, self.apart = with_gradient, owner.apart
+        self.with_gradient, self.programs = with_gradient, owner.programs
         self.in_place_of, self.answers = in_place_of, answers
         self.notes_names = owner.known.knows_names
         self.is_new, self.is_told, self.asks_counts, self.pattern = True, False, False, []
@@ -62,11 +64,11 @@ class Specialization(trace.Trace):
 
     def __call__(self, given, is_compiled):
         if is_compiled:
-            with call_by_call.running(None), frozen_parameters.linked(given, self.with_gradient):
+            with active_programs.using(None), frozen_parameters.linked(given, self.with_gradient):
                 made = _Node.apply(self, (self.forward, self.backward), *self._linked(given))
         else:
             with (
-                self.apart.compiled(self.modules, lambda: self.objects),
+                program.compiled(self.programs, self.modules, lambda: self.objects),
                 frozen_parameters.linked(given, self.with_gradient),
             ):
                 made = _Node.apply(

@@ -9,22 +9,14 @@ differentiates a compiled one in a fraction of the time.
 Modules that are called without gradients, or in evaluation mode, are compiled if it pays off: once their
 calls with the same shapes have taken as long as compiling may take, or calls with new shapes take longer than
 that.
-
-A compiled call has the same side effects: on parameters, buffers, attributes and arguments, and on memory
-that its results share with these.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import io
 import sys
-import time
-from collections import Counter
 
 import jax
-import jax.extend.core
 import torch
 import torchax
 from torch.overrides import _get_current_function_mode_stack
@@ -36,25 +28,18 @@ from ..autograd import frozen_parameters, gradient_hooks, higher_order, no_grad,
 from ..patches.declarations import patch
 from ..tensor import arrays, memory_format, module_to
 from . import (
+    active_programs,
     aliasing,
     attribute_owners,
-    attributes,
-    captured_objects,
     concrete_values,
     deferred_scalars,
     host_fallback,
     host_random,
     host_tensor_writes,
     padded_sequences,
-    random_states,
+    program,
     reachable_modules,
-    recompilations,
-    tensor_objects,
-    trace,
 )
-
-#: Types of arguments and results beside tensors: calls cannot change them, or hide tensors in them.
-_PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.Size)
 
 #: Functions that compute nothing, or only a value on the host.
 _NOT_COMPUTING = frozenset(
@@ -65,56 +50,8 @@ _NOT_COMPUTING = frozenset(
 
 _HOST = ("cpu", torch.device("cpu"))
 
-#: The number of combinations of shapes and plain values for which a torch function is compiled.
-MOST_KINDS = 256
-
-#: Seconds that the calls of a module take before it is compiled for evaluation.
-PATIENCE = 1.0
-#: After so many shapes that could not be compiled, a module is compiled only if its calls took that long.
-MOST_REFUSED = 3
-#: The number of traces of a module in evaluation for attributes that it reads.
-MOST_STATES = 2
-#: Within `jax.vjp`, JAX takes its slow path even for values that it does not differentiate.
-_evaluating = getattr(jax.core, "eval_context", contextlib.nullcontext)
-
 _call = torch.nn.Module.__call__
-_functions = {}
-
-
-class Apart:
-    """The compiled versions of some modules; with `hesitates`, only calls that took long are compiled."""
-
-    def __init__(self, *, hesitates=False):
-        self.programs, self.objects, self.hesitates = {}, list, hesitates
-
-    def __reduce__(self):
-        return bool, ()  # copies and pickles of a module do not include it
-
-    @contextlib.contextmanager
-    def compiled(self, modules, objects):
-        """Use them for calls of modules; `objects` returns those whose attributes may be read and written."""
-        for module in modules:
-            if id(module) not in self.programs:
-                function = functools.partial(_call, module)
-                self.programs[id(module)] = _Program(function, module, hesitates=self.hesitates)
-        self.objects = objects
-        with running(self):
-            yield
-
-
-#: The compiled versions for calls of modules; None while JAX traces.
-_running = _OUTSIDE = Apart()
-
-
-@contextlib.contextmanager
-def running(apart):
-    """Use these compiled versions for calls of modules within the context; None while JAX traces."""
-    global _running
-    before, _running = _running, apart
-    try:
-        yield
-    finally:
-        _running = before
+_functions = {}  # the compiled versions of torch functions
 
 
 @patch(
@@ -124,19 +61,22 @@ def running(apart):
 )
 def call_module(module, *args, **kwargs):
     """`Module.__call__`."""
-    if _running is None or any(hasattr(mode, "record") for mode in _get_current_function_mode_stack()):
+    programs = active_programs.state.programs
+    if programs is None or any(hasattr(mode, "record") for mode in _get_current_function_mode_stack()):
         return _call(module, *args, **kwargs)
-    program = _running.programs.get(id(module))
-    if program is not None:
-        return program(args, kwargs)
-    if _running is not _OUTSIDE or (torch.is_grad_enabled() and _may_learn(module, args, kwargs)):
+    known = programs.by_module.get(id(module))
+    if known is not None:
+        return known(args, kwargs)
+    if programs is not active_programs.OUTSIDE or (
+        torch.is_grad_enabled() and _may_learn(module, args, kwargs)
+    ):
         return _call(module, *args, **kwargs)
     modules = list(module.modules())
     if any(map(attribute_owners.hooks_of, modules)):  # they may fill containers outside of these modules
         return _call(module, *args, **kwargs)
-    apart = vars(module).get(reachable_modules.EVALUATED) or Apart(hesitates=True)
-    vars(module)[reachable_modules.EVALUATED] = apart
-    with apart.compiled(modules, lambda: attribute_owners.of(modules, ())):
+    programs = vars(module).get(reachable_modules.EVALUATED) or active_programs.Programs(hesitates=True)
+    vars(module)[reachable_modules.EVALUATED] = programs
+    with program.compiled(programs, modules, lambda: attribute_owners.of(modules, ())):
         return call_module(module, *args, **kwargs)
 
 
@@ -189,7 +129,7 @@ class Calls(no_grad.NoGradStops):
                 return OnHost(arrays.on_torchax(args[0]).jax(), torchax.default_env())
             return plain(args, kwargs)
         if not _is_traced((args, kwargs)):
-            with _evaluating():
+            with program.evaluating():
                 return plain(args, kwargs)
         if _is_copy_to_host(func, args, kwargs):
             return args[0]  # tensors that JAX differentiates have no copy there
@@ -197,17 +137,18 @@ class Calls(no_grad.NoGradStops):
             return plain(args, kwargs)
         if any(type(one) is torch.Tensor for one in args) and not func.__name__.endswith("_"):
             args = [one.to("jax") if type(one) is torch.Tensor else one for one in args]
-        program = _functions.get(func)
-        if program is None:
-            program = _functions[func] = _Program(func)
+        known = _functions.get(func)
+        if known is None:
+            known = _functions[func] = program.Program(func)
         with no_grad.unseen_writes(args, kwargs):
-            made = program(args, kwargs, plain)
+            made = known(args, kwargs, plain)
         return made if func.__name__.endswith("_") else memory_format.lying_alike(made, func, args, kwargs)
 
 
 def _is_whole():
     """Whether the running function is compiled as a whole, not call by call."""
-    return _running is None or _running is _OUTSIDE
+    programs = active_programs.state.programs
+    return programs is None or programs is active_programs.OUTSIDE
 
 
 class OnHost(Tensor):
@@ -229,300 +170,3 @@ def _is_traced(value):
         return any(map(_is_traced, dict.values(value)))
     value = aliasing.root(value)[0]
     return isinstance(value, Tensor) and isinstance(getattr(value, "_of", value)._elem, jax.core.Tracer)
-
-
-class _CannotBeApart(Exception):
-    """A call does something that a compiled call would not do again."""
-
-
-class _Silent(io.TextIOBase):
-    """Refuses output, which a compiled call would print only once."""
-
-    def write(self, _text):
-        raise _CannotBeApart
-
-
-class _Program:
-    """A function of tensors, or a module, and its compiled versions."""
-
-    def __init__(self, function, module=None, *, hesitates=False):
-        self.function, self.module, self.hesitates = function, module, hesitates
-        # A module without parameters may be created for one call, as in `nn.MSELoss()(output, target)`.
-        self.beyond = reachable_modules.beyond(module) if module is not None else []
-        self.is_lasting = module is None or any(True for _ in module.parameters())
-        self.most = MOST_KINDS if module is None or hesitates else trace.MOST_VERSIONS
-        self.known = trace.Known(MOST_STATES) if hesitates else trace.Known()
-        self.seconds, self.refused = {}, set()
-        #: Only for evaluation: a function that runs call by call has warned already.
-        self.compilations = recompilations.Compilations(module.forward) if hesitates else None
-        #: Seconds of calls with new shapes: all and the last one without compilation, and the last with it.
-        self.new, self.last_new, self.last_compiled = 0.0, 0.0, 0.0
-
-    def __call__(self, args, kwargs, plain=None):
-        leaves, tree = pytree.tree_flatten((args, kwargs))
-        plain = plain or (lambda args, kwargs: self.function(*args, **kwargs))
-        if not self.is_lasting or not all(isinstance(leaf, (Tensor, View, *_PLAIN)) for leaf in leaves):
-            self.is_lasting = True
-            return plain(args, kwargs)
-        leaves, in_place_of = self.known.varying.taken(leaves, tree)
-        call = _Call(self.module, self.beyond, leaves, tree)
-        if call.key is None or call.key in self.refused:
-            return plain(args, kwargs)
-        if (
-            call.key not in self.known.traces
-            and not self.hesitates
-            and host_fallback.keeps_changing(call, self)
-        ):
-            found = None if self.module is not None else host_fallback.computed(self.function, args, kwargs)
-            return plain(args, kwargs) if found is None else found
-        began = time.perf_counter()
-        if call.key not in self.known.traces and self._waits(call):
-            with running(None):
-                result = plain(args, kwargs)
-            self._took(call, time.perf_counter() - began)
-            return result
-        try:
-            compiled = self.known.fitting(call.key)
-            is_new = compiled is None
-            compiled = compiled or self._compiled(call, in_place_of)
-            results = compiled.compute(call, is_new=is_new)
-        except Exception:  # an error of the function itself is raised again
-            if in_place_of:
-                self.known.varying.is_on = False
-            else:
-                self.refused.add(call.key)
-            return self(args, kwargs, plain)
-        if is_new:
-            self.last_compiled = time.perf_counter() - began
-            if self.compilations is not None:
-                self.compilations.took(self.last_compiled)
-                self.compilations.note(call.kind(), args, kwargs)
-        return compiled.finish(call, results)
-
-    def _waits(self, call):
-        """Whether a call with new arguments should not be compiled."""
-        if call.key not in self.seconds and len(self.seconds) >= self.most:
-            if not self.hesitates:
-                return True  # its arguments grow, and so do those of calls within it
-            self._forget()
-        seconds = self.seconds.setdefault(call.key, 0.0)
-        if not self.hesitates:
-            return False
-        if any(isinstance(value, jax.core.Tracer) for value in call.given):
-            return True
-        # Run eagerly, JAX compiles most operations for each new shape, which may take longer.
-        is_quicker = self.new >= PATIENCE and self.last_compiled < self.last_new
-        return seconds < PATIENCE and not (is_quicker and len(self.refused) < MOST_REFUSED)
-
-    def _took(self, call, seconds):
-        """Note the duration of a call that was not compiled."""
-        if self.seconds.get(call.key) == 0.0:
-            self.new += seconds
-            self.last_new = seconds
-        if call.key in self.seconds:
-            self.seconds[call.key] += seconds
-
-    def _forget(self):
-        """Of many shapes, only the latest half stay compiled."""
-        for key in list(self.seconds)[: self.most // 2]:
-            del self.seconds[key]
-            self.known.traces.pop(key, None)
-
-    def _compiled(self, call, in_place_of):
-        compiled = _Compiled(self, call, in_place_of)
-        states = random_states.states_of_host(compiled.generators)
-        try:
-            kept = compiled.trace(call)
-            if kept:
-                self.known.states.update(kept)
-                compiled = _Compiled(self, call, in_place_of)
-                compiled.trace(call)
-        except Exception:
-            random_states.draw_again(states)
-            raise
-        self.known.add(call.key, compiled)
-        return compiled
-
-
-class _Call:
-    """The arguments of a call, and the state of its modules; `key` is None if it cannot be compiled."""
-
-    def __init__(self, module, beyond, leaves, tree):
-        self.leaves, self.tree = leaves, tree
-        self.modules = [*module.modules(), *beyond] if module is not None else []
-        self.parameters = trace.unique(p for one in self.modules for p in one._parameters.values())
-        self.buffers = trace.buffers_of(self.modules)
-        self.inputs, self.places = trace.numbered(leaves)
-        held = [
-            *self.parameters,
-            *(b for one in self.modules for b in one._buffers.values() if b is not None),
-        ]
-        is_there = bool(self.inputs) and all(isinstance(tensor, Tensor) for tensor in held)
-        # `torch.func.functional_call` puts other tensors there.
-        is_there = is_there and all(isinstance(p, torch.nn.Parameter) for p in self.parameters)
-        self.key = self._key({id(tensor) for tensor in held}) if is_there else None
-
-    def _key(self, held):
-        self.given = [tensor.jax() for tensor in (*self.parameters, *self.inputs)]
-        #: Whether a write to one of the arguments may be a write to something else, too.
-        self.shares = any(isinstance(tensor, View) or id(tensor) in held for tensor in self.inputs)
-        with torch._C.DisableTorchFunction():
-            wanted = tuple(p.requires_grad for p in self.parameters)
-        return (
-            self.tree,
-            tuple(self.places.get(i, leaf) for i, leaf in enumerate(self.leaves)),
-            tuple(map(type, self.leaves)),
-            tuple(map(id, (*self.parameters, *self.buffers.values()))),
-            wanted,
-            tuple(one.training for one in self.modules),
-            tuple(id(hook) for one in self.modules for hook in attribute_owners.hooks_of(one)),
-            tuple(map(jax.typeof, self.given)),
-            self.shares,
-            trace.modes(),
-        )
-
-    def kind(self):
-        """What else than the shapes of the inputs and parameters distinguishes calls."""
-        types = tuple(map(jax.typeof, self.given))
-        return tuple(one for one in self.key if one != types)
-
-
-class _Compiled(trace.Trace):
-    """A function for one combination of arguments."""
-
-    def __init__(self, program, call, in_place_of):
-        super().__init__(
-            program.function,
-            call.leaves,
-            call.tree,
-            call.places,
-            call.modules,
-            call.parameters,
-            _objects(call.modules) if call.modules else (),
-            program.known.states.values(),
-        )
-        self.in_place_of, self.shares, self.buffers = in_place_of, call.shares, call.buffers
-        self.notes_names = program.known.knows_names
-        self.draws = []
-        self.held = [*call.parameters, *call.buffers.values()]
-
-    def trace(self, call):
-        """Compile it. Attributes that JAX differentiates have to be inputs: these are returned instead."""
-        given = *self._given(call), [draw.like() for draw in self.draws]
-        try:
-            program, shape = jax.make_jaxpr(self._run, return_shape=True)(*given)
-        except host_random.Others as error:
-            self.draws = error.draws
-            return self.trace(call)
-        kept = {guard.attribute.key: guard.attribute for guard in self.guards if guard.is_traced()}
-        if not kept and any(isinstance(value, jax.core.Tracer) for value in program.consts):
-            raise _CannotBeApart
-        self.structure = jax.tree.structure(shape)
-        self.program = jax.jit(jax.extend.core.jaxpr_as_fun(program))
-        return kept
-
-    def _given(self, call):
-        buffers = [buffer.jax() for buffer in call.buffers.values()]
-        return call.given, buffers, torchax.default_env().prng_key, attributes.values(self.states)
-
-    def _run(self, *given):
-        *given, drawn = given
-        tapped, collected = gradient_hooks.count, host_random.Collected(self.draws, drawn)
-        unknown = requires_grad.unknown() if torch.is_grad_enabled() else contextlib.nullcontext()
-        with contextlib.ExitStack() as stack:
-            for one in (running(None), concrete_values.by(None), host_random.collecting(collected), unknown):
-                stack.enter_context(one)
-            stack.enter_context(contextlib.redirect_stdout(_Silent()))
-            tensors, *changes = self.run(*given)
-        if self.drew_on_host or gradient_hooks.count > tapped:
-            raise _CannotBeApart
-        collected.check()
-        if not torch.is_grad_enabled():
-            tensors = list(map(jax.lax.stop_gradient, tensors))
-        return tensors, *changes
-
-    def compute(self, call, *, is_new):
-        """The results of a call, and all that it changes."""
-        states = random_states.states_of_host(self.generators) if is_new and self.draws else None
-        given = jax.tree.leaves((self._given(call), host_random.taken(self.draws)))
-        is_traced = any(isinstance(value, jax.core.Tracer) for value in given)
-        try:
-            with contextlib.nullcontext() if is_traced else _evaluating():
-                return jax.tree.unflatten(self.structure, self.program(*given))
-        except Exception:
-            if states is not None:
-                random_states.draw_again(states)
-            raise
-
-    def finish(self, call, results):
-        """Apply the changes of a call, and build its result."""
-        tensors, *changes = results
-        left = self.leave([*call.parameters, *call.inputs], call.buffers.values(), *changes)
-        new = list(map(arrays.tensor, tensors))
-        sources = {"new": new, "input": call.inputs, "held": self.held, "left": left}
-        leaves = [
-            plain if origin is None else origin.tensor(sources)
-            for plain, origin in zip(self.outputs, self.origins)
-        ]
-        return tensor_objects.together(pytree.tree_unflatten(leaves, self.shape))
-
-    def taken(self, result, inputs, arguments):
-        """The new tensors of a result; the origin of each tensor is noted."""
-        leaves, self.shape = pytree.tree_flatten(result)
-        kept = attribute_owners.kept(self.objects)
-        if (
-            not all(type(leaf) in (Tensor, View) or isinstance(leaf, _PLAIN) for leaf in leaves)
-            or not aliasing.containers(result).isdisjoint(aliasing.containers((arguments, kept)))
-            or self._are_changed(inputs, arguments)
-        ):
-            raise _CannotBeApart
-        known = {id(tensor): aliasing.Origin("held", i) for i, tensor in enumerate(self.held)}
-        for i, (module, name) in enumerate(self.buffers, len(self.parameters)):
-            known[id(module._buffers[name])] = aliasing.Origin("held", i)
-        known.update({id(tensor): aliasing.Origin("input", i) for i, tensor in enumerate(inputs)})
-        roots = [aliasing.root(leaf)[0] for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        shared = Counter(map(id, roots))
-        shared.update(id(leaf) for leaf in pytree.tree_leaves(kept))
-        self.new, self.outputs, self.origins = [], [], []
-        for leaf in leaves:
-            is_tensor = isinstance(leaf, torch.Tensor)
-            self.outputs.append(None if is_tensor else leaf)
-            self.origins.append(self._origin(leaf, known, shared) if is_tensor else None)
-        return [arrays.on_torchax(tensor).jax() for tensor in self.new]
-
-    def _are_changed(self, inputs, arguments):
-        """Whether lists and dictionaries among the arguments were changed."""
-        leaves, tree = pytree.tree_flatten(arguments)
-        before = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
-        return tree != self.tree or any(now is not then for now, then in zip(leaves, before))
-
-    def _origin(self, leaf, known, shared):
-        root, views = aliasing.root(leaf)
-        if id(root) not in known and shared[id(root)] == 1:
-            root, views = leaf, ()  # no other tensor shares its memory
-        if id(root) not in known:
-            known[id(root)] = aliasing.Origin("new", len(self.new))
-            self.new.append(root)
-        return known[id(root)]._replace(views=views)
-
-    def settle(self, watch):
-        is_written = any(i >= len(self.parameters) for i in self.changed)
-        if (self.shares and is_written) or not (self.modules or self.new or is_written):
-            raise _CannotBeApart
-        left = {id(tensor): i for i, tensor in enumerate(watch.left())}
-        self.origins = [
-            origin._replace(source="left", index=left[id(self.new[origin.index])])
-            if origin and origin.source == "new" and id(self.new[origin.index]) in left
-            else origin
-            for origin in self.origins
-        ]
-        self.new = []
-
-
-def _objects(modules):
-    """The objects that may be read and written while modules are called, and the names that they use."""
-    others = [one for one in _running.objects() if type(one) is not captured_objects.Held]
-    return [
-        *others,
-        *(one for one in captured_objects.of(None, modules, ()) if type(one) is captured_objects.Held),
-    ]

@@ -183,11 +183,12 @@ def _apply(undone: list[Callable[[], None]], *, force: bool) -> None:
     import torch
     import torchax
 
+    from .adapters import instance_attributes
     from .patches import application
 
-    moved = application.moved({} if force else _signatures())
-    if moved:
-        raise UnsupportedVersion(_message(moved))
+    problems = application.moved({} if force else _signatures()) + instance_attributes.problems()
+    if problems:
+        raise UnsupportedVersion(_message(problems))
     undone.extend(application.apply_all())
     setattr(torch, _MARK, _PACKAGE)
     undone.append(functools.partial(delattr, torch, _MARK))

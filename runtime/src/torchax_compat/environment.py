@@ -17,6 +17,8 @@ _PACKAGE = __package__ or __name__.rpartition(".")[0]
 #: The attribute of torch that says which copy of the runtime is enabled in this process.
 _MARK = "_torchax_compat"
 _undone: list[Callable[[], None]] = []
+#: Why a module of the runtime cannot be imported with the installed versions.
+_import_errors: list[str] = []
 
 
 class UnsupportedVersion(ImportError):
@@ -160,12 +162,15 @@ def import_all() -> None:
     Raises:
         UnsupportedVersion: a module uses something that the installed versions do not have.
     """
+    if _import_errors:  # some modules have declared their patches already
+        raise UnsupportedVersion(_message(_import_errors))
     try:
         package = importlib.import_module(_PACKAGE)
         for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
             importlib.import_module(module.name)
     except (ImportError, AttributeError) as error:
-        raise UnsupportedVersion(_message([str(error)])) from error
+        _import_errors.append(str(error))
+        raise UnsupportedVersion(_message(_import_errors)) from error
 
 
 def _apply(undone: list[Callable[[], None]], *, force: bool) -> None:
@@ -178,11 +183,12 @@ def _apply(undone: list[Callable[[], None]], *, force: bool) -> None:
     import torch
     import torchax
 
+    from .adapters import instance_attributes
     from .patches import application
 
-    moved = application.moved({} if force else _signatures())
-    if moved:
-        raise UnsupportedVersion(_message(moved))
+    problems = application.moved({} if force else _signatures()) + instance_attributes.problems()
+    if problems:
+        raise UnsupportedVersion(_message(problems))
     undone.extend(application.apply_all())
     setattr(torch, _MARK, _PACKAGE)
     undone.append(functools.partial(delattr, torch, _MARK))

@@ -65,5 +65,23 @@ def test_the_cache_is_removed_by_the_process_that_made_it(tmp_path: Path) -> Non
     assert Path(jax.config.jax_compilation_cache_dir).exists()
 
 
-def test_xla_is_told_of_sums_over_many_dimensions() -> None:
-    assert xla_flags._FLAG in os.environ["XLA_FLAGS"]
+def test_xla_flag_is_set_before_a_backend_is_initialized(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xla_flags, "backends_are_initialized", lambda: False)
+    for before in (None, "--xla_dump_to=folder"):
+        if before is None:
+            monkeypatch.delenv("XLA_FLAGS", raising=False)
+        else:
+            monkeypatch.setenv("XLA_FLAGS", before)
+        undo = xla_flags.set_flags()
+        flags = os.environ["XLA_FLAGS"]
+        assert flags.startswith(before or " --") and flags.endswith("=LIBRARY_FUSION_TYPE_DOT")
+        xla_flags.set_flags()()
+        assert flags == os.environ["XLA_FLAGS"]
+        undo()
+        assert before == os.environ.get("XLA_FLAGS")
+
+
+def test_xla_flag_is_left_as_it_is_once_a_backend_is_initialized(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    xla_flags.set_flags()
+    assert "XLA_FLAGS" not in os.environ

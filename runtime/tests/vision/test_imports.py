@@ -1,19 +1,29 @@
-"""torchvision and torchaudio are imported without torchax, and `nms` runs on the host."""
+"""Imports of torchvision and torchaudio outside of the torchax environment, and `nms`."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torchax
+from torchax.ops import ops_registry
 from torchax_compat.vision import imports
 
 
-def test_libraries_with_operators_of_their_own_are_imported_past_torchax(
+@pytest.fixture
+def hook() -> Iterator[Any]:
+    made = imports._ImportHook()
+    yield made
+    made.remove()
+
+
+def test_libraries_with_operators_of_their_own_are_imported_outside_of_torchax(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torchaudio.py").write_text("import torch\nmade = type(torch.ones(1, device='meta'))\n")
@@ -37,19 +47,28 @@ def test_boxes_are_suppressed_on_the_host(monkeypatch: pytest.MonkeyPatch) -> No
     assert [1, 2] == imports._kept(boxes, scores, 0.5).tolist()
 
 
-def test_nms_is_registered_once_torchvision_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    hook = imports._ImportHook()
-    registered: list[int] = []
-    monkeypatch.setattr(hook, "register_nms", lambda: registered.append(1))
-    hook.execute(lambda _: None, type(sys)("torchvision.ops"))
-    assert [] == registered
-    hook.execute(lambda _: None, type(sys)("torchvision"))
-    assert [1] == registered
+def test_nms_is_registered_once_torchvision_is_imported_until_the_hook_is_removed(
+    hook: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nms() -> None:
+        raise AssertionError
+
+    nms.default = object()
+    monkeypatch.setattr(torch.ops.torchvision, "nms", nms, raising=False)
+    known = torchax.default_env()._ops, ops_registry.all_torch_functions
+    before = [dict(one) for one in known]
+    hook.execute(lambda _: None, types.ModuleType("torchvision.ops"))
+    assert before == list(known)
+    hook.execute(lambda _: None, types.ModuleType("torchvision"))
+    assert imports._kept is known[0][nms].func is known[1][nms].func
+    hook.remove()
+    assert before == list(known)
 
 
-def test_without_the_operators_of_torchvision_nms_is_not_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_operators_of_torchvision_there_is_no_nms(
+    hook: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "torchax.ops.jtorchvision_nms", None)
     before = dict(torchax.default_env()._ops)
-    hook = imports._ImportHook()
     hook.register_nms()
     assert before == torchax.default_env()._ops

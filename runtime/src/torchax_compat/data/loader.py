@@ -17,16 +17,14 @@ import contextlib
 import weakref
 
 import torch
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils.data import _utils
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import disable_current_modes, fetch_items, pytree
 from ..jit import random_states
 from ..patches.declarations import TORCH, patch
 
-_randperm, _fetch = torch.randperm, _utils.fetch._MapDatasetFetcher.fetch
+_randperm = torch.randperm
 _HOST = torch.device("cpu")
 #: Data sets by `id`: those that need torchax, and those that were fetched from without it.
 _on_torchax, _on_host = weakref.WeakValueDictionary(), weakref.WeakValueDictionary()
@@ -43,7 +41,7 @@ def _permutation(*args, device=None, **kwargs):
     """`torch.randperm`, on the host if no device is given."""
     if device is not None:
         return _randperm(*args, device=device, **kwargs)
-    with _disable_current_modes():  # `torchax.disable_temporarily` does nothing once a call was jitted
+    with disable_current_modes():  # `torchax.disable_temporarily` does nothing once a call was jitted
         return _randperm(*args, **kwargs)
 
 
@@ -56,11 +54,11 @@ def _fetched(fetcher, indices):
     """The items at some indices; if torchax is needed, fetched again with the same random numbers."""
     data = fetcher.dataset
     if _is_among(_on_torchax, data) or torch.get_default_device() != _HOST:
-        return _fetch(fetcher, indices)
+        return fetch_items(fetcher, indices)
     states = None if _is_among(_on_host, data) else random_states.states_of_host()
     try:
-        with _disable_current_modes():
-            items = _fetch(fetcher, indices)
+        with disable_current_modes():
+            items = fetch_items(fetcher, indices)
         if not any(isinstance(leaf, (Tensor, View)) for leaf in pytree.tree_leaves(items)):
             _note(_on_host, data)
             return items
@@ -69,7 +67,7 @@ def _fetched(fetcher, indices):
     if states is not None:
         random_states.draw_again(states)
     _note(_on_torchax, data)
-    return _fetch(fetcher, indices)
+    return fetch_items(fetcher, indices)
 
 
 def _is_among(known, data):

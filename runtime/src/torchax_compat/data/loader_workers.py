@@ -19,9 +19,15 @@ import types
 import numpy
 import torch
 import torchax
-from torch.utils.data import DataLoader, _DatasetKind, _utils
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from ..adapters.torch_internals import (
+    LoaderIterator,
+    WorkerInfo,
+    create_fetcher,
+    exchange_worker_info,
+    loader_iterator,
+    numpy_seed,
+)
 from ..jit import random_states
 from ..patches.declarations import TORCH, patch
 
@@ -30,7 +36,6 @@ from ..patches.declarations import TORCH, patch
 _MOST = 1000
 #: Shared by the copies of a data set: functions, and random generators, whose states are exchanged.
 _OTHERS = (types.FunctionType, types.ModuleType, types.MethodType, random.Random)
-_plain = DataLoader._get_iterator
 
 
 class _Worker:
@@ -39,13 +44,11 @@ class _Worker:
     def __init__(self, batches, number, start):
         seed = batches._base_seed + number
         self._batches, self._state, self._data = batches, None, _copied(batches._dataset, {})
-        self._info = _utils.worker.WorkerInfo(
-            id=number, num_workers=batches._num_workers, seed=seed, dataset=self._data
-        )
+        self._info = WorkerInfo(id=number, num_workers=batches._num_workers, seed=seed, dataset=self._data)
         with self._at_work():
             random.seed(seed)
             torch.default_generator.manual_seed(seed)
-            numpy.random.seed(_utils.worker._generate_state(batches._base_seed, number))
+            numpy.random.seed(numpy_seed(batches._base_seed, number))
             if start is not None:
                 start(number)
 
@@ -53,7 +56,7 @@ class _Worker:
         """Begin an epoch."""
         of = self._batches
         with self._at_work():
-            self._fetcher = _DatasetKind.create_fetcher(
+            self._fetcher = create_fetcher(
                 of._dataset_kind, self._data, of._auto_collation, of._collate_fn, of._drop_last
             )
         self.is_done = False
@@ -72,19 +75,19 @@ class _Worker:
         environment = torchax.default_env()
         generators = self._batches._generators
         outside, key = random_states.states_of_host(generators), environment.prng_key
-        before, _utils.worker._worker_info = _utils.worker._worker_info, self._info
+        before = exchange_worker_info(self._info)
         if self._state is not None:
             random_states.draw_again(self._state)
         try:
             yield
         finally:
             self._state = random_states.states_of_host(generators)
-            _utils.worker._worker_info = before
+            exchange_worker_info(before)
             random_states.draw_again(outside)
             environment.prng_key = key
 
 
-class _InTurn(_BaseDataLoaderIter):
+class _InTurn(LoaderIterator):
     """The batches of a loader, as its workers would create them."""
 
     def __init__(self, loader):
@@ -174,4 +177,4 @@ def _held(data):
 )
 def _batches(loader):
     """`DataLoader._get_iterator`."""
-    return _InTurn(loader) if loader.num_workers else _plain(loader)
+    return _InTurn(loader) if loader.num_workers else loader_iterator(loader)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import torch
 
+from ..adapters.torch_internals import DisableTorchFunction
 from ..patches.declarations import TORCHAX, patch
 from ..tensor import arrays
 
@@ -24,7 +25,7 @@ from ..tensor import arrays
 )
 def _as_on_host(tensor, protocol):
     """`__reduce_ex__`."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         wants_gradient = tensor.requires_grad
         host = arrays.on_host(tensor.jax())
         if isinstance(tensor, torch.nn.Parameter):

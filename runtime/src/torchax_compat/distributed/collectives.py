@@ -11,11 +11,10 @@ import functools
 
 import torch
 from torch import distributed
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import disable_current_modes, pytree
 from ..patches.declarations import TORCH, patch
 
 #: Operations that do not change the tensors of a single process.
@@ -49,7 +48,7 @@ def _through_host(function):
         args, kwargs = pytree.tree_unflatten([copies.get(i, leaf) for i, leaf in enumerate(leaves)], tree)
         waits = not kwargs.pop("async_op", False)
         before = {i: copy.clone() for i, copy in copies.items()}
-        with _disable_current_modes():
+        with disable_current_modes():
             function(*args, **kwargs)
             changed = [i for i in places if not torch.equal(copies[i], before[i])]
         with torch.no_grad():
@@ -75,7 +74,7 @@ def _alone(function):
 def _past_torchax(function):
     @functools.wraps(function)
     def run(*args, **kwargs):
-        with _disable_current_modes():
+        with disable_current_modes():
             return function(*args, **kwargs)
 
     return run
@@ -83,7 +82,7 @@ def _past_torchax(function):
 
 def _wait_for_all(group=None, **_kwargs):
     """`barrier`, without asking torchax for the devices to wait for."""
-    with _disable_current_modes():
+    with disable_current_modes():
         _reduce(torch.zeros(1), group=group)
 
 

@@ -12,8 +12,8 @@ import os
 
 from torch import distributed
 from torch.distributed import device_mesh
-from torch.utils._python_dispatch import _disable_current_modes
 
+from ..adapters.torch_internals import disable_current_modes
 from ..patches.declarations import TORCH, patch
 
 _DEVICES = ("cuda", "jax", "xla", "privateuseone")
@@ -22,7 +22,7 @@ _make = device_mesh.DeviceMesh.__init__
 
 @functools.wraps(_make)
 def _made(self, device_type, *args, **kwargs):
-    with _disable_current_modes():
+    with disable_current_modes():
         _make(self, "cpu" if device_type in _DEVICES else device_type, *args, **kwargs)
 
 

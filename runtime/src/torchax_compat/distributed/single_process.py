@@ -12,8 +12,8 @@ import contextlib
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils._pytree import tree_map_only
 
+from ..adapters.torch_internals import pytree
 from ..patches.declarations import TORCH, patch
 
 _WHY = "It needs GPUs to distribute the module over; on torchax, one process drives all chips."
@@ -25,7 +25,7 @@ def _scattered(module, values):
     weights = next(module.parameters(), None)
     if weights is None or weights.device.type != "jax":
         return values
-    return tree_map_only(torch.Tensor, lambda tensor: tensor.to("jax"), values)
+    return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to("jax"), values)
 
 
 @patch("torch.nn:DataParallel.__init__", why=_WHY, upstream=_UPSTREAM)

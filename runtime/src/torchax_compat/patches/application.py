@@ -109,10 +109,11 @@ def restore(undone: list[Undo]) -> None:
 
 def is_entered() -> bool:
     """Whether this thread is in the torchax environment; its attribute `enabled` is not reliable."""
-    from torch.overrides import _get_current_function_mode_stack
     from torchax.tensor import XLAFunctionMode
 
-    return any(isinstance(mode, XLAFunctionMode) for mode in _get_current_function_mode_stack())
+    from ..adapters.torch_internals import function_modes
+
+    return any(isinstance(mode, XLAFunctionMode) for mode in function_modes())
 
 
 def _set(owner: Any, name: str, value: Any) -> Undo:
@@ -147,8 +148,9 @@ def register(one: Operator) -> Undo:
         A function that restores what was registered before.
     """
     import torchax
-    from torch._ops import OpOverload, OpOverloadPacket
     from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # the first two register torchax's own
+
+    from ..adapters.torch_internals import OpOverload, OpOverloadPacket
 
     is_aten = isinstance(one.operation, OpOverload | OpOverloadPacket)
     registries: list[dict[Any, Any]] = [

@@ -8,9 +8,10 @@ import jax
 import numpy
 import torch
 import torchax
-from torch.utils._mode_utils import no_dispatch
 from torchax.ops import mappings
 from torchax.tensor import Tensor
+
+from ..adapters.torch_internals import DisableTorchFunction, no_dispatch
 
 #: Dtypes that torch and NumPy share.
 _NUMBERS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
@@ -37,7 +38,7 @@ def of_host(tensor):
 
     It is not committed to a device: committed arrays, as those from DLPack, would cause a second compilation.
     """
-    with no_dispatch(), torch._C.DisableTorchFunction():
+    with no_dispatch(), DisableTorchFunction():
         if tensor.dtype not in _NUMBERS or tensor.layout is not torch.strided:
             return mappings.t2j(tensor.clone(), use_dlpack=False)
         numbers = numpy.array(tensor.detach().resolve_conj().resolve_neg().numpy())
@@ -46,7 +47,7 @@ def of_host(tensor):
 
 def on_host(value):
     """A CPU tensor with a copy of a JAX array; NumPy and JAX share one cached copy between all callers."""
-    with no_dispatch(), torch._C.DisableTorchFunction():
+    with no_dispatch(), DisableTorchFunction():
         if value.dtype.name not in _NAMES:
             return mappings.j2t(value, use_dlpack=False).clone()
         return torch.from_numpy(numpy.array(value))

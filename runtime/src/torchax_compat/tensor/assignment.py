@@ -16,11 +16,11 @@ import math
 import jax
 import torch
 import torchax
-from torch.utils import _pytree as pytree
 from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which registers functions
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, pytree
 from ..patches.declarations import TORCHAX, operator, patch, setup
 from . import compiled_operations, dynamic_shapes, masks
 
@@ -69,7 +69,7 @@ operator(
 def _with_diagonal(tensor, value, wrap=False):
     """`tensor.fill_diagonal_(value)`; torchax fills a copy."""
     if not isinstance(tensor, (Tensor, View)):
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return tensor.fill_diagonal_(value, wrap)
     rows, count = tensor.shape[0], tensor.numel()
     if tensor.ndim == 2:
@@ -213,7 +213,7 @@ def assigning(known):
 def _deep_copy(tensor, memo):
     """`copy.deepcopy` of a tensor, which shares the array: no array is changed in place."""
     made = Tensor(tensor.jax(), torchax.default_env())
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         wants_gradient = tensor.requires_grad
     if isinstance(tensor, torch.nn.Parameter):
         made = torch.nn.Parameter(made, wants_gradient)

@@ -17,10 +17,10 @@ import time
 import jax
 import numpy
 import torch
-from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
 from ..adapters.jax_internals import ArrayImpl
+from ..adapters.torch_internals import pytree
 from ..jit import host_random
 from . import dynamic_shapes
 

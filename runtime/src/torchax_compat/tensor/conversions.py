@@ -12,12 +12,11 @@ from __future__ import annotations
 import jax
 import numpy
 import torch
-from torch.utils import _pytree as pytree
-from torch.utils._mode_utils import no_dispatch
 from torchax.ops import mappings
 from torchax.tensor import TENSOR_CONSTRUCTORS, Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, no_dispatch, pytree
 from . import arrays, compiled_operations, meta_tensors
 
 _OF_DATA = {torch.tensor, torch.as_tensor}
@@ -84,7 +83,7 @@ def _filled(environment, data, kwargs):
     """A device tensor with some numbers, or None."""
     if not kwargs.keys() <= {"device", "dtype"} or not _is_plain(data):
         return None
-    with no_dispatch(), torch._C.DisableTorchFunction():
+    with no_dispatch(), DisableTorchFunction():
         tensor = torch.tensor(data, dtype=kwargs.get("dtype"))
     return _on_device(environment, tensor)
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import jax
 import torch
-from torch.utils import _pytree as pytree
-from torchax.tensor import Environment
 
+from ..adapters.torch_internals import pytree
+from ..adapters.torchax_internals import tensor_to
 from ..patches.declarations import TORCHAX, patch, setup
 from . import arrays
 
@@ -55,9 +55,6 @@ def _to_device(environment, tensors):
     return made if _placed is None else jax.tree.map(_placed, made)
 
 
-_move = Environment._torch_Tensor_to
-
-
 @patch(
     "torchax.tensor:Environment._torch_Tensor_to",
     why='`x.to("jax", copy=True)` returns `x` itself if it is on the device.',
@@ -65,7 +62,7 @@ _move = Environment._torch_Tensor_to
 )
 def _moved(environment, args, kwargs):
     """`tensor.to(...)`; its last positional argument says whether to copy."""
-    result = _move(environment, args, kwargs)
+    result = tensor_to(environment, args, kwargs)
     plain = [one for one in args[1:] if isinstance(one, bool)]
     is_copied = kwargs.get("copy", plain[1] if len(plain) > 1 else False)
     return result.clone() if is_copied and result is args[0] else result

@@ -24,10 +24,6 @@ import functools
 import jax
 import numpy
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
-from torch.utils import _pytree as pytree
-from torch.utils._mode_utils import no_dispatch
-from torch.utils._python_dispatch import _disable_current_modes
 from torchax.ops import ops_registry
 from torchax.ops.op_base import InplaceOp, OutVariant
 from torchax.tensor import (
@@ -39,6 +35,14 @@ from torchax.tensor import (
 )
 from torchax.view import NarrowInfo, View
 
+from ..adapters.torch_internals import (
+    DisableTorchFunction,
+    OpOverload,
+    OpOverloadPacket,
+    disable_current_modes,
+    no_dispatch,
+    pytree,
+)
 from ..jit import concrete_values, dynamic_slices
 from ..ops import autocast
 from ..patches.declarations import TORCHAX, patch
@@ -176,7 +180,7 @@ def _called(mode, func, types, args=(), kwargs=None):
                 return _at_once(environment, func, args, kwargs or {})
         return _function(mode, func, types, args, kwargs)
     if func in _WHOLE and is_on_host:
-        with _disable_current_modes():
+        with disable_current_modes():
             return func(*args, **(kwargs or {}))
     return func(*args, **(kwargs or {}))
 
@@ -221,7 +225,7 @@ def computed(mode, func, types, args=(), kwargs=None):
     if type(kwargs.get("out")) is Tensor and not _takes_out(environment._ops.get(func)):
         return _written(mode, func, types, args, **kwargs)
     if _makes_on_host(func, args, kwargs):
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return func(*args, **kwargs)
     if func is _TO_COPY and kwargs.keys() == {"dtype"} and type(args[0]) is Tensor:
         return conversions.cast(environment, args[0], kwargs["dtype"])
@@ -384,7 +388,7 @@ def _given(value, unwrap):
     if kind in compiled_operations.PLAIN:
         return value
     if kind is torch.Tensor and unwrap and not value.ndim and not value.requires_grad:  # a scalar on the host
-        with torch._C.DisableTorchFunction(), no_dispatch():
+        with DisableTorchFunction(), no_dispatch():
             return value.item()
     raise _Other
 

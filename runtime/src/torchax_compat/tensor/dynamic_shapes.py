@@ -16,12 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy
 import torch
-from torch._ops import OpOverload
-from torch.utils._mode_utils import no_dispatch
 from torchax.tensor import Tensor
 from torchax.view import NarrowInfo, View
 
 from ..adapters.jax_internals import ArrayImpl
+from ..adapters.torch_internals import DisableTorchFunction, OpOverload, no_dispatch
 from ..jit import concrete_values
 from ..patches.declarations import TORCHAX, patch
 from . import arrays
@@ -88,7 +87,7 @@ def is_for_host(func, shapes, leaves):
 
 def computed(func, args, options):
     """The result of an operation for JAX arrays, computed by torch on the host."""
-    with no_dispatch(), torch._C.DisableTorchFunction(), torch.no_grad():
+    with no_dispatch(), DisableTorchFunction(), torch.no_grad():
         args, options = jax.tree.map(on_host, (_with_tensors(func, args), options))
         result = func(*args, **options)
         return jax.tree.map(on_device, result)

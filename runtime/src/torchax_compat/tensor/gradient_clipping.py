@@ -6,12 +6,10 @@ import functools
 
 import jax
 import torch
-from torch.nn.utils import clip_grad
 from torchax.tensor import Tensor
 
+from ..adapters.torch_internals import clip_grads_with_norm, total_norm
 from ..patches.declarations import TORCH, patch
-
-_total_norm, _clip_with_norm = clip_grad._get_total_norm, clip_grad._clip_grads_with_norm_
 
 
 @patch(
@@ -22,7 +20,7 @@ _total_norm, _clip_with_norm = clip_grad._get_total_norm, clip_grad._clip_grads_
 def _norm_of_all(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
     if error_if_nonfinite or not _can_be_compiled(tensors):
-        return _total_norm(tensors, norm_type, error_if_nonfinite, foreach)
+        return total_norm(tensors, norm_type, error_if_nonfinite, foreach)
     return Tensor(_norm([tensor.jax() for tensor in tensors], float(norm_type)), tensors[0]._env)
 
 
@@ -41,7 +39,7 @@ def _clip_all(parameters, max_norm, total_norm, foreach=None):
     parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
     gradients = [p.grad for p in parameters if p.grad is not None]
     if not _can_be_compiled([*gradients, total_norm]):
-        return _clip_with_norm(parameters, max_norm, total_norm, foreach)
+        return clip_grads_with_norm(parameters, max_norm, total_norm, foreach)
     values = _clipped([gradient.jax() for gradient in gradients], float(max_norm), total_norm.jax())
     for gradient, value in zip(gradients, values):
         gradient.apply_jax_(lambda _, value=value: value)

@@ -12,10 +12,10 @@ import operator
 import jax
 import numpy
 import torch
-from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, pytree
 from ..jit import dynamic_slices
 from . import arrays
 
@@ -47,7 +47,7 @@ def _item(key):
     if isinstance(key, _KINDS):
         return key != 0 if key.dtype == torch.uint8 else key
     if isinstance(key, torch.Tensor):
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             key = key.detach().numpy()
     elif isinstance(key, numpy.generic):
         return key.item()

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import jax
 import torch
-from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedTensorMixin
-from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, infer_parameters, pytree
 from ..patches.declarations import TORCH, patch
 
-_materialize, _infer = UninitializedTensorMixin.materialize, LazyModuleMixin._infer_parameters
+_materialize = UninitializedTensorMixin.materialize
 #: Whether a tensor without a shape is to be created on the device.
 _awaited = WeakIdKeyDictionary()
 
@@ -31,7 +30,7 @@ class Awaited(Exception):
 
     def infer(self):
         """Create the module's parameters before the trace, from the shapes of its inputs."""
-        _infer(self.module, self.module, *pytree.tree_map_only(_Shaped, _Shaped.made, self.inputs))
+        infer_parameters(self.module, self.module, *pytree.tree_map_only(_Shaped, _Shaped.made, self.inputs))
 
 
 class _Shaped:
@@ -46,7 +45,7 @@ def moved(tensor, dtype, is_there):
     """A lazy parameter or buffer that was moved, or converted to another dtype if `is_there` is None."""
     if is_there is not None:
         _awaited[tensor] = is_there
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return tensor if dtype is None else tensor.to(dtype)
 
 
@@ -58,7 +57,7 @@ def moved(tensor, dtype, is_there):
 def _materialized(tensor, shape, device=None, dtype=None):
     """`UninitializedTensorMixin.materialize`."""
     is_there = torch.device(device).type in ("cuda", "jax") if device else _awaited.pop(tensor, False)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         if not is_there:
             return _materialize(tensor, shape, device, dtype)
         wants_gradient, dtype = tensor.requires_grad, dtype or tensor.data.dtype
@@ -78,5 +77,5 @@ def _inferred(self, module, args, kwargs=None):
     inputs = args, kwargs or {}
     tensors = [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, (Tensor, View))]
     if not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in tensors):
-        return _infer(self, module, *inputs)
+        return infer_parameters(self, module, *inputs)
     raise Awaited(self, pytree.tree_map_only((Tensor, View), _Shaped, inputs))

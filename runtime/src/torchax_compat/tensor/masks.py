@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import torch
-from torchax.ops import jaten
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torchax_internals import nonzero
 from ..jit import concrete_values
 from ..patches.declarations import operator
 from . import arrays
@@ -53,7 +53,7 @@ def _places_of(mask):
 
 def _nonzero(x, as_tuple=False):
     found = _places_of(x != 0) if x.ndim and not as_tuple else None
-    return jaten._aten_nonzero(x, as_tuple) if found is None else jnp.stack(found, axis=-1)
+    return nonzero(x, as_tuple) if found is None else jnp.stack(found, axis=-1)
 
 
 def _masked_select(x, mask):

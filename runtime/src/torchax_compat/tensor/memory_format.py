@@ -6,10 +6,10 @@ import contextlib
 import functools
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import disable_current_modes
 from ..jit import dynamic_slices
 
 
@@ -24,7 +24,7 @@ def of(tensor):
         return of(tensor.parent)[tensor.view_info.slices]
     tensor = named(tensor)
     taken = vars(tensor).get("_taken")
-    with _disable_current_modes():
+    with disable_current_modes():
         if taken is not None:
             try:
                 return taken.layout()
@@ -58,7 +58,7 @@ def lying_alike(made, func, args, kwargs=None):
         return made
     there = {id(one): of(one) for one in tensors}
     if any(not one.is_contiguous() for one in there.values()):
-        with contextlib.suppress(Exception), _disable_current_modes():  # torch decides on the layout
+        with contextlib.suppress(Exception), disable_current_modes():  # torch decides on the layout
             told = func(*(there.get(id(one), one) for one in args), **(kwargs or {}))
             if told.shape == made.shape and not told.is_contiguous():
                 made._stride = told.stride()

@@ -10,14 +10,13 @@ groups lists of tensors by device.
 from __future__ import annotations
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, disable_current_modes, grouped_tensors
 from ..patches.declarations import patch
 
 _KINDS = (Tensor, View)
-_grouped = torch._C._group_tensors_by_device_and_dtype
 
 
 def is_meta(device):
@@ -30,7 +29,7 @@ def made(func, args, kwargs):
     moves = func is torch.Tensor.to and len(args) > 1 and is_meta(args[1])
     if not moves and not is_meta(kwargs.get("device")):
         return None
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
+    with disable_current_modes(), DisableTorchFunction():
         if args and isinstance(args[0], _KINDS):
             args = _like(args[0], "meta"), *args[1:]
         return func(*args, **kwargs)
@@ -38,7 +37,7 @@ def made(func, args, kwargs):
 
 def on_host(tensor):
     """A CPU tensor like a meta tensor."""
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
+    with disable_current_modes(), DisableTorchFunction():
         return _like(tensor, "cpu")
 
 
@@ -52,7 +51,7 @@ def _like(tensor, device):
 )
 def _in_groups(lists, with_indices=False):
     """Lists of tensors by device and dtype; weight averaging moves a count to that device."""
-    groups = _grouped(lists, with_indices)
+    groups = grouped_tensors(lists, with_indices)
     return {(_device(group[0], device), dtype): group for (device, dtype), group in groups.items()}
 
 

@@ -14,12 +14,13 @@ import functools
 import weakref
 
 import torch
-import torchax
 from torch.nn.utils import clip_grad
 from torch.utils.weak import WeakIdKeyDictionary
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, apply_to_module
+from ..adapters.torchax_internals import to_copy
 from ..patches.declarations import TORCH, TORCHAX, patch
 from . import arrays, lazy_modules
 
@@ -28,7 +29,7 @@ _optimizers = weakref.WeakSet()
 _became = WeakIdKeyDictionary()
 #: Modules with parameters, by `id`, since not all are hashable.
 _holders = weakref.WeakValueDictionary()
-_make, _move = torch.optim.Optimizer.__init__, torch.nn.Module._apply
+_make = torch.optim.Optimizer.__init__
 _register, _to = torch.nn.Module.register_parameter, torch.nn.Module.to
 #: The depth of nested modules that are being moved.
 _depth = 0
@@ -110,7 +111,7 @@ def _moved_with_others(module, *args, **kwargs):
     for name, p in before.items():
         if module._parameters[name] is not p:
             module._parameters[name] = p
-    result = _move(module, *args, **kwargs)
+    result = apply_to_module(module, *args, **kwargs)
     for name, p in module._parameters.items():
         if isinstance(p, Tensor) and _type_of(p) is not p.dtype:
             module._parameters[name] = _made_anew(p)
@@ -129,7 +130,7 @@ def _moved_with_others(module, *args, **kwargs):
 
 def _type_of(tensor):
     """The dtype that torch's own checks see."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return torch.Tensor.dtype.__get__(tensor)
 
 
@@ -163,9 +164,6 @@ def _latest(parameter):
     return parameter
 
 
-_copy = torchax.tensor.Environment._to_copy
-
-
 @patch(
     "torchax.tensor:Environment._to_copy",
     why='It does not move tensors to a device `"cuda"` of a string known at run time, nor lazy parameters.',
@@ -176,7 +174,7 @@ def _copied(environment, tensor, dtype, device):
     is_there = device is not None and torch.device(device).type in ("cuda", "jax")
     if torch.nn.parameter.is_lazy(tensor):
         return lazy_modules.moved(tensor, dtype, None if device is None else is_there)
-    return _copy(environment, tensor, dtype, "jax" if is_there else device)
+    return to_copy(environment, tensor, dtype, "jax" if is_there else device)
 
 
 for _name in ("clip_grad_norm_", "clip_grad_value_"):

@@ -17,12 +17,11 @@ import functools
 import jax
 import numpy
 import torch
-from torch.utils import _pytree as pytree
-from torch.utils._mode_utils import no_dispatch
 from torchax.ops.mappings import t2j_dtype
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, no_dispatch, pytree
 from ..jit import concrete_values, deferred_scalars, host_random
 from ..patches.declarations import TORCH, TORCHAX, patch
 from . import arrays, memory_format
@@ -112,7 +111,7 @@ def _plain(value):
 
 
 def _like(tensor, dtype=None):
-    with no_dispatch(), torch._C.DisableTorchFunction():
+    with no_dispatch(), DisableTorchFunction():
         made = torch.empty_like(memory_format.of(tensor))
     return host_random.Like(tuple(made.shape), made.stride(), dtype or tensor.dtype)
 
@@ -223,7 +222,7 @@ def _on_host(environment, func, args, kwargs, tensors):
     args, kwargs = pytree.tree_map(
         lambda one: arrays.on_host(one.jax()) if isinstance(one, _KINDS) else one, (args, kwargs)
     )
-    with torch._C.DisableTorchFunction(), no_dispatch(), torch.no_grad():
+    with DisableTorchFunction(), no_dispatch(), torch.no_grad():
         made = func(*args, **kwargs)
     return Tensor(arrays.of_host(made), environment)
 
@@ -233,7 +232,7 @@ def _initialising(plain):
     def initialised(tensor, *args, **kwargs):
         if not is_held(tensor):
             return plain(tensor, *args, **kwargs)
-        with torch._C.DisableTorchFunction(), no_dispatch(), torch.no_grad():
+        with DisableTorchFunction(), no_dispatch(), torch.no_grad():
             made = plain(torch.empty(tensor.shape, dtype=tensor.dtype), *args, **kwargs)
         return _put(tensor, arrays.of_host(made))
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import jax
 import torch
 import torchax
-from torch import _tensor_str
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, contents_as_text, with_suffixes
 from ..jit import concrete_values
 from ..patches.declarations import TORCH, TORCHAX, operator, patch
 from . import arrays
@@ -47,7 +47,7 @@ def _shown(plain):
         _on_demand(tensor)
         if arrays.is_traced(tensor):
             return plain(tensor)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             wants_gradient, node = tensor.requires_grad, tensor.grad_fn
         is_parameter = isinstance(tensor, torch.nn.Parameter)
         head = "Parameter containing:\ntensor(" if is_parameter else "tensor("
@@ -58,9 +58,9 @@ def _shown(plain):
             about.append(f"grad_fn=<{type(node).__name__}>")
         elif wants_gradient:
             about.append("requires_grad=True")
-        with torch._C.DisableTorchFunction():
-            content = _tensor_str._tensor_str(_on_host(tensor), len("tensor("))
-        return _tensor_str._add_suffixes(head + content, about, len("tensor("), False)
+        with DisableTorchFunction():
+            content = contents_as_text(_on_host(tensor), len("tensor("))
+        return with_suffixes(head + content, about, len("tensor("), False)
 
     return text
 

@@ -11,6 +11,7 @@ import torch
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction
 from . import arrays
 
 _BOUNDS = (int, type(None))
@@ -20,7 +21,7 @@ def wants_gradient(tensor):
     """Whether gradients have to go through an index of this tensor."""
     if not torch.is_grad_enabled() or isinstance(tensor._elem, jax.core.Tracer):
         return False
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return tensor.requires_grad
 
 

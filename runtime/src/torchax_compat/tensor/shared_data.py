@@ -18,6 +18,7 @@ import torchax
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction
 from ..autograd import no_grad
 from ..patches.declarations import TORCH, TORCHAX, patch
 from . import arrays
@@ -61,7 +62,7 @@ class _Shown:
     """
 
     def __init__(self, tensor):
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             self._kept = tensor if tensor.grad_fn is None else None
         if self._kept is None:  # torch cannot swap tensors with weak references
             self._weak, self._last = weakref.ref(tensor), tensor._elem
@@ -121,7 +122,7 @@ def detached(tensor):
 
 def _is_plain(tensor):
     """Whether a tensor has a concrete array, and no graph."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return tensor.grad_fn is None and not isinstance(tensor._elem, jax.core.Tracer)
 
 

@@ -16,11 +16,11 @@ import jax
 import numpy
 import torch
 import torchax
-from torch.utils._python_dispatch import _disable_current_modes
 from torchax.ops import jtorch, ops_registry  # noqa: F401 # which registers functions
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchDispatch, DisableTorchFunction, disable_current_modes
 from ..autograd import no_grad
 from ..ops import bit_views
 from ..patches.declarations import TORCHAX, patch, setup
@@ -118,7 +118,7 @@ class _Places(NamedTuple):
 
 @functools.lru_cache(_MOST_PLACES)
 def _places(func, args, number, shape):
-    with _disable_current_modes():
+    with disable_current_modes():
         numbers = torch.arange(torch.Size(shape).numel(), dtype=torch.int32)
         made = func(numbers.reshape(shape), *args)
         made = (made if number is None else made[number]).numpy()
@@ -168,7 +168,7 @@ def _is_shared(tensor):
     """Whether a tensor that was taken from another one is a view in torch, too."""
     taken = vars(tensor).get("_taken")
     if taken is not None and not taken.is_certain():
-        with _disable_current_modes():
+        with disable_current_modes():
             memory_format.of(tensor)  # drops the source of a copy
     return "_taken" in vars(tensor)
 
@@ -217,7 +217,7 @@ def _of_memory(args, kwargs):
     tensor, size, stride, offset = (*args, *(kwargs.values()), None)[:4]
     if not isinstance(tensor, (Tensor, View)):
         return args, kwargs
-    with _disable_current_modes():
+    with disable_current_modes():
         start = memory_format.of(tensor).storage_offset() if offset is None else offset
     while isinstance(tensor, View) or (_is_view(tensor) and _is_shared(memory_format.named(tensor))):
         tensor = (
@@ -248,9 +248,9 @@ def _tell_torch(func, args, kwargs):
     """
     with contextlib.ExitStack() as stack:
         for one in (
-            _disable_current_modes(),
-            torch._C._DisableTorchDispatch(),
-            torch._C.DisableTorchFunction(),
+            disable_current_modes(),
+            DisableTorchDispatch(),
+            DisableTorchFunction(),
             torch.no_grad(),
             contextlib.suppress(RuntimeError, IndexError),  # it was of another shape before
         ):
@@ -279,7 +279,7 @@ def _updating(plain):
 def _contiguous(tensor, **kwargs):
     """`contiguous()`, which returns the tensor itself unless torch copies."""
     if isinstance(tensor, View) or _is_view(tensor):
-        with _disable_current_modes():
+        with disable_current_modes():
             is_contiguous = memory_format.of(tensor).is_contiguous(**kwargs)
         if not is_contiguous:
             return tensor.torch() if isinstance(tensor, View) else tensor.clone()
@@ -293,7 +293,7 @@ def _contiguous(tensor, **kwargs):
 )
 def _detached(tensor):
     made = shared_data.detached(tensor)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         is_alone = tensor.grad_fn is None  # else it would keep the graph
     if is_alone and type(made) is Tensor:
         take(made, _aten.detach.default, (tensor,))

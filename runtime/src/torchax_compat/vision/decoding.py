@@ -13,7 +13,8 @@ from __future__ import annotations
 import functools
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
+
+from ..adapters.torch_internals import DisableTorchFunction, disable_current_modes
 
 #: The functions of `torchvision.io` that this module has; versions of torchvision may lack some.
 _NAMES = {"decode_avif", "decode_gif", "decode_heic", "decode_image", "decode_jpeg", "decode_png"}
@@ -36,7 +37,7 @@ def _outside(function):
     def decoded(*args, **kwargs):
         args = [_on_host(value) for value in args]
         kwargs = {name: _on_host(value) for name, value in kwargs.items()}
-        with torch._C.DisableTorchFunction(), _disable_current_modes():
+        with DisableTorchFunction(), disable_current_modes():
             return function(*args, **kwargs)
 
     return decoded

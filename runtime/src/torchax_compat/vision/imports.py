@@ -17,8 +17,8 @@ from importlib.abc import MetaPathFinder
 import jax.numpy as jnp
 import numpy as np
 import torch
-from torch.utils._mode_utils import no_dispatch
 
+from ..adapters.torch_internals import DisableTorchFunction, no_dispatch
 from ..patches import application
 from ..patches.declarations import Operator, setup
 from ..tensor import arrays
@@ -44,7 +44,7 @@ class _ImportHook(MetaPathFinder):
 
     def execute(self, execute, module):
         """Execute a module by a function of its loader."""
-        with torch._C.DisableTorchFunction(), no_dispatch():
+        with DisableTorchFunction(), no_dispatch():
             execute(module)
         if module.__name__ == "torchvision":
             self.register_nms()
@@ -85,6 +85,6 @@ def _add_hook():
 def _kept(boxes, scores, iou_threshold):
     """The indices of the boxes that are kept."""
     boxes, scores = (np.array(arrays.on_torchax(x).jax(), dtype=np.float32) for x in (boxes, scores))
-    with torch._C.DisableTorchFunction(), no_dispatch():
+    with DisableTorchFunction(), no_dispatch():
         kept = torch.ops.torchvision.nms(torch.from_numpy(boxes), torch.from_numpy(scores), iou_threshold)
     return arrays.tensor(jnp.asarray(kept.numpy()))

@@ -1,0 +1,66 @@
+"""The private attributes that the runtime reads from instances of classes of torch, torchax and NumPy.
+
+A function that reads one for another module would take time at each operation, so modules read these
+directly; `enable()` checks that they exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import torch
+import torchax
+
+from .torch_internals import LoaderIterator
+
+
+def _loader_iterator() -> Any:
+    loader: Any = torch.utils.data.DataLoader([0], generator=torch.Generator())
+    return LoaderIterator(loader)
+
+
+def _storage() -> Any:
+    return torch.empty(0).untyped_storage()
+
+
+#: By a function that creates an instance, the attributes that are read from such instances.
+READ: dict[Callable[[], Any], set[str]] = {
+    # By name: parameters, buffers, submodules; hooks by number.
+    torch.nn.Module: {"_parameters", "_buffers", "_modules"},
+    # What the data loader was created with, and the seed of this epoch.
+    _loader_iterator: {
+        *("_auto_collation", "_base_seed", "_collate_fn", "_dataset", "_dataset_kind", "_drop_last"),
+        *("_next_index", "_num_workers", "_reset"),
+    },
+    # The types of its arguments, and the part of its name behind the dot.
+    lambda: torch.ops.aten.add.Tensor: {"_schema", "_overloadname"},
+    # The name of an operator with its namespace, such as `aten::add`.
+    lambda: torch.ops.aten.add: {"_qualified_op_name"},
+    # The array of a tensor, and the environment in which it was created.
+    lambda: torchax.tensor.Tensor(jax.numpy.zeros(()), torchax.default_env()): {"_elem", "_env"},
+    # Implementations and decompositions by operator, moves between devices, and the choice of a device.
+    torchax.default_env: {
+        *("_decomps", "_get_op_or_decomp", "_ops", "_property", "_should_use_torchax_tensor", "_to_copy"),
+    },
+}
+#: Operators of torch in the namespace `aten`.
+OPERATORS = {"_to_copy"}
+#: Attributes that the runtime adds to torchax tensors, and that torch and torchax may not use.
+ADDED = {"_taken", "_stride", "_shown_by"}
+
+
+def problems() -> list[str]:
+    """The attributes that the installed versions lack, or use for something else."""
+    instances = {make: make() for make in READ}
+    lacking = [
+        f"{type(instance).__module__}.{type(instance).__qualname__}.{name}"
+        for make, instance in instances.items()
+        for name in sorted(READ[make])
+        if not hasattr(instance, name)
+    ]
+    lacking += [f"torch.ops.aten.{name}" for name in sorted(OPERATORS) if not hasattr(torch.ops.aten, name)]
+    return lacking + [
+        f"torchax.tensor.Tensor.{name}" for name in sorted(ADDED) if hasattr(torchax.tensor.Tensor, name)
+    ]

@@ -78,12 +78,13 @@ def test_traced_tensors_are_distinguished_from_others() -> None:
 
 def test_environment_is_left_as_it_was() -> None:
     environment = torchax.default_env()
+    at_start = environment.enabled
     with torchax.disable_temporarily():
         before = environment.enabled
         with arrays.entered():
             assert environment.enabled
         assert before == environment.enabled
-    assert environment.enabled
+    assert at_start == environment.enabled
 
 
 def test_first_line_of_an_error() -> None:

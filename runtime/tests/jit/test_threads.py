@@ -24,7 +24,7 @@ def test_threads_compute_on_the_device() -> None:
 
 
 def test_threads_without_torchax_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_get_current_function_mode_stack", list)
+    monkeypatch.setattr(threads, "function_modes", list)
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(torch.ones(1)))
     thread.start()

@@ -10,10 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy
 import torch
 import torchax
 
 from .torch_internals import LoaderIterator
+
+
+class _Descent(torch.optim.LBFGS):
+    """A class of optimizers of its own: torch adds hooks to the `step` of a class for its first instance."""
 
 
 def _loader_iterator() -> Any:
@@ -28,7 +33,27 @@ def _storage() -> Any:
 #: By a function that creates an instance, the attributes that are read from such instances.
 READ: dict[Callable[[], Any], set[str]] = {
     # By name: parameters, buffers, submodules; hooks by number.
-    torch.nn.Module: {"_parameters", "_buffers", "_modules"},
+    torch.nn.Module: {
+        *("_backward_hooks", "_backward_pre_hooks", "_buffers", "_forward_hooks", "_forward_pre_hooks"),
+        *("_modules", "_parameters"),
+    },
+    # The methods that are to become TorchScript.
+    lambda: torch.jit.ScriptModule: {"_methods"},
+    # The modules and tensors that are compiled, the compiled methods, and how JAX compiles them.
+    lambda: torchax.interop.JittableModule(torch.nn.Module()): {
+        *("_extra_dumped_weights", "_extra_jit_args", "_jitted", "_model"),
+    },
+    # The parameters, and the hooks of all optimizers before and after a step.
+    lambda: _Descent([torch.empty(0)]): {
+        *("_optimizer_step_post_hooks", "_optimizer_step_pre_hooks", "_params"),
+    },
+    # Whether it is on, and whether it keeps converted weights.
+    lambda: torch.autocast("cpu"): {"_cache_enabled", "_enabled"},
+    # How often a tensor was written to, and the address of its memory's description.
+    lambda: torch.empty(0): {"_version"},
+    _storage: {"_cdata"},
+    # The generator of bits behind NumPy's old interface.
+    numpy.random.RandomState: {"_bit_generator"},
     # What the data loader was created with, and the seed of this epoch.
     _loader_iterator: {
         *("_auto_collation", "_base_seed", "_collate_fn", "_dataset", "_dataset_kind", "_drop_last"),
@@ -46,7 +71,12 @@ READ: dict[Callable[[], Any], set[str]] = {
     },
 }
 #: Operators of torch in the namespace `aten`.
-OPERATORS = {"_to_copy"}
+OPERATORS = {
+    *("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_cdist_forward", "_conj", "_embedding_bag"),
+    *("_embedding_bag_forward_only", "_fft_c2r", "_int_mm", "_is_all_true", "_is_any_true", "_neg_view"),
+    *("_pdist_forward", "_safe_softmax", "_sparse_addmm", "_sparse_coo_tensor_with_dims_and_tensors"),
+    *("_to_copy", "_trilinear"),
+}
 #: Attributes that the runtime adds to torchax tensors, and that torch and torchax may not use.
 ADDED = {"_taken", "_stride", "_shown_by"}
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import torch
 from torch import _ops, _tensor_str
+from torch._functorch import apis, eager_transforms
+from torch.autograd import function
+from torch.jit import _recursive
+from torch.nn.attention import flex_attention
+from torch.nn.modules import batchnorm, instancenorm
 from torch.nn.modules.lazy import LazyModuleMixin
-from torch.nn.utils import clip_grad
+from torch.nn.utils import clip_grad, stateless
+from torch.optim import lbfgs
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _python_dispatch, _pytree
 from torch.utils._mode_utils import no_dispatch as no_dispatch  # context without `__torch_dispatch__`
@@ -14,6 +20,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 #: Nested lists, tuples, dicts and registered classes.
 pytree = _pytree
+#: The leaves of a tree whose structure is a prefix of another one's, one for each leaf of that.
+broadcast_to_and_flatten = _pytree._broadcast_to_and_flatten
 
 #: Context in which neither modes nor classes of tensors see calls of torch functions.
 DisableTorchFunction = torch._C.DisableTorchFunction
@@ -30,6 +38,46 @@ OpOverload, OpOverloadPacket = _ops.OpOverload, _ops.OpOverloadPacket
 contents_as_text, with_suffixes = _tensor_str._tensor_str, _tensor_str._add_suffixes
 #: The tensors of lists by device and dtype, as optimizers group them.
 grouped_tensors = torch._C._group_tensors_by_device_and_dtype
+
+#: How many tensors, and views of them, share a storage.
+storage_use_count = torch._C._storage_Use_Count
+#: The functions of `torch.nn.functional` that are written in C++.
+nn_functions = torch._C._nn
+#: The name of the device that a package adds to torch, which is `jax` with torchax.
+custom_backend_name = torch._C._get_privateuse1_backend_name
+#: The functions that pack and unpack sequences of different lengths.
+pack_padded_sequence, pad_packed_sequence = (
+    torch._VF._pack_padded_sequence,
+    torch._VF._pad_packed_sequence,
+)
+
+#: Whether a `torch.autograd.Function` has a `setup_context` of its own.
+is_setup_context_defined = function._is_setup_context_defined
+#: The gradient hooks of a module: the full ones, and the others.
+get_backward_hooks = torch.nn.Module._get_backward_hooks
+#: What `vmap`, `grad`, `grad_and_value`, `vjp` and `jvp` of `torch.func` call.
+vmap_impl = apis.vmap_impl
+grad_impl, grad_and_value_impl = eager_transforms.grad_impl, eager_transforms.grad_and_value_impl
+vjp_with_argnums = eager_transforms._vjp_with_argnums
+jvp_with_argnums = eager_transforms._jvp_with_argnums
+#: The standard basis of the space of some tensors, in chunks, for Jacobians.
+chunked_standard_basis = eager_transforms._chunked_standard_basis_for_
+
+#: The module that turns modules into TorchScript.
+script_modules = _recursive
+#: Context in which a module has other tensors as parameters and buffers.
+reparametrize_module = stateless._reparametrize_module
+#: The base classes of batch and instance normalization.
+BatchNormBase, InstanceNormBase = batchnorm._BatchNorm, instancenorm._InstanceNorm
+#: The line search of `LBFGS`.
+strong_wolfe = lbfgs._strong_wolfe
+#: The checks of `flex_attention`, and the `mask_mod` of a mask that was sliced.
+validate_embed_dim = flex_attention._validate_embed_dim
+sliced_mask_mod_error = flex_attention._sliced_mask_mod_error
+#: A function of one score, batch, head and two positions, for all of these.
+vmap_over_scores = flex_attention._vmap_for_bhqkv
+#: The size of the block of a mask without blocks.
+LARGE_SPARSE_BLOCK_SIZE = flex_attention._LARGE_SPARSE_BLOCK_SIZE
 
 #: The norm of all gradients, and the multiplication with which they are clipped.
 total_norm, clip_grads_with_norm = clip_grad._get_total_norm, clip_grad._clip_grads_with_norm_

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchax.ops import jaten
+from torchax.ops import jaten, jtorch
 from torchax.tensor import Environment
 
 #: `tensor.to(...)`, from its arguments.
@@ -11,4 +11,12 @@ tensor_to = Environment._torch_Tensor_to
 to_copy = Environment._to_copy
 
 #: Implementations of operators on JAX arrays.
+avg_pool = jaten._aten_avg_pool
+convolution = jaten._aten_convolution
+mean = jaten._aten_mean
+mul = jaten._aten_mul
+native_batch_norm = jaten._aten_native_batch_norm
 nonzero = jaten._aten_nonzero
+var = jaten._aten_var
+#: `scaled_dot_product_attention` of tensors.
+attention_without_mask = jtorch._sdpa_reference

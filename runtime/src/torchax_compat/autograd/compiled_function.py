@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Iterator
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ..adapters.torch_internals import pytree
 from ..jit import (
     active_programs,
     argument_copies,

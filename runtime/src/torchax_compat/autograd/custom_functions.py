@@ -19,11 +19,10 @@ import warnings
 import jax
 import torch
 import torchax
-from torch.autograd.function import FunctionCtx, _is_setup_context_defined
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils import _pytree as pytree
+from torch.autograd.function import FunctionCtx
 from torchax.tensor import Tensor
 
+from ..adapters.torch_internals import function_modes, is_setup_context_defined, pytree
 from ..jit import reachable_modules
 from ..patches.declarations import patch
 from ..tensor import arrays
@@ -44,12 +43,12 @@ def _applied(cls, *args, **kwargs):
     """`Function.apply`."""
     if not torch.is_grad_enabled() or not any(map(arrays.is_traced, args)):
         return _apply(cls, *args, **kwargs)
-    if _is_setup_context_defined(cls.setup_context):
+    if is_setup_context_defined(cls.setup_context):
         bound = inspect.signature(cls.forward).bind(*args, **kwargs)
         bound.apply_defaults()
         args = bound.args
     run = _through if _recomputes(cls.backward) else _called
-    for mode in _get_current_function_mode_stack():
+    for mode in function_modes():
         if hasattr(mode, "record"):  # `higher_order.Recorder`
             return mode.record(functools.partial(run, cls), args)
     return run(cls, *args)
@@ -86,7 +85,7 @@ class _Context(FunctionCtx):
 
 
 def _forward(cls, ctx, args):
-    if not _is_setup_context_defined(cls.setup_context):
+    if not is_setup_context_defined(cls.setup_context):
         return cls.forward(ctx, *args)
     results = cls.forward(*args)
     cls.setup_context(ctx, args, results)

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import torch
 from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which registers functions
 
+from ..adapters.torchax_internals import mean, var
 from ..patches.declarations import operator
 
 _aten = torch.ops.aten
@@ -156,7 +157,7 @@ def _vector_norm(x, ord=2, dim=None, keepdim=False, dtype=None):
 )
 def _std(x, dim=None, *, correction=1, keepdim=False):
     correction = 1 if correction is None else correction
-    variance = jaten._aten_var(x, dim, correction=correction, keepdim=keepdim)
+    variance = var(x, dim, correction=correction, keepdim=keepdim)
     return jnp.where(variance == 0, 0, jnp.sqrt(jnp.where(variance == 0, 1, variance)))
 
 
@@ -164,7 +165,7 @@ def _std(x, dim=None, *, correction=1, keepdim=False):
     _aten.std_mean.correction, why="JAX's gradient of the deviation of equal elements is NaN, PyTorch's is 0."
 )
 def _std_mean(x, dim=None, *, correction=1, keepdim=False):
-    return _std(x, dim, correction=correction, keepdim=keepdim), jaten._aten_mean(x, dim, keepdim)
+    return _std(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
 
 
 @_replaces(

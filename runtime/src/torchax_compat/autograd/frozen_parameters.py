@@ -14,6 +14,7 @@ import contextlib
 import jax
 import torch
 
+from ..adapters.torch_internals import DisableTorchFunction
 from ..tensor import arrays
 from . import no_grad
 
@@ -33,7 +34,7 @@ class Thawed(Exception):
 
 def wants_gradients(tensors, thawed):
     """For each tensor, whether its gradient is wanted; `thawed` are the `id`s of thawed parameters."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         if not torch.is_grad_enabled():
             return [False] * len(tensors)
         return [one.requires_grad or (LATER if id(one) in thawed else False) for one in tensors]
@@ -68,7 +69,7 @@ class Frozen:
     @contextlib.contextmanager
     def running(self):
         """Context in which the function runs on arrays that JAX traces."""
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             before = [one.requires_grad for one in self._parameters]
         later = [one for one, wants in zip(self._parameters, self._with_gradient) if wants == LATER]
         _set((one, False) for one in later)
@@ -79,7 +80,7 @@ class Frozen:
         except BaseException:
             _set(zip(self._parameters, before))
             raise
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             now = [one.requires_grad for one in self._parameters]
         self._left = [(one, wants) for one, wants, was in zip(self._parameters, now, before) if wants != was]
 
@@ -109,6 +110,6 @@ class Frozen:
 
 
 def _set(each):
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         for tensor, wants in each:
             tensor.requires_grad_(wants)

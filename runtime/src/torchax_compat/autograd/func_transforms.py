@@ -13,11 +13,19 @@ import contextlib
 import jax
 import torch
 import torchax
-from torch._functorch import apis, eager_transforms
-from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import (
+    broadcast_to_and_flatten,
+    chunked_standard_basis,
+    grad_and_value_impl,
+    grad_impl,
+    jvp_with_argnums,
+    pytree,
+    vjp_with_argnums,
+    vmap_impl,
+)
 from ..jit import active_programs, host_random
 from ..patches.declarations import patch
 from ..tensor import arrays
@@ -25,8 +33,8 @@ from . import no_grad
 from .complex_numbers import conjugated
 
 _KINDS = (Tensor, View)
-_map, _vjp, _jvp = apis.vmap_impl, eager_transforms._vjp_with_argnums, eager_transforms._jvp_with_argnums
-_grad, _grad_and_value = eager_transforms.grad_impl, eager_transforms.grad_and_value_impl
+_map, _vjp, _jvp = vmap_impl, vjp_with_argnums, jvp_with_argnums
+_grad, _grad_and_value = grad_impl, grad_and_value_impl
 
 
 def are_on_torchax(*values):
@@ -93,7 +101,7 @@ def _mapped(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs
     if not are_on_torchax(args, kwargs):
         return _map(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
     leaves, tree = pytree.tree_flatten(args)
-    dims = pytree._broadcast_to_and_flatten(in_dims, tree)
+    dims = broadcast_to_and_flatten(in_dims, tree)
     places = [i for i, dim in enumerate(dims) if dim is not None]
     plain = ArrayFunction(function, args, kwargs, places)
     values, dims = plain.values(), [dims[i] for i in places]
@@ -106,7 +114,7 @@ def _mapped(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs
     made, _ = jax.vmap(lambda values, key: plain(*values, key=key), (dims, None if keys is None else 0))(
         values, keys
     )
-    places = pytree._broadcast_to_and_flatten(out_dims, plain.shape)
+    places = broadcast_to_and_flatten(out_dims, plain.shape)
     return plain.result(
         [value if not to else jax.numpy.moveaxis(value, 0, to) for value, to in zip(made, places)]
     )
@@ -203,7 +211,7 @@ def _pushed_forward(function, args, tangents, argnums, *, strict=False, has_aux)
     return (plain.result(made), plain.result(changes), *([plain.rest(others)] if has_aux else []))
 
 
-_basis = eager_transforms._chunked_standard_basis_for_
+_basis = chunked_standard_basis
 
 
 @patch(

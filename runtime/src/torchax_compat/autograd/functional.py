@@ -11,8 +11,8 @@ import types
 
 import jax
 from torch.autograd import functional
-from torch.utils import _pytree as pytree
 
+from ..adapters.torch_internals import pytree
 from ..patches.declarations import patch
 from ..patches.function_code import code_that_calls
 from ..tensor import arrays

@@ -15,12 +15,11 @@ from collections import OrderedDict
 
 import jax
 import torch
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils import _pytree as pytree
 from torch.utils.hooks import BackwardHook, RemovableHandle
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import function_modes, get_backward_hooks, pytree
 from ..patches.declarations import patch
 from ..tensor import arrays
 
@@ -82,7 +81,7 @@ def _may_be_tapped(value):
 
 def _is_marked():
     """Whether a decorated function runs; other traced functions, as for a Jacobian, call no hooks."""
-    return any(getattr(mode, "calls_gradient_hooks", False) for mode in _get_current_function_mode_stack())
+    return any(getattr(mode, "calls_gradient_hooks", False) for mode in function_modes())
 
 
 class _Tap:
@@ -249,7 +248,7 @@ def _as_tuple(value):
     return value if isinstance(value, tuple) else (value,)
 
 
-_get_hooks = torch.nn.Module._get_backward_hooks
+_get_hooks = get_backward_hooks
 
 
 @patch(

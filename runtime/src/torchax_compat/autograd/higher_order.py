@@ -20,10 +20,10 @@ import jax
 import torch
 import torchax
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 from torchax.interop import torch_view
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, pytree
 from ..jit import host_random
 from ..patches.declarations import patch
 from ..tensor import arrays
@@ -196,7 +196,7 @@ def _leaves(calls, inputs):
     found = {
         id(one): one for one in leaves if isinstance(one, kinds) and not isinstance(one, torch.nn.Parameter)
     }
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return [one for one in found.values() if one.requires_grad and one.is_leaf]
 
 

@@ -9,9 +9,9 @@ import jax
 import torch
 import torchax
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
+from ..adapters.torch_internals import pytree
 from ..tensor import arrays
 
 

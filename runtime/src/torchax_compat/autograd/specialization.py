@@ -8,8 +8,8 @@ import functools
 import jax
 import torch
 import torchax
-from torch.utils import _pytree as pytree
 
+from ..adapters.torch_internals import DisableTorchFunction, pytree
 from ..jit import (
     active_programs,
     attribute_owners,
@@ -211,7 +211,7 @@ class Specialization(trace.Trace):
             next(tensors) if wanted else deferred_scalars.known(leaf, self.numbers)
             for leaf, wanted in zip(self.outputs, self.is_tensor)
         ]
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             for i, place in enumerate(self.returned_inputs):
                 if place is not None and given[place].requires_grad and given[place].is_leaf:
                     leaves[i] = given[place]

@@ -12,10 +12,10 @@ from collections import deque
 
 import jax
 import torch
-from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, pytree
 from ..tensor import arrays
 from . import (
     attribute_owners,
@@ -439,7 +439,7 @@ def _version(value):
     """How often a CPU tensor was written to; None for anything else, and if torch does not count."""
     if not isinstance(value, torch.Tensor) or isinstance(value, _KINDS):
         return None
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return None if value.is_inference() else value._version
 
 

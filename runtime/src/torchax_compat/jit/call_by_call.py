@@ -19,11 +19,10 @@ import sys
 import jax
 import torch
 import torchax
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import function_modes, pytree
 from ..autograd import frozen_parameters, gradient_hooks, higher_order, no_grad, requires_grad
 from ..patches.declarations import patch
 from ..tensor import arrays, memory_format, module_to
@@ -62,7 +61,7 @@ _functions = {}  # the compiled versions of torch functions
 def call_module(module, *args, **kwargs):
     """`Module.__call__`."""
     programs = active_programs.state.programs
-    if programs is None or any(hasattr(mode, "record") for mode in _get_current_function_mode_stack()):
+    if programs is None or any(hasattr(mode, "record") for mode in function_modes()):
         return _call(module, *args, **kwargs)
     known = programs.by_module.get(id(module))
     if known is not None:

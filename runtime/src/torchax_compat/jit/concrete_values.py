@@ -24,6 +24,7 @@ import jax.extend.core
 import torch
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction
 from ..patches.declarations import patch
 from ..tensor import arrays
 from . import deferred_scalars, dynamic_slices
@@ -252,7 +253,7 @@ def _asking(name):
             return plain(tensor)
 
         def answer():
-            with torch._C.DisableTorchFunction():  # it would call this function again
+            with DisableTorchFunction():  # it would call this function again
                 return plain(tensor)
 
         return _asked(name, tensor, answer)

@@ -20,8 +20,8 @@ import types
 from typing import NamedTuple
 
 import jax
-from torch.utils import _pytree as pytree
 
+from ..adapters.torch_internals import pytree
 from ..tensor import arrays
 
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")

@@ -15,11 +15,10 @@ import weakref
 import jax
 import jax.extend.core
 import torch
-from torch.utils import _pytree as pytree
-from torch.utils._mode_utils import no_dispatch
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, no_dispatch, pytree
 from ..autograd import gradient_hooks
 from ..tensor import arrays, dynamic_shapes
 from . import concrete_values
@@ -100,7 +99,7 @@ class _Run:
         leaves = [next(tensors) if isinstance(leaf, (Tensor, View)) else leaf for leaf in self._leaves]
         args, kwargs = pytree.tree_unflatten(leaves, self._tree)
         state = torch.get_rng_state()
-        with no_dispatch(), torch._C.DisableTorchFunction(), torch.enable_grad():
+        with no_dispatch(), DisableTorchFunction(), torch.enable_grad():
             result = self._function(*args, **kwargs)
             if not torch.equal(state, torch.get_rng_state()):
                 torch.set_rng_state(state)
@@ -122,7 +121,7 @@ class _Run:
         if not known or not wanted:
             return [None] * len(self._inputs)
         outputs, given = zip(*known)
-        with no_dispatch(), torch._C.DisableTorchFunction():
+        with no_dispatch(), DisableTorchFunction():
             given = [dynamic_shapes.on_host(g).to(out.dtype) for out, g in zip(outputs, given)]
             options = {"retain_graph": True, "allow_unused": True}
             found = iter(torch.autograd.grad(outputs, wanted, given, **options))  # tpulint: ignore[TPU611]

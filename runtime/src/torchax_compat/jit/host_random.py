@@ -20,12 +20,11 @@ import jax
 import numpy
 import torch
 import torchax
-from torch.utils import _pytree as pytree
-from torch.utils._mode_utils import no_dispatch
 from torchax.ops import mappings
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, no_dispatch, pytree
 from ..tensor import arrays
 from . import attribute_placeholders, concrete_values, deferred_scalars
 
@@ -67,7 +66,7 @@ class Draw(NamedTuple):
         """The numbers of a new draw, as an input."""
         made = self._made("cpu")
         if isinstance(made, torch.Tensor):
-            with torch._C.DisableTorchFunction(), no_dispatch():
+            with DisableTorchFunction(), no_dispatch():
                 value, kind = arrays.of_host(made), _kind(made)
             return value if value.dtype == kind else value.astype(kind)
         if type(made) is int and not attribute_placeholders.is_number(made):
@@ -82,7 +81,7 @@ class Draw(NamedTuple):
         return jax.ShapeDtypeStruct(tuple(made.shape), _kind(made))
 
     def _made(self, device):
-        with torch._C.DisableTorchFunction(), no_dispatch(), torch.no_grad():
+        with DisableTorchFunction(), no_dispatch(), torch.no_grad():
             args = [one.tensor(device) if type(one) is Like else one for one in self.args]
             place = {"device": device} if device != "cpu" and not any(map(_is_like, self.args)) else {}
             return self.function(*args, **{**self.kwargs, **place})

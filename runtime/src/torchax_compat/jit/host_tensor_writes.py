@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import torch
 import torchax
-from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 from torchax.tensor import Tensor
 
+from ..adapters.torch_internals import pytree, storage_use_count
 from ..tensor import arrays
 
 #: The attribute of a tensor that holds its replacement.
@@ -68,7 +68,7 @@ def _is_shared(tensor):
 
 
 def _sharing(tensor):
-    return torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+    return storage_use_count(tensor.untyped_storage()._cdata)
 
 
 def _of_torchax(func):

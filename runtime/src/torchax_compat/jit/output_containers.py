@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 
-from torch.utils import _pytree as pytree
+from ..adapters.torch_internals import pytree
 
 
 def changes(before, after):

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import torch
 from torch.nn.modules import rnn as layers
 from torch.nn.utils import rnn as sequences
-from torch.utils._mode_utils import no_dispatch
 from torchax.tensor import Tensor
 
+from ..adapters.torch_internals import DisableTorchFunction, no_dispatch
 from . import concrete_values
 
 #: Functions of torch's file on packed sequences that do not read elements.
@@ -43,7 +43,7 @@ class Padded(Tensor):
 def of(x, lengths, batch_first):
     """The elements, and the number of sequences for each step, which is the same for all."""
     value = x.jax().swapaxes(0, 1) if batch_first else x.jax()
-    with no_dispatch(), torch._C.DisableTorchFunction():
+    with no_dispatch(), DisableTorchFunction():
         sizes = torch.full((value.shape[0],), value.shape[1])
     sizes.times = value.shape[0]
     return _made(value, lengths, x._env), sizes

@@ -17,10 +17,10 @@ import jax
 import jax.extend.core
 import torch
 import torchax
-from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, pytree
 from ..autograd import gradient_hooks, requires_grad
 from ..tensor import arrays
 from . import (
@@ -210,7 +210,7 @@ class _Call:
         self.given = [tensor.jax() for tensor in (*self.parameters, *self.inputs)]
         #: Whether a write to one of the arguments may be a write to something else, too.
         self.shares = any(isinstance(tensor, View) or id(tensor) in held for tensor in self.inputs)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             wanted = tuple(p.requires_grad for p in self.parameters)
         return (
             self.tree,

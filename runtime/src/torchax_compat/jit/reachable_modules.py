@@ -13,6 +13,8 @@ import types
 import torch
 from torchax.tensor import Tensor
 
+from ..adapters.torch_internals import DisableTorchFunction
+
 #: Of longer lists, only the first items are searched for modules.
 _MOST_ITEMS = 1000
 #: Types that are not searched for modules.
@@ -101,7 +103,7 @@ def reached(function, leaves):
     for leaf in leaves:
         if type(leaf) is not Tensor:
             visit(leaf, 2)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         learned = [one for one in tensors.values() if one.requires_grad and one.is_leaf]
     return list(found.values()), sorted(learned, key=id)
 

@@ -12,8 +12,8 @@ import inspect
 import logging
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ..adapters.torch_internals import pytree
 from . import concrete_values
 
 #: The numbers of compilations at which there is a message.

@@ -19,8 +19,8 @@ import types
 from collections import OrderedDict
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ..adapters.torch_internals import pytree
 from ..tensor import arrays
 
 _OTHERS = (

@@ -12,9 +12,9 @@ import threading
 
 import torch
 import torchax
-from torch.overrides import _get_current_function_mode_stack
 from torchax.tensor import XLADispatchMode, XLAFunctionMode
 
+from ..adapters.torch_internals import function_modes
 from ..autograd.differentiable import differentiable
 from ..patches.declarations import patch, setup
 
@@ -29,7 +29,7 @@ _CALLED = (torch.nn.Module, differentiable)
     why="The modes of torchax apply to one thread, so tensors on the device raise in others.",
 )
 def _started(thread):
-    if any(isinstance(mode, XLAFunctionMode) for mode in _get_current_function_mode_stack()):
+    if any(isinstance(mode, XLAFunctionMode) for mode in function_modes()):
         environment, run = torchax.default_env(), thread.run
 
         def on_torchax():

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 
 import torch
-from torch.nn.utils import stateless
 from torchax import interop
 
+from ..adapters.torch_internals import reparametrize_module
 from ..patches.declarations import patch
 from ..tensor import arrays
 
@@ -27,7 +27,7 @@ def _called(self, method, params, buffers, *args, **kwargs):
     method = (
         getattr(self._model, method) if isinstance(method, str) else functools.partial(method, self._model)
     )
-    with stateless._reparametrize_module(self._model, given):  # which puts what was assigned into `given`
+    with reparametrize_module(self._model, given):  # which puts what was assigned into `given`
         result = method(*args, **kwargs)
     return result, {name: given[name] for name, value in before.items() if given[name].jax() is not value}
 

@@ -14,12 +14,10 @@ import functools
 import torch
 import torch.jit
 import torchax
-from torch.jit import _recursive
-from torch.utils import _pytree as pytree
-from torch.utils._mode_utils import no_dispatch
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, no_dispatch, pytree, script_modules
 from ..patches.declarations import patch
 
 _script, _save, _trace = torch.jit.script, torch.jit.save, torch.jit.trace
@@ -42,13 +40,13 @@ def _made(cls, *args, **kwargs):
         if name not in cls.__dict__:
             setattr(cls, name, stub.original_method)
     module = cls.__new__(cls)
-    make, _recursive.create_script_module = _recursive.create_script_module, _stop
+    make, script_modules.create_script_module = script_modules.create_script_module, _stop
     try:
         module.__init__(*args, **kwargs)
     except _Ready:
         pass
     finally:
-        _recursive.create_script_module = make
+        script_modules.create_script_module = make
     return module
 
 
@@ -85,7 +83,7 @@ def _traced(func, example_inputs=None, *args, **kwargs):
     given = pytree.tree_leaves((example_inputs, kwargs.get("example_kwarg_inputs")))
     given += func.parameters() if isinstance(func, torch.nn.Module) else ()
     if not any(isinstance(one, (Tensor, View)) for one in given):
-        with torchax.disable_temporarily(), torch._C.DisableTorchFunction(), no_dispatch():
+        with torchax.disable_temporarily(), DisableTorchFunction(), no_dispatch():
             return _trace(func, example_inputs, *args, **kwargs)
     inputs, named = pytree.tree_map_only(
         torch.Tensor, lambda one: one.detach().cpu(), (example_inputs, kwargs)

@@ -13,9 +13,9 @@ import sys
 import jax
 import torch
 import torchax
-from torch.utils import _pytree as pytree
 from torchax.tensor import Tensor
 
+from ..adapters.torch_internals import pytree
 from ..ops import autocast
 from ..tensor import arrays
 from . import (

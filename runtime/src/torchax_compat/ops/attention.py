@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import torch
 from torch.nn import functional as F
-from torchax.ops import jtorch
 from torchax.ops.mappings import t2j_dtype
 
+from ..adapters.torchax_internals import attention_without_mask
 from ..patches.declarations import operator
 
 _aten = torch.ops.aten
-_without_mask = jtorch._sdpa_reference
+_without_mask = attention_without_mask
 
 
 def _softmax(x, dim, dtype=None):

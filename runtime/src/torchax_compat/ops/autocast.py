@@ -14,11 +14,11 @@ import warnings
 
 import torch
 import torchax
-from torch._C import _nn
 from torch.amp import autocast_mode
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import custom_backend_name, nn_functions
 from ..patches.declarations import patch
 from ..tensor import conversions
 
@@ -133,7 +133,7 @@ POLICIES = dict.fromkeys(_operations(_LOWER), _lower) | dict.fromkeys(_operation
 POLICIES |= dict.fromkeys(_operations(_UNLESS_GIVEN), _unless_given)
 POLICIES |= dict.fromkeys(_operations(_WIDEST), _widest)
 # Functions that torchax computes as a whole.
-_WHOLE = (_nn.linear, torch.functional.einsum, _nn.scaled_dot_product_attention)
+_WHOLE = (nn_functions.linear, torch.functional.einsum, nn_functions.scaled_dot_product_attention)
 _WHOLE += (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 POLICIES |= dict.fromkeys(_WHOLE, _lower)
 POLICIES |= dict.fromkeys((torch.cdist, torch.nn.functional.interpolate), _float32)
@@ -183,7 +183,7 @@ def _made(self, device_type, dtype=None, enabled=True, cache_enabled=None):
         _say()
         dtype = torch.bfloat16
     self.device, self.fast_dtype, self._enabled = "cuda", dtype, enabled
-    self.custom_backend_name = torch._C._get_privateuse1_backend_name()
+    self.custom_backend_name = custom_backend_name()
     self._cache_enabled = torch.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
 
 

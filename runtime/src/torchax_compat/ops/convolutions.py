@@ -7,13 +7,13 @@ XLA is slow at some convolutions on CPUs (`convolutions_on_cpu.py`).
 from __future__ import annotations
 
 import torch
-from torchax.ops import jaten
 
+from ..adapters.torchax_internals import convolution
 from ..patches.declarations import operator
 from . import convolutions_on_cpu
 from .per_dimension import each
 
-_convolution = jaten._aten_convolution
+_convolution = convolution
 
 
 def _convolved(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):

@@ -14,8 +14,15 @@ import math
 
 import torch
 from torch.nn.attention import flex_attention as flex
-from torch.utils._mode_utils import no_dispatch
 
+from ..adapters.torch_internals import (
+    LARGE_SPARSE_BLOCK_SIZE,
+    DisableTorchFunction,
+    no_dispatch,
+    sliced_mask_mod_error,
+    validate_embed_dim,
+    vmap_over_scores,
+)
 from ..autograd.func_transforms import are_on_torchax
 from ..patches.declarations import patch
 from ..patches.function_code import code_that_calls
@@ -48,7 +55,7 @@ def _attention(
         raise ValueError("Cannot specify both return_lse and return_aux.")
     with contextlib.ExitStack() as stack:
         if not are_on_torchax(query, key, value):  # torchax does not know what `vmap` makes of CPU tensors
-            stack.enter_context(torch._C.DisableTorchFunction())
+            stack.enter_context(DisableTorchFunction())
             stack.enter_context(no_dispatch())
         made, scores = _computed(query, key, value, score_mod, block_mask, scale)
     if return_aux is not None:
@@ -59,7 +66,7 @@ def _attention(
 
 def _refuse_mismatches(query, key, value, block_mask, enable_gqa):
     """Raise what PyTorch raises for shapes that do not match."""
-    flex._validate_embed_dim(query, key, value)
+    validate_embed_dim(query, key, value)
     if any(x.dim() != 4 for x in (query, key, value)):
         raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
     heads, of_keys = query.size(1), key.size(1)
@@ -69,7 +76,7 @@ def _refuse_mismatches(query, key, value, block_mask, enable_gqa):
         if query.size(0) != key.size(0):
             raise ValueError("Expect query and key/value to have the same batch size, or a block_mask.")
         return
-    if block_mask.mask_mod is flex._sliced_mask_mod_error:
+    if block_mask.mask_mod is sliced_mask_mod_error:
         raise RuntimeError("Cannot use mask_mod from a sliced BlockMask")
     if not _is_whole(block_mask) and tuple(block_mask.shape[-2:]) != (query.size(2), key.size(2)):
         raise ValueError(
@@ -88,7 +95,7 @@ def _computed(query, key, value, score_mod, block_mask, scale):
     scores = query.to(precise) @ key.to(precise).transpose(-2, -1) * scale
     places = [torch.arange(size, device=scores.device) for size in scores.shape]
     if score_mod is not None:
-        scores = flex._vmap_for_bhqkv(score_mod, prefix=(0,))(scores, *places).to(precise)
+        scores = vmap_over_scores(score_mod, prefix=(0,))(scores, *places).to(precise)
     if block_mask is not None:
         scores = torch.where(_seen(block_mask, places), scores, float("-inf"))
     weights = torch.ops.aten._safe_softmax(scores, -1)
@@ -97,12 +104,12 @@ def _computed(query, key, value, score_mod, block_mask, scale):
 
 def _is_whole(block_mask):
     """Whether a mask has one block without bounds, as without blocks."""
-    return all(size == flex._LARGE_SPARSE_BLOCK_SIZE for size in block_mask.BLOCK_SIZE)
+    return all(size == LARGE_SPARSE_BLOCK_SIZE for size in block_mask.BLOCK_SIZE)
 
 
 def _seen(block_mask, places):
     """The keys that each query sees: those for which `mask_mod` holds in partial blocks, all in full ones."""
-    holds = flex._vmap_for_bhqkv(block_mask.mask_mod, prefix=())(*places)
+    holds = vmap_over_scores(block_mask.mask_mod, prefix=())(*places)
     if _is_whole(block_mask):
         return holds
     sizes, lengths = block_mask.BLOCK_SIZE, [len(place) for place in places[2:]]

@@ -16,12 +16,11 @@ import numpy as np
 import torch
 import torchax
 from torch.nn.utils import prune
-from torch.utils._mode_utils import no_dispatch
-from torch.utils._python_dispatch import _disable_current_modes
-from torchax.ops import jaten
 from torchax.ops.op_base import InplaceOp
 from torchax.view import View
 
+from ..adapters.torch_internals import DisableTorchFunction, disable_current_modes, no_dispatch
+from ..adapters.torchax_internals import native_batch_norm
 from ..patches.declarations import operator, patch
 from ..tensor import arrays
 
@@ -157,7 +156,7 @@ def _selected(x, dim, index):
     why="torchax returns float32 for an input in half precision.",
 )
 def _batch_norm(x, *parameters):
-    result, *statistics = jaten._aten_native_batch_norm(x, *parameters)
+    result, *statistics = native_batch_norm(x, *parameters)
     return (result.astype(x.dtype), *statistics)
 
 
@@ -185,7 +184,7 @@ def on_host_first(make):
     @functools.wraps(make)
     def window(*args, device=None, **kwargs):
         kwargs = {name: value for name, value in kwargs.items() if value is not None}
-        with no_dispatch(), torch._C.DisableTorchFunction():
+        with no_dispatch(), DisableTorchFunction():
             made = make(*args, **kwargs)
         on_host = device is None or torch.device(device).type == "cpu"
         return made if on_host else arrays.tensor(arrays.of_host(made))
@@ -389,7 +388,7 @@ def _masked_on_host(compute):
         if not isinstance(scores, _KINDS):
             return compute(method, scores, default_mask)
         on_host = torchax.default_env().j2t_copy
-        with _disable_current_modes():
+        with disable_current_modes():
             mask = compute(method, on_host(scores.jax()), on_host(default_mask.jax()))
         return mask.to("jax")
 

@@ -14,9 +14,10 @@ import weakref
 import torch
 import torchax
 from torch.nn import functional as F
-from torch.nn.modules import batchnorm, instancenorm
+from torch.nn.modules import batchnorm
 from torchax.tensor import Tensor
 
+from ..adapters.torch_internals import BatchNormBase, InstanceNormBase
 from ..jit import call_by_call
 from ..patches.declarations import patch
 
@@ -114,9 +115,9 @@ def _called(module, *args, **kwargs):
 
 
 for _target, _kind in {
-    "batchnorm:_BatchNorm": batchnorm._BatchNorm,
+    "batchnorm:_BatchNorm": BatchNormBase,
     "batchnorm:SyncBatchNorm": batchnorm.SyncBatchNorm,
-    "instancenorm:_InstanceNorm": instancenorm._InstanceNorm,
+    "instancenorm:_InstanceNorm": InstanceNormBase,
 }.items():
     patch(
         f"torch.nn.modules.{_target}.forward",

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from jax import lax
-from torchax.ops import jaten
 from torchax.tensor import Tensor
 
+from ..adapters.torchax_internals import avg_pool, mul
 from ..patches.declarations import operator, patch
 from .missing import on_host_first
 from .per_dimension import each
@@ -62,7 +62,7 @@ operator(
 )
 
 
-_average = jaten._aten_avg_pool
+_average = avg_pool
 
 
 def _averaged(x, kernel, stride=(), padding=0, ceil_mode=False, include_padding=True, divisor=None):
@@ -228,7 +228,7 @@ for _name in ("and", "or", "xor"):
         why="torchax takes some for logical operations, and raises for integers of more than 32 bits.",
     )
 operator(
-    _by_low_bits(jaten._aten_mul),
+    _by_low_bits(mul),
     _aten.mul.Tensor,
     _aten.mul.Scalar,
     why="JAX raises for a Python integer of more than 32 bits.",

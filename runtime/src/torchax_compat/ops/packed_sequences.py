@@ -14,10 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-from torch.utils._mode_utils import no_dispatch
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from ..adapters.torch_internals import (
+    DisableTorchFunction,
+    no_dispatch,
+    pack_padded_sequence,
+    pad_packed_sequence,
+)
 from ..jit import call_by_call, concrete_values, deferred_scalars, padded_sequences
 from ..patches.declarations import operator
 
@@ -69,8 +74,8 @@ def _unpacked(data, batch_sizes, batch_first, padding_value, total_length):
 
 
 _WHY = "torchax lacks packed sequences."
-operator(_packed, torch._VF._pack_padded_sequence, why=_WHY, is_jax_function=False)
-operator(_unpacked, torch._VF._pad_packed_sequence, why=_WHY, is_jax_function=False)
+operator(_packed, pack_padded_sequence, why=_WHY, is_jax_function=False)
+operator(_unpacked, pad_packed_sequence, why=_WHY, is_jax_function=False)
 
 
 @jax.jit
@@ -101,5 +106,5 @@ def _numbers(tensor):
 
 
 def _on_host(numbers):
-    with no_dispatch(), torch._C.DisableTorchFunction():
+    with no_dispatch(), DisableTorchFunction():
         return torch.from_numpy(numbers.astype(np.int64))

@@ -16,6 +16,7 @@ import torch
 from torch.optim import lbfgs
 from torchax.tensor import Tensor
 
+from ..adapters.torch_internals import DisableTorchFunction, strong_wolfe
 from ..patches.declarations import patch
 from ..tensor import arrays
 
@@ -142,7 +143,7 @@ class _Descent:
             self._put(start)
             return loss, gradient
 
-        self.loss, gradient, self.length, count = lbfgs._strong_wolfe(
+        self.loss, gradient, self.length, count = strong_wolfe(
             evaluate,
             None,
             self.length,
@@ -168,7 +169,7 @@ class _Descent:
         return bool(_longest(self.gradient, 1.0) <= self.group["tolerance_grad"])
 
     def _gradient(self):
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             gradients = [p.grad for p in self.parameters]
         values = [p.jax() for p in self.parameters]
         return _flat([jnp.zeros_like(v) if g is None else _array(g) for v, g in zip(values, gradients)])

@@ -12,6 +12,7 @@ import torch
 import torchax
 from torchax.tensor import Tensor
 
+from ..adapters.torch_internals import DisableTorchFunction
 from ..jit import compiler_settings, trace
 from ..tensor import arrays
 from . import step_counts
@@ -67,12 +68,12 @@ def compiled(optimizer):
     def zero_grad(self, set_to_none=True):
         if not set_to_none:
             return plain_zero_grad(set_to_none)
-        with torch._C.DisableTorchFunction():  # torch would call it for each gradient
+        with DisableTorchFunction():  # torch would call it for each gradient
             for p in (p for group in self.param_groups for p in group["params"]):
                 p.grad = None
 
     def step(self, closure=None):
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
         hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
         if closure is not None or hooks or not arrays.computes_on_torchax(parameters):
@@ -150,7 +151,7 @@ def _step(optimizer, plain, parameters, versions, numbers, given):
             functools.partial(_traced_step, optimizer, plain, parameters, places)
         )
     kind = numpy.float64 if any(p.dtype == torch.float64 for p in parameters) else numpy.float32
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         gradients = [p.grad.jax() for p in parameters]
     values, state = versions[key](
         [p.jax() for p in parameters],

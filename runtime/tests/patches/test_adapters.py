@@ -40,6 +40,8 @@ def _is_stored(node: ast.AST, of: type) -> bool:
 
 OWN = {name for tree in TREES.values() for name in _own(tree)}
 READ = {name for names in instance_attributes.READ.values() for name in names}
+ADDED = {name for names in instance_attributes.ADDED.values() for name in names}
+KNOWN = OWN | READ | ADDED | DOCUMENTED | {instance_attributes.PARAMETER_MARK}
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -61,8 +63,7 @@ def _attributes(tree: ast.Module) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Attribute) and _is_private(node.attr):
             owner = ast.unparse(node.value)
             is_operator = owner in ("torch.ops.aten", "_aten") and node.attr in instance_attributes.OPERATORS
-            known = OWN | READ | instance_attributes.ADDED | DOCUMENTED
-            if not is_operator and not owner.startswith("self.__") and node.attr not in known:
+            if not is_operator and node.attr not in KNOWN:
                 yield node.lineno, f"{owner}.{node.attr}"
 
 
@@ -81,19 +82,22 @@ def test_attributes_that_are_listed_are_used() -> None:
     }
     assert set() == READ - used
     assert set() == instance_attributes.OPERATORS - used
-    assert set() == instance_attributes.ADDED - used
+    assert set() == ADDED - used
+    assert instance_attributes.PARAMETER_MARK in used
 
 
 @pytest.mark.usefixtures("disabled")
 def test_attributes_that_are_missing_or_taken_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [] == instance_attributes.problems()
-    monkeypatch.setitem(instance_attributes.READ, torch.nn.Linear.__base__, {"_parameters", "_renamed"})
+    monkeypatch.setattr(instance_attributes, "READ", {torch.nn.Module: {"_parameters", "_renamed"}})
     monkeypatch.setattr(instance_attributes, "OPERATORS", {"_to_copy", "_renamed"})
-    monkeypatch.setattr(instance_attributes, "ADDED", {"_taken", "_elem", "_backward_hooks"})
+    monkeypatch.setattr(instance_attributes, "ADDED", {torch.Tensor: {"_taken", "_backward_hooks"}})
+    monkeypatch.setattr(instance_attributes, "PARAMETER_MARK", "_is_renamed")
     expected = [
+        "torch.Tensor._backward_hooks",
         "torch.nn.modules.module.Module._renamed",
+        "torch.nn.parameter.Parameter._is_renamed",
         "torch.ops.aten._renamed",
-        "torchax.tensor.Tensor._backward_hooks",
     ]
     assert expected == instance_attributes.problems()
     with pytest.raises(torchax_compat.UnsupportedVersion, match="; ".join(expected)):

@@ -67,7 +67,7 @@ READ: dict[Callable[[], Any], set[str]] = {
     lambda: torchax.tensor.Tensor(jax.numpy.zeros(()), torchax.default_env()): {"_elem", "_env"},
     # Implementations and decompositions by operator, moves between devices, and the choice of a device.
     torchax.default_env: {
-        *("_decomps", "_get_op_or_decomp", "_ops", "_property", "_should_use_torchax_tensor", "_to_copy"),
+        *("_decomps", "_get_op_or_decomp", "_ops", "_should_use_torchax_tensor", "_to_copy"),
     },
 }
 #: Operators of torch in the namespace `aten`.
@@ -77,20 +77,27 @@ OPERATORS = {
     *("_pdist_forward", "_safe_softmax", "_sparse_addmm", "_sparse_coo_tensor_with_dims_and_tensors"),
     *("_to_copy", "_trilinear"),
 }
-#: Attributes that the runtime adds to torchax tensors, and that torch and torchax may not use.
-ADDED = {"_taken", "_stride", "_shown_by"}
+#: By class, the attributes that the runtime adds to instances, and that torch and torchax may not use.
+ADDED: dict[type, set[str]] = {
+    torchax.tensor.Tensor: {"_shown_by", "_stride", "_taken"},
+    torch.autocast: {"_before"},
+}
+#: The attribute by which torch recognizes parameters of other classes of tensors.
+PARAMETER_MARK = "_is_param"
 
 
 def problems() -> list[str]:
     """The attributes that the installed versions lack, or use for something else."""
-    instances = {make: make() for make in READ}
-    lacking = [
-        f"{type(instance).__module__}.{type(instance).__qualname__}.{name}"
-        for make, instance in instances.items()
-        for name in sorted(READ[make])
-        if not hasattr(instance, name)
-    ]
-    lacking += [f"torch.ops.aten.{name}" for name in sorted(OPERATORS) if not hasattr(torch.ops.aten, name)]
-    return lacking + [
-        f"torchax.tensor.Tensor.{name}" for name in sorted(ADDED) if hasattr(torchax.tensor.Tensor, name)
-    ]
+    instances = [(make(), names) for make, names in READ.items()]
+    lacking = [_name(type(one), name) for one, names in instances for name in names if not hasattr(one, name)]
+    lacking += [f"torch.ops.aten.{name}" for name in OPERATORS if not hasattr(torch.ops.aten, name)]
+    taken = [_name(owner, name) for owner, names in ADDED.items() for name in names if hasattr(owner, name)]
+    marked = torchax.tensor.Tensor(jax.numpy.zeros(()), torchax.default_env())
+    setattr(marked, PARAMETER_MARK, True)
+    if not isinstance(marked, torch.nn.Parameter):
+        lacking.append(_name(torch.nn.Parameter, PARAMETER_MARK))
+    return sorted([*lacking, *taken])
+
+
+def _name(owner: type, attribute: str) -> str:
+    return f"{owner.__module__}.{owner.__qualname__}.{attribute}"

@@ -186,7 +186,7 @@ def _apply(undone: list[Callable[[], None]], *, force: bool) -> None:
     from .adapters import instance_attributes
     from .patches import application
 
-    problems = application.moved({} if force else _signatures()) + instance_attributes.problems()
+    problems = application.moved({} if force else _signatures()) or instance_attributes.problems()
     if problems:
         raise UnsupportedVersion(_message(problems))
     undone.extend(application.apply_all())

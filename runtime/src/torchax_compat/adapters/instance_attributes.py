@@ -17,13 +17,14 @@ import torchax
 from .torch_internals import LoaderIterator
 
 
-class _Descent(torch.optim.LBFGS):
-    """A class of optimizers of its own: torch adds hooks to the `step` of a class for its first instance."""
-
-
 def _loader_iterator() -> Any:
     loader: Any = torch.utils.data.DataLoader([0], generator=torch.Generator())
     return LoaderIterator(loader)
+
+
+def _tensor() -> Any:
+    array = jax.device_put(numpy.zeros((), numpy.float32))  # which JAX does not compile
+    return torchax.tensor.Tensor(array, torchax.default_env())
 
 
 def _storage() -> Any:
@@ -43,10 +44,8 @@ READ: dict[Callable[[], Any], set[str]] = {
     lambda: torchax.interop.JittableModule(torch.nn.Module()): {
         *("_extra_dumped_weights", "_extra_jit_args", "_jitted", "_model"),
     },
-    # The parameters, and the hooks of all optimizers before and after a step.
-    lambda: _Descent([torch.empty(0)]): {
-        *("_optimizer_step_post_hooks", "_optimizer_step_pre_hooks", "_params"),
-    },
+    # The hooks before and after a step. torch imports its compiler, for seconds, to create an optimizer.
+    lambda: torch.optim.Optimizer: {"_optimizer_step_post_hooks", "_optimizer_step_pre_hooks"},
     # Whether it is on, and whether it keeps converted weights.
     lambda: torch.autocast("cpu"): {"_cache_enabled", "_enabled"},
     # How often a tensor was written to, and the address of its memory's description.
@@ -64,7 +63,7 @@ READ: dict[Callable[[], Any], set[str]] = {
     # The name of an operator with its namespace, such as `aten::add`.
     lambda: torch.ops.aten.add: {"_qualified_op_name"},
     # The array of a tensor, and the environment in which it was created.
-    lambda: torchax.tensor.Tensor(jax.numpy.zeros(()), torchax.default_env()): {"_elem", "_env"},
+    _tensor: {"_elem", "_env"},
     # Implementations and decompositions by operator, moves between devices, and the choice of a device.
     torchax.default_env: {
         *("_decomps", "_get_op_or_decomp", "_ops", "_should_use_torchax_tensor", "_to_copy"),
@@ -89,14 +88,19 @@ PARAMETER_MARK = "_is_param"
 def problems() -> list[str]:
     """The attributes that the installed versions lack, or use for something else."""
     instances = [(make(), names) for make, names in READ.items()]
-    lacking = [_name(type(one), name) for one, names in instances for name in names if not hasattr(one, name)]
+    lacking = [_name(type(one), name) for one, names in instances for name in names if not _has(one, name)]
     lacking += [f"torch.ops.aten.{name}" for name in OPERATORS if not hasattr(torch.ops.aten, name)]
     taken = [_name(owner, name) for owner, names in ADDED.items() for name in names if hasattr(owner, name)]
-    marked = torchax.tensor.Tensor(jax.numpy.zeros(()), torchax.default_env())
+    marked = _tensor()
     setattr(marked, PARAMETER_MARK, True)
     if not isinstance(marked, torch.nn.Parameter):
         lacking.append(_name(torch.nn.Parameter, PARAMETER_MARK))
     return sorted([*lacking, *taken])
+
+
+def _has(one: Any, name: str) -> bool:
+    """Whether an object has an attribute, or a class declares it for its instances."""
+    return hasattr(one, name) or name in getattr(one, "__annotations__", {})
 
 
 def _name(owner: type, attribute: str) -> str:

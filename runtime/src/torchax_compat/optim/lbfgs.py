@@ -36,7 +36,7 @@ _LISTS = ("old_dirs", "old_stps", "ro")
 @torch.no_grad()
 def _step(optimizer, closure):
     """`LBFGS.step`."""
-    parameters = optimizer._params
+    parameters = optimizer.param_groups[0]["params"]
     if type(optimizer) is not lbfgs.LBFGS or not all(map(_is_plain, parameters)):
         return _plain_step(optimizer, closure)
     return _Descent(optimizer, torch.enable_grad()(closure)).run()
@@ -51,7 +51,7 @@ class _Descent:
     """One call of `step`."""
 
     def __init__(self, optimizer, closure):
-        self.parameters, self.closure = optimizer._params, closure
+        self.parameters, self.closure = optimizer.param_groups[0]["params"], closure
         self.group = optimizer.param_groups[0]
         self.rate = float(self.group["lr"])
         self.state = state = optimizer.state[self.parameters[0]]

@@ -25,6 +25,7 @@ from tpulint.settings import CERTAINTIES, SettingsError
 
 if TYPE_CHECKING:
     from tpulint.rule import Rule
+    from tpulint.runtime.vendoring import Copy
 
 CLEAN, FINDINGS, ERROR, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 _NEEDS = "verify needs {}, which is not installed: pip install 'tpulint[verify]'"
@@ -261,6 +262,11 @@ def check(
     is_flag=True,
     help="Also fix files with tests. Without this option, tpulint fixes such a file only if PATH names it.",
 )
+@click.option(
+    "--vendor",
+    is_flag=True,
+    help="Copy the runtime torchax-compat into the project, instead of adding it to the dependencies.",
+)
 @_FORMAT
 @_NO_CACHE
 @_EXIT_ZERO
@@ -269,6 +275,7 @@ def fix(
     paths: tuple[str, ...],
     unsafe_fixes: bool,
     diff: bool,
+    vendor: bool,
     output_format: str,
     no_cache: bool,
     exit_zero: bool,
@@ -283,12 +290,16 @@ def fix(
     If PATH is -, the fixed code is written to standard output.
     Without --unsafe-fixes, only safe fixes are applied.
     With --diff, the exit code is 1 if any file would change, and 0 if no file would change.
+
+    Fixed programs import the runtime torchax-compat. If the project declares its dependencies in
+    pyproject.toml, setup.cfg, requirements.txt or environment.yml, it is added there.
     """
     given = _given(paths, choices, quiet=quiet)
     errors = list(given.errors)
     if not given:
         return _finish(errors, CLEAN)
     from tpulint.engine.fix import fix as fixed
+    from tpulint.engine.supply import declaring, import_root, newly_importing
     from tpulint.report.formats import is_text, render
     from tpulint.report.paint import paint_for
 
@@ -302,12 +313,14 @@ def fix(
         named=given.named,
     )
     errors += result.errors
+    importing = [] if given.stdin else newly_importing(result.changes)
+    declared = None if vendor else declaring(importing, given.settings.root)
+    changes = [*result.changes, *([declared] if declared is not None else [])]
     if diff:
         from tpulint.report import diff as diffs
 
         paint = paint_for(sys.stdout, color)
-        # What the files import is long, and is read after them.
-        for change in sorted(result.changes, key=lambda change: change.original is None):
+        for change in changes:
             _write(diffs.render(change.path, change.before, change.after, paint))
         if result.remaining and not quiet:
             from tpulint.report.statistics import left
@@ -321,7 +334,9 @@ def fix(
         sys.stdout.buffer.write(result.changes[0].data if result.changes else given.stdin[1])
         sys.stdout.buffer.flush()
     else:
-        for change in result.changes:
+        if vendor and importing:
+            errors += _vendored(import_root(importing, given.settings.root))
+        for change in changes:
             try:
                 change.write()
             except OSError as error:
@@ -333,13 +348,68 @@ def fix(
         from tpulint.report.statistics import applied, next_steps
 
         names = {rule.code: rule.name for rule in rules()}
-        made = [change.path for change in result.changes if change.original is None]
-        _write(applied(result.applied, names, made, result.tests, paint), stream)
+        extended = declared.path if declared is not None else ""
+        _write(applied(result.applied, names, extended, result.tests, paint), stream)
     _write(render(result.remaining, errors, output_format, paint, summary=summary), stream)
     if summary:
-        changed = bool(result.changes)
-        _write(next_steps(result.remaining, changed=changed, unsafe_applied=unsafe_fixes), stream)
+        _write(
+            next_steps(
+                result.remaining,
+                changed=bool(result.changes),
+                unsafe_applied=unsafe_fixes,
+                installs=bool(importing) and not vendor,
+            ),
+            stream,
+        )
     return _finish(errors, FINDINGS if result.remaining and not exit_zero else CLEAN)
+
+
+def _vendored(folder: Path) -> list[FileError]:
+    """Copy the runtime into a folder that has no copy yet; why that failed."""
+    from tpulint.runtime import vendoring
+
+    try:
+        if vendoring.copy_in(folder) is None:
+            _complain(_made(vendoring.write(folder)), kind="note")
+    except (vendoring.VendorError, OSError) as error:
+        return [FileError(str(folder), str(error))]
+    return []
+
+
+def _made(copy: Copy) -> str:
+    return f"copied torchax-compat {copy.version} into {copy.folder}"
+
+
+@cli.command(short_help="Copy the runtime torchax-compat into a project.")
+@click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path, file_okay=False), default=".")
+@click.option("--check", is_flag=True, help="Change nothing; the exit code is 1 if the copy is not current.")
+@click.option("--upgrade", is_flag=True, help="Replace an unchanged copy with the installed version.")
+def vendor(folder: Path, check: bool, upgrade: bool) -> int:
+    """Copy the runtime torchax-compat into a project that wants no dependency on it.
+
+    The copy is the folder torchax_compat in DIR, by default the current folder. Programs find it if DIR is
+    on their import path, as the folder of a script is. Commit the copy with the project.
+    """
+    from tpulint.runtime import vendoring
+
+    try:
+        if not check:
+            _write(f"{_made(vendoring.write(folder, upgrade=upgrade))}\n")
+            return CLEAN
+        copy = vendoring.copy_in(folder)
+        if copy is None:
+            raise vendoring.VendorError(f"{folder} has no copy of torchax-compat")
+        if vendoring.is_current(copy):
+            _write(f"{copy.folder}: torchax-compat {copy.version}, current\n")
+            return CLEAN
+        installed, _ = vendoring.source()
+        changed = f", {len(copy.changed)} files changed" if copy.changed else ""
+        version = copy.version or "of an unknown version"
+        _write(f"{copy.folder}: torchax-compat {version}{changed}; {installed} is installed\n")
+    except (vendoring.VendorError, OSError) as error:
+        _complain(str(error))
+        return ERROR
+    return FINDINGS
 
 
 @cli.command(short_help="Execute the fixture cases of the rules.")

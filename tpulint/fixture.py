@@ -6,7 +6,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpulint.settings import Settings, load
@@ -45,7 +45,8 @@ class Case:
     def settings(self) -> Settings:
         """The settings of the case's own pyproject.toml, or those by default."""
         config = self.folder / "pyproject.toml"
-        return load(self.folder, config) if config.is_file() else Settings(root=self.folder)
+        settings = load(self.folder, config) if config.is_file() else Settings(root=self.folder)
+        return replace(settings, has_runtime=False)  # the same findings wherever the runtime is installed
 
 
 @dataclass(frozen=True, slots=True, order=True)

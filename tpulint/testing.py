@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tpulint.engine.cache import Cache, MemoryCache
+from tpulint.engine.change import Change
 from tpulint.engine.desk import Unit
-from tpulint.engine.fix import Change, fix_units
+from tpulint.engine.fix import fix_units
 from tpulint.engine.run import analyse_units, as_units
 from tpulint.finding import FileError, Finding
 from tpulint.fixture import Case, Want, strip_wants, wants

@@ -33,7 +33,7 @@ class FakeChange:
     path: str
     before: str = "a\n"
     after: str = "b\n"
-    original: bytes | None = b"a\n"
+    original: bytes = b"a\n"
     error: OSError | None = None
     written: bool = False
 

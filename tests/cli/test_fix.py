@@ -43,22 +43,6 @@ def test_fixed_and_remaining_findings_are_printed(
     } == engine.options
 
 
-def test_new_files_are_listed_with_folders_as_one_entry(
-    tpulint: Command, engine: Engine, project: Path
-) -> None:
-    from tests.cli.conftest import FakeChange
-
-    inner = ["help/inner.py", "help/__init__.py", "help/deep/__init__.py", "help/deep/a.py"]
-    made = [*(project / path for path in inner), project / "alone.py"]
-    engine.changes = [FakeChange(str(path), original=None) for path in made]
-    engine.changes.append(FakeChange(str(project / "a.py")))
-    engine.applied = {str(project / "a.py"): {"TPU101": 1}}
-    told = tpulint("fix").out.splitlines()
-    assert ["Fixed 1 finding in 1 file:", "  a.py: 1 × TPU101 hardcoded-cuda-device"] == told[:2]
-    names = ("alone.py", "help/ (4 files)")
-    assert [f"Wrote {name}, which the fixed program imports" for name in names] == told[2:4]
-
-
 def test_files_with_tests_that_were_left_are_named(tpulint: Command, engine: Engine, project: Path) -> None:
     engine.tests = (str(project / "tests" / "test_a.py"),)
     told = tpulint("fix").out.splitlines()
@@ -71,14 +55,6 @@ def test_after_all_fixes_the_program_is_to_be_run(tpulint: Command, engine: Engi
     engine.applied = {str(project / "a.py"): {"TPU101": 1}}
     expected = "Next: run the program, and compare its results with those of the original program"
     assert expected == tpulint("fix", "--unsafe-fixes").out.splitlines()[-1]
-
-
-def test_diff_shows_new_files_last(tpulint: Command, engine: Engine, project: Path) -> None:
-    from tests.cli.conftest import FakeChange
-
-    engine.changes = [FakeChange(str(project / "help.py"), original=None), FakeChange(str(project / "a.py"))]
-    heads = [line for line in tpulint("fix", "--diff").out.splitlines() if line.startswith("---")]
-    assert ["--- a.py", "--- help.py"] == heads
 
 
 def test_no_remaining_findings_exits_0(tpulint: Command, engine: Engine, project: Path) -> None:

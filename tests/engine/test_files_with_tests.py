@@ -58,7 +58,7 @@ def _project(folder: Path) -> list[Path]:
 def test_a_file_with_tests_is_left_alone_and_named(tmp_path: Path) -> None:
     main, test = _project(tmp_path)
     result = fix([main, test], Settings(root=tmp_path), cache=False, unsafe=True)
-    assert [str(main)] == [one.path for one in result.changes if one.original is not None]
+    assert [str(main)] == [one.path for one in result.changes]
     assert (str(test),) == result.tests
     assert str(test) in {finding.path for finding in result.remaining}
 
@@ -70,5 +70,5 @@ def test_a_file_with_tests_is_fixed_on_request(tmp_path: Path) -> None:
         (Settings(root=tmp_path), (str(test),)),
     ):
         result = fix([main, test], settings, cache=False, unsafe=True, named=named)
-        assert {str(main), str(test)} == {one.path for one in result.changes if one.original is not None}
+        assert {str(main), str(test)} == {one.path for one in result.changes}
         assert () == result.tests

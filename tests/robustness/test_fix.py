@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tpulint.engine.fix import Change
+from tpulint.engine.change import Change
 from tpulint.finding import Applicability, Finding
 from tpulint.rule import Context, Rule
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
-import stat
 import sys
-import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tpulint.engine.cache import Cache, MemoryCache
+from tpulint.engine.change import Change
 from tpulint.engine.desk import RECURSION_LIMIT, Unit
 from tpulint.engine.files_with_tests import left_alone
 from tpulint.engine.line_length import Widths
@@ -28,74 +25,6 @@ from tpulint.tidy import tidied
 
 #: Each round applies all fixes that do not collide, so real files settle within a few.
 MAX_ROUNDS = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A file that fixes changed: its text before and after, and the bytes to write.
-
-    `original` is None for a file that they make.
-    """
-
-    path: str
-    before: str
-    after: str
-    original: bytes | None
-    data: bytes
-
-    def write(self) -> None:
-        """Put the new content in the file's place in one step; links, mode and owner survive.
-
-        Raises:
-            OSError: when the file cannot be written, or somebody has changed it meanwhile; it is then
-                as it was.
-        """
-        if self.original is None:
-            self._create()
-            return
-        target = os.path.realpath(self.path)
-        state = os.stat(target)
-        if Path(target).read_bytes() != self.original:
-            raise OSError(errno.EAGAIN, "it has changed meanwhile, so fix it again", self.path)
-        if not os.access(target, os.W_OK):
-            raise PermissionError(13, "Permission denied", self.path)
-        with _temporary(target, self.data) as temporary:
-            os.chmod(temporary, stat.S_IMODE(state.st_mode))
-            if hasattr(os, "chown") and (state.st_uid, state.st_gid) != (os.geteuid(), os.getegid()):
-                # Only root may give files away; the content matters more.
-                with contextlib.suppress(PermissionError):
-                    os.chown(temporary, state.st_uid, state.st_gid)
-            os.replace(temporary, target)
-
-    def _create(self) -> None:
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        # No fsync: these files can be written again, and syncing each of them took longer than all else.
-        with _temporary(self.path, self.data, is_synced=False) as temporary:
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
-            os.link(temporary, self.path)  # unlike a rename, it leaves a file that is there by now
-            os.unlink(temporary)
-
-
-@contextlib.contextmanager
-def _temporary(target: str, data: bytes, *, is_synced: bool = True) -> Iterator[str]:
-    """A file with some content, beside the one whose place it takes; gone where that fails.
-
-    Where it `is_synced`, the disk has it when this returns.
-    """
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".tpulint-", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            if is_synced:
-                stream.flush()
-                os.fsync(stream.fileno())
-        yield temporary
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +85,7 @@ def fix_units(
     After the first round only the files that changed are looked at, until nothing changes in them; then
     all are once more, since a change in one file can lead to findings in another.
     """
+    settings = replace(settings, has_runtime=True)  # it is added when the files are written
     allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
     # What a desk can follow must not be too deep for the proof that its fix is sound.
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))

@@ -15,9 +15,11 @@ from tpulint.engine.desk import Desk, Summary, Unit, Verdict
 from tpulint.engine.places import places
 from tpulint.engine.shipped import users_own
 from tpulint.finding import FileError, Finding
+from tpulint.knowledge.runtime import is_of_runtime
 from tpulint.model.project.project import Certainty, ProjectFacts
 from tpulint.model.project.reads import Answers
 from tpulint.model.tracing.reach import link
+from tpulint.runtime.presence import is_in_project, is_installed
 from tpulint.settings import Settings
 
 if TYPE_CHECKING:
@@ -133,6 +135,11 @@ def linked(
         return _linked(_summaries(units, desks, cache), settings)
 
 
+def _finds_runtime(project: ProjectFacts, settings: Settings) -> bool:
+    importing = [one.path for one in project.modules.values() if any(map(is_of_runtime, one.imports))]
+    return (settings.has_runtime is None and is_installed()) or is_in_project(importing, settings.root)
+
+
 def _summaries(units: Mapping[str, Unit], desks: _Desks, cache: Cache | None) -> dict[str, Summary]:
     if cache is None:
         return dict(desks.summarise(list(units.values())))
@@ -173,6 +180,8 @@ def _linked(summaries: Mapping[str, Summary], settings: Settings) -> ProjectFact
     modules = (module for module in facts if module is not None)
     project = link(modules, settings.trace_roots, Certainty[settings.traced.upper()])
     project.keeps_gpu = settings.keep_gpu
+    if project.uses_runtime and not settings.has_runtime:
+        project.has_runtime = _finds_runtime(project, settings)
     project.environment = settings.environment
     return project
 

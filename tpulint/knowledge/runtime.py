@@ -3,6 +3,9 @@
 #: What a program installs.
 DISTRIBUTION = "torchax-compat"
 
+#: The requirement that fixes add to a project.
+REQUIREMENT = f"{DISTRIBUTION}>=0.1"
+
 #: What it imports.
 PACKAGE = "torchax_compat"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 
 from tpulint.finding import Applicability, Finding
+from tpulint.knowledge.runtime import DISTRIBUTION, REQUIREMENT
 from tpulint.report.paint import Paint
 from tpulint.report.paths import shown
 from tpulint.settings import UNANALYZED
@@ -86,7 +86,7 @@ def _count(number: int, noun: str) -> str:
 def applied(
     by_file: Mapping[str, Mapping[str, int]],
     names: Mapping[str, str],
-    made: Sequence[str],
+    extended: str,
     tests: Sequence[str],
     paint: Paint,
 ) -> str:
@@ -95,7 +95,7 @@ def applied(
     Args:
         by_file: how many findings of each rule were fixed, by file.
         names: the names of the rules by their codes.
-        made: the files that were written beside the fixed ones.
+        extended: the file to which the runtime was added as a dependency, or "".
         tests: the files with tests that were left alone although they have fixes.
         paint: the colors.
     """
@@ -103,7 +103,8 @@ def applied(
     rows = [f"  {shown(path)}: {_rules(counts, names, paint)}\n" for path, counts in sorted(by_file.items())]
     if rows:
         rows.insert(0, paint.good(f"Fixed {_count(total, 'finding')} in {_count(len(rows), 'file')}:") + "\n")
-    rows += [f"Wrote {place}, which the fixed program imports\n" for place in _places(made)]
+    if extended:
+        rows.append(f"Added {REQUIREMENT} to {shown(extended)}\n")
     if tests:
         some = ", ".join(map(shown, tests[:3])) + (", ..." if len(tests) > 3 else "")
         files = _count(len(tests), "file")
@@ -116,10 +117,13 @@ def _rules(counts: Mapping[str, int], names: Mapping[str, str], paint: Paint) ->
     return ", ".join(f"{counts[code]} × {paint.code(code)} {names.get(code, '')}".rstrip() for code in order)
 
 
-def next_steps(findings: Sequence[Finding], *, changed: bool, unsafe_applied: bool) -> str:
+def next_steps(
+    findings: Sequence[Finding], *, changed: bool, unsafe_applied: bool, installs: bool = False
+) -> str:
     """What to do after `fix`, in one line; nothing if it changed nothing and nothing is left.
 
-    `findings` are those that are left, `changed` says whether any file was fixed.
+    `findings` are those that are left, `changed` says whether any file was fixed, and
+    `installs` whether a program imports the runtime now.
     """
     steps: list[str] = []
     _, unsafe = by_safety(findings)
@@ -129,16 +133,8 @@ def next_steps(findings: Sequence[Finding], *, changed: bool, unsafe_applied: bo
     by_hand = sorted({one.code for one in unfixed} - UNANALYZED)
     if by_hand:
         steps.append(f"change the other findings by hand (`tpulint explain {by_hand[0]}` says how)")
+    if installs:
+        steps.append(f"`pip install {DISTRIBUTION}`")
     if changed:
         steps.append("run the program, and compare its results with those of the original program")
     return f"Next: {'; '.join(steps)}\n" if steps else ""
-
-
-def _places(made: Sequence[str]) -> list[str]:
-    """The outermost packages that were written, with their number of files, and the files beside them."""
-    packages = {os.path.dirname(path) for path in made if os.path.basename(path) == "__init__.py"}
-    outermost = {path for path in packages if os.path.dirname(path) not in packages}
-    within = {path: [one for one in made if one.startswith(path + os.sep)] for path in outermost}
-    files = [path for path in made if not any(path in inner for inner in within.values())]
-    folders = [f"{shown(path)}{os.sep} ({_count(len(inner), 'file')})" for path, inner in within.items()]
-    return sorted([*folders, *map(shown, files)])

@@ -45,10 +45,10 @@ bfloat16 has the exponent range of float32, so a program in bfloat16 needs no lo
 
 The fix is unsafe because it changes results:
 
-- In a program that moves tensors to a device, the fix adds the runtime (`torchax_training`), and replaces the
-  device of `autocast` with `"jax"`.
-  With the runtime, `autocast` means on torchax what it means on CUDA: matrix products, convolutions and the
-  other operators of PyTorch's list for CUDA run in bfloat16, and operators such as `softmax` run in float32.
+- In a program that moves tensors to a device, the fix replaces the device of `autocast` with `"jax"`.
+  With the runtime torchax-compat, `autocast` means on torchax what it means on CUDA: matrix products,
+  convolutions and the other operators of PyTorch's list for CUDA run in bfloat16, and operators such as
+  `softmax` run in float32.
   Weights stay in float32.
   Statements such as `total += loss.item()` at the end of the `with` block move behind the block.
   The dtype `float16` becomes `bfloat16`.

@@ -18,7 +18,7 @@ In programs that put tensors on a CUDA or torchax device, the rule reports `copy
   `copy.deepcopy` raises `OperatorNotFound: Operator with name aten::set_.source_Storage has no lowering`.
 - `torch.optim.swa_utils.AveragedModel` raises, too, because it copies its module with `copy.deepcopy`.
 
-`copy.deepcopy` works in a program that imports the runtime (`torchax_training`).
+`copy.deepcopy` works in a program that imports the runtime torchax-compat.
 In programs that call `backward`, the fix of TPU611 (`backward-on-torchax`) adds the runtime.
 
 ## Fix safety
@@ -31,7 +31,7 @@ In programs that call `backward`, the fix of TPU611 (`backward-on-torchax`) adds
   attribute `_metadata`, which a few modules read when they load a state.
 - The fix is unsafe for a tensor: it replaces the deep copy with a clone, which does not require gradients
   even if the original tensor does.
-- The fix is unsafe in a program that calls `backward`: it adds the runtime (`torchax_training`), which also
+- The fix is unsafe in a program that calls `backward`: it adds the runtime torchax-compat, which also
   changes other functions of torch and torchax.
 
 ## Without a fix

@@ -13,7 +13,7 @@ unless `n` is known to be 0.
   `DataLoader(data, **options)`.
 
 The rule does not report programs that train, because the fix of TPU611 (`backward-on-torchax`) adds the
-runtime (`torchax_training`) to these programs.
+runtime torchax-compat to these programs.
 The runtime creates each batch in the main process, and draws the same random numbers that a worker process
 would draw for this batch.
 
@@ -118,7 +118,7 @@ def _left_out(node: ast.expr, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_concerned(ctx: Context) -> bool:
-    """Whether the program uses a device, and not the runtime (`torchax_training`)."""
+    """Whether the program uses a device, and not the runtime torchax-compat."""
     return ctx.serves_device and not ctx.is_amended
 
 

@@ -8,7 +8,7 @@ Reports:
   triton, apex, bitsandbytes, transformer_engine and others;
 - calls of `flash_attn_func` and `memory_efficient_attention`;
 - calls of `torch.utils.cpp_extension` that build CUDA kernels;
-- uses of `flex_attention`, in a program that does not import the runtime (`torchax_training`).
+- uses of `flex_attention`, in a program that does not import the runtime torchax-compat.
 
 tpulint does not report a package that a file imports only in a `try`, under a condition or inside a function.
 If a file imports a package in one of these ways, calls of functions of this package are not reported, either.
@@ -43,7 +43,7 @@ torch.
 - `FusedLayerNorm` of apex becomes `torch.nn.LayerNorm`.
 - An 8-bit optimizer of bitsandbytes becomes the corresponding optimizer of torch, which keeps its state in 32
   bits. The optimizer of torch needs more memory than the 8-bit optimizer, and its results differ.
-- For `flex_attention`, the fix adds the runtime (`torchax_training`), which computes it in plain torch
+- For `flex_attention`, the fix adds the runtime torchax-compat, which computes it in plain torch
   operations, with `score_mod`, `block_mask` and gradients.
   The runtime stores the whole matrix of attention scores in memory, and skips no blocks.
 

@@ -45,8 +45,9 @@ The fix is unsafe:
 - The keys of checkpoints lose the prefix `module.`.
 - If other code reads `.module` of a model, or adds or removes the prefix `module.` of keys, the fix does not
   just remove the wrapper, but replaces it with `single_process(...)`.
-  Like `DataParallel`, `single_process` has the attribute `.module`, but it passes the whole batch to the module.
-  `single_process` is part of the runtime (`torchax_training`), which the fix writes beside the file.
+  Like `DataParallel`, `single_process` has the attribute `.module`, but it passes the whole batch to
+  the module.
+  `single_process` is part of the runtime torchax-compat.
 
 ## Without a fix
 
@@ -109,7 +110,7 @@ def _single_process(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return None
     edits = (*imports, ctx.replace(call, f"single_process({ctx.text(model)})"))
     return ctx.fix(
-        f"replace `{name.rpartition('.')[2]}` with `single_process`, a wrapper that only calls the wrapped module",
+        f"replace `{name.rpartition('.')[2]}` with `single_process`, which only calls the wrapped module",
         *edits,
         applicability=Applicability.UNSAFE,
         serves_cuda=True,

@@ -65,7 +65,7 @@ For example, the sum of a value over all processes is then the value in this one
 - The fix replaces `spawn(f, ...)` with one direct call of `f`, which receives 0 as its rank.
 - The fix replaces the default backend with `"gloo"`, the backend for CPU tensors.
 - `all_gather(parts, x)` becomes `parts[:] = [x.clone()]`, so `parts` holds one tensor.
-- For `init_device_mesh` and `DeviceMesh`, the fix adds the runtime (`torchax_training`), in which a mesh has
+- For `init_device_mesh` and `DeviceMesh`, the fix adds the runtime torchax-compat, in which a mesh has
   one process, and its process groups communicate over the host.
 
 If the program runs on several hosts, call `jax.distributed.initialize()` before any other function of JAX.

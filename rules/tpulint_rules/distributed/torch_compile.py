@@ -51,7 +51,7 @@ The fix removes the backend and the mode, because XLA does not use them.
 In the following cases, the fix only removes `torch.compile` and adds no `torchax.compile`:
 
 - The program trains.
-  The runtime (`torchax_training`) then compiles the training step, and modules in evaluation mode.
+  The runtime torchax-compat then compiles the training step, and modules in evaluation mode.
   The fix adds no `torchax.compile` here, because the compiled module would keep the statistics and the mode
   (training or evaluation) that it had when it was compiled.
 - The module may keep something from call to call: a method of its class, or of a class of a module within it,

@@ -30,7 +30,7 @@ For example, a GRU was trained on a CPU for two epochs of 40 batches:
 Plain PyTorch took 3 s for each epoch.
 The losses were equal.
 
-When the program runs, `torchax_training` logs one warning for each function that JAX compiles again for a new
+When the program runs, torchax-compat logs one warning for each function that JAX compiles again for a new
 shape.
 The warning has the file and line of the function, the argument, and both shapes.
 

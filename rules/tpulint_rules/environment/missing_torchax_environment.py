@@ -50,8 +50,8 @@ The fix adds the lines `import torchax_compat` and `torchax_compat.enable()`:
   device.
 - In a module that other modules import, the fix adds `torchax_compat.enable()` to the `if __name__ ==
   "__main__":` block.
-- If a project file puts tensors on a device at import time, `import torchax_compat` and `torchax_compat.enable()`
-  come before the import of that file.
+- If a project file puts tensors on a device at import time, `import torchax_compat` and
+  `torchax_compat.enable()` come before the import of that file.
 - The fix always adds `torchax_compat.enable()` after `import torchvision`, because the import of
   torchvision fails inside the torchax environment.
 - With `--keep-gpu`, the fixed program enters the torchax environment only where CUDA is not available.

@@ -46,9 +46,8 @@ The following fixes are safe:
   torchax then divides by the number of elements that lie inside the input.
 - For `stft`, the fix pads the window with zeros on both sides, as PyTorch does internally.
 
-The fix for transposed convolutions is unsafe, because it imports the runtime (`torchax_training`), which
-changes parts of torch and torchax for the whole program.
-The fix writes the runtime beside the program.
+The fix for transposed convolutions is unsafe, because it enters the torchax environment with the
+runtime torchax-compat, which changes parts of torch and torchax for the whole program.
 The runtime computes transposed convolutions correctly.
 The rule therefore does not report transposed convolutions in programs that import the runtime.
 

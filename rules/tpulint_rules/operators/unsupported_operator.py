@@ -19,7 +19,7 @@ In programs that move tensors to a CUDA or torchax device, the rule also reports
 - modules of torch that call the functions above, such as `nn.AdaptiveMaxPool2d` and `nn.CTCLoss`;
 - classes of `torch.distributions`, which validate their arguments with an operator that torchax does not
   implement;
-- functions that the runtime (`torchax_training`) implements.
+- functions that the runtime torchax-compat implements.
   In a program without the runtime, these functions raise or are slow, also without `jit` (`max_unpool2d`
   processes one element after the other).
 
@@ -77,10 +77,9 @@ The following fixes are safe:
 - The fix replaces `take_along_dim` with `jax.numpy.take_along_axis`, which broadcasts the index in the same
   way (`gather` does not).
 
-For some functions, the fix imports the runtime (`torchax_training`), which implements these functions with
-JAX.
-The fix writes the runtime beside the program, and leaves the calls of these functions unchanged.
-The fix that imports the runtime is unsafe, because the runtime changes parts of torch and torchax for the
+For some functions, the fix enters the torchax environment with the runtime torchax-compat, which implements
+these functions with JAX, and leaves the calls of these functions unchanged.
+The fix that adds the runtime is unsafe, because the runtime changes parts of torch and torchax for the
 whole program:
 
 - The runtime implements `ctc_loss`, `affine_grid`, `pack_padded_sequence`, `adaptive_max_pool2d`,

@@ -33,9 +33,8 @@ different value:
   torch.float32)`.
 - If the program calls the variable as a constructor, the fix assigns a function to the variable. The assigned
   function creates the tensor on the host and moves the tensor to the device.
-- If the program uses the variable in another way, or assigns it in several branches, the fix adds `import
-  torchax_training`.
-  `torchax_training` is the tpulint runtime, which the fix writes beside the program.
+- If the program uses the variable in another way, or assigns it in several branches, the fix enters the
+  torchax environment with the runtime torchax-compat.
   The runtime provides the CUDA tensor types: a call of such a type creates a tensor on the device.
   With the runtime, `tensor.type(...)` moves the tensor to the device.
 

@@ -47,7 +47,8 @@ Other computations raise:
 
 ## Fix safety
 
-The fix replaces `torchax.enable_globally()` with `torchax_compat.enable()`, which enters the environment, too.
+The fix replaces `torchax.enable_globally()` with `torchax_compat.enable()`, which enters the environment,
+too.
 The fix is unsafe, because results of the whole program may change: the runtime changes torch and torchax so
 that the computations listed above, and others, behave as in PyTorch.
 Install the runtime with `pip install torchax-compat`, or copy it into the project with `tpulint vendor`.
@@ -59,7 +60,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Applicability, Finding
-from tpulint.knowledge.runtime import ENABLE, FORMER, is_runtime_function
+from tpulint.knowledge.runtime import ENABLE, is_runtime_function
 from tpulint.rule import Context, Rule
 
 rule = Rule(
@@ -91,9 +92,7 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _enters_by_runtime(ctx: Context) -> bool:
-    """Whether the file also calls `torchax_compat.enable()`, or has the package of earlier versions."""
-    if FORMER in {target.split(".")[-1] for target in ctx.module.project.imported}:
-        return True
+    """Whether the file also calls `torchax_compat.enable()`."""
     return any(is_runtime_function(at.qualified_name(call.func), ENABLE) for call, at in ctx.calls("enable"))
 
 

@@ -5,8 +5,7 @@
 The rule reports an import of torchvision inside `with torchax.default_env():`, or after
 `torchax.enable_globally()` at the top level of a file.
 
-The rule does not report programs with the runtime torchax-compat, in which
-programs that train.
+The rule does not report programs with the runtime torchax-compat.
 With the runtime, the import of torchvision works inside the torchax environment.
 
 ## Why it matters on TPU

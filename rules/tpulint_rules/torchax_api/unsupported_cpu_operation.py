@@ -15,7 +15,7 @@ creates batches.
 The rule checks programs that put tensors on a CUDA or torchax device or enter the torchax environment, and
 traced code.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-The rule does not report programs that train, or that import the runtime (`torchax_training`).
+The rule does not report programs that train, or that import the runtime torchax-compat.
 
 ## Why it matters on TPU
 
@@ -50,8 +50,9 @@ The fix is safe: it replaces the scalar with a tensor.
 
 For operations without a fix, use one of these remedies:
 
-- Add `import torchax_training`; with this runtime, all reported operations work on CPU tensors.
-  The fix of TPU611 (`backward-on-torchax`) writes this runtime beside programs that train.
+- Call `torchax_compat.enable()` instead of `torchax.enable_globally()`: with this runtime, all reported
+  operations work on CPU tensors.
+  The fix of TPU611 (`backward-on-torchax`) adds this runtime to programs that train.
 - Move the tensor to the device before the operation: `torch.cov(x.to("jax")).cpu()`.
 - Leave the torchax environment while you prepare data: `with torchax.disable_temporarily():`.
 - Pad sequences by hand: `torch.stack([F.pad(s, (0, longest - len(s))) for s in sequences])`.

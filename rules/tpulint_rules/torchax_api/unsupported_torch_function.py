@@ -114,7 +114,7 @@ The following fixes are safe:
 The following fixes are unsafe:
 
 - In a program that puts tensors on a CUDA or torchax device, the fix for `torch.func` and
-  `torch.autograd.functional` adds the runtime (`torchax_training`).
+  `torch.autograd.functional` adds the runtime torchax-compat.
   With the runtime, JAX computes the derivatives of `torch.func` and `torch.autograd.functional`.
   With `create_graph=True`, the results of `torch.autograd.functional` have an autograd graph only inside a
   function that is decorated with `@differentiable` of the runtime.
@@ -135,7 +135,7 @@ The following fixes are unsafe:
   inputs.
   If the module updates statistics, such as those of batch normalization, the statistics keep their old
   values.
-- For a custom `backward`, the fix only adds `import torchax_training`.
+- For a custom `backward`, the fix only adds the runtime.
   JAX then calls the custom `backward` instead of differentiating `forward`.
   JAX must be able to trace the custom `backward`.
 

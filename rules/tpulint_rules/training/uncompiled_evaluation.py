@@ -27,7 +27,10 @@ jax 0.10.2:
 
 ## Fix safety
 
-The fix adds `import torchax_training`, and writes the runtime package `torchax_training` beside the program.
+The fix replaces `torchax.enable_globally()` with `torchax_compat.enable()`, which enters the environment with
+the runtime torchax-compat.
+In a program that does not enter the environment yet, the fix of TPU001 (`missing-torchax-environment`) does
+so.
 The fix is unsafe, because the runtime also changes other functions of torch and torchax, and because compiled
 modules may give slightly different results.
 

@@ -23,7 +23,7 @@ optimizer classes.
 
 The fix wraps the optimizer in `compile_optimizer(...)`, so that JAX compiles the `step` of the optimizer.
 The fix is unsafe, because results may differ slightly.
-`compiled` is part of the runtime (`torchax_training`), which the fix writes beside the program.
+`compile_optimizer` is part of the runtime torchax-compat.
 
 - The results of the compiled step agree with those of the original step to about 1e-6.
 - The compiled step counts steps in a float on the device, while PyTorch uses a Python scalar.
@@ -37,7 +37,7 @@ The fix is unsafe, because results may differ slightly.
   After these compilations, a step with a new value runs without compilation.
 - The runtime does not compile a step with a closure, or the step of an optimizer with hooks.
 - If a program selects an optimizer by name, the name may be that of a class that this rule does not report;
-  `compiled` does not change such an optimizer.
+  `compile_optimizer` does not change such an optimizer.
 """
 
 from __future__ import annotations

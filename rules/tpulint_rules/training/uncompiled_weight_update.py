@@ -26,7 +26,7 @@ These times were measured on a CPU host (torch 2.13.0, torchax 0.0.14.dev2026102
 The fix compiles the loop with the decorator `@compile_update`.
 The fix is unsafe, because JAX compiles the loop as a whole, so the results may differ slightly from the
 results without compilation.
-`@compile_update` is part of the runtime (`torchax_training`), which the fix writes beside the program.
+`@compile_update` is part of the runtime torchax-compat.
 
 - If a function only updates weights, the fix decorates this function.
   If the function also does something else, the fix moves the loop into a new function that is decorated with

@@ -34,7 +34,7 @@ Autograd skips `F.linear` (and therefore `nn.Linear`), slicing and other indexin
 
 The fix is unsafe, for the two reasons listed below. The fix moves the loss computation (the forward pass
 through the modules and the computation of the loss) into a new function, decorates this function with
-`@differentiable` of the runtime (`torchax_training`), and writes the runtime beside the program. JAX compiles
+`@differentiable` of the runtime torchax-compat. JAX compiles
 the new function and computes its gradients. `loss.backward()`, the optimizer, gradient clipping, gradient
 accumulation and schedulers stay unchanged. `docs/how-it-works.md` describes a training step after the fix.
 `docs/compatibility.md` lists the PyTorch features that work in a training step after the fix.
@@ -60,16 +60,15 @@ The structure of the program decides which computation the fix moves:
   the computation of these values into a function for JAX. PyTorch's autograd still differentiates the
   remaining computation, from these values to the loss; `docs/compatibility.md` lists what fails there.
 - If a function computes tensors and passes them to `torch.autograd.grad` as the outputs, as in a gradient
-  penalty, the fix decorates this function with `@differentiable` and `@higher_order`. If the function that calls
-  `torch.autograd.grad` receives the outputs as arguments, the fix decorates its callers in the same file. If
+  penalty, the fix decorates this function with `@differentiable` and `@higher_order`. If the function that
+  calls `torch.autograd.grad` receives the outputs as arguments, the fix decorates its callers in the same file. If
   the function that calls `torch.autograd.grad` returns a module built from the gradients, or creates data
   loaders, the fix moves only the computation of the gradients.
 
 ## Without a fix
 
 The message of the finding says why there is no automatic fix, and what to do. To decorate a function, write
-`from torchax_training import differentiable, higher_order`. Every fix that imports the runtime also writes the
-folder `torchax_training` beside the program.
+`from torchax_compat import differentiable, higher_order`.
 
 - If the loss is computed in another function, decorate that function with `@differentiable`.
 - If the loss is part of a larger statement, assign the loss to a variable first. If several statements share
@@ -396,8 +395,11 @@ def _is_of_settled(call: ast.Call, ctx: Context) -> bool:
 def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:
     """The functions that compute the outputs: the one with the call, or its callers in this file."""
     outputs, inputs = (_given(call, i, name) for i, name in enumerate(("outputs", "inputs")))
-    read = [node for one in outputs for node in ast.walk(one) if isinstance(node, ast.Name)]
-    is_own = any(binding.value is not None for n in read for binding in function.bindings.get(n.id, ()))
+    nodes = [node for one in outputs for node in ast.walk(one)]
+    read = [node for node in nodes if isinstance(node, ast.Name)]
+    is_own = any(isinstance(node, ast.Call) for node in nodes) or any(
+        binding.value is not None for n in read for binding in function.bindings.get(n.id, ())
+    )
     if is_own and (_are_parameters(inputs, ctx) or not _are_apart(outputs, inputs, function)):
         return [function]
     callers = (at.scope.function for _, at in ctx.calls(function.name))

@@ -11,8 +11,8 @@ The rule does not report:
   at each call, whether or not it is jitted;
 - modules that have no layers, parameters or buffers, because such modules are often data transforms, which
   run on the CPU;
-- programs that train: the fix of TPU611 (`backward-on-torchax`) writes the runtime (`torchax_training`)
-  beside these programs, and the runtime draws new numbers at each call.
+- programs that train: the fix of TPU611 (`backward-on-torchax`) adds the runtime torchax-compat
+  to these programs, and the runtime draws new numbers at each call.
 
 ## Why it matters on TPU
 

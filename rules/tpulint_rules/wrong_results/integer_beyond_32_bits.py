@@ -18,8 +18,8 @@ reduces it.
 The integer may be a literal, the result of an expression of literals, a variable that is assigned only once,
 `torch.iinfo(torch.int64).max`, `sys.maxsize`, or a time in nanoseconds such as `time.time_ns()`.
 
-The rule reports integers beside float tensors only in programs without the tpulint runtime
-(`torchax_training`), in which such an operation raises, too.
+The rule reports integers beside float tensors only in programs without the runtime
+torchax-compat, in which such an operation raises, too.
 The rule does not report files that mention `jax_enable_x64`.
 
 ## Why it matters on TPU

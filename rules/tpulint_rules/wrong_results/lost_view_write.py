@@ -18,7 +18,7 @@ The rule does not report the following writes:
 - The rule does not report writes to basic slices, such as `x[:, 0]`, and to slices of slices.
   Basic slices are true views on torchax.
 - In programs that train, the rule does not report writes to the result of `detach()`.
-  The fixes of tpulint write the runtime (`torchax_training`) beside programs that train.
+  The fixes of tpulint add the runtime torchax-compat to programs that train.
   With the runtime, `x.detach()` shares its elements with `x`.
 - In programs that import the runtime, views share their elements with the original tensor, so a write through
   a view also changes the original tensor.

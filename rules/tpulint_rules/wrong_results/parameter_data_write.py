@@ -28,7 +28,7 @@ Such a method runs while the module is still on the CPU, where the write changes
   any device.
 - The fix is safe if it adds `keep_vars=True` to `state_dict()`, which then returns the parameters themselves.
 - The fix is unsafe if the program writes to the values of a `state_dict()` outside of `torch.no_grad()`.
-  In this case, the fix imports the runtime (`torchax_training`), and writes the runtime beside the program.
+  In this case, the fix enters the torchax environment with the runtime torchax-compat.
   With the runtime, writes to the values of a `state_dict()` change the parameters.
   The runtime also changes other parts of torch and torchax for the whole program.
 

@@ -9,8 +9,8 @@ Examples are `a.data_ptr() == b.data_ptr()` and `seen.add(p.data_ptr())`.
 The rule does not report:
 
 - checks of the alignment, such as `x.data_ptr() % 16`, because the address 0 counts as aligned;
-- programs with the runtime (`torchax_training`), in which tensors have addresses.
-  The fix of TPU611 (`backward-on-torchax`) writes the runtime beside a program.
+- programs with the runtime torchax-compat, in which tensors have addresses.
+  The fix of TPU611 (`backward-on-torchax`) adds the runtime to a program.
 
 ## Why it matters on TPU
 

@@ -52,7 +52,7 @@ The following fixes are unsafe, because the new code does not behave exactly lik
 - The fix replaces `torch.empty_like(x).exponential_()` with a computation that uses `torch.rand_like`.
   For the same seed, the computation draws other random numbers than `exponential_` draws in PyTorch.
   The rule does not report `exponential_` in programs that train.
-  The fix of TPU611 (`backward-on-torchax`) writes the runtime (`torchax_training`) beside such programs, and
+  The fix of TPU611 (`backward-on-torchax`) adds the runtime torchax-compat to such programs, and
   the runtime draws as PyTorch does.
 
 ## Without a fix

@@ -15,8 +15,8 @@ For tensors on a CUDA or torchax device, the rule reports:
 The rule does not report:
 
 - code in a function that seeds the generator itself, or that draws on the device of the generator;
-- programs that train: the fix of TPU611 (`backward-on-torchax`) writes the runtime (`torchax_training`)
-  beside these programs, and the runtime draws as PyTorch does.
+- programs that train: the fix of TPU611 (`backward-on-torchax`) adds the runtime torchax-compat
+  to these programs, and the runtime draws as PyTorch does.
 
 ## Why it matters on TPU
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torchax_compat import compile_optimizer, differentiable
+from torchax_compat.autograd import complex_numbers
 
 from ..comparison import assert_equal, plain_torch
 
@@ -69,3 +70,27 @@ def test_step_with_a_closure_computes_with_complex_parameters() -> None:
         return loss
 
     assert pytest.approx(1.25) == optimizer.step(closure).item()
+
+
+def test_classes_of_optimizers_keep_only_the_hooks_of_torch_once_the_runtime_is_disabled() -> None:
+    class Descent(torch.optim.SGD):
+        def step(self, closure=None):
+            seen.append([p.is_complex() for p in self.param_groups[0]["params"]])
+
+    def step():
+        parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+
+    seen: list[list[bool]] = []
+    hooks: list[int] = []
+    parameter = nn.Parameter(torch.ones(2, dtype=torch.complex64).to("jax"))
+    optimizer = Descent([parameter], lr=0.1)
+    optimizer.register_step_pre_hook(lambda *_: hooks.append(len(seen)))
+    step()
+    complex_numbers._unhook_classes()
+    assert Descent.step.hooked
+    step()
+    complex_numbers._hook_classes()
+    step()
+    assert [[False], [True], [False]] == seen
+    assert [0, 1, 2] == hooks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -85,3 +86,30 @@ def test_xla_flag_is_left_as_it_is_once_a_backend_is_initialized(monkeypatch: py
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     xla_flags.set_flags()
     assert "XLA_FLAGS" not in os.environ
+
+
+def test_cache_and_level_of_messages_are_restored(caplog: pytest.LogCaptureFixture) -> None:
+    names = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
+    before = {name: getattr(jax.config, name) for name in names}
+    caplog.set_level(logging.INFO, "jax")
+    jax.config.update(names[0], None)
+    jax.config.update(names[1], 7)
+    try:
+        undo, restore_level = compiler_settings._use_cache(), compiler_settings._silence_jax()
+        folder = Path(jax.config.jax_compilation_cache_dir)
+        assert folder.exists()
+        assert logging.WARNING == logging.getLogger("jax").level
+        restore_level()
+        undo()
+        assert not folder.exists()
+        assert [None, 7] == [getattr(jax.config, name) for name in names]
+        assert logging.INFO == logging.getLogger("jax").level
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+
+
+def test_cache_of_the_program_is_kept() -> None:
+    folder = jax.config.jax_compilation_cache_dir
+    compiler_settings._use_cache()()
+    assert folder == jax.config.jax_compilation_cache_dir

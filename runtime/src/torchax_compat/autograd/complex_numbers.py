@@ -9,6 +9,7 @@ So the `step` of optimizers converts complex torchax parameters to pairs and bac
 from __future__ import annotations
 
 import functools
+import weakref
 
 import jax
 import torch
@@ -77,20 +78,21 @@ def _by_pairs(step):
 
 
 _hook = torch.optim.Optimizer.profile_hook_step
-_hooked = {}  # the `step`s with hooks that handle complex parameters, each with the plain `step`
+_hooked = weakref.WeakSet()  # the `step`s with hooks that handle complex parameters
 
 
-@patch(
-    "torch.optim:Optimizer.profile_hook_step",
-    why="PyTorch updates a complex parameter through a view as real numbers, which is a copy on torchax.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/optim/optimizer.py",
-)
-@staticmethod
 def _with_hooks(step):
     """`Optimizer.profile_hook_step`, which PyTorch applies to the `step` of each class of optimizers."""
     hooked = _hook(_by_pairs(step))
-    _hooked[hooked] = step
+    _hooked.add(hooked)
     return hooked
+
+
+patch(
+    "torch.optim:Optimizer.profile_hook_step",
+    why="PyTorch updates a complex parameter through a view as real numbers, which is a copy on torchax.",
+    upstream="https://github.com/pytorch/pytorch/blob/main/torch/optim/optimizer.py",
+)(staticmethod(_with_hooks))
 
 
 @setup(
@@ -101,15 +103,16 @@ def _hook_classes():
     for kind in _optimizer_classes():
         step = vars(kind).get("step")
         if getattr(step, "hooked", False):
-            kind.step = torch.optim.Optimizer.profile_hook_step(step)
+            kind.step = _with_hooks(step.__wrapped__)
+            kind.step.hooked = True
     return _unhook_classes
 
 
 def _unhook_classes():
     for kind in _optimizer_classes():
         step = vars(kind).get("step")
-        if step in _hooked:
-            kind.step = _hook(_hooked[step])
+        if step is not None and step in _hooked:
+            kind.step = _hook(step.__wrapped__.__wrapped__)
             kind.step.hooked = True
     _hooked.clear()
 

@@ -197,7 +197,7 @@ def _say():
 @patch("torch.amp.autocast_mode:autocast.__enter__", why=_WHY, upstream=_UPSTREAM)
 def _entered(self):
     if self.device == "cuda":
-        vars(self).setdefault("_before", []).append(_state.dtype)
+        vars(self).setdefault("outer_dtypes", []).append(_state.dtype)
         _state.dtype = self.fast_dtype if self._enabled else None
     return _enter(self)
 
@@ -205,5 +205,5 @@ def _entered(self):
 @patch("torch.amp.autocast_mode:autocast.__exit__", why=_WHY, upstream=_UPSTREAM)
 def _left(self, *error):
     if self.device == "cuda":
-        _state.dtype = self._before.pop()
+        _state.dtype = self.outer_dtypes.pop()
     return _exit(self, *error)

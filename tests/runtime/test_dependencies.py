@@ -1,0 +1,81 @@
+"""Where the dependency on torchax-compat goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tpulint.runtime.dependencies import is_declared, to_extend
+
+LINE = "torchax-compat>=0.1"
+
+
+#: Files, with `{}` where the dependency goes.
+FILES = [
+    ("requirements.txt", "torch>=2.1  # GPU\n{}\nnumpy\n"),
+    ("requirements.txt", "-r base.txt\nnumpy\n{}\n"),
+    ("requirements.txt", "torch==2.1 \\\n  --hash=a\n{}\nnumpy\n"),
+    ("requirements.txt", "torch\r\n{}\r\nnumpy\r\n"),
+    ("pyproject.toml", '[project]\nname = "a"  # ours\ndependencies = [\n  "torch",  # any\n  "{}",\n]\n'),
+    ("pyproject.toml", '[project]\ndependencies = ["torch", "numpy", "{}"]\n'),
+    ("setup.cfg", "[options]\ninstall_requires =\n    torch\n    {}\n\n[flake8]\nmax-line-length = 99\n"),
+    ("environment.yml", "name: a\ndependencies:\n  - pytorch  # conda\n  - pip:\n    - timm\n    - {}\n"),
+]
+
+
+@pytest.mark.parametrize(("name", "form"), FILES)
+def test_dependency_is_added_with_the_layout_of_the_file(tmp_path: Path, name: str, form: str) -> None:
+    lines = form.splitlines(keepends=True)
+    text = "".join(one for one in lines if one.strip(' -",\r\n') != "{}").replace(', "{}"', "")
+    expected = form.replace("{}", LINE)
+    (tmp_path / name).write_bytes(text.encode())
+    found = to_extend(tmp_path)
+    assert found is not None
+    assert found.path.name == name
+    assert expected == found.extended
+    found.path.write_bytes(expected.encode())
+    assert is_declared(tmp_path)
+    assert to_extend(tmp_path) is None
+
+
+def test_dependency_is_added_to_the_table_of_poetry(tmp_path: Path) -> None:
+    before, after = '[tool.poetry.dependencies]\ntorch = "^2"\n', "\n[tool.black]\nline-length = 99\n"
+    (tmp_path / "pyproject.toml").write_text(f"{before}{after}")
+    found = to_extend(tmp_path)
+    assert found is not None
+    assert found.extended == f'{before}torchax-compat = ">=0.1"\n{after}'
+
+
+def test_last_line_without_an_end_gets_one(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("numpy")
+    found = to_extend(tmp_path)
+    assert found is not None and found.extended == f"numpy\n{LINE}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pyproject.toml", "[tool.black]\nline-length = 99\n"),
+        ("pyproject.toml", "[project\n"),
+        ("setup.cfg", "no section\n"),
+        ("setup.cfg", "[options]\ninstall_requires = torch\n"),
+        ("environment.yml", "dependencies: [\n"),
+        ("environment.yml", "dependencies:\n  - pytorch\n"),
+        ("requirements.txt", "torch\nTorchax_Compat\n"),
+        ("notes.txt", "torch\n"),
+    ],
+)
+def test_files_without_a_list_and_those_that_have_it_are_left_alone(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert to_extend(tmp_path) is None
+
+
+def test_dependency_goes_where_torch_is_declared(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["numpy"]\n')
+    (tmp_path / "requirements-dev.txt").write_text("pytest\n")
+    (tmp_path / "requirements-gpu.txt").write_text("torch\n")
+    found = to_extend(tmp_path)
+    assert found is not None and found.path.name == "requirements-gpu.txt"

@@ -1,0 +1,1 @@
+"""How a fixed program gets the runtime torchax-compat: as a dependency, or as a vendored copy."""

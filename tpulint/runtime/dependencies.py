@@ -1,0 +1,192 @@
+"""Where a project declares its dependencies, and the same file with torchax-compat among them.
+
+The dependency goes where torch is declared, else into the first of `pyproject.toml`, `setup.cfg`,
+`requirements.txt` and `environment.yml` that has a list of dependencies.
+Comments and layout of the file stay as they are.
+"""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpulint.knowledge.runtime import DISTRIBUTION, REQUIREMENT
+
+_TORCH = ("torch", "pytorch")
+_NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A file that declares dependencies.
+
+    Attributes:
+        path: the file.
+        names: the normalized names of the distributions that it declares.
+        text: what it holds.
+        extended: what it holds with torchax-compat added, or None where it cannot be added.
+    """
+
+    path: Path
+    names: frozenset[str]
+    text: str
+    extended: str | None
+
+
+def is_declared(root: Path) -> bool:
+    """Whether a project declares torchax-compat as a dependency."""
+    return any(DISTRIBUTION in one.names for one in declarations(root))
+
+
+def to_extend(root: Path) -> Declaration | None:
+    """The file to which torchax-compat is to be added; None if no file can be, or one has it already."""
+    found = [*declarations(root)]
+    if any(DISTRIBUTION in one.names for one in found):
+        return None
+    able = [one for one in found if one.extended is not None]
+    with_torch = (one for one in able if not one.names.isdisjoint(_TORCH))
+    return next(with_torch, able[0] if able else None)
+
+
+def declarations(root: Path) -> Iterator[Declaration]:
+    """The files of a project's root that declare dependencies, in order of preference.
+
+    Files that cannot be read or parsed are left out.
+    """
+    for pattern, read in _READERS.items():
+        for path in sorted(root.glob(pattern)):
+            try:
+                with path.open(encoding="utf-8", newline="") as stream:
+                    text = stream.read()
+                names, extended = read(text)
+            except (OSError, ValueError, configparser.Error):
+                continue
+            if names or extended is not None:
+                yield Declaration(path, frozenset(map(_normalized, names)), text, extended)
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _name(requirement: str) -> str:
+    """The distribution that a line of requirements names; "" for options, addresses and comments."""
+    found = _NAME.match(requirement)
+    return found[1] if found is not None and "://" not in requirement.partition("@")[0] else ""
+
+
+def _of_requirements(text: str) -> tuple[list[str], str | None]:
+    """Of `requirements.txt`: behind torch, else at the end."""
+    lines = text.splitlines(keepends=True)
+    names = [_name(line) for line in lines]
+    newline = "\r\n" if "\r\n" in text else "\n"
+    at = next((row for row, name in enumerate(names, 1) if name.lower() in _TORCH), len(lines))
+    while at and lines[at - 1].rstrip("\r\n").endswith("\\"):  # the requirement goes on in the next line
+        at += 1
+    if at and not lines[at - 1].endswith(("\n", "\r")):
+        lines[at - 1] += newline
+    lines.insert(at, f"{REQUIREMENT}{newline}")
+    return [name for name in names if name], "".join(lines)
+
+
+def _of_pyproject(text: str) -> tuple[list[str], str | None]:
+    """Of `pyproject.toml`: the list of `[project]`, or the table of Poetry."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+    from tomlkit.items import Array, Table
+
+    try:
+        document = tomlkit.parse(text)
+    except TOMLKitError as error:
+        raise ValueError(str(error)) from error
+    listed = document.get("project", {}).get("dependencies")
+    if isinstance(listed, Array):
+        names = [_name(str(one)) for one in listed]
+        _append(listed)
+        return names, tomlkit.dumps(document)
+    table = document.get("tool", {}).get("poetry", {}).get("dependencies")
+    if isinstance(table, Table):
+        names = [str(name) for name in table]
+        table[DISTRIBUTION] = REQUIREMENT.removeprefix(DISTRIBUTION)
+        return names, tomlkit.dumps(document)
+    return [], None
+
+
+def _append(listed: list[str]) -> None:
+    """Add the requirement to a list of TOML, on a line of its own if the others have theirs."""
+    from tomlkit.items import Array
+
+    assert isinstance(listed, Array)
+    written = listed.as_string()
+    if "\n" not in written:
+        listed.append(REQUIREMENT)
+        return
+    indent = re.search(r"\n([ \t]*)\S", written)
+    listed.add_line(REQUIREMENT, indent=indent[1] if indent is not None else "  ", newline=True)
+    if "\n" not in listed.as_string().rpartition(REQUIREMENT)[2]:
+        listed.add_line(indent="", newline=True)
+
+
+def _of_setup(text: str) -> tuple[list[str], str | None]:
+    """Of `setup.cfg`: `install_requires`, if it has a line for each requirement."""
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(text)
+    wanted = parser.get("options", "install_requires", fallback=None)
+    if wanted is None:
+        return [], None
+    names = [_name(line) for line in wanted.splitlines()]
+    lines = text.splitlines(keepends=True)
+    first = next((row for row, line in enumerate(lines) if re.match(r"install_requires\s*=\s*$", line)), None)
+    if first is None:
+        return [name for name in names if name], None
+    last = first
+    for row in range(first + 1, len(lines)):
+        if not lines[row].startswith((" ", "\t")) or not lines[row].strip():
+            break
+        last = row
+    indent = re.match(r"[ \t]*", lines[last])[0] if last > first else "    "  # type: ignore[index]
+    newline = "\r\n" if "\r\n" in text else "\n"
+    if not lines[last].endswith(("\n", "\r")):
+        lines[last] += newline
+    lines.insert(last + 1, f"{indent}{REQUIREMENT}{newline}")
+    return [name for name in names if name], "".join(lines)
+
+
+def _of_conda(text: str) -> tuple[list[str], str | None]:
+    """Of `environment.yml`: the list `pip` among the dependencies."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        document = YAML().load(text)
+    except YAMLError as error:
+        raise ValueError(str(error)) from error
+    listed = document.get("dependencies") if isinstance(document, dict) else None
+    if not isinstance(listed, list):
+        return [], None
+    names = [_name(one) for one in listed if isinstance(one, str)]
+    pip = next((one["pip"] for one in listed if isinstance(one, dict) and "pip" in one), None)
+    if not isinstance(pip, list) or not pip:
+        return names, None
+    names += [_name(str(one)) for one in pip]
+    row, column = pip.lc.item(len(pip) - 1)  # type: ignore[attr-defined]
+    lines = text.splitlines(keepends=True)
+    indent = lines[row][:column]
+    newline = "\r\n" if "\r\n" in text else "\n"
+    if not lines[row].endswith(("\n", "\r")):
+        lines[row] += newline
+    if not re.fullmatch(r"\s*-\s*", indent):
+        return names, None
+    lines.insert(row + 1, f"{indent}{REQUIREMENT}{newline}")
+    return names, "".join(lines)
+
+
+_READERS: dict[str, Callable[[str], tuple[list[str], str | None]]] = {
+    "pyproject.toml": _of_pyproject,
+    "setup.cfg": _of_setup,
+    "requirements*.txt": _of_requirements,
+    "environment.y*ml": _of_conda,
+}

@@ -1,0 +1,36 @@
+"""Whether the programs of a project find the runtime torchax-compat."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from pathlib import Path
+
+from tpulint.knowledge.runtime import PACKAGE
+from tpulint.runtime.dependencies import is_declared
+
+
+def is_installed() -> bool:
+    """Whether the runtime is installed in the environment in which tpulint runs."""
+    return importlib.util.find_spec(PACKAGE) is not None
+
+
+def is_in_project(importing: Iterable[str], root: Path) -> bool:
+    """Whether a project declares the runtime as a dependency, or has a copy of it.
+
+    Args:
+        importing: the paths of the files that import it.
+        root: the root of the project.
+    """
+    folders = {folder: None for path in importing for folder in _folders(Path(path), root)}
+    return any((folder / PACKAGE / "__init__.py").is_file() or is_declared(folder) for folder in folders)
+
+
+def _folders(path: Path, root: Path) -> list[Path]:
+    """The folders of a file up to the root of the project, or of its repository."""
+    found = []
+    for folder in path.parents:
+        found.append(folder)
+        if folder == root or (folder / ".git").exists():
+            break
+    return found if root in found else [*found, root]

@@ -14,6 +14,7 @@ import logging, os, sys, threading
 import jax, torch, torchax
 import torch._dynamo # torch imports it during the first operation, and it sets an environment variable
 import torchax_compat
+from jax.extend.core import primitives
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torchax.ops import ops_registry
@@ -42,7 +43,7 @@ def everything():
     found["logging"] = logging.getLogger("jax").level
     found["jax"] = dict(jax.config.values)
     found["modes"] = [*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]
-    found["transposes"] = dict(jax.interpreters.ad.primitive_transposes)
+    found["transpose"] = jax.interpreters.ad.primitive_transposes[primitives.conv_general_dilated_p]
     return found
 
 

@@ -41,9 +41,8 @@ class Options:
 
 def missing_packages() -> tuple[str, ...]:
     """Which of the packages that verify needs are not installed; nothing is imported to find out."""
-    return tuple(
-        name for name in ("torch", "torchax", "jax", "numpy") if importlib.util.find_spec(name) is None
-    )
+    names = ("torch", "torchax", "jax", "numpy", PACKAGE)
+    return tuple(name for name in names if importlib.util.find_spec(name) is None)
 
 
 def verify(

@@ -147,7 +147,7 @@ def test_default_device_may_be_set_before() -> None:
         """
 torch.set_default_device("jax")
 torchax_compat.enable()
-assert torch.ones(2).device.type == "jax"
+assert torchax_compat.is_enabled()
 """
     )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpulint.fixture import SINGLE, Case
+from tpulint.knowledge.runtime import PACKAGE
 from tpulint.verify import judge, program
 from tpulint.verify.claims import Claim, Outcome, Word
 from tpulint.verify.platform import Platform, choose

@@ -1,4 +1,4 @@
-"""Declarations of what the runtime changes in torch, torchax and JAX.
+"""Declarations of the changes to torch, torchax and JAX.
 
 A module of the runtime declares its patches when it is imported; nothing changes until `enable()`.
 """

@@ -2,7 +2,7 @@
 
 - `enable()` enters the torchax environment and applies the patches; `disable()` restores everything, and
   `status()` lists the patches.
-- `@differentiable`: JAX compiles the function and computes its gradients, and `loss.backward()` works as usual.
+- `@differentiable`: JAX compiles the function and computes its gradients, for `loss.backward()`.
 - `@higher_order`: `torch.autograd.grad` works in the function.
 - `compile_optimizer(optimizer)` and `@compile_update`: JAX compiles the `step` of an optimizer, or a function
   that changes weights without gradients.

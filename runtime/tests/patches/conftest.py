@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def disabled() -> Iterator[None]:
-    """The runtime is disabled during the tests of a module, which may enable it, and is enabled after them."""
+    """Disable the runtime during the tests of a module, which may enable it, and enable it after them."""
     import torchax_compat
 
     torchax_compat.disable()

@@ -23,7 +23,7 @@ def _is_private(name: str) -> bool:
 
 
 def _own(tree: ast.Module) -> Iterator[str]:
-    """The private attributes of classes of the runtime: methods, class attributes, and those set on `self`."""
+    """The private attributes of the runtime's classes: methods, class attributes, and those set on `self`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             for statement in node.body:

@@ -2,8 +2,9 @@
 
 Worker processes that are forked next to the threads of JAX hang, and other ones hang in the torchax
 environment.
-With `num_workers > 0`, batches are created one after the other when they are needed, each as the worker whose turn it is would create
-it: with random numbers of its own, seeded as PyTorch seeds them, and with its own `get_worker_info()`.
+With `num_workers > 0`, batches are created one after the other when they are needed.
+Each is as the worker whose turn it is would create it: with random numbers of its own, seeded as PyTorch seeds
+them, and with its own `get_worker_info()`.
 With the same seed, a program gets the same batches as with workers, including augmentations.
 """
 
@@ -145,8 +146,8 @@ def _copied(value, known):
 
 def _may_be_copied(value):
     """Whether a value is an object without its own way of being copied, and not a module."""
-    kind = type(value)
-    is_own = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
+    type_ = type(value)
+    is_own = type_.__reduce_ex__ is object.__reduce_ex__ and type_.__reduce__ is object.__reduce__
     return (
         is_own
         and hasattr(value, "__dict__")

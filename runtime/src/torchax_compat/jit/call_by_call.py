@@ -141,7 +141,11 @@ class Calls(no_grad.NoGradStops):
             known = _functions[func] = program.Program(func)
         with no_grad.unseen_writes(args, kwargs):
             made = known(args, kwargs, plain)
-        return made if func.__name__.endswith("_") else memory_format.lying_alike(made, func, args, kwargs)
+        return (
+            made
+            if func.__name__.endswith("_")
+            else memory_format.with_layout_of_arguments(made, func, args, kwargs)
+        )
 
 
 def _is_whole():

@@ -44,7 +44,7 @@ def signature_of(owner: Any, name: str) -> str:
 
 
 def _parameters(value: Any) -> str:
-    """Names and kinds of a callable's parameters, as in `self, *args, key=`; "" if it has no signature."""
+    """The parameters of a callable, as in `self, *args, key=`; "" if it has no signature."""
     try:
         found = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):

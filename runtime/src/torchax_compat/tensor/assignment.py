@@ -143,7 +143,7 @@ def _replace_array():
     return undo
 
 
-def _of_kind(value, dtype):
+def _in_dtype(value, dtype):
     """A value for an integer or bool tensor, in its dtype, as in torch.
 
     JAX warns about other dtypes, and will reject them.
@@ -177,7 +177,7 @@ def assigning(known):
     def set_items(self, index, value):
         if isinstance(value, torch.Tensor) and not isinstance(value, (Tensor, View)):
             value = value.to("jax")
-        value = _of_kind(value, self.dtype)
+        value = _in_dtype(value, self.dtype)
         given = value.jax() if isinstance(value, (Tensor, View)) else value
         is_regular = type(self) is not Tensor or masks.are_asked(index)
         made = None if is_regular else dynamic_shapes.assigned(self._elem, index, given)

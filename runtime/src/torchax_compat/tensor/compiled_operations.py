@@ -55,25 +55,25 @@ def computed(func, function, args, options):
     key, inputs, floats = [func, tree, torch.get_default_dtype()], [], ()
     at = _place(func, args)
     for number, leaf in enumerate(leaves):
-        kind = type(leaf)
-        if kind is _ARRAY:
+        type_ = type(leaf)
+        if type_ is _ARRAY:
             key.append(leaf.aval)
             inputs.append(leaf)
         elif number == at:
-            key.append(kind)
+            key.append(type_)
             inputs.append(numpy.int32(leaf))
-        elif kind is float:
-            key.append(kind)
+        elif type_ is float:
+            key.append(type_)
             inputs.append(leaf)
             floats += (leaf,)
-        elif kind in PLAIN:
-            key += kind, leaf
+        elif type_ in PLAIN:
+            key += type_, leaf
         else:  # JAX traces the caller, and may use the name
             with jax.named_scope(func.name() if hasattr(func, "name") else func.__name__):
                 return function(*args, **options)
     key = shapes = tuple(key)
     known = _operations.get(key)
-    if floats and known is not None and known.tells(floats):
+    if floats and known is not None and known.depends_on(floats):
         key += floats
         inputs = [leaf for leaf in inputs if type(leaf) is not float]
         known = _operations.get(key)
@@ -116,7 +116,7 @@ class _Operation:
         self.compiled, self.seconds, self.is_watched = None, 0.0, True
         self.floats, self.needs_floats = {floats}, False
 
-    def tells(self, floats):
+    def depends_on(self, floats):
         """Whether it is a different operation for other floats."""
         if len(self.floats) <= MOST_FLOATS:
             self.floats.add(floats)
@@ -125,8 +125,8 @@ class _Operation:
     def compile(self, function, leaves, tree, inputs, at, result):
         """Compile it, if its compiled results have the types of a result of its own."""
         self.is_watched = False
-        kinds = {type(leaf) for leaf in inputs}
-        leaves = [None if type(leaf) in kinds or i == at else (leaf,) for i, leaf in enumerate(leaves)]
+        types = {type(leaf) for leaf in inputs}
+        leaves = [None if type(leaf) in types or i == at else (leaf,) for i, leaf in enumerate(leaves)]
 
         def run(*inputs):
             values = iter(inputs)
@@ -142,7 +142,7 @@ class _Operation:
                 return
         except Exception:  # it needs values
             pass
-        self.needs_floats = float in kinds
+        self.needs_floats = float in types
 
 
 def decomposed(mode, func, function, args, options):

@@ -165,8 +165,8 @@ def _times(kwargs, name, other=None):
         return None
     if not isinstance(other, (Tensor, View)) or factor.numel() != 1:
         return None
-    kinds = factor.dtype.is_floating_point, other.dtype.is_floating_point
-    if factor.dtype != other.dtype and kinds != (True, True):
+    are_floats = factor.dtype.is_floating_point, other.dtype.is_floating_point
+    if factor.dtype != other.dtype and are_floats != (True, True):
         return None
     return (other * (factor if factor.ndim == 0 else factor.reshape(()))).to(other.dtype)
 
@@ -185,16 +185,16 @@ _DONE = ()
 
 
 def _is_device(device):
-    kind = device.type if isinstance(device, torch.device) else device
-    return isinstance(kind, str) and kind.partition(":")[0] == "jax"
+    name = device.type if isinstance(device, torch.device) else device
+    return isinstance(name, str) and name.partition(":")[0] == "jax"
 
 
 def _is_plain(data):
     """Whether data are numbers, also of NumPy, alone or in lists."""
-    kind = type(data)
-    if kind in (list, tuple):
+    type_ = type(data)
+    if type_ in (list, tuple):
         return all(map(_is_plain, data))
-    return kind in _PLAIN or isinstance(data, (numpy.ndarray, numpy.generic))
+    return type_ in _PLAIN or isinstance(data, (numpy.ndarray, numpy.generic))
 
 
 def _on_device(environment, tensor):

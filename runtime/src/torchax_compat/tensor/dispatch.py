@@ -378,16 +378,17 @@ def _takes_out(operation):
 
 def _given(value, unwrap):
     """An argument as an implementation expects it: a JAX array, or a torchax tensor."""
-    kind = type(value)
-    if kind is Tensor or kind is shared_data.Data:
+    type_ = type(value)
+    if type_ is Tensor or type_ is shared_data.Data:
         return value._elem if unwrap else value
-    if kind is View and unwrap:
+    if type_ is View and unwrap:
         return value.jax()
-    if kind in (list, tuple):
-        return kind([_given(item, unwrap) for item in value])
-    if kind in compiled_operations.PLAIN:
+    if type_ in (list, tuple):
+        return type_([_given(item, unwrap) for item in value])
+    if type_ in compiled_operations.PLAIN:
         return value
-    if kind is torch.Tensor and unwrap and not value.ndim and not value.requires_grad:  # a scalar on the host
+    is_scalar = type_ is torch.Tensor and unwrap and not value.ndim and not value.requires_grad
+    if is_scalar:  # of the host
         with DisableTorchFunction(), no_dispatch():
             return value.item()
     raise _Other

@@ -42,7 +42,7 @@ _counts, _pure, _sized = {}, {}, {}
 
 @functools.cache
 def few_numbers():
-    """With more elements, the host may take longer than compiling; transfers from an accelerator are slower."""
+    """With more elements, the host may take longer than compiling; transfers from accelerators are slow."""
     return 1 << (22 if jax.default_backend() == "cpu" else 16)
 
 

@@ -24,10 +24,10 @@ from ..jit import concrete_values
 from ..patches.declarations import operator
 from . import arrays
 
-_KINDS = (Tensor, View)
+_TORCHAX_TENSORS = (Tensor, View)
 #: Functions that create tensors from sizes or bounds.
 SIZED = {*TENSOR_CONSTRUCTORS, torch.randperm, torch.randint_like} - {torch.tensor, torch.as_tensor}
-#: Functions whose first argument is a tensor that tells the shape.
+#: Functions whose first argument is a tensor that gives the shape.
 _LIKE = {torch.randint_like}
 _OF_DATA = (torch.tensor, torch.as_tensor)
 
@@ -38,11 +38,12 @@ def holds_tensors(func, args, kwargs):
         return False
     is_there = torchax.default_env()._should_use_torchax_tensor(kwargs.get("device"))
     if isinstance(args[0], torch.Tensor):
-        return func is torch.tensor and (is_there or isinstance(args[0], _KINDS))
+        return func is torch.tensor and (is_there or isinstance(args[0], _TORCHAX_TENSORS))
     if not isinstance(args[0], (list, tuple)):
         return False
     return any(
-        isinstance(one, _KINDS) or (is_there and isinstance(one, torch.Tensor)) for one in _leaves(args[0])
+        isinstance(one, _TORCHAX_TENSORS) or (is_there and isinstance(one, torch.Tensor))
+        for one in _leaves(args[0])
     )
 
 
@@ -67,7 +68,7 @@ def made_of(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fa
 
 def _copied(data, device):
     """A copy of a tensor on a device, by default its own, without its gradient."""
-    is_held = isinstance(data, _KINDS)
+    is_held = isinstance(data, _TORCHAX_TENSORS)
     if device is None or not torchax.default_env()._should_use_torchax_tensor(device):
         return data.detach().clone().to(data.device if device is None else device)
     return arrays.tensor(jax.lax.stop_gradient(data.jax()) if is_held else arrays.of_host(data))
@@ -80,12 +81,12 @@ def _of_numbers(data, dtype, device):
         return torch.tensor(data, dtype=dtype, device=device)
     if any(one.numel() != 1 for one in tensors):
         raise ValueError("only one element tensors can be converted to Python scalars")
-    kind = dtype or _promoted(leaves)
+    made_dtype = dtype or _promoted(leaves)
     if torchax.default_env()._should_use_torchax_tensor(device):
-        wanted = jax.dtypes.canonicalize_dtype(mappings.t2j_dtype(kind))
+        wanted = jax.dtypes.canonicalize_dtype(mappings.t2j_dtype(made_dtype))
         return arrays.tensor(jax.numpy.asarray(_each(data, lambda one: _array(one, wanted)), wanted))
-    known = iter(jax.device_get([one.jax() for one in tensors if isinstance(one, _KINDS)]))
-    return torch.tensor(_each(data, lambda one: _number(one, known)), dtype=kind, device=device)
+    known = iter(jax.device_get([one.jax() for one in tensors if isinstance(one, _TORCHAX_TENSORS)]))
+    return torch.tensor(_each(data, lambda one: _number(one, known)), dtype=made_dtype, device=device)
 
 
 def _each(data, change):
@@ -96,27 +97,27 @@ def _each(data, change):
 
 
 def _number(tensor, known):
-    return next(known).item() if isinstance(tensor, _KINDS) else tensor.item()
+    return next(known).item() if isinstance(tensor, _TORCHAX_TENSORS) else tensor.item()
 
 
 def _array(tensor, dtype):
-    array = tensor.jax() if isinstance(tensor, _KINDS) else arrays.of_host(tensor)
+    array = tensor.jax() if isinstance(tensor, _TORCHAX_TENSORS) else arrays.of_host(tensor)
     return jax.lax.stop_gradient(array.reshape(()).astype(dtype))
 
 
 def _promoted(leaves):
     """The dtype of a tensor that holds these numbers."""
-    kinds = set(map(_kind, leaves))
-    made = kinds.pop()
-    for one in kinds:
+    dtypes = set(map(_dtype_of, leaves))
+    made = dtypes.pop()
+    for one in dtypes:
         made = torch.promote_types(made, one)
     return made
 
 
-def _kind(leaf):
+def _dtype_of(leaf):
     if isinstance(leaf, torch.Tensor):
         # Integers of the device have 32 bits in place of 64.
-        return torch.int64 if leaf.dtype == torch.int32 and isinstance(leaf, _KINDS) else leaf.dtype
+        return torch.int64 if leaf.dtype == torch.int32 and isinstance(leaf, _TORCHAX_TENSORS) else leaf.dtype
     if isinstance(leaf, (numpy.ndarray, numpy.generic)):
         return torch.from_numpy(numpy.zeros(0, leaf.dtype)).dtype
     if isinstance(leaf, bool):
@@ -128,9 +129,9 @@ def _kind(leaf):
 
 def as_array(kwargs):
     """The function that replaces `torch.asarray`, which torchax lacks, and its arguments."""
-    told = {name: value for name, value in kwargs.items() if value is not None and value is not False}
-    is_new = told.pop("copy", False) or "requires_grad" in told
-    return torch.tensor if is_new else torch.as_tensor, told
+    options = {name: value for name, value in kwargs.items() if value is not None and value is not False}
+    is_new = options.pop("copy", False) or "requires_grad" in options
+    return torch.tensor if is_new else torch.as_tensor, options
 
 
 def sized(func, args, kwargs):
@@ -142,24 +143,25 @@ def sized(func, args, kwargs):
         return args, kwargs
     like, args = (args[:1], args[1:]) if func in _LIKE else ((), args)
     if like:
-        is_there = isinstance(like[0], _KINDS)
+        is_there = isinstance(like[0], _TORCHAX_TENSORS)
     else:
         is_there = torchax.default_env()._should_use_torchax_tensor(kwargs.get("device"))
-    kinds = torch.Tensor if is_there else _KINDS  # torch itself accepts tensors of the host for the host
+    # torch itself accepts tensors of the host for the host.
+    converted = torch.Tensor if is_there else _TORCHAX_TENSORS
 
     def number(value):
         if isinstance(value, (list, tuple)):
             return type(value)(map(number, value)) if type(value) in (list, tuple) else value
-        if not isinstance(value, kinds):
+        if not isinstance(value, converted):
             return value
         if value.is_floating_point():
             return float(value)
-        return concrete_values.length(value) if isinstance(value, _KINDS) else index(value)
+        return concrete_values.length(value) if isinstance(value, _TORCHAX_TENSORS) else index(value)
 
     options = {name: value if name == "out" else number(value) for name, value in kwargs.items()}
     if func is torch.full and is_there:
         value = args[1] if len(args) > 1 else kwargs.get("fill_value")
-        if isinstance(value, _KINDS):
+        if isinstance(value, _TORCHAX_TENSORS):
             options.pop("fill_value", None)
             size = number(args[0]) if args else options.pop("size")
             return (size, value.jax().reshape(())), options

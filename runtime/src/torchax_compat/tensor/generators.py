@@ -15,7 +15,7 @@ from ..patches.declarations import TORCH, TORCHAX, patch
 _Generator = torch.Generator
 
 
-class _Kind(type):
+class _GeneratorType(type):
     def __instancecheck__(cls, one):
         return isinstance(one, _Generator)
 
@@ -28,7 +28,7 @@ class _Kind(type):
     why='PyTorch has no generator for the device `"jax"`.',
     upstream=TORCH + "_C/__init__.pyi.in",
 )
-class Generator(metaclass=_Kind):
+class Generator(metaclass=_GeneratorType):
     """Replaces `torch.Generator`, and creates instances of it."""
 
 

@@ -19,7 +19,7 @@ from ..adapters.torch_internals import DisableTorchFunction, pytree
 from ..jit import dynamic_slices
 from . import arrays
 
-_KINDS = (Tensor, View)
+_TORCHAX_TENSORS = (Tensor, View)
 _NUMBERS = {int, bool}
 
 
@@ -44,7 +44,7 @@ def _item(key):
     if isinstance(key, slice):
         bounds = key.start, key.stop, key.step
         return slice(*map(_bound, bounds))
-    if isinstance(key, _KINDS):
+    if isinstance(key, _TORCHAX_TENSORS):
         return key != 0 if key.dtype == torch.uint8 else key
     if isinstance(key, torch.Tensor):
         with DisableTorchFunction():
@@ -63,7 +63,7 @@ def _of_list(items):
         return numpy.asarray(items, None if leaves else int)
     if not any(map(_is_tensor, leaves)):
         return items  # placeholders of a traced function, for example
-    numbers = [one.jax() if isinstance(one, _KINDS) else _item(one) for one in items]
+    numbers = [one.jax() if isinstance(one, _TORCHAX_TENSORS) else _item(one) for one in items]
     return arrays.tensor(jax.numpy.stack([jax.numpy.asarray(one) for one in numbers]))
 
 
@@ -99,7 +99,9 @@ def view_at(tensor, index, environment):
 
 
 def _is_number(item):
-    return isinstance(item, _KINDS) and not item.ndim and item.dtype not in (torch.bool, torch.uint8)
+    return (
+        isinstance(item, _TORCHAX_TENSORS) and not item.ndim and item.dtype not in (torch.bool, torch.uint8)
+    )
 
 
 def picks(index):
@@ -114,7 +116,7 @@ def _picks(item):
 def stages(index):
     """An index as two indices, one after the other, as PyTorch computes it; None if one is enough.
 
-    PyTorch takes numbers, slices and `None` first. JAX gives another shape if one of these lies between a
+    PyTorch takes numbers, slices and `None` first. JAX gives another shape if one of these is between a
     number and a list.
     """
     items = index if type(index) is tuple else (index,)

@@ -51,19 +51,19 @@ def is_by_element(func):
     return torch.Tag.pointwise in func.tags and not func._schema.is_mutable
 
 
-def lying_alike(made, func, args, kwargs=None):
+def with_layout_of_arguments(made, func, args, kwargs=None):
     """The result of an operation, with the layout that torch gives it for such arguments."""
     tensors = [one for one in args if isinstance(one, (Tensor, View))]
-    if type(made) is not Tensor or not any(map(_may_lie_otherwise, tensors)):
+    if type(made) is not Tensor or not any(map(_may_have_other_layout, tensors)):
         return made
     there = {id(one): of(one) for one in tensors}
     if any(not one.is_contiguous() for one in there.values()):
         with contextlib.suppress(Exception), disable_current_modes():  # torch decides on the layout
-            told = func(*(there.get(id(one), one) for one in args), **(kwargs or {}))
-            if told.shape == made.shape and not told.is_contiguous():
-                made._stride = told.stride()
+            made_by_torch = func(*(there.get(id(one), one) for one in args), **(kwargs or {}))
+            if made_by_torch.shape == made.shape and not made_by_torch.is_contiguous():
+                made._stride = made_by_torch.stride()
     return made
 
 
-def _may_lie_otherwise(tensor):
+def _may_have_other_layout(tensor):
     return isinstance(tensor, View) or not vars(named(tensor)).keys().isdisjoint(("_taken", "_stride"))

@@ -3,8 +3,8 @@
 Modules that are built under `torch.device("meta")` should need no memory and no random numbers before their
 weights are loaded or initialized, but torchax creates some of their tensors on the device.
 `dispatch.py` uses `made()` for such calls of the program.
-Below these calls, torch takes torchax tensors for meta tensors as well, which would give wrong groups where it
-groups lists of tensors by device.
+Below these calls, torch takes torchax tensors for meta tensors as well, which would give wrong groups of
+tensors by device.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torchax.view import View
 from ..adapters.torch_internals import DisableTorchFunction, disable_current_modes, grouped_tensors
 from ..patches.declarations import patch
 
-_KINDS = (Tensor, View)
+_TORCHAX_TENSORS = (Tensor, View)
 
 
 def is_meta(device):
@@ -30,7 +30,7 @@ def made(func, args, kwargs):
     if not moves and not is_meta(kwargs.get("device")):
         return None
     with disable_current_modes(), DisableTorchFunction():
-        if args and isinstance(args[0], _KINDS):
+        if args and isinstance(args[0], _TORCHAX_TENSORS):
             args = _like(args[0], "meta"), *args[1:]
         return func(*args, **kwargs)
 
@@ -56,5 +56,5 @@ def _in_groups(lists, with_indices=False):
 
 
 def _device(lists, device):
-    tensor = next((one for tensors in lists for one in tensors if isinstance(one, _KINDS)), None)
+    tensor = next((one for tensors in lists for one in tensors if isinstance(one, _TORCHAX_TENSORS)), None)
     return device if tensor is None else tensor.device

@@ -3,8 +3,8 @@
 In PyTorch, `.cuda()` changes the data of a parameter.
 A parameter that is moved to torchax is a new object, and so is one on the device that is converted by
 `half()`, since torch's own checks would see the old dtype.
-The new parameter replaces the old one in optimizers, in other modules that share it, in gradient clipping, and
-in calls of torch functions with a list of weights from before the move.
+The new parameter replaces the old one in optimizers, in other modules that share it, in gradient clipping,
+and in calls of torch functions with a list of weights from before the move.
 If CUDA is requested by a string that is only known at run time, the device is torchax's.
 """
 

@@ -27,7 +27,7 @@ from ..patches.declarations import TORCH, TORCHAX, patch
 from . import arrays, memory_format
 
 _aten = torch.ops.aten
-_KINDS = (Tensor, View)
+_TORCHAX_TENSORS = (Tensor, View)
 _IN_PLACE = (
     "bernoulli_",
     "cauchy_",
@@ -52,7 +52,7 @@ _PLACING = ("device", "layout", "memory_format", "pin_memory", "requires_grad")
 
 def _overloads(names):
     packets = [getattr(_aten, name) for name in names]
-    return {getattr(packet, kind) for packet in packets for kind in packet.overloads() if "out" not in kind}
+    return {getattr(packet, name) for packet in packets for name in packet.overloads() if "out" not in name}
 
 
 #: Functions that create a tensor on a device, or like another tensor.
@@ -64,13 +64,13 @@ _FILLS, _CHOSEN = _overloads(_IN_PLACE), _overloads(_ON_HOST)
 
 def is_held(tensor):
     """Whether a tensor is on the device, and not traced."""
-    return isinstance(tensor, _KINDS) and not isinstance(tensor.jax(), jax.core.Tracer)
+    return isinstance(tensor, _TORCHAX_TENSORS) and not isinstance(tensor.jax(), jax.core.Tracer)
 
 
 def drawn(environment, func, args, kwargs):
     """The result of a function or operation that draws; None if torchax computes it.
 
-    PyTorch draws in the order in which the elements lie in memory.
+    PyTorch draws in the order of the elements in memory.
     """
     leaves = pytree.tree_leaves((args, kwargs))
     tensors = [one for one in leaves if isinstance(one, torch.Tensor)]
@@ -220,7 +220,7 @@ def _on_host(environment, func, args, kwargs, tensors):
     if isinstance(session, concrete_values.Recording):
         session.note(func, is_repeated=False)
     args, kwargs = pytree.tree_map(
-        lambda one: arrays.on_host(one.jax()) if isinstance(one, _KINDS) else one, (args, kwargs)
+        lambda one: arrays.on_host(one.jax()) if isinstance(one, _TORCHAX_TENSORS) else one, (args, kwargs)
     )
     with DisableTorchFunction(), no_dispatch(), torch.no_grad():
         made = func(*args, **kwargs)

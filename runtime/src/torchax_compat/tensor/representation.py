@@ -5,7 +5,7 @@
 - A tensor with a single number can be formatted, as in `f"{loss:.4f}"`.
 - `torch.Tensor(t)` returns `t`; torchax raises for it.
 - A parameter may be created from a view.
-- `is_contiguous` is true for other memory formats: XLA chooses how a tensor lies in memory.
+- `is_contiguous` is true for other memory formats: XLA chooses the layout in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..jit import concrete_values
 from ..patches.declarations import TORCH, TORCHAX, operator, patch
 from . import arrays
 
-_KINDS = (Tensor, View)
+_TORCHAX_TENSORS = (Tensor, View)
 _UNSAID = (torch.int32, torch.bool)
 
 
@@ -30,7 +30,7 @@ def _on_host(tensor):
 
 
 def _on_demand(tensor):
-    """Raise `concrete_values.Unknown` if the text of a traced tensor is needed, which differs at each call."""
+    """Raise `concrete_values.Unknown` if the text of a traced tensor is needed: it differs at each call."""
     if arrays.is_traced(tensor) and concrete_values.is_replayed():
         raise concrete_values.Unknown
 
@@ -65,9 +65,9 @@ def _shown(plain):
     return text
 
 
-for _kind in _KINDS:
-    _class = f"{_kind.__module__}:{_kind.__name__}"
-    _text = _shown(_kind.__repr__)
+for _type in _TORCHAX_TENSORS:
+    _class = f"{_type.__module__}:{_type.__name__}"
+    _text = _shown(_type.__repr__)
     patch(f"{_class}.__format__", why="Formatting a tensor with a single number raises.")(_formatted)
     patch(f"{_class}.__repr__", why="A tensor prints the class of its array in place of its device.")(_text)
     patch(f"{_class}.__str__", why="A tensor prints the class of its array in place of its device.")(_text)
@@ -158,15 +158,15 @@ _is_contiguous = torch.Tensor.is_contiguous
 
 @patch(
     "torchax.tensor:Tensor.is_contiguous",
-    why="It is false for `channels_last`, where XLA chooses how a tensor lies in memory.",
+    why="It is false for `channels_last`, where XLA chooses the layout in memory.",
     upstream=TORCHAX + "tensor.py",
 )
 @patch(
     "torchax.view:View.is_contiguous",
-    why="It is false for `channels_last`, where XLA chooses how a tensor lies in memory.",
+    why="It is false for `channels_last`, where XLA chooses the layout in memory.",
     upstream=TORCHAX + "view.py",
 )
-def _lies_so(tensor, *, memory_format=torch.contiguous_format):
+def _is_contiguous_in_format(tensor, *, memory_format=torch.contiguous_format):
     """`tensor.is_contiguous(memory_format=torch.channels_last)`."""
     if memory_format is torch.contiguous_format:
         return _is_contiguous(tensor)

@@ -29,8 +29,8 @@ def are_places(index):
     """Whether JAX accepts an index, except for tensors in it."""
     places = index if isinstance(index, tuple) else (index,)
     bounds = [b for one in places if isinstance(one, slice) for b in (one.start, one.stop, one.step)]
-    kinds = (int, numpy.ndarray, slice, type(None), type(Ellipsis), Tensor, View)
-    return all(isinstance(one, kinds) for one in places) and all(isinstance(b, _BOUNDS) for b in bounds)
+    types = (int, numpy.ndarray, slice, type(None), type(Ellipsis), Tensor, View)
+    return all(isinstance(one, types) for one in places) and all(isinstance(b, _BOUNDS) for b in bounds)
 
 
 def of(tensor, index):
@@ -46,10 +46,10 @@ def _of_jax(place):
 class _Part(torch.autograd.Function):
     @staticmethod
     def forward(ctx, whole, index):
-        ctx.index, ctx.kind = index, jax.typeof(whole.jax())
+        ctx.index, ctx.type = index, jax.typeof(whole.jax())
         return arrays.tensor(whole.jax()[index])
 
     @staticmethod
     def backward(ctx, gradient):
-        nothing = jax.numpy.zeros(ctx.kind.shape, ctx.kind.dtype)
+        nothing = jax.numpy.zeros(ctx.type.shape, ctx.type.dtype)
         return arrays.tensor(nothing.at[ctx.index].add(arrays.on_torchax(gradient).jax())), None

@@ -199,10 +199,10 @@ def _sharing(plain):
                 take(result, func, args)
             return result
         if memory_format.is_by_element(func):
-            return memory_format.lying_alike(plain(mode, func, types, args, kwargs), func, args)
+            return memory_format.with_layout_of_arguments(plain(mode, func, types, args, kwargs), func, args)
         if args and _shapes(func) and type(args[0]) is Tensor:
             result = plain(mode, func, types, args, kwargs)
-            _tell_torch(func, args, kwargs)
+            _change_shape_in_torch(func, args, kwargs)
             return result
         if args and _writes(func) and isinstance(args[0], Tensor) and _is_view(args[0]):
             with writing(args[0]):
@@ -240,7 +240,7 @@ def _shapes(func):
     return func.overloadpacket.__name__ in _SHAPING
 
 
-def _tell_torch(func, args, kwargs):
+def _change_shape_in_torch(func, args, kwargs):
     """Change the shape of torch's own side of a tensor as well.
 
     torch squeezes the result of `vector @ matrix` in place, for example, and would take it for a matrix
@@ -302,7 +302,7 @@ def _detached(tensor):
 
 patch(
     "torchax.tensor:XLADispatchMode.__torch_dispatch__",
-    why="torchax traverses the arguments of each operation several times, and copies where PyTorch has views.",
+    why="torchax traverses the arguments of an operation several times, and copies where PyTorch has views.",
     upstream=TORCHAX + "tensor.py",
 )(_sharing(dispatch.computed))
 patch(

@@ -3,8 +3,8 @@
 Worker processes that are forked next to the threads of JAX hang, and other ones hang in the torchax
 environment.
 With `num_workers > 0`, batches are created one after the other when they are needed.
-Each is as the worker whose turn it is would create it: with random numbers of its own, seeded as PyTorch seeds
-them, and with its own `get_worker_info()`.
+Each is as the worker whose turn it is would create it: with random numbers of its own, seeded as PyTorch
+seeds them, and with its own `get_worker_info()`.
 With the same seed, a program gets the same batches as with workers, including augmentations.
 """
 

@@ -1,4 +1,4 @@
-"""Compilation of code that changes weights without gradients: the `step` of optimizers, averages of weights."""
+"""Compilation of code that changes weights without gradients: the `step` of optimizers, for example."""
 
 from __future__ import annotations
 

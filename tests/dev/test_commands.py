@@ -70,11 +70,11 @@ def test_evidence_writes_the_data_and_the_page_of_a_report(
 def test_test_change_fails_if_one_of_its_runs_does(
     status: int, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(touched, "changed", lambda _: ["tpulint/cli.py", "tests/runtime/conftest.py"])
+    monkeypatch.setattr(touched, "changed", lambda _: ["tpulint/cli.py", "runtime/tests/conftest.py"])
     monkeypatch.setattr(
         subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, status, "", "")
     )
-    assert run("test-change") == (code, "pytest tests/cli\npytest tests/runtime\n")
+    assert run("test-change") == (code, "pytest tests/cli\npytest runtime/tests\n")
 
 
 def test_test_change_without_mirroring_tests_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

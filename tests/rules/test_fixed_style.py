@@ -30,6 +30,7 @@ def _complaints(folder: Path) -> Counter[tuple[str, str]]:
     """What ruff says of files: how often each code comes in each file."""
     rules = "F,E7,E9,I001"
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--exit-zero", "--select", rules]
+    command += ["--line-length", "110"]  # that of the project which the fixtures are in
     found = subprocess.run(
         [*command, "--output-format", "json", str(folder)], capture_output=True, text=True, check=True
     )

@@ -211,8 +211,8 @@ JAX 0.11.2 and 0.12.0.1 were tried with torch 2.11 and Python 3.12, on JAX's CPU
   The exception compares random numbers that depend on the memory layout, and torch 2.11 draws these numbers
   in a different order.
 
-Three files of the runtime (`torchax_training`) depend on internals of JAX: `autograd/pullbacks.py`,
-`host/xla_flags.py` and `operators/convolutions_on_cpu.py`.
+Three modules of the runtime (torchax-compat) depend on internals of JAX: `autograd/vjp_functions.py`,
+`jit/xla_flags.py` and `ops/convolutions_on_cpu.py`.
 """
 
 _PUBLIC = """\

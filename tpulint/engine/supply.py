@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from tpulint.engine.change import Change
 from tpulint.knowledge.runtime import PACKAGE
 from tpulint.runtime import dependencies
+
+#: Deeply nested code cannot be parsed again here, so the text is searched.
+_IMPORT = re.compile(rf"^[ \t]*(import|from)[ \t]+{PACKAGE}\b", re.MULTILINE)
 
 
 def newly_importing(changes: Sequence[Change]) -> list[Path]:
@@ -18,18 +21,7 @@ def newly_importing(changes: Sequence[Change]) -> list[Path]:
 
 
 def _imports(text: str) -> bool:
-    if PACKAGE not in text:
-        return False
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import) and any(one.name.split(".")[0] == PACKAGE for one in node.names):
-            return True
-        if (
-            isinstance(node, ast.ImportFrom)
-            and not node.level
-            and (node.module or "").split(".")[0] == PACKAGE
-        ):
-            return True
-    return False
+    return _IMPORT.search(text) is not None
 
 
 def declaring(importing: Sequence[Path], root: Path) -> Change | None:

@@ -49,7 +49,7 @@ def marked(before: str, after: str) -> str:
     rows = new_rows(before, after)
     used = {node.id for node in ast.walk(text.tree) if isinstance(node, ast.Name)}
     lines = list(text.lines)
-    enables = any(ast.unparse(node) == f"{ENABLE}()" for node in text.tree.body)
+    enables = any(map(_enables, text.tree.body))
     for node in ast.walk(text.tree):
         if not isinstance(node, ast.Import) or node.lineno not in rows or len(node.names) > 1:
             continue
@@ -62,6 +62,14 @@ def marked(before: str, after: str) -> str:
         else:
             lines[node.lineno - 1] = f"{bare}{_MARK}{ending}"
     return "".join(lines)
+
+
+def _enables(statement: ast.stmt) -> bool:
+    """Whether a statement is `torchax_compat.enable()`."""
+    match statement:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(package), name))):
+            return f"{package}.{name}" == ENABLE
+    return False
 
 
 def sorted_like(before: str, after: str, width: int) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpulint.fixture import SINGLE, Case
+from tpulint.knowledge.runtime import PACKAGE
 from tpulint.verify import judge, program
 from tpulint.verify.claims import Claim, Outcome, Word
 from tpulint.verify.platform import Platform, choose
@@ -41,9 +42,8 @@ class Options:
 
 def missing_packages() -> tuple[str, ...]:
     """Which of the packages that verify needs are not installed; nothing is imported to find out."""
-    return tuple(
-        name for name in ("torch", "torchax", "jax", "numpy") if importlib.util.find_spec(name) is None
-    )
+    names = ("torch", "torchax", "jax", "numpy", PACKAGE)
+    return tuple(name for name in names if importlib.util.find_spec(name) is None)
 
 
 def verify(

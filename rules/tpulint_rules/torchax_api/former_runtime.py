@@ -128,5 +128,5 @@ def _compiled(node: ast.expr, ctx: Context) -> str:
 
 
 def _fix(edits: list[Edit], ctx: Context) -> Fix:
-    title = f"import {PACKAGE} instead, for which `pip install {DISTRIBUTION}` is needed"
+    title = f"import `{PACKAGE}` instead, for which `pip install {DISTRIBUTION}` is needed"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)

@@ -15,9 +15,7 @@ none of these statements is true:
 
 The program raises `ModuleNotFoundError: No module named 'torchax_compat'`.
 
-## How to fix it
-
-There is no automatic fix.
+## Without a fix
 
 - Run `pip install torchax-compat`, and add `torchax-compat` to the dependencies of the project.
 - If the project is to have no dependency, run `tpulint vendor`, which copies the package into the project.

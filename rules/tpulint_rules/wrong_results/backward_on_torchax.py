@@ -61,8 +61,8 @@ The structure of the program decides which computation the fix moves:
   remaining computation, from these values to the loss; `docs/compatibility.md` lists what fails there.
 - If a function computes tensors and passes them to `torch.autograd.grad` as the outputs, as in a gradient
   penalty, the fix decorates this function with `@differentiable` and `@higher_order`. If the function that
-  calls `torch.autograd.grad` receives the outputs as arguments, the fix decorates its callers in the same file. If
-  the function that calls `torch.autograd.grad` returns a module built from the gradients, or creates data
+  calls `torch.autograd.grad` receives the outputs as arguments, the fix decorates its callers in the same
+  file. If the function that calls `torch.autograd.grad` returns a module built from the gradients, or creates data
   loaders, the fix moves only the computation of the gradients.
 
 ## Without a fix

@@ -142,6 +142,16 @@ assert torch.ones(2, device="jax").device.type == "jax"
     )
 
 
+def test_default_device_may_be_set_before() -> None:
+    _run(
+        """
+torch.set_default_device("jax")
+torchax_compat.enable()
+assert torchax_compat.is_enabled()
+"""
+    )
+
+
 def test_importing_the_package_imports_neither_torch_nor_jax() -> None:
     code = """
 import sys

@@ -79,7 +79,6 @@ OPERATORS = {
 #: By class, the attributes that the runtime adds to instances, and that torch and torchax may not use.
 ADDED: dict[type, set[str]] = {
     torchax.tensor.Tensor: {"_shown_by", "_stride", "_taken"},
-    torch.autocast: {"_before"},
 }
 #: The attribute by which torch recognizes parameters of other classes of tensors.
 PARAMETER_MARK = "_is_param"
@@ -87,7 +86,8 @@ PARAMETER_MARK = "_is_param"
 
 def problems() -> list[str]:
     """The attributes that the installed versions lack, or use for something else."""
-    instances = [(make(), names) for make, names in READ.items()]
+    with torch.device("cpu"):  # the default device may be that of torchax already
+        instances = [(make(), names) for make, names in READ.items()]
     lacking = [_name(type(one), name) for one, names in instances for name in names if not _has(one, name)]
     lacking += [f"torch.ops.aten.{name}" for name in OPERATORS if not hasattr(torch.ops.aten, name)]
     taken = [_name(owner, name) for owner, names in ADDED.items() for name in names if hasattr(owner, name)]

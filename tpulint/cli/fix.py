@@ -1,0 +1,177 @@
+"""`tpulint fix` and `tpulint vendor`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tpulint.cli.options import COLOR, EXIT_ZERO, FORMAT, INPUT, NO_CACHE, cli, given_input
+from tpulint.cli.output import CLEAN, ERROR, FINDINGS, complain, finish, write
+from tpulint.finding import FileError
+
+if TYPE_CHECKING:
+    from tpulint.runtime.vendoring import Copy
+
+
+@cli.command(short_help="Rewrite code so that it runs on TPU.")
+@INPUT
+@click.option(
+    "--unsafe-fixes", is_flag=True, help="Also apply fixes after which the program may behave differently."
+)
+@click.option("--diff", is_flag=True, help="Print the changes as a diff, and change no file.")
+@click.option(
+    "--include-tests",
+    is_flag=True,
+    help="Also fix files with tests. Without this option, tpulint fixes such a file only if PATH names it.",
+)
+@click.option(
+    "--vendor",
+    is_flag=True,
+    help="Copy the runtime torchax-compat into the project, instead of adding it to the dependencies.",
+)
+@FORMAT
+@NO_CACHE
+@EXIT_ZERO
+@COLOR
+def fix(
+    paths: tuple[str, ...],
+    unsafe_fixes: bool,
+    diff: bool,
+    vendor: bool,
+    output_format: str,
+    no_cache: bool,
+    exit_zero: bool,
+    color: str,
+    jobs: int | None,
+    quiet: bool,
+    **choices: Any,
+) -> int:
+    """Rewrite code so that it runs on TPU, and report the remaining findings.
+
+    PATH is a file, a folder, or - for standard input. Without PATH, tpulint fixes the current folder.
+    If PATH is -, the fixed code is written to standard output.
+    Without --unsafe-fixes, only safe fixes are applied.
+    With --diff, the exit code is 1 if any file would change, and 0 if no file would change.
+
+    Fixed programs import the runtime torchax-compat. If the project declares its dependencies in
+    pyproject.toml, setup.cfg, requirements.txt or environment.yml, it is added there.
+    """
+    given = given_input(paths, choices, quiet=quiet)
+    errors = list(given.errors)
+    if not given:
+        return finish(errors, CLEAN)
+    from tpulint.engine.fix import fix as fixed
+    from tpulint.engine.supply import declaring, import_root, newly_importing
+    from tpulint.report.formats import is_text, render
+    from tpulint.report.paint import paint_for
+
+    result = fixed(
+        given.files,
+        given.settings,
+        jobs=jobs,
+        cache=not no_cache,
+        unsafe=unsafe_fixes,
+        stdin=given.stdin,
+        named=given.named,
+    )
+    errors += result.errors
+    importing = [] if given.stdin else newly_importing(result.changes)
+    declared = None if vendor else declaring(importing, given.settings.root)
+    changes = [*result.changes, *([declared] if declared is not None else [])]
+    if diff:
+        from tpulint.report import diff as diffs
+
+        paint = paint_for(sys.stdout, color)
+        for change in changes:
+            write(diffs.render(change.path, change.before, change.after, paint))
+        if result.remaining and not quiet:
+            from tpulint.report.statistics import left
+
+            complain(left(result.remaining), kind="note")
+        return finish(errors, FINDINGS if result.changes and not exit_zero else CLEAN)
+    stream = sys.stdout
+    if given.stdin:
+        stream = sys.stderr
+        sys.stdout.flush()
+        sys.stdout.buffer.write(result.changes[0].data if result.changes else given.stdin[1])
+        sys.stdout.buffer.flush()
+    else:
+        if vendor and importing:
+            errors += _vendored(import_root(importing, given.settings.root))
+        for change in changes:
+            try:
+                change.write()
+            except OSError as error:
+                errors.append(FileError(change.path, f"cannot be written: {error.strerror or error}"))
+    paint = paint_for(stream, color)
+    summary = not quiet and is_text(output_format)
+    if summary:
+        from tpulint.registry import rules
+        from tpulint.report.statistics import applied, next_steps
+
+        names = {rule.code: rule.name for rule in rules()}
+        extended = declared.path if declared is not None else ""
+        write(applied(result.applied, names, extended, result.tests, paint), stream)
+    write(render(result.remaining, errors, output_format, paint, summary=summary), stream)
+    if summary:
+        write(
+            next_steps(
+                result.remaining,
+                changed=bool(result.changes),
+                unsafe_applied=unsafe_fixes,
+                installs=bool(importing) and not vendor,
+            ),
+            stream,
+        )
+    return finish(errors, FINDINGS if result.remaining and not exit_zero else CLEAN)
+
+
+def _vendored(folder: Path) -> list[FileError]:
+    """Copy the runtime into a folder that has no copy yet; why that failed."""
+    from tpulint.runtime import vendoring
+
+    try:
+        if vendoring.copy_in(folder) is None:
+            complain(_made(vendoring.write(folder)), kind="note")
+    except (vendoring.VendorError, OSError) as error:
+        return [FileError(str(folder), str(error))]
+    return []
+
+
+def _made(copy: Copy) -> str:
+    return f"copied torchax-compat {copy.version} into {copy.folder}"
+
+
+@cli.command(short_help="Copy the runtime torchax-compat into a project.")
+@click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path, file_okay=False), default=".")
+@click.option("--check", is_flag=True, help="Change nothing; the exit code is 1 if the copy is not current.")
+@click.option("--upgrade", is_flag=True, help="Replace an unchanged copy with the installed version.")
+def vendor(folder: Path, check: bool, upgrade: bool) -> int:
+    """Copy the runtime torchax-compat into a project that wants no dependency on it.
+
+    The copy is the folder torchax_compat in DIR, by default the current folder. Programs find it if DIR is
+    on their import path, as the folder of a script is. Commit the copy with the project.
+    """
+    from tpulint.runtime import vendoring
+
+    try:
+        if not check:
+            write(f"{_made(vendoring.write(folder, upgrade=upgrade))}\n")
+            return CLEAN
+        copy = vendoring.copy_in(folder)
+        if copy is None:
+            raise vendoring.VendorError(f"{folder} has no copy of torchax-compat")
+        if vendoring.is_current(copy):
+            write(f"{copy.folder}: torchax-compat {copy.version}, current\n")
+            return CLEAN
+        installed, _ = vendoring.source()
+        changed = f", {len(copy.changed)} files changed" if copy.changed else ""
+        version = copy.version or "of an unknown version"
+        write(f"{copy.folder}: torchax-compat {version}{changed}; {installed} is installed\n")
+    except (vendoring.VendorError, OSError) as error:
+        complain(str(error))
+        return ERROR
+    return FINDINGS

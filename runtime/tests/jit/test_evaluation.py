@@ -188,7 +188,7 @@ def test_global_that_a_lambda_of_the_module_knows_is_beyond_it() -> None:
         TABLE.weight.mul_(0.5)
         assert_equal(net(X.to("jax")), first(X.to("jax")))
     assert not torch.equal(found, first(X.to("jax")))
-    assert TABLE in reachable_modules.beyond(net)
+    assert TABLE in reachable_modules.modules_used_by(net)
 
 
 TABLE: Any = None

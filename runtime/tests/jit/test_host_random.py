@@ -88,7 +88,7 @@ def test_noise_is_what_torch_draws_on_the_host_compiled_or_not(name: str) -> Non
 def test_noise_of_the_device_has_the_distribution_that_is_asked_for(
     function, mean, deviation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_random, "is_of_torch", lambda: False)
+    monkeypatch.setattr(host_random, "is_drawn_by_torch", lambda: False)
     for one in (function, differentiable(function)):
         (first, second), _ = drawn(one, torch.zeros(200, 100).to("jax"))
         assert not torch.equal(first, second)

@@ -114,7 +114,7 @@ def test_text_in_its_place_is_known_as_one_and_refuses_all_else() -> None:
 
 
 def test_number_in_the_place_of_one_is_plain_where_it_is_known() -> None:
-    number = varying_arguments.stand_in(jnp.asarray(3))
+    number = varying_arguments.placeholder(jnp.asarray(3))
     assert ("3", "003", 3, hash(3)) == (str(number), f"{number:03d}", int(number), hash(number))
 
 

@@ -174,7 +174,7 @@ BY_DEVICE: list[tuple[Drawing, float, float]] = [
 def test_numbers_of_a_device_have_the_distribution_that_is_asked_for(
     number: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_random, "is_of_torch", lambda: False)
+    monkeypatch.setattr(host_random, "is_drawn_by_torch", lambda: False)
     torchax.default_env().manual_seed(3)
     function, mean, deviation = BY_DEVICE[number]
     if is_compiled:
@@ -187,7 +187,7 @@ def test_numbers_of_a_device_have_the_distribution_that_is_asked_for(
 
 
 def test_random_of_integers_has_all_their_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_random, "is_of_torch", lambda: False)
+    monkeypatch.setattr(host_random, "is_drawn_by_torch", lambda: False)
     drawn = differentiable(lambda x: x.clone().random_())
     assert drawn(torch.zeros(1000, dtype=torch.int32, device="jax")).max().item() > 2**30
     assert 2**24 > drawn(torch.zeros(1000, device="jax")).max().item() > 2**22
@@ -197,7 +197,7 @@ def test_a_generator_of_its_own_decides_what_the_device_draws(monkeypatch: pytes
     generator = torch.Generator("jax")
     made = [torch.zeros(4, device="jax").uniform_(generator=generator.manual_seed(3)) for _ in range(2)]
     assert torch.equal(*made)
-    monkeypatch.setattr(host_random, "is_of_torch", lambda: False)
+    monkeypatch.setattr(host_random, "is_drawn_by_torch", lambda: False)
     noise = torch.zeros(4, device="jax").normal_(generator=generator)
     assert not torch.equal(noise, torch.zeros(4, device="jax").normal_(generator=generator))
 

@@ -21,12 +21,12 @@ from . import frozen_parameters, higher_order
 
 #: After these, the call starts again.
 _STARTED_AGAIN = (
-    concrete_values.Others,
-    concrete_values.Unknown,
-    host_random.Others,
+    concrete_values.OtherAnswers,
+    concrete_values.UnknownAnswer,
+    host_random.OtherDraws,
     higher_order.NotRecorded,
     lazy_modules.Awaited,
-    frozen_parameters.Thawed,
+    frozen_parameters.Unfrozen,
 )
 
 
@@ -60,16 +60,16 @@ class AnsweredCalls:
                 version.may_draw_others = known.may_draw_others
             try:
                 result = self._run(version, given)
-            except host_random.Others as error:
+            except host_random.OtherDraws as error:
                 version.draws = error.draws
                 if known is not None and error.are_more:
                     known.draws[answers], known.may_draw_others = error.draws, False
-            except concrete_values.Others as error:
+            except concrete_values.OtherAnswers as error:
                 answers = known.fitting(error.answers)
-            except concrete_values.Counted:
+            except concrete_values.IntegerNeeded:
                 known = self.answers[key] = concrete_values.Answers(asks_counts=True)
                 answers = None
-            except concrete_values.Unknown:
+            except concrete_values.UnknownAnswer:
                 version.is_void = True
                 if known is not None and not known.may_be_others():
                     self.owner.stop_compiling(
@@ -95,21 +95,21 @@ class AnsweredCalls:
         buffers = trace.buffers_of(version.modules).values()
         recording = concrete_values.Recording(buffers, version.generators, asks_counts=known.asks_counts)
         output = captured_output.RecordedOutput(recording.reads)
-        before = random_states.states_of_host(version.generators)
+        before = random_states.states(version.generators)
         try:
             with (
-                concrete_values.by(recording),
+                concrete_values.using(recording),
                 output.listening(),
                 scalar_casts.replaced(self.owner.function, version.modules),
             ):
                 result = version(given, is_compiled=False)
         except higher_order.NotRecorded:
-            random_states.draw_again(before)  # the function runs once more
+            random_states.restore(before)  # the function runs once more
             raise
         except TypeError as error:
             if not version.in_place_of:
                 raise
-            random_states.draw_again(before)
+            random_states.restore(before)
             raise PlainValueNeeded from error
         version = None  # it keeps the results of the run alive
         if recording.reads.are_used or recording.reads.are_kept() or not output.is_complete():
@@ -142,14 +142,12 @@ class AnsweredCalls:
 
     def _run(self, version, given):
         may_fail = version.is_new or (version.draws and version.has_recording)
-        before = (
-            random_states.states_of_host(version.generators) if self.owner.is_compiled and may_fail else None
-        )
+        before = random_states.states(version.generators) if self.owner.is_compiled and may_fail else None
         try:
             result = version(given, self.owner.is_compiled)
         except Exception as error:
             if before is not None:
-                random_states.draw_again(before)  # undo the draws of the failed trace
+                random_states.restore(before)  # undo the draws of the failed trace
             if isinstance(error, _STARTED_AGAIN):
                 raise
             if version.is_new and (version.in_place_of or version.stands_in()):
@@ -158,10 +156,10 @@ class AnsweredCalls:
                 raise PlainValueNeeded from error
             needs_value = isinstance(error, trace.NEEDS_VALUE) or version.reads_numbers()
             if self.owner.is_compiled and needs_value and version.replay.reads_counts:
-                raise concrete_values.Counted from error
+                raise concrete_values.IntegerNeeded from error
             if not self.owner.is_compiled or not needs_value:
                 if version.is_new and self.owner.records.are_taken:
-                    raise tensor_objects.Written from error
+                    raise tensor_objects.ObjectNeeded from error
                 version.held.emit_without_numbers()
                 raise
             self.owner.stop_compiling(arrays.first_line(error))

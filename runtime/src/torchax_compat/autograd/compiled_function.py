@@ -34,7 +34,7 @@ class CompiledFunction:
 
     def __init__(self, function, *, compiled=True):
         self.function, self.name = function, getattr(function, "__name__", repr(function))
-        self.known, self.plain = trace.Known(takes_numbers=True), set()
+        self.known, self.plain = trace.Traces(takes_numbers=True), set()
         self.programs = active_programs.Programs()
         self.compilations = recompilations.Compilations(function)
         self.hits = 0  # calls with plain values that occurred before
@@ -46,7 +46,7 @@ class CompiledFunction:
     def __call__(self, *plain_args, **plain_kwargs):
         args, kwargs = self.records.taken(plain_args, plain_kwargs)
         leaves, tree = pytree.tree_flatten((args, kwargs))
-        modules, others = reachable_modules.reached(self.function, leaves)
+        modules, others = reachable_modules.modules_and_tensors(self.function, leaves)
         hooks = [hook for module in modules for hook in attribute_owners.hooks_of(module)]
         if hooks:
             args, kwargs = attribute_owners.with_containers(hooks, args, kwargs)
@@ -104,18 +104,18 @@ class CompiledFunction:
             self.function, self.is_recorded = recording.higher_order(self.function), True
             self.known.traces.clear()
             return self(*plain_args, **plain_kwargs)
-        except tensor_objects.Written:
+        except tensor_objects.ObjectNeeded:
             self.records.is_on = False
             return self(*plain_args, **plain_kwargs)
         except lazy_modules.Awaited as error:
             error.infer()
             return self(*plain_args, **plain_kwargs)
-        except frozen_parameters.Thawed as error:
+        except frozen_parameters.Unfrozen as error:
             self.thawed.add(id(error.parameter))
             return self(*plain_args, **plain_kwargs)
-        argument_copies.put_back(copies)
-        output_containers.put(changed, (plain_args, plain_kwargs))
-        return output_containers.given_back(result, (plain_args, plain_kwargs))
+        argument_copies.write_back(copies)
+        output_containers.apply(changed, (plain_args, plain_kwargs))
+        return output_containers.with_arguments(result, (plain_args, plain_kwargs))
 
     def stop_compiling(self, why):
         """Run call by call from now on, and warn that this is slower."""

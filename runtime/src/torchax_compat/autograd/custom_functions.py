@@ -231,7 +231,7 @@ def _leave(tensor, value):
     if arrays.is_traced(tensor):
         return  # it was created while `forward` was traced
     if isinstance(value, jax.core.Tracer):
-        raise gradient_hooks.Traced
+        raise gradient_hooks.HookWhileTracing
     if isinstance(tensor, torchax.view.View):
         with torch.no_grad():
             tensor.copy_(arrays.tensor(value))

@@ -24,7 +24,7 @@ _SETS = torch.Tensor.requires_grad.__set__
 LATER = "later"
 
 
-class Thawed(Exception):
+class Unfrozen(Exception):
     """The function enables the gradient of a parameter that was frozen when it began."""
 
     def __init__(self, parameter):
@@ -52,7 +52,7 @@ def linked(tensors, with_gradient):
         raise
 
 
-def sets(func):
+def sets_requires_grad(func):
     """Whether a torch function sets `requires_grad`."""
     return func.__name__ == "requires_grad_" or func == _SETS
 
@@ -94,9 +94,9 @@ class Frozen:
         elif id(tensor) in self._apart:
             live, apart = self._apart.pop(id(tensor))
             now = tensor.jax()
-            arrays.put(tensor, live if now is apart else no_grad.unseen(live, now))
+            arrays.put(tensor, live if now is apart else no_grad.hidden_write(live, now))
         elif self._learns and not self._learned[id(tensor)]:
-            raise Thawed(tensor)
+            raise Unfrozen(tensor)
 
     def _freeze(self, tensor):
         live = tensor.jax()

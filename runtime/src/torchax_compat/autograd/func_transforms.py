@@ -61,7 +61,7 @@ class ArrayFunction:
             for one in (
                 arrays.entered(),
                 torch.enable_grad(),
-                no_grad.NoGradStops(),
+                no_grad.NoGradMode(),
                 active_programs.using(None),
             ):
                 stack.enter_context(one)
@@ -75,7 +75,7 @@ class ArrayFunction:
         made, self.shape = pytree.tree_flatten(result)
         others, self.aux_shape = pytree.tree_flatten(aux)
         self.aux = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in others]
-        return [array(leaf) for leaf in made], [array(x) for x in others if isinstance(x, torch.Tensor)]
+        return [array_of(leaf) for leaf in made], [array_of(x) for x in others if isinstance(x, torch.Tensor)]
 
     def result(self, values):
         return pytree.tree_unflatten(list(map(arrays.tensor, values)), self.shape)
@@ -87,7 +87,7 @@ class ArrayFunction:
         return pytree.tree_unflatten(leaves, self.aux_shape)
 
 
-def array(leaf):
+def array_of(leaf):
     return arrays.on_torchax(leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)).jax()
 
 
@@ -187,7 +187,7 @@ def _pulled_back(function, *args, argnums=None, has_aux=False):
     made, pullback, others = jax.vjp(plain, *plain.values(), has_aux=True)
 
     def pulled(cotangents, retain_graph=True, create_graph=None):
-        found = pullback(conjugated([array(one) for one in pytree.tree_leaves(cotangents)]))
+        found = pullback(conjugated([array_of(one) for one in pytree.tree_leaves(cotangents)]))
         whole = len(args) == 1 and argnums is None
         found = conjugated(found)
         return _shaped(found, chosen, argnums) if not whole else (_shaped(found, chosen, 0),)
@@ -206,7 +206,7 @@ def _pushed_forward(function, args, tangents, argnums, *, strict=False, has_aux)
         return _jvp(function, args, tangents, argnums, strict=strict, has_aux=has_aux)
     places, _ = _places(args, argnums)
     plain = ArrayFunction(function, args, {}, places, has_aux=has_aux)
-    along = [array(one) for one in pytree.tree_leaves(tangents)]
+    along = [array_of(one) for one in pytree.tree_leaves(tangents)]
     made, changes, others = jax.jvp(plain, plain.values(), along, has_aux=True)
     return (plain.result(made), plain.result(changes), *([plain.rest(others)] if has_aux else []))
 

@@ -16,7 +16,7 @@ from ..adapters.torch_internals import pytree
 from ..patches.declarations import patch
 from ..patches.function_code import code_that_calls
 from ..tensor import arrays
-from .func_transforms import ArrayFunction, are_on_torchax, array
+from .func_transforms import ArrayFunction, are_on_torchax, array_of
 
 
 class _At:
@@ -43,7 +43,7 @@ class _At:
                     "the vector `v` can only be omitted for a single tensor with a single element"
                 )
             return [jax.numpy.ones_like(like[0])]
-        return [array(one) for one in pytree.tree_leaves(vectors)]
+        return [array_of(one) for one in pytree.tree_leaves(vectors)]
 
     def as_inputs(self, values):
         """Arrays as tensors, in a tuple if the inputs are in one."""

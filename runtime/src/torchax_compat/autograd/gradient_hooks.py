@@ -24,7 +24,7 @@ from ..patches.declarations import patch
 from ..tensor import arrays
 
 
-class Traced(Exception):
+class HookWhileTracing(Exception):
     """The backward pass is compiled, but has to call a hook, or to write to a tensor that outlives it."""
 
 
@@ -50,7 +50,7 @@ def _forth(tap, values):
 
 def _back(tap, _, gradients):
     if any(isinstance(one, jax.core.Tracer) for one in gradients):
-        raise Traced
+        raise HookWhileTracing
     are_zero = [isinstance(one, jax.custom_derivatives.SymbolicZero) for one in gradients]
     given = [
         None if is_zero else arrays.tensor(jax.numpy.conj(one))  # PyTorch's convention for complex numbers

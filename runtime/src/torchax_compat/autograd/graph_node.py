@@ -37,7 +37,7 @@ class Node(torch.autograd.Function):
         given = ctx.pullback, values, ctx.kinds, reached
         try:
             found = ctx.backward_function(*given)
-        except gradient_hooks.Traced:
+        except gradient_hooks.HookWhileTracing:
             ctx.version.backward = vjp_functions.pull_back
             found = vjp_functions.pull_back(*given)
         except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function

@@ -47,7 +47,7 @@ class _Call:
         self.function, self.key = function, torchax.default_env().prng_key
         self.leaves, self.tree = pytree.tree_flatten((args, kwargs or {}))
         self.values = [_value(leaf) for leaf in self.leaves]
-        with host_random.noting() as self.drawn:
+        with host_random.recording_noise() as self.drawn:
             self.result = function(*args, **(kwargs or {}))
 
     def depends_on(self, known, inputs):
@@ -69,7 +69,7 @@ class _Call:
             for leaf, value in zip(self.leaves, self.values)
         ]
         args, kwargs = pytree.tree_unflatten(leaves, self.tree)
-        with torchax.default_env().override_property(prng=self.key), host_random.again(self.drawn):
+        with torchax.default_env().override_property(prng=self.key), host_random.repeating_noise(self.drawn):
             self._update_known(known, inputs, self.function(*args, **kwargs))
 
     def _update_known(self, known, inputs, result):

@@ -15,7 +15,7 @@ from ..adapters.torch_internals import pytree
 from ..tensor import arrays
 
 
-class NoGradStops(TorchFunctionMode):
+class NoGradMode(TorchFunctionMode):
     """Gives `torch.no_grad()` its effect on JAX's gradients.
 
     A tensor that is written in place there keeps its gradient, as if it had had the new values before.
@@ -25,7 +25,7 @@ class NoGradStops(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         try:
-            with unseen_writes(args, kwargs):
+            with hidden_writes(args, kwargs):
                 result = func(*args, **(kwargs or {}))
         except AssertionError:
             leaves, tree = pytree.tree_flatten((args, kwargs or {}))
@@ -33,7 +33,7 @@ class NoGradStops(TorchFunctionMode):
             if all(map(operator.is_, moved, leaves)):
                 raise
             args, kwargs = pytree.tree_unflatten(moved, tree)
-            with unseen_writes(args, kwargs):
+            with hidden_writes(args, kwargs):
                 result = func(*args, **kwargs)
         if not torch.is_grad_enabled():
             given = {id(leaf) for leaf in pytree.tree_leaves((args, kwargs))}
@@ -44,14 +44,14 @@ class NoGradStops(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def unseen_writes(*arguments):
+def hidden_writes(*arguments):
     """Within `torch.no_grad()`, hide writes to the arguments from gradients."""
     written = [] if torch.is_grad_enabled() else list(_sources(arguments))
     yield
     for tensor, before in written:
         after = tensor.jax()
         if after is not before and (arrays.is_traced(tensor) or isinstance(before, jax.core.Tracer)):
-            arrays.put(tensor, unseen(before, after))
+            arrays.put(tensor, hidden_write(before, after))
 
 
 def _sources(arguments):
@@ -64,7 +64,7 @@ def _sources(arguments):
             yield leaf, leaf.jax()
 
 
-def unseen(before, after):
+def hidden_write(before, after):
     """The array after a write that gradients ignore: it has the gradient of the array before."""
     after = jax.lax.stop_gradient(after)
     is_alike = (before.shape, before.dtype) == (after.shape, after.dtype)

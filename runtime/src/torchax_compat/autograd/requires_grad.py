@@ -17,7 +17,7 @@ ASKS = torch.Tensor.requires_grad.__get__
 _is_known, _is_differentiated = True, False
 
 
-class Unknown(Exception):
+class UnknownDependency(Exception):
     """It is not known what JAX differentiates, since a part of a function is compiled separately."""
 
 
@@ -32,13 +32,13 @@ def unknown():
         _is_known = before
 
 
-def is_wanted(value):
+def is_differentiated(value):
     """Whether JAX differentiates the values that a traced array depends on."""
     global _is_differentiated
     if not jax.numpy.issubdtype(value.dtype, jax.numpy.inexact):
         return False
     if not _is_known:
-        raise Unknown
+        raise UnknownDependency
     _is_differentiated = False
     _noted(value)
     return _is_differentiated

@@ -40,7 +40,10 @@ class Specialization(trace.Trace):
 
     def __init__(self, owner, leaves, tree, modules, parameters, with_gradient, in_place_of, answers):
         _, places = trace.numbered(leaves, parameters)
-        objects, states = attribute_owners.of(modules, leaves, owner.function), owner.known.states.values()
+        objects, states = (
+            attribute_owners.owners(modules, leaves, owner.function),
+            owner.known.states.values(),
+        )
         super().__init__(owner.function, leaves, tree, places, modules, parameters, objects, states)
         self.with_gradient, self.programs = with_gradient, owner.programs
         self.in_place_of, self.answers = in_place_of, answers
@@ -92,7 +95,7 @@ class Specialization(trace.Trace):
         inputs = [tensor.jax() for tensor in given]
         states, drawn = attributes.values(self.states), []
         if forward is self.forward:
-            drawn = host_random.taken(self.draws or ())
+            drawn = host_random.new_numbers(self.draws or ())
             if self.replay is not None:
                 self.replay.check_early(deferred_scalars.Numbers([], states, drawn))
         outputs, pullback, (rest, values, numbers, *changes) = forward(
@@ -147,7 +150,7 @@ class Specialization(trace.Trace):
         self.replay = concrete_values.Replaying(
             self.answers,
             buffers_held,
-            host_random.Collected(self.draws or (), drawn, may_be_other=self.may_draw_others),
+            host_random.CollectedDraws(self.draws or (), drawn, may_be_other=self.may_draw_others),
             asks_counts=self.asks_counts,
             has_recording=self.has_recording,
         )
@@ -163,14 +166,14 @@ class Specialization(trace.Trace):
         if is_traced:
             self.replay.collected.check()
         if is_traced and self.held.pattern != self.pattern:
-            raise concrete_values.Unknown
+            raise concrete_values.UnknownAnswer
         return floats, (rest, self.replay.values, self.replay.reads.values, *changes)
 
     @contextlib.contextmanager
     def _asking(self):
         """The contexts in which numbers that are read, drawn or printed are placeholders."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(concrete_values.by(self.replay))
+            stack.enter_context(concrete_values.using(self.replay))
             stack.enter_context(host_random.collecting(self.replay.collected))
             stack.enter_context(self.held.listening())
             stack.enter_context(scalar_casts.replaced(self.function, self.modules))
@@ -186,7 +189,7 @@ class Specialization(trace.Trace):
         return arrays.entered(), enabled, self.frozen.running(), call_by_call.Calls(self.frozen)
 
     def with_markers(self, result, arguments):
-        return output_containers.marked(result, arguments)
+        return output_containers.with_placeholders(result, arguments)
 
     def taken(self, result, inputs, arguments):
         """The tensors of a result, and of items that are added to dictionaries and lists among the arguments.
@@ -208,7 +211,7 @@ class Specialization(trace.Trace):
     def _result(self, tensors, given):
         tensors = iter(tensors)
         leaves = [
-            next(tensors) if wanted else deferred_scalars.known(leaf, self.numbers)
+            next(tensors) if wanted else deferred_scalars.resolved(leaf, self.numbers)
             for leaf, wanted in zip(self.outputs, self.is_tensor)
         ]
         with DisableTorchFunction():
@@ -220,6 +223,6 @@ class Specialization(trace.Trace):
                 elif self.on_host[i] and not leaves[i].requires_grad:
                     leaves[i] = leaves[i].cpu()
         result, contents = pytree.tree_unflatten(leaves, self.shape)
-        return tensor_objects.together(result), [
+        return tensor_objects.with_objects(result), [
             (place, new, gone) for (place, gone), new in zip(self.filled, contents)
         ]

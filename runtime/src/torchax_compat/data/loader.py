@@ -55,7 +55,7 @@ def _fetched(fetcher, indices):
     data = fetcher.dataset
     if _is_among(_on_torchax, data) or torch.get_default_device() != _HOST:
         return fetch_items(fetcher, indices)
-    states = None if _is_among(_on_host, data) else random_states.states_of_host()
+    states = None if _is_among(_on_host, data) else random_states.states()
     try:
         with disable_current_modes():
             items = fetch_items(fetcher, indices)
@@ -65,7 +65,7 @@ def _fetched(fetcher, indices):
     except Exception:  # an error of the data set itself is raised again below
         pass
     if states is not None:
-        random_states.draw_again(states)
+        random_states.restore(states)
     _note(_on_torchax, data)
     return fetch_items(fetcher, indices)
 

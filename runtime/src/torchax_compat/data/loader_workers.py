@@ -75,16 +75,16 @@ class _Worker:
     def _at_work(self):
         environment = torchax.default_env()
         generators = self._batches._generators
-        outside, key = random_states.states_of_host(generators), environment.prng_key
+        outside, key = random_states.states(generators), environment.prng_key
         before = exchange_worker_info(self._info)
         if self._state is not None:
-            random_states.draw_again(self._state)
+            random_states.restore(self._state)
         try:
             yield
         finally:
-            self._state = random_states.states_of_host(generators)
+            self._state = random_states.states(generators)
             exchange_worker_info(before)
-            random_states.draw_again(outside)
+            random_states.restore(outside)
             environment.prng_key = key
 
 

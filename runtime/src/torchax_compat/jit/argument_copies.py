@@ -15,7 +15,7 @@ def copies(tensors, given):
     return [(one, copy, copy.jax()) for one, copy in zip(tensors, given) if one is not copy]
 
 
-def put_back(copies):
+def write_back(copies):
     """Write the changes of the copies to the tensors."""
     for tensor, copy, value in copies:
         if copy.jax() is value:

@@ -10,18 +10,18 @@ import torch
 from . import captured_objects, reachable_modules, tensor_objects
 
 
-def of(modules, leaves, function=None):
+def owners(modules, leaves, function=None):
     """The modules and program objects that a function gets or uses, with the objects that these hold."""
     own = [leaf for leaf in leaves if _is_own(leaf)]
-    held = [one for one in kept([*modules, *own]) if _is_own(one)]
-    filled = filled_by([hook for module in modules for hook in hooks_of(module)])
-    known = captured_objects.of(
+    held = [one for one in attribute_values([*modules, *own]) if _is_own(one)]
+    filled = objects_filled_by([hook for module in modules for hook in hooks_of(module)])
+    known = captured_objects.captured(
         function, modules, leaves, {id(one.content) for one in filled if isinstance(one, Container)}
     )
     return list({id(one): one for one in (*modules, *own, *held, *filled, *known)}.values())
 
 
-def kept(objects):
+def attribute_values(objects):
     """The values of the objects' attributes."""
     return [
         value
@@ -47,7 +47,7 @@ def hooks_of(module):
     return [*module._forward_pre_hooks.values(), *module._forward_hooks.values(), *gradients]
 
 
-def filled_by(hooks):
+def objects_filled_by(hooks):
     """The objects and containers that hooks can access, and may fill."""
     found = []
     for hook in hooks:
@@ -68,7 +68,7 @@ def filled_by(hooks):
 
 def with_containers(hooks, args, kwargs):
     """Arguments with objects for containers that hooks fill, which must not be replaced by copies."""
-    known = {id(one.content): one for one in filled_by(hooks) if isinstance(one, Container)}
+    known = {id(one.content): one for one in objects_filled_by(hooks) if isinstance(one, Container)}
     return (
         [known.get(id(value), value) for value in args],
         {name: known.get(id(value), value) for name, value in kwargs.items()},

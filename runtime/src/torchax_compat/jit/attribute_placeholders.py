@@ -29,7 +29,7 @@ def has_grown(before, now, content):
     return type(now) is deque or (len(now) > len(content) and all(a is b for a, b in zip(content, now)))
 
 
-class Grown(list):
+class AppendedItems(list):
     """A placeholder for a list or deque of which only the appended items are known."""
 
     def items(self):
@@ -39,7 +39,7 @@ class Grown(list):
 
 def _refusing(name):
     def refuse(self, *_args, **_options):
-        raise deferred_scalars.Needed(f"`{name}` needs the items of a list that grows at each call")
+        raise deferred_scalars.ValueNeeded(f"`{name}` needs the items of a list that grows at each call")
 
     return refuse
 
@@ -56,11 +56,11 @@ _PUTTING |= {
 }
 _PUTTING |= {"__delattr__", "__dir__", "__subclasshook__", "__sizeof__", "__class_getitem__"}
 for _name in {*dir(list), *dir(deque)} - _PUTTING:
-    setattr(Grown, _name, _refusing(_name))
+    setattr(AppendedItems, _name, _refusing(_name))
 
 
-def in_place_of(value, taken, place):
+def placeholder(value, taken, place):
     """A placeholder for the value of an attribute, which has the value `taken` in the computation."""
     if isinstance(value, (list, deque)):
-        return Grown() if concrete_values.is_replayed() else value
-    return concrete_values.stand_in(value, taken, place)
+        return AppendedItems() if concrete_values.is_replaying() else value
+    return concrete_values.placeholder(value, taken, place)

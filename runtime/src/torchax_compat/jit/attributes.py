@@ -125,7 +125,7 @@ class Guard:
             return
         places = self.content if isinstance(self.content, dict) else range(len(self.content))
         for place in places:
-            if type(self.content[place]) is attribute_placeholders.Grown:
+            if type(self.content[place]) is attribute_placeholders.AppendedItems:
                 self.content[place] = originals[id(self.content[place])]
 
     def has_grown(self):
@@ -171,7 +171,7 @@ class Watch:
             for key, held in self.before.items()
             for name, value in held.items()
             if isinstance(value, _CONTAINERS)
-            and type(value) is not attribute_placeholders.Grown
+            and type(value) is not attribute_placeholders.AppendedItems
             and name not in reachable_modules.INTERNAL
         }
         self.watched = {
@@ -244,7 +244,7 @@ class Watch:
         self._guard(one, name, value)
 
     def _guard(self, one, name, value):
-        if type(value) is attribute_placeholders.Grown:
+        if type(value) is attribute_placeholders.AppendedItems:
             return
         if value is _MISSING or isinstance(value, (*_PLAIN, *_CONTAINERS, torch.Tensor)) or _tensors(value):
             self.guards[key_of(one), name] = guard = Guard(
@@ -280,18 +280,18 @@ class Watch:
     def _settle(self, attribute, before):
         """Note the new value of an attribute, and restore the old one."""
         value = attribute.get()
-        if type(before) is attribute_placeholders.Grown:
+        if type(before) is attribute_placeholders.AppendedItems:
             items, before = before.items(), self.originals[attribute.key]
-            if type(value) is attribute_placeholders.Grown:
+            if type(value) is attribute_placeholders.AppendedItems:
                 if items:
-                    leaves, shape = pytree.tree_flatten(tensor_objects.apart(items, self.objects))
+                    leaves, shape = pytree.tree_flatten(tensor_objects.with_records(items, self.objects))
                     self.written.append(
-                        (attribute, list(map(host_tensor_writes.standing_for, leaves)), _End(shape))
+                        (attribute, list(map(host_tensor_writes.replacement_of, leaves)), _End(shape))
                     )
                 attribute.set(before)
                 return
             if items:
-                raise deferred_scalars.Needed(f"it replaces {attribute}, a list that grows at each call")
+                raise deferred_scalars.ValueNeeded(f"it replaces {attribute}, a list that grows at each call")
         content = self.contents.get(attribute.key)
         inputs = [tensor for tensor in _tensors(value) if id(tensor) in self.inputs]
         if (
@@ -302,9 +302,9 @@ class Watch:
             if all(_element(tensor) is self.inputs[id(tensor)] for tensor in inputs):
                 return
         kept = _content(value) if value is before and content is not None else value
-        kept = tensor_objects.apart(kept, self.objects)
+        kept = tensor_objects.with_records(kept, self.objects)
         leaves, shape = pytree.tree_flatten(kept) if value is not _MISSING else ([], None)
-        self.written.append((attribute, list(map(host_tensor_writes.standing_for, leaves)), shape))
+        self.written.append((attribute, list(map(host_tensor_writes.replacement_of, leaves)), shape))
         if content is not None:
             _refill(before, content)
         attribute.set(self.originals.get(attribute.key, before))
@@ -350,7 +350,7 @@ class _End:
         self.items = items
 
 
-def leave(plan, values, guards, numbers):
+def assign(plan, values, guards, numbers):
     """Assign the results of a function to the attributes that it wrote to, and return the tensors.
 
     Placeholders are replaced by `numbers`.
@@ -362,14 +362,17 @@ def leave(plan, values, guards, numbers):
         made += [arrays.tensor(next(values)) for new in traced if new]
         news = iter(made[len(made) - sum(traced) :])
         leaves = [
-            next(news) if new else deferred_scalars.known(leaf, numbers) for leaf, new in zip(leaves, traced)
+            next(news) if new else deferred_scalars.resolved(leaf, numbers)
+            for leaf, new in zip(leaves, traced)
         ]
         held = attribute.get()
         if isinstance(shape, _End):
-            held.extend(tensor_objects.together(pytree.tree_unflatten(leaves, shape.items)))
+            held.extend(tensor_objects.with_objects(pytree.tree_unflatten(leaves, shape.items)))
             continue
         value = (
-            tensor_objects.together(pytree.tree_unflatten(leaves, shape)) if shape is not None else _MISSING
+            tensor_objects.with_objects(pytree.tree_unflatten(leaves, shape))
+            if shape is not None
+            else _MISSING
         )
         if isinstance(held, _CONTAINERS) and type(value) in (type(held), type(_content(held))):
             _refill(held, value)
@@ -405,7 +408,7 @@ def _kind_of(x):
     return (x.shape, x.dtype) if isinstance(x, _KINDS) else type(x)
 
 
-def filled(attributes, values):
+def with_values(attributes, values):
     """Attributes with values that have other tensors, or with placeholders for their values."""
     values, place = iter(values), 0
     for attribute in attributes:
@@ -414,7 +417,7 @@ def filled(attributes, values):
         if attribute.stands and (shape is None or all(given)):
             yield (
                 attribute,
-                attribute_placeholders.in_place_of(attribute.get(), next(values) if shape else None, count),
+                attribute_placeholders.placeholder(attribute.get(), next(values) if shape else None, count),
             )
             continue
         leaves = [arrays.tensor(next(values)) if new else x for x, new in zip(leaves, given)]

@@ -75,7 +75,7 @@ def call_module(module, *args, **kwargs):
         return _call(module, *args, **kwargs)
     programs = vars(module).get(reachable_modules.EVALUATED) or active_programs.Programs(hesitates=True)
     vars(module)[reachable_modules.EVALUATED] = programs
-    with program.compiled(programs, modules, lambda: attribute_owners.of(modules, ())):
+    with program.compiled(programs, modules, lambda: attribute_owners.owners(modules, ())):
         return call_module(module, *args, **kwargs)
 
 
@@ -85,19 +85,19 @@ def _may_learn(module, args, kwargs):
     return module.training or any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
-class Calls(no_grad.NoGradStops):
+class Calls(no_grad.NoGradMode):
     """Gives `torch.no_grad()` its effect on JAX's gradients, and compiles torch functions."""
 
     calls_gradient_hooks = True  # to hooks of torch's backward pass
 
     def __init__(self, freezing):
         super().__init__()
-        self._written, self._freezing = host_tensor_writes.Written(), freezing
-        host_fallback.begin()
+        self._written, self._freezing = host_tensor_writes.HostTensors(), freezing
+        host_fallback.note_trace()
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if concrete_values.is_replayed():
-            padded_sequences.check(args, sys._getframe(1))
+        if concrete_values.is_replaying():
+            padded_sequences.check_caller(args, sys._getframe(1))
         func, args, kwargs = self._written.latest(func, module_to.latest(args), kwargs or {})
         if args and type(args[0]) is torch.Tensor and _is_traced((args[1:], kwargs)):
             # In a function that runs call by call, copies to the host stay on the device.
@@ -109,20 +109,20 @@ class Calls(no_grad.NoGradStops):
     def _called(self, func, types, args, kwargs):
         if func is torch.autograd.grad or (higher_order.is_backward(func) and _is_traced(args)):
             raise higher_order.NotRecorded
-        if concrete_values.is_asked():
+        if concrete_values.is_active():
             if _is_copy_to_host(func, args, kwargs) and isinstance(args[0], (Tensor, View)):
                 concrete_values.session().has_copies = True
-            drawn = host_random.of_torch(func, args, kwargs)
+            drawn = host_random.drawn_by_torch(func, args, kwargs)
             if drawn is not None:
                 return drawn
-            args, kwargs = deferred_scalars.of_computation(host_random.in_tensors((args, kwargs)))
+            args, kwargs = deferred_scalars.for_computation(host_random.in_tensors((args, kwargs)))
         if func.__name__ not in _NOT_COMPUTING:
             gradient_hooks.note_use(args)
-        if frozen_parameters.sets(func):
+        if frozen_parameters.sets_requires_grad(func):
             self._freezing.set(*args, **kwargs)
         plain = functools.partial(super().__torch_function__, func, types)
         if func == requires_grad.ASKS and _is_traced(args):
-            return plain(args, kwargs) or requires_grad.is_wanted(aliasing.root(args[0])[0].jax())
+            return plain(args, kwargs) or requires_grad.is_differentiated(aliasing.root(args[0])[0].jax())
         if _is_whole():
             if _is_copy_to_host(func, args, kwargs) and _is_traced(args):
                 return OnHost(arrays.on_torchax(args[0]).jax(), torchax.default_env())
@@ -139,7 +139,7 @@ class Calls(no_grad.NoGradStops):
         known = _functions.get(func)
         if known is None:
             known = _functions[func] = program.Program(func)
-        with no_grad.unseen_writes(args, kwargs):
+        with no_grad.hidden_writes(args, kwargs):
             made = known(args, kwargs, plain)
         return (
             made

@@ -245,7 +245,7 @@ class Executed:
         }
 
 
-def of(function, modules, leaves, apart=()):
+def captured(function, modules, leaves, apart=()):
     """The names that a function, modules and arguments lead to, and objects of the program.
 
     `apart` are the `id`s of containers that are handled in another way.

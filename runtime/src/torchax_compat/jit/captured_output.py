@@ -66,7 +66,11 @@ class RecordedOutput(Output):
             before, found, after = rest.partition(number)
             if not found:
                 break
-            marked, rest, self.used = marked + before + deferred_scalars.mark(self.used), after, self.used + 1
+            marked, rest, self.used = (
+                marked + before + deferred_scalars.marker(self.used),
+                after,
+                self.used + 1,
+            )
         if marked:
             self.lines.append(text)
         return marked + rest
@@ -116,7 +120,7 @@ class DeferredOutput(Output):
                 )
                 record.msg = _filled(what.msg, texts) if isinstance(what.msg, str) else what.msg
                 if isinstance(what.args, tuple):
-                    record.args = tuple(deferred_scalars.known(one, values) for one in what.args)
+                    record.args = tuple(deferred_scalars.resolved(one, values) for one in what.args)
                 _handle(to, record)
 
     def emit_without_numbers(self):

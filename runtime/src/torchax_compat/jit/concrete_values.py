@@ -36,11 +36,11 @@ MOST_MISSES = 16
 _session = None
 
 
-class Unknown(Exception):
+class UnknownAnswer(Exception):
     """A value is needed for which there is no answer yet."""
 
 
-class Others(Exception):
+class OtherAnswers(Exception):
     """The answers differ; `answers` are the right ones, up to the first that differs."""
 
     def __init__(self, answers):
@@ -48,7 +48,7 @@ class Others(Exception):
         self.answers = answers
 
 
-class Counted(Exception):
+class IntegerNeeded(Exception):
     """An integer is needed as it is, and has to be an answer."""
 
 
@@ -135,7 +135,7 @@ class Replaying(_Session):
         if not arrays.is_traced(tensor):
             return plain()
         if type(self._answer()) is not kind:
-            raise Unknown  # another question
+            raise UnknownAnswer  # another question
         self.places.append(self.count - 1)
         self.values.append(self._value(tensor))
         return self._answer()
@@ -147,25 +147,25 @@ class Replaying(_Session):
 
     def _answer(self):
         if self.count > len(self.answers):
-            raise Unknown
+            raise UnknownAnswer
         return self.answers[self.count - 1]
 
     def read(self, tensor, plain):
         if not arrays.is_traced(tensor):
             return plain()
         if not self.has_recording:
-            raise Unknown
+            raise UnknownAnswer
         return self.reads.later(self._value(tensor), float if tensor.is_floating_point() else int)
 
     def convert(self, tensor, plain):
         if arrays.is_traced(tensor) and not self.has_recording:
-            raise Unknown
+            raise UnknownAnswer
         return plain()
 
     def _value(self, tensor):
         # The values of an inner trace, such as a custom gradient, cannot be returned.
         if jax.extend.core.get_opaque_trace_state() != self.trace:
-            raise Unknown
+            raise UnknownAnswer
         return jax.lax.stop_gradient(tensor.jax().reshape(()))
 
     def check_early(self, numbers):
@@ -176,7 +176,7 @@ class Replaying(_Session):
             self._compare(place, later.number(numbers))
 
     def check(self, values, numbers):
-        """Raise `Others` if returned values and numbers do not give the answers of the trace."""
+        """Raise `OtherAnswers` if returned values and numbers differ from the answers of the trace."""
         given = dict(zip(self.places, jax.device_get(values)))
         for place in sorted((*given, *self.compared)):
             value = given[place] if place in given else self.compared[place].number(numbers)
@@ -185,21 +185,21 @@ class Replaying(_Session):
     def _compare(self, place, value):
         answer = type(self.answers[place])(value)
         if answer != self.answers[place]:
-            raise Others((*self.answers[:place], answer))
+            raise OtherAnswers((*self.answers[:place], answer))
 
 
-def stand_in(value, taken, place):
+def placeholder(value, taken, place):
     """A placeholder for a number that is an input; the computation has it as `taken`."""
     if isinstance(_session, Recording):
         return _session.reads.recorded(value)
     if not isinstance(_session, Replaying):
         return value
     if not _session.has_recording:
-        raise Unknown
+        raise UnknownAnswer
     return _session.reads.given(taken, type(value), place)
 
 
-def is_replayed():
+def is_replaying():
     """Whether a function is traced with answers."""
     return isinstance(_session, Replaying)
 
@@ -209,13 +209,13 @@ def session():
     return _session
 
 
-def is_asked():
+def is_active():
     """Whether answers are recorded or replayed."""
     return _session is not None
 
 
 @contextlib.contextmanager
-def by(session):
+def using(session):
     """Let a recording or a replay give the answers; with None, tensors give their values."""
     global _session
     before, _session = _session, session

@@ -34,7 +34,7 @@ _TEXTS = ("format", "repr")
 MARK = "\ue000([0-9]{9})\ue001"
 
 
-class Needed(TypeError):
+class ValueNeeded(TypeError):
     """The value of a number is needed while a function is traced."""
 
 
@@ -71,7 +71,7 @@ class Reads:
         """A placeholder for a number of which only the type is known yet."""
         self.values.append(value)
         place = len(self.values) - 1
-        return _Later(self, kind, lambda numbers: numbers.read[place], lambda: weak(value))
+        return _Later(self, kind, lambda numbers: numbers.read[place], lambda: weakly_typed(value))
 
     def given(self, value, kind, place):
         """A placeholder for a number that is an input of each call."""
@@ -185,16 +185,16 @@ class _Later(_One):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        args, kwargs = of_computation((args, kwargs or {}))
+        args, kwargs = for_computation((args, kwargs or {}))
         return func(*args, **kwargs)
 
     def __format__(self, form):
         try:
             format(self._kind(1), form)
         except ValueError as error:
-            raise Needed("it formats a number that is read from a tensor in a way that fails") from error
+            raise ValueNeeded("it formats a number that is read from a tensor in a way that fails") from error
         self._reads.texts.append((self, form))
-        return mark(len(self._reads.texts) - 1)
+        return marker(len(self._reads.texts) - 1)
 
     def __repr__(self):
         return format(self)
@@ -202,7 +202,7 @@ class _Later(_One):
     __str__ = __repr__
 
 
-def later(compute, *parts, traced=None):
+def deferred(compute, *parts, traced=None):
     """The result of a function of numbers of which some are not known yet; `traced` is for arrays."""
     laters = [part for part in parts if type(part) is _Later]
     if any(type(part) not in (_Later, bool, int, float) for part in parts):
@@ -211,7 +211,7 @@ def later(compute, *parts, traced=None):
     try:
         kind = type(compute(*(kind(1) for kind in kinds)))
     except (ArithmeticError, ValueError) as error:
-        raise Needed("it needs the value of a number that is read from a tensor") from error
+        raise ValueNeeded("it needs the value of a number that is read from a tensor") from error
 
     def number(values):
         return compute(*(part.number(values) if type(part) is _Later else part for part in parts))
@@ -223,13 +223,13 @@ def later(compute, *parts, traced=None):
     return later._reads.answer(later) if kind is bool else later
 
 
-def weak(value):
+def weakly_typed(value):
     """An array with one number that promotes other arrays as little as a Python number does."""
     kind = 0 if jax.numpy.issubdtype(value.dtype, jax.numpy.integer) else 0.0
     return jax.numpy.asarray(kind).at[()].set(value)
 
 
-def of_computation(arguments):
+def for_computation(arguments):
     """Arguments of a torch function: tensors for placeholders, and plain numbers for recording ones."""
     leaves, tree = pytree.tree_flatten(arguments)
     if not any(map(is_read, leaves)):
@@ -240,13 +240,13 @@ def of_computation(arguments):
 
 def _computing(compute, *, is_turned=False):
     if is_turned:
-        return lambda self, other: later(compute, other, self)
-    return lambda self, *others: later(compute, self, *others)
+        return lambda self, other: deferred(compute, other, self)
+    return lambda self, *others: deferred(compute, self, *others)
 
 
 def _needing(name):
     def refuse(self, *_):
-        raise Needed(f"`{name}` needs the value of a number that is read from a tensor")
+        raise ValueNeeded(f"`{name}` needs the value of a number that is read from a tensor")
 
     return refuse
 
@@ -270,9 +270,9 @@ def cast(kind, *args):
 def _made_of_numbers(compute, traced, *args):
     """The result of a function: a placeholder, or a recording number, if one of its arguments is one."""
     if any(type(one) is _Later for one in args):
-        found = later(compute, *args, traced=traced)
+        found = deferred(compute, *args, traced=traced)
         if found is NotImplemented:
-            raise Needed("it needs the value of a number that is read from a tensor")
+            raise ValueNeeded("it needs the value of a number that is read from a tensor")
         return found
     reads = next((one._reads for one in args if isinstance(one, _Recorded)), None)
     if reads is None:
@@ -287,7 +287,7 @@ def _of_arrays(name):
 
     def traced(*args):
         if compute is None or (name == "log" and len(args) > 1):
-            raise Needed(f"`math.{name}` needs the value of a number that is read from a tensor")
+            raise ValueNeeded(f"`math.{name}` needs the value of a number that is read from a tensor")
         return compute(*args)
 
     return traced
@@ -308,12 +308,12 @@ MATHEMATICS = {
 }
 
 
-def mark(index):
+def marker(index):
     """The marker for a formatted number."""
     return f"\ue000{index:09}\ue001"
 
 
-def is_later(value):
+def is_deferred(value):
     """Whether a value is a placeholder for a number that is not known yet."""
     return type(value) is _Later
 
@@ -328,17 +328,19 @@ def plain(leaf):
     return leaf.real if isinstance(leaf, _Recorded) else leaf
 
 
-def known(leaf, numbers):
+def resolved(leaf, numbers):
     """The number for a placeholder, which is known now; other values unchanged."""
     return leaf.number(numbers) if type(leaf) is _Later else leaf
 
 
 def check(reads, leaves):
-    """Raise `Needed` if anything but these values holds a placeholder."""
+    """Raise `ValueNeeded` if anything but these values holds a placeholder."""
     held, waiting = {}, [leaf for leaf in leaves if type(leaf) is _Later]
     while waiting:
         one = waiting.pop()
         held[id(one)] = one
         waiting += one.parts
     if reads.alive > len(held):
-        raise Needed("it keeps a number that is read from a tensor where a compiled function cannot put it")
+        raise ValueNeeded(
+            "it keeps a number that is read from a tensor where a compiled function cannot put it"
+        )

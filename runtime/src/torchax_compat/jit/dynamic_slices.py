@@ -29,7 +29,7 @@ class Span(NarrowInfo):
         return jax.eval_shape(self.transform_tensor, source).shape
 
 
-def apart(tensor, index, environment):
+def split(tensor, index, environment):
     """The part that the integers of an index select, and the rest of the index, if it has such a slice."""
     items = index if isinstance(index, tuple) else (index,)
     has_numbers = any(type(one) is int for one in items)
@@ -40,14 +40,14 @@ def apart(tensor, index, environment):
     return View(tensor, NarrowInfo(picked), environment), rest
 
 
-def places(shape, index, ask):
+def positions(shape, index, ask):
     """An index of a tensor, with the positions of elements for slices whose bounds are read from tensors.
 
     `ask` returns the number in a tensor that is a length.
     """
     items = index if isinstance(index, tuple) else (index,)
     if not any(map(_is_span, items)):
-        return deferred_scalars.of_computation(index)
+        return deferred_scalars.for_computation(index)
     apart = (None, Ellipsis)
     beyond = len(shape) - sum(all(one is not other for other in apart) for one in items)
     is_alone = all(isinstance(one, slice) or any(one is other for other in apart) for one in items)
@@ -58,10 +58,10 @@ def places(shape, index, ask):
         made.append(_places(one, shape[dim], is_alone=is_alone) if _is_span(one) else one)
         dim += beyond if one is Ellipsis else one is not None
     if sum(isinstance(one, Tensor) for one in made) > 1:
-        raise deferred_scalars.Needed(
+        raise deferred_scalars.ValueNeeded(
             "it uses an index with several slices whose bounds are read from tensors"
         )
-    made = deferred_scalars.of_computation(tuple(made))
+    made = deferred_scalars.for_computation(tuple(made))
     return made if isinstance(index, tuple) else made[0]
 
 
@@ -106,7 +106,7 @@ def _places_between(span, size, ask, *, is_alone):
     if not arrays.is_traced(arrays.tensor(first)):
         return slice(int(first), int(first) + int(count))
     if not is_alone:
-        raise deferred_scalars.Needed("it combines a slice whose bounds are tensors with other indices")
+        raise deferred_scalars.ValueNeeded("it combines a slice whose bounds are tensors with other indices")
     return _Places((first + jax.numpy.arange(count)).astype("int32"), torchax.default_env())
 
 
@@ -114,28 +114,28 @@ def _place(bound, size):
     """The position in a dimension that a bound of a slice means."""
     if isinstance(bound, (Tensor, View)):
         bound = bound.jax().reshape(())
-    bound = bound.traced() if deferred_scalars.is_later(bound) else deferred_scalars.plain(bound)
+    bound = bound.traced() if deferred_scalars.is_deferred(bound) else deferred_scalars.plain(bound)
     return jax.numpy.clip(jax.numpy.where(bound < 0, bound + size, bound), 0, size)
 
 
 def _places(span, size, *, is_alone):
     start, stop = 0 if span.start is None else span.start, size if span.stop is None else span.stop
-    if not any(map(deferred_scalars.is_later, (start, stop))):
+    if not any(map(deferred_scalars.is_deferred, (start, stop))):
         owner = start if deferred_scalars.is_read(start) else stop
         start, stop = deferred_scalars.plain(start), deferred_scalars.plain(stop)
         owner.ask(_length(start, stop, size))
         return slice(start, stop)
-    length = deferred_scalars.later(lambda start, stop: _length(start, stop, size), start, stop)
+    length = deferred_scalars.deferred(lambda start, stop: _length(start, stop, size), start, stop)
     if length is NotImplemented or not is_alone:
-        raise deferred_scalars.Needed(
+        raise deferred_scalars.ValueNeeded(
             "it combines a slice whose bounds are read from tensors with other indices"
         )
     length = length.ask(length)
     if type(length) is not Length:
-        raise deferred_scalars.Needed(
+        raise deferred_scalars.ValueNeeded(
             "it uses a slice whose bounds are read from tensors, and whose length is unknown"
         )
-    start = start.traced() if deferred_scalars.is_later(start) else start
+    start = start.traced() if deferred_scalars.is_deferred(start) else start
     return _Places((_place(start, size) + jax.numpy.arange(length)).astype("int32"), torchax.default_env())
 
 

@@ -40,7 +40,7 @@ class _Refused(Exception):
     """A call cannot run on the host."""
 
 
-def begin():
+def note_trace():
     """Note the current trace: only calls in it run on the host, not those in a nested one."""
     global _trace
     _trace = jax.extend.core.get_opaque_trace_state()
@@ -50,7 +50,7 @@ def keeps_changing(call, program):
     """Whether a call that is not compiled yet has new shapes again, and few elements."""
     if getattr(program.function, "__name__", "") in _HALF_ON_HOST:
         return False
-    if concrete_values.is_asked() and _asks(program.function, call.inputs):
+    if concrete_values.is_active() and _asks(program.function, call.inputs):
         return False
     if jax.extend.core.get_opaque_trace_state() != _trace:
         return False
@@ -67,7 +67,7 @@ def _asks(function, tensors):
     return is_mask or name in _SIZED
 
 
-def computed(function, args, kwargs):
+def result_on_host(function, args, kwargs):
     """The result of a torch function on the host, for traced tensors; None if it cannot run there."""
     leaves, tree = pytree.tree_flatten((args, kwargs))
     kind = function, tuple(map(type, leaves))
@@ -156,7 +156,7 @@ def _forth(run, values):
 
 def _back(run, _, gradients):
     if any(isinstance(one, jax.core.Tracer) for one in gradients):
-        raise gradient_hooks.Traced
+        raise gradient_hooks.HookWhileTracing
     is_zero = jax.custom_derivatives.SymbolicZero
     return (run.back([None if isinstance(one, is_zero) else one for one in gradients]),)
 

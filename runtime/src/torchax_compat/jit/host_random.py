@@ -44,7 +44,7 @@ _noted = None
 _again = None
 
 
-class Like(NamedTuple):
+class Layout(NamedTuple):
     """A tensor argument of a draw: its layout, and not its elements."""
 
     shape: tuple
@@ -70,7 +70,7 @@ class Draw(NamedTuple):
                 value, kind = arrays.of_host(made), _kind(made)
             return value if value.dtype == kind else value.astype(kind)
         if type(made) is int and not attribute_placeholders.is_number(made):
-            raise deferred_scalars.Needed(
+            raise deferred_scalars.ValueNeeded(
                 "it draws an integer of more than 31 bits, which cannot be an input"
             )
         return jax.numpy.asarray(made) if isinstance(made, numpy.ndarray) else made
@@ -82,7 +82,7 @@ class Draw(NamedTuple):
 
     def _made(self, device):
         with DisableTorchFunction(), no_dispatch(), torch.no_grad():
-            args = [one.tensor(device) if type(one) is Like else one for one in self.args]
+            args = [one.tensor(device) if type(one) is Layout else one for one in self.args]
             place = {"device": device} if device != "cpu" and not any(map(_is_like, self.args)) else {}
             return self.function(*args, **{**self.kwargs, **place})
 
@@ -96,10 +96,10 @@ def _kind(tensor):
 
 
 def _is_like(value):
-    return type(value) is Like
+    return type(value) is Layout
 
 
-class Others(Exception):
+class OtherDraws(Exception):
     """The function made other draws than known; `draws` are all of them."""
 
     def __init__(self, draws, *, are_more):
@@ -107,7 +107,7 @@ class Others(Exception):
         self.draws, self.are_more = draws, are_more
 
 
-class Collected:
+class CollectedDraws:
     """The draws of a traced function in order, with the numbers `taken` for those that were known before.
 
     Noise may have other shapes than the known draws if it `may_be_other`.
@@ -124,20 +124,20 @@ class Collected:
             if self.draws[place].is_like(one):
                 return self.taken[place]
             if not (is_noise and self.may_be_other):
-                raise concrete_values.Unknown
+                raise concrete_values.UnknownAnswer
             self.draws, self.taken = self.draws[:place], self.taken[:place]
         if not is_noise or one.kwargs.get("generator") is not None:
-            raise concrete_values.Unknown
+            raise concrete_values.UnknownAnswer
         self.draws.append(one)
         like = one.like()
         return jax.numpy.zeros(like.shape, like.dtype)
 
     def check(self):
-        """Raise `Others` if draws were unknown, or if known ones were not made, as those of another call."""
+        """Raise `OtherDraws` if draws were unknown, or known ones were not made, as those of another call."""
         if len(self.draws) > len(self.taken):
-            raise Others(self.draws, are_more=True)
+            raise OtherDraws(self.draws, are_more=True)
         if self.count < len(self.taken):
-            raise Others(self.draws[: self.count], are_more=False)
+            raise OtherDraws(self.draws[: self.count], are_more=False)
 
 
 @contextlib.contextmanager
@@ -152,8 +152,8 @@ def collecting(collected):
 
 
 @contextlib.contextmanager
-def noting():
-    """Record the noise that is drawn, for `again`."""
+def recording_noise():
+    """Record the noise that is drawn, for `repeating_noise`."""
     global _noted
     before, _noted = _noted, []
     try:
@@ -163,7 +163,7 @@ def noting():
 
 
 @contextlib.contextmanager
-def again(noted):
+def repeating_noise(noted):
     """Repeat the noise that was recorded."""
     global _again
     before, _again = _again, iter(noted)
@@ -174,14 +174,14 @@ def again(noted):
 
 
 @functools.cache
-def is_of_torch():
+def is_drawn_by_torch():
     """Whether noise is torch's, so that a program draws the same as on the host; else the device draws it."""
     return jax.default_backend() == "cpu"
 
 
 def noise(one):
     """Noise for the device, as an array; None if the device draws it itself."""
-    if not is_of_torch() and one.kwargs.get("generator") is None:
+    if not is_drawn_by_torch() and one.kwargs.get("generator") is None:
         return None
     if _again is not None:
         return next(_again)
@@ -190,13 +190,13 @@ def noise(one):
     elif isinstance(torchax.default_env().prng_key, jax.core.Tracer):
         return None
     else:
-        (value,) = taken([one])
+        (value,) = new_numbers([one])
     if _noted is not None:
         _noted.append(value)
     return value
 
 
-def taken(draws):
+def new_numbers(draws):
     """New numbers for the draws; a run that is recorded notes them."""
     session = concrete_values.session()
     if isinstance(session, concrete_values.Recording):
@@ -205,20 +205,22 @@ def taken(draws):
     return [one.taken() for one in draws]
 
 
-class Drawn:
+class DrawnArray:
     """A placeholder for a random NumPy array that is an input, from which a tensor can be created."""
 
     def __init__(self, value):
         self.value = value
 
     def astype(self, dtype, **_options):
-        return Drawn(self.value.astype(dtype))
+        return DrawnArray(self.value.astype(dtype))
 
     def __array__(self, *_args, **_options):
-        raise deferred_scalars.Needed("it uses a random NumPy array for more than to create a tensor from it")
+        raise deferred_scalars.ValueNeeded(
+            "it uses a random NumPy array for more than to create a tensor from it"
+        )
 
     def __getattr__(self, name):
-        raise deferred_scalars.Needed(
+        raise deferred_scalars.ValueNeeded(
             f"it uses `{name}` of a random NumPy array; create a tensor from the array first"
         )
 
@@ -231,13 +233,13 @@ def draw(function, args, kwargs):
         made = function(*args, **kwargs)
         return session.reads.recorded(made) if type(made) in (int, float) else made
     if not session.has_recording:
-        raise concrete_values.Unknown
+        raise concrete_values.UnknownAnswer
     place, value = session.collected.count, session.collected.value(one)
     session.drawn += 1
     if value.aval.weak_type:
         kind = float if jax.numpy.issubdtype(value.dtype, jax.numpy.floating) else int
         return session.reads.drawn(value, kind, place)
-    return arrays.tensor(value) if function in _OF_TORCH else Drawn(value)
+    return arrays.tensor(value) if function in _OF_TORCH else DrawnArray(value)
 
 
 def _note(session, one):
@@ -255,7 +257,7 @@ def _is_repeated(args, kwargs, generators):
     )
 
 
-def of_torch(func, args, kwargs):
+def drawn_by_torch(func, args, kwargs):
     """The result of `torch.randn(x.shape)` while recording or tracing; None if not drawn on the host."""
     if func not in _OF_TORCH or "out" in kwargs or any(isinstance(one, (Tensor, View)) for one in args):
         return None
@@ -267,20 +269,22 @@ def of_torch(func, args, kwargs):
 
 def in_tensors(arguments):
     """Arguments of a torch function, with tensors for random NumPy arrays."""
-    if not any(type(leaf) is Drawn for leaf in pytree.tree_leaves(arguments)):
+    if not any(type(leaf) is DrawnArray for leaf in pytree.tree_leaves(arguments)):
         return arguments  # a `torch.Size` would become a tuple
-    return pytree.tree_map(lambda one: arrays.tensor(one.value) if type(one) is Drawn else one, arguments)
+    return pytree.tree_map(
+        lambda one: arrays.tensor(one.value) if type(one) is DrawnArray else one, arguments
+    )
 
 
 def _drawing(plain):
     def drawn(*args, **kwargs):
-        return draw(plain, args, kwargs) if concrete_values.is_asked() else plain(*args, **kwargs)
+        return draw(plain, args, kwargs) if concrete_values.is_active() else plain(*args, **kwargs)
 
     return drawn
 
 
 def _from_numpy(array):
-    return arrays.tensor(array.value) if type(array) is Drawn else _plain_from_numpy(array)
+    return arrays.tensor(array.value) if type(array) is DrawnArray else _plain_from_numpy(array)
 
 
 _plain_from_numpy = torch.from_numpy

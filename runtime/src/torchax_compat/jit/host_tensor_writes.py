@@ -19,7 +19,7 @@ _MARK = "_torchax_written"
 _AUGMENTED = frozenset(f"__i{name}__" for name in "add sub mul truediv floordiv mod pow and or xor".split())
 
 
-class Written:
+class HostTensors:
     """The CPU tensors that one run of a function creates, and the replacements of those that it writes to."""
 
     def __init__(self):
@@ -57,7 +57,7 @@ class Written:
         return _of_torchax(func), (made, *args[1:])
 
 
-def standing_for(value):
+def replacement_of(value):
     """The replacement of a tensor that was written to; other values unchanged."""
     return vars(value).get(_MARK, value) if type(value) is torch.Tensor else value
 

@@ -33,7 +33,7 @@ def changes(before, after):
             yield (kind, place), new, gone
 
 
-def put(changed, arguments):
+def apply(changed, arguments):
     """Apply the changes to the arguments of a call."""
     for (kind, place), new, gone in changed:
         held = arguments[kind][place]
@@ -53,7 +53,7 @@ class _Given:
         self.kind, self.place = kind, place
 
 
-def marked(result, arguments):
+def with_placeholders(result, arguments):
     """A result with placeholders for dictionaries and lists that are arguments."""
     held = [((0, i), one) for i, one in enumerate(arguments[0])]
     held += [((1, name), one) for name, one in arguments[1].items()]
@@ -61,7 +61,7 @@ def marked(result, arguments):
     return _each(result, lambda one: given.get(id(one), one)) if given else result
 
 
-def given_back(result, arguments):
+def with_arguments(result, arguments):
     """The result with the arguments of a call in place of placeholders."""
     return _each(result, lambda one: arguments[one.kind][one.place] if type(one) is _Given else one)
 

@@ -40,7 +40,7 @@ class Padded(Tensor):
         return x.swapaxes(0, 1) if batch_first else x
 
 
-def of(x, lengths, batch_first):
+def padded(x, lengths, batch_first):
     """The elements, and the number of sequences for each step, which is the same for all."""
     value = x.jax().swapaxes(0, 1) if batch_first else x.jax()
     with no_dispatch(), DisableTorchFunction():
@@ -55,8 +55,8 @@ def _made(value, lengths, environment):
     return made
 
 
-def check(args, caller):
-    """Raise `concrete_values.Unknown` if code outside of torch's files for such sequences reads elements."""
+def check_caller(args, caller):
+    """Raise `UnknownAnswer` if code outside of torch's files for such sequences reads elements."""
     if not any(type(one) is Padded for one in args):
         firsts = args[0] if args and isinstance(args[0], (list, tuple)) else ()
         if not any(type(one) is Padded for one in firsts):
@@ -65,4 +65,4 @@ def check(args, caller):
     if code.co_filename == layers.__file__:
         return
     if code.co_filename != sequences.__file__ or code.co_name not in _KNOWING:
-        raise concrete_values.Unknown
+        raise concrete_values.UnknownAnswer

@@ -92,10 +92,10 @@ class Program:
     def __init__(self, function, module=None, *, hesitates=False):
         self.function, self.module, self.hesitates = function, module, hesitates
         # A module without parameters may be created for one call, as in `nn.MSELoss()(output, target)`.
-        self.beyond = reachable_modules.beyond(module) if module is not None else []
+        self.beyond = reachable_modules.modules_used_by(module) if module is not None else []
         self.is_lasting = module is None or any(True for _ in module.parameters())
         self.most = MOST_KINDS if module is None or hesitates else trace.MOST_VERSIONS
-        self.known = trace.Known(MOST_STATES) if hesitates else trace.Known()
+        self.known = trace.Traces(MOST_STATES) if hesitates else trace.Traces()
         self.seconds, self.refused = {}, set()
         #: Only for evaluation: a function that runs call by call has warned already.
         self.compilations = recompilations.Compilations(module.forward) if hesitates else None
@@ -117,7 +117,9 @@ class Program:
             and not self.hesitates
             and host_fallback.keeps_changing(call, self)
         ):
-            found = None if self.module is not None else host_fallback.computed(self.function, args, kwargs)
+            found = (
+                None if self.module is not None else host_fallback.result_on_host(self.function, args, kwargs)
+            )
             return plain(args, kwargs) if found is None else found
         began = time.perf_counter()
         if call.key not in self.known.traces and self._waits(call):
@@ -174,7 +176,7 @@ class Program:
 
     def _compiled(self, call, in_place_of):
         compiled = _Compiled(self, call, in_place_of)
-        states = random_states.states_of_host(compiled.generators)
+        states = random_states.states(compiled.generators)
         try:
             kept = compiled.trace(call)
             if kept:
@@ -182,7 +184,7 @@ class Program:
                 compiled = _Compiled(self, call, in_place_of)
                 compiled.trace(call)
         except Exception:
-            random_states.draw_again(states)
+            random_states.restore(states)
             raise
         self.known.add(call.key, compiled)
         return compiled
@@ -255,7 +257,7 @@ class _Compiled(trace.Trace):
         given = *self._given(call), [draw.like() for draw in self.draws]
         try:
             program, shape = jax.make_jaxpr(self._run, return_shape=True)(*given)
-        except host_random.Others as error:
+        except host_random.OtherDraws as error:
             self.draws = error.draws
             return self.trace(call)
         kept = {guard.attribute.key: guard.attribute for guard in self.guards if guard.is_traced()}
@@ -271,12 +273,12 @@ class _Compiled(trace.Trace):
 
     def _run(self, *given):
         *given, drawn = given
-        tapped, collected = gradient_hooks.count, host_random.Collected(self.draws, drawn)
+        tapped, collected = gradient_hooks.count, host_random.CollectedDraws(self.draws, drawn)
         unknown = requires_grad.unknown() if torch.is_grad_enabled() else contextlib.nullcontext()
         with contextlib.ExitStack() as stack:
             for one in (
                 active_programs.using(None),
-                concrete_values.by(None),
+                concrete_values.using(None),
                 host_random.collecting(collected),
                 unknown,
             ):
@@ -292,15 +294,15 @@ class _Compiled(trace.Trace):
 
     def compute(self, call, *, is_new):
         """The results of a call, and all that it changes."""
-        states = random_states.states_of_host(self.generators) if is_new and self.draws else None
-        given = jax.tree.leaves((self._given(call), host_random.taken(self.draws)))
+        states = random_states.states(self.generators) if is_new and self.draws else None
+        given = jax.tree.leaves((self._given(call), host_random.new_numbers(self.draws)))
         is_traced = any(isinstance(value, jax.core.Tracer) for value in given)
         try:
             with contextlib.nullcontext() if is_traced else evaluating():
                 return jax.tree.unflatten(self.structure, self.program(*given))
         except Exception:
             if states is not None:
-                random_states.draw_again(states)
+                random_states.restore(states)
             raise
 
     def finish(self, call, results):
@@ -313,12 +315,12 @@ class _Compiled(trace.Trace):
             plain if origin is None else origin.tensor(sources)
             for plain, origin in zip(self.outputs, self.origins)
         ]
-        return tensor_objects.together(pytree.tree_unflatten(leaves, self.shape))
+        return tensor_objects.with_objects(pytree.tree_unflatten(leaves, self.shape))
 
     def taken(self, result, inputs, arguments):
         """The new tensors of a result; the origin of each tensor is noted."""
         leaves, self.shape = pytree.tree_flatten(result)
-        kept = attribute_owners.kept(self.objects)
+        kept = attribute_owners.attribute_values(self.objects)
         if (
             not all(type(leaf) in (Tensor, View) or isinstance(leaf, _PLAIN) for leaf in leaves)
             or not aliasing.containers(result).isdisjoint(aliasing.containers((arguments, kept)))
@@ -375,5 +377,5 @@ def _objects(modules):
     ]
     return [
         *others,
-        *(one for one in captured_objects.of(None, modules, ()) if type(one) is captured_objects.Held),
+        *(one for one in captured_objects.captured(None, modules, ()) if type(one) is captured_objects.Held),
     ]

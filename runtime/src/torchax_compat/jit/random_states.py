@@ -9,14 +9,14 @@ import numpy
 import torch
 
 
-def states_of_host(generators=()):
+def states(generators=()):
     """The states of the generators of Python, NumPy and torch on the host, and of others."""
     drawn = numpy.random.get_state()
     own = [(one, _state(one)) for one in generators]
     return random.getstate(), drawn[1].tobytes(), drawn[2:], torch.get_rng_state().numpy().tobytes(), own
 
 
-def draw_again(states):
+def restore(states):
     """Restore the states of the generators."""
     of_python, key, rest, of_torch, own = states
     random.setstate(of_python)

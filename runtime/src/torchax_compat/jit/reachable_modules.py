@@ -34,10 +34,10 @@ PATHS_OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "pure
 
 def modules_of(function, leaves):
     """The modules that a function can access by its arguments, globals and closure, with their submodules."""
-    return reached(function, leaves)[0]
+    return modules_and_tensors(function, leaves)[0]
 
 
-def reached(function, leaves):
+def modules_and_tensors(function, leaves):
     """The modules that a function can access, and the trainable tensors that belong to none of them.
 
     Such tensors are globals, or attributes of other objects, such as the temperature of an agent.
@@ -167,7 +167,7 @@ def _named_by(cls):
     return tuple(found.values())
 
 
-def beyond(module):
+def modules_used_by(module):
     """The modules that a module uses but does not hold: globals, and variables of closures that it holds."""
     held = list(module.modules())
     named = [names.get(name) for cls in set(map(type, held)) for names, name in _named_by(cls)]
@@ -175,4 +175,4 @@ def beyond(module):
     if not named:
         return []
     of_itself = set(map(id, held))
-    return [one for one in reached(None, named)[0] if id(one) not in of_itself]
+    return [one for one in modules_and_tensors(None, named)[0] if id(one) not in of_itself]

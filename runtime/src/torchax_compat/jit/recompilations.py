@@ -44,7 +44,7 @@ class Compilations:
     def note(self, kind, args, kwargs):
         """Note a compilation for arguments; those of the same `kind` differ only in their shapes."""
         if (
-            concrete_values.is_asked()
+            concrete_values.is_active()
         ):  # another function is recorded or traced, with the messages that it logs
             return
         self.count += 1

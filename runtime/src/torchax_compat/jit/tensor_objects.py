@@ -109,7 +109,7 @@ def _slots(kind):
     return [name for name in named if name not in ("__dict__", "__weakref__")]
 
 
-def apart(value, known):
+def with_records(value, known):
     """A value with records for objects that hold traced tensors, except for objects with a known `id`.
 
     Objects and sets in these objects are created again at each call, too.
@@ -157,7 +157,7 @@ def _is_container(value):
     return type(value) in pytree.SUPPORTED_NODES or pytree.is_namedtuple_instance(value)
 
 
-def together(value):
+def with_objects(value):
     """A value with objects in place of records."""
     records, made = [], {}
     pytree.tree_map(lambda one: _list(one, records), value, is_leaf=_is_record)
@@ -196,19 +196,19 @@ def _may_be_made(value):
     return hasattr(value, "__dict__") or "__slots__" in vars(kind) or isinstance(value, dict)
 
 
-class Written(Exception):
+class ObjectNeeded(Exception):
     """An object that was taken apart is needed itself."""
 
 
 def check(taken, made, results, written):
-    """Raise `Written` if a function writes to the replacement of an object, returns it, or keeps it."""
+    """Raise `ObjectNeeded` if a function writes to the replacement of an object, returns it, or keeps it."""
     pairs = [*zip(taken[0], made[0]), *((value, made[1][name]) for name, value in taken[1].items())]
     pairs = [(record, one) for record, one in pairs if isinstance(record, Record)]
     if not pairs:
         return
     leaves = {id(leaf) for leaf in (*results, *(leaf for _, leaves, _ in written for leaf in leaves))}
     if any(id(one) in leaves or not record.is_kept(one) for record, one in pairs):
-        raise Written
+        raise ObjectNeeded
 
 
 def _is(value, other):

@@ -35,7 +35,7 @@ MOST_NEW_VERSIONS = 8
 #: The same for attributes that it reads.
 MOST_STATES = 8
 #: Errors of a computation that needs the value of a tensor.
-NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError, deferred_scalars.Needed)
+NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError, deferred_scalars.ValueNeeded)
 _PLAIN = (bool, int, float, str, type(None), torch.dtype)
 
 
@@ -43,14 +43,14 @@ class TooManyStates(Exception):
     """An attribute that a function reads keeps changing."""
 
 
-class Known:
+class Traces:
     """The traces of a function, for each combination of arguments."""
 
     def __init__(self, most_states=MOST_STATES, *, takes_numbers=False):
         self.traces, self.states, self.most_states = {}, {}, most_states
         self.takes_numbers = takes_numbers
         self.knows_names = False  # whether names that it was traced with have changed
-        self.varying = varying_arguments.Varying()
+        self.varying = varying_arguments.VaryingArguments()
         self.changed = {}  # by attribute, the values that differed
 
     def fitting(self, key):
@@ -106,7 +106,9 @@ class Trace:
         self.in_place_of = []  # leaves that stand for plain numbers
         self.notes_names = False  # whether it matters which functions run
         self.is_void = False  # tracing failed, and only its reads are known
-        held = attribute_owners.kept(one for one in (*modules, *objects) if hasattr(one, "__dict__"))
+        held = attribute_owners.attribute_values(
+            one for one in (*modules, *objects) if hasattr(one, "__dict__")
+        )
         self.generators = random_states.generators([*leaves, *held, *_of_files(function, modules)])
 
     def differing(self):
@@ -128,7 +130,7 @@ class Trace:
         count = len(self.parameters)
         plain = {self.places[i] for i in self.in_place_of}
         kinds = (
-            varying_arguments.stand_in if k in plain else arrays.tensor for k in range(len(values) - count)
+            varying_arguments.placeholder if k in plain else arrays.tensor for k in range(len(values) - count)
         )
         inputs = [kind(value) for kind, value in zip(kinds, values[count:])]
         if not is_traced:
@@ -137,7 +139,7 @@ class Trace:
         taken = pytree.tree_unflatten(leaves, self.tree)
         arguments = attribute_owners.without_containers(*taken)
         environment = torchax.default_env()
-        named, host = buffers_of(self.modules), random_states.states_of_host(self.generators)
+        named, host = buffers_of(self.modules), random_states.states(self.generators)
         held = {id(tensor) for tensor in (*self.parameters, *named.values())}
         with contextlib.ExitStack() as stack:
             for tensor, value in zip([*self.parameters, *named.values()], [*values[:count], *buffers]):
@@ -151,7 +153,7 @@ class Trace:
             for context in self.around():
                 stack.enter_context(context)
             stack.enter_context(environment.override_property(prng=random))
-            given = list(attributes.filled(self.states, states))
+            given = list(attributes.with_values(self.states, states))
             watch = attributes.Watch(self.objects, given, held, is_traced=is_traced)
             stack.enter_context(watch)
             executed = (
@@ -159,7 +161,7 @@ class Trace:
             )
             known = {id(one) for one in (*self.objects, *pytree.tree_leaves(arguments))}
             result = self.with_markers(self.function(*arguments[0], **arguments[1]), arguments)
-            result = tensor_objects.apart(result, known)
+            result = tensor_objects.with_records(result, known)
             tensors = self.taken(result, inputs, arguments)
             written = [module._buffers[name].jax() for module, name in named]
             self.replaced = {
@@ -175,7 +177,7 @@ class Trace:
             self.changed = [i for i, value in enumerate(values) if now[i] is not value]
             written += [now[i] for i in self.changed]
             random = environment.prng_key
-        self.drew_on_host = random_states.states_of_host(self.generators) != host
+        self.drew_on_host = random_states.states(self.generators) != host
         used = executed.used() if executed is not None else None
         self.guards = [
             guard
@@ -215,7 +217,7 @@ class Trace:
 
     def leave(self, tensors, buffers, written, random, left, numbers=()):
         """Apply the changes of a call; `numbers` are those that it read."""
-        made = attributes.leave(self.left, left, self.guards, numbers)
+        made = attributes.assign(self.left, left, self.guards, numbers)
         for tensor, value in zip([*buffers, *(tensors[i] for i in self.changed)], written):
             arrays.write(tensor, value)
         torchax.default_env().prng_key = random

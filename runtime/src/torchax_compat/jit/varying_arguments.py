@@ -22,7 +22,7 @@ from ..tensor import arrays
 FEWEST_VALUES = 3
 
 
-class Varying:
+class VaryingArguments:
     """The plain arguments of one function."""
 
     def __init__(self):
@@ -40,7 +40,7 @@ class Varying:
                 leaves[i] = Text(leaves[i])
         for i in places:
             value = float(leaves[i]) if isinstance(leaves[i], float) else leaves[i]
-            leaves[i] = stand_in(jax.numpy.asarray(value))  # of a Python float: it promotes no others
+            leaves[i] = placeholder(jax.numpy.asarray(value))  # of a Python float: it promotes no others
         return leaves, places
 
     def _varies(self, leaf, place):
@@ -110,7 +110,7 @@ def with_texts(leaves):
     return [leaf.text if type(leaf) is Text else leaf for leaf in leaves]
 
 
-def stand_in(value):
+def placeholder(value):
     """A tensor around a JAX array in place of a plain argument."""
     kind = arrays.tensor if value.ndim else lambda value: Number(value, torchax.default_env())
     return kind(value)

@@ -155,7 +155,7 @@ for _name in ("softmax", "log_softmax"):  # which convert to a given dtype first
 
 
 @contextlib.contextmanager
-def off():
+def disabled():
     """Context of an operator whose arguments are converted: the operations within it stay as they are."""
     before, _state.dtype = _state.dtype, None
     try:

@@ -29,11 +29,11 @@ from ..patches.declarations import operator
 
 def _packed(x, lengths, batch_first):
     times = x.shape[1 if batch_first else 0]
-    if concrete_values.is_asked() and isinstance(lengths, (Tensor, View)):
+    if concrete_values.is_active() and isinstance(lengths, (Tensor, View)):
         known = lengths.jax()
         in_order = (known.min() > 0) & (known[:-1] >= known[1:]).all()
-        if bool(Tensor(in_order, x._env)) and concrete_values.is_replayed():
-            return padded_sequences.of(x, known, batch_first)
+        if bool(Tensor(in_order, x._env)) and concrete_values.is_replaying():
+            return padded_sequences.padded(x, known, batch_first)
     lengths = _numbers(lengths)
     if lengths.size != x.shape[0 if batch_first else 1]:
         raise RuntimeError(
@@ -45,7 +45,7 @@ def _packed(x, lengths, batch_first):
     steps, rows = positions_of(lengths)
     data = _at(x.jax(), *((rows, steps) if batch_first else (steps, rows)))
     sizes = _on_host((lengths[None] > np.arange(lengths.max())[:, None]).sum(axis=1))
-    sizes.times = times if concrete_values.is_asked() else None
+    sizes.times = times if concrete_values.is_active() else None
     return Tensor(data, x._env), sizes
 
 
@@ -56,10 +56,10 @@ def _unpacked(data, batch_sizes, batch_first, padding_value, total_length):
     else:
         sizes, lengths = lengths_of(batch_sizes)
         longest = jnp.asarray(len(sizes))
-    if times is not None and concrete_values.is_asked() and total_length < times:
+    if times is not None and concrete_values.is_active() and total_length < times:
         is_whole = bool(Tensor(longest == times, data._env))
         if type(data) is padded_sequences.Padded and not is_whole:
-            raise deferred_scalars.Needed(
+            raise deferred_scalars.ValueNeeded(
                 "the longest sequence of the batch is shorter than the padded input"
             )
     if type(data) is padded_sequences.Padded:

@@ -27,7 +27,7 @@ def compile_optimizer(optimizer):
         return optimizer
     from . import steps
 
-    return steps.compiled(optimizer)
+    return steps.compile_step(optimizer)
 
 
 def compile_update(function):

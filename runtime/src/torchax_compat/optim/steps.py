@@ -44,7 +44,7 @@ class _Changing(Tensor):
     __gt__ = __ne__  # torch compares with zero to skip terms
 
 
-def compiled(optimizer):
+def compile_step(optimizer):
     """Compile the `step` of an optimizer with JAX; its `lr` and `betas` may differ from step to step.
 
     Args:

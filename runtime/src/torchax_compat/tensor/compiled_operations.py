@@ -190,8 +190,8 @@ class _Decomposition:
         for place, tensor in zip(self.places, given):
             leaves[place] = tensor
         args, options = jax.tree.unflatten(self.tree, leaves)
-        drawn, collected = environment.prng_key, host_random.Collected((), ())
-        with self.mode, host_random.collecting(collected), host_random.noting():
+        drawn, collected = environment.prng_key, host_random.CollectedDraws((), ())
+        with self.mode, host_random.collecting(collected), host_random.recording_noise():
             result = self.function(*args, **options)
         results, self.shape = pytree.tree_flatten(result)
         is_written = any(tensor.jax() is not value for tensor, value in zip(given, values))

@@ -105,9 +105,9 @@ def _called(mode, func, types, args=(), kwargs=None):
     environment = mode.env
     if func is torch.Tensor.__getitem__ and isinstance(args[0], (Tensor, View)):
         index = args[1]
-        if concrete_values.is_asked():
-            whole, index = dynamic_slices.apart(args[0], index, environment)
-            index, args = dynamic_slices.places(whole.shape, index, concrete_values.length), (whole, index)
+        if concrete_values.is_active():
+            whole, index = dynamic_slices.split(args[0], index, environment)
+            index, args = dynamic_slices.positions(whole.shape, index, concrete_values.length), (whole, index)
         span = dynamic_slices.view_of(index)
         if span is not None:
             return View(args[0], span, environment)
@@ -138,7 +138,7 @@ def _called(mode, func, types, args=(), kwargs=None):
         return func(args[0], _index_on_host(args[1]))
     if func in autocast.POLICIES and autocast.is_on():
         args, kwargs = autocast.POLICIES[func](args, kwargs or {})
-        with autocast.off():
+        with autocast.disabled():
             return _called(mode, func, types, args, kwargs)
     if kwargs or func is torch.Tensor.to:
         without_elements = meta_tensors.made(func, args, kwargs or {})
@@ -215,7 +215,7 @@ def computed(mode, func, types, args=(), kwargs=None):
     environment, kwargs = mode.env, kwargs or {}
     if func in autocast.POLICIES and autocast.is_on():
         args, kwargs = autocast.POLICIES[func](args, kwargs)
-        with autocast.off():
+        with autocast.disabled():
             return computed(mode, func, types, args, kwargs)
     if args and type(args[0]) is View and writes_first(func):
         part = args[0].torch()

@@ -42,7 +42,10 @@ _counts, _pure, _sized = {}, {}, {}
 
 @functools.cache
 def few_numbers():
-    """With more elements, the host may take longer than compiling; transfers from accelerators are slow."""
+    """The number of elements up to which the host takes less time than compiling.
+
+    Transfers from an accelerator are slower.
+    """
     return 1 << (22 if jax.default_backend() == "cpu" else 16)
 
 
@@ -82,7 +85,7 @@ def is_for_host(func, shapes, leaves):
     if not is_pure or not 0 < count <= few_numbers():
         return False
     # While answers are recorded, the number of elements is one of them.
-    return not concrete_values.is_asked() if _sized[func] else keeps_changing(func, shapes)
+    return not concrete_values.is_active() if _sized[func] else keeps_changing(func, shapes)
 
 
 def computed(func, args, options):

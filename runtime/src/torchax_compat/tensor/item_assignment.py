@@ -20,15 +20,15 @@ def _with_any_index(plain):
     """Item assignment that accepts the indices that torch accepts; `plain` accepts those of JAX."""
 
     def assigned(tensor, key, value):
-        if concrete_values.is_asked():
-            key = dynamic_slices.places(tensor.shape, key, concrete_values.length)
-            value = deferred_scalars.of_computation(value)
+        if concrete_values.is_active():
+            key = dynamic_slices.positions(tensor.shape, key, concrete_values.length)
+            value = deferred_scalars.for_computation(value)
         key = indices.plain(key)
         if isinstance(value, torch.Tensor) and value.ndim:
             key = masks.places(key)
         elif wide_integers.is_wide(value) and tensor.is_floating_point():
             value = float(value)
-        with no_grad.unseen_writes(tensor):
+        with no_grad.hidden_writes(tensor):
             staged = indices.stages(key)
             if staged is not None:
                 tensor[staged[0]][staged[1]] = value

@@ -21,7 +21,7 @@ from . import arrays
 
 def are_asked(index):
     """Whether an index holds masks whose number of elements is an answer."""
-    return concrete_values.is_asked() and any(map(_is_mask, index if type(index) is tuple else (index,)))
+    return concrete_values.is_active() and any(map(_is_mask, index if type(index) is tuple else (index,)))
 
 
 def places(index):
@@ -42,12 +42,12 @@ def _is_mask(item):
 
 def _places_of(mask):
     """The positions of the elements that a mask selects; None if it is not traced, or has no answer."""
-    if not concrete_values.is_asked():
+    if not concrete_values.is_active():
         return None
     number = arrays.tensor(jnp.count_nonzero(mask))
     count = concrete_values.session().ask(number, lambda: number.jax().item(), int)
     return (
-        jnp.nonzero(mask, size=count) if concrete_values.is_replayed() and arrays.is_traced(number) else None
+        jnp.nonzero(mask, size=count) if concrete_values.is_replaying() and arrays.is_traced(number) else None
     )
 
 

@@ -113,7 +113,7 @@ def _plain(value):
 def _like(tensor, dtype=None):
     with no_dispatch(), DisableTorchFunction():
         made = torch.empty_like(memory_format.of(tensor))
-    return host_random.Like(tuple(made.shape), made.stride(), dtype or tensor.dtype)
+    return host_random.Layout(tuple(made.shape), made.stride(), dtype or tensor.dtype)
 
 
 def _filled(environment, func, args, kwargs):
@@ -125,7 +125,7 @@ def _filled(environment, func, args, kwargs):
         one = host_random.Draw(func, (_like(tensor), *others), dict(kwargs))
         value = host_random.noise(one)
         if value is None and is_held(tensor):
-            (value,) = host_random.taken([one])
+            (value,) = host_random.new_numbers([one])
     if value is None:
         value = _of_device(environment, func, tensor, others, kwargs)
     return _put(tensor, value)
@@ -191,7 +191,7 @@ def _chosen(environment, chance, count, replacement=False, generator=None):
     """`torch.multinomial(chance, count, replacement)`, as in torch; torchax's is the same in all rows."""
     if replacement and count > 1:
         rows = tuple(chance.shape[:-1])
-        like = host_random.Like(
+        like = host_random.Layout(
             (*rows, count), torch.empty(*rows, count, device="meta").stride(), torch.float64
         )
         value = _noise(environment, torch.rand_like, like, generator, jax.random.uniform)
@@ -214,8 +214,8 @@ def _on_host(environment, func, args, kwargs, tensors):
     """Numbers that torch draws on the host for tensors with known values; None if the values are unknown."""
     session = concrete_values.session()
     if not all(map(is_held, tensors)):
-        if concrete_values.is_replayed():
-            raise concrete_values.Unknown
+        if concrete_values.is_replaying():
+            raise concrete_values.UnknownAnswer
         return None
     if isinstance(session, concrete_values.Recording):
         session.note(func, is_repeated=False)

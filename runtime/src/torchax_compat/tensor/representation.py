@@ -30,13 +30,13 @@ def _on_host(tensor):
 
 
 def _on_demand(tensor):
-    """Raise `concrete_values.Unknown` if the text of a traced tensor is needed: it differs at each call."""
-    if arrays.is_traced(tensor) and concrete_values.is_replayed():
-        raise concrete_values.Unknown
+    """Raise `UnknownAnswer` if the text of a traced tensor is needed, which differs at each call."""
+    if arrays.is_traced(tensor) and concrete_values.is_replaying():
+        raise concrete_values.UnknownAnswer
 
 
 def _formatted(tensor, form):
-    is_number = tensor.ndim == 0 and (form or concrete_values.is_asked() or not arrays.is_traced(tensor))
+    is_number = tensor.ndim == 0 and (form or concrete_values.is_active() or not arrays.is_traced(tensor))
     return format(tensor.item() if is_number else str(tensor), form)
 
 

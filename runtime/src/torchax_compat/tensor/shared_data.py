@@ -106,7 +106,7 @@ def _replaced(tensor, other):
 def _unseen(tensor, value):
     """The array that a write leaves in a tensor, which keeps its gradient."""
     before = tensor._elem
-    return no_grad.unseen(before, value) if isinstance(before, jax.core.Tracer) else value
+    return no_grad.hidden_write(before, value) if isinstance(before, jax.core.Tracer) else value
 
 
 _detach, _shares_all = Tensor.detach, False

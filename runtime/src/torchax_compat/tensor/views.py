@@ -86,7 +86,7 @@ class _Taken:
             made = whole.reshape(-1).at[places].set(value, mode="drop").reshape(whole.shape)
         is_unseen = self.func is _aten.detach.default or not torch.is_grad_enabled()
         if is_unseen and isinstance(whole, jax.core.Tracer):
-            made = no_grad.unseen(whole, made)
+            made = no_grad.hidden_write(whole, made)
         if isinstance(self.source, View):
             self.source.update(made)
         else:

@@ -16,6 +16,8 @@ from .version import __version__
 _PACKAGE = __package__ or __name__.rpartition(".")[0]
 #: The attribute of torch that says which copy of the runtime is enabled in this process.
 _MARK = "_torchax_compat"
+#: The package that was written beside programs before this one.
+_FORMER = "torchax_training"
 _undone: list[Callable[[], None]] = []
 #: Why a module of the runtime cannot be imported with the installed versions.
 _import_errors: list[str] = []
@@ -147,6 +149,12 @@ def _check_copies() -> None:
     other = getattr(torch, _MARK, None)
     if other is not None:
         raise RuntimeError(f"another copy of torchax-compat is enabled already: `{other}`; import that one")
+    former = next((name for name in sys.modules if name.rpartition(".")[2] == _FORMER), None)
+    if former is not None:
+        raise RuntimeError(
+            f"the program also imports `{former}`, a former version of torchax-compat, which patches the same "
+            "functions: apply the fixes of tpulint to all its files"
+        )
 
 
 def _before_jax_starts() -> Callable[[], None]:

@@ -152,8 +152,8 @@ def _check_copies() -> None:
     former = next((name for name in sys.modules if name.rpartition(".")[2] == _FORMER), None)
     if former is not None:
         raise RuntimeError(
-            f"the program also imports `{former}`, a former version of torchax-compat, which patches the same "
-            "functions: apply the fixes of tpulint to all its files"
+            f"the program also imports `{former}`, a former version of torchax-compat, which patches the "
+            "same functions: apply the fixes of tpulint to all its files"
         )
 
 

@@ -15,7 +15,7 @@ import jax
 import torch
 from torchax.tensor import Tensor
 
-from ..patches.declarations import patch, setup
+from ..patches.declarations import TORCH, patch, setup
 from ..tensor import arrays
 
 
@@ -91,7 +91,7 @@ def _with_hooks(step):
 patch(
     "torch.optim:Optimizer.profile_hook_step",
     why="PyTorch updates a complex parameter through a view as real numbers, which is a copy on torchax.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/optim/optimizer.py",
+    upstream=TORCH + "optim/optimizer.py",
 )(staticmethod(_with_hooks))
 
 

@@ -24,7 +24,7 @@ from torchax.tensor import Tensor
 
 from ..adapters.torch_internals import function_modes, is_setup_context_defined, pytree
 from ..jit import reachable_modules
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 from ..tensor import arrays
 from . import gradient_hooks
 
@@ -36,7 +36,7 @@ _apply = torch.autograd.Function.apply.__func__
 @patch(
     "torch.autograd:Function.apply",
     why="JAX differentiates the operations in `forward`, and does not call `backward`.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/autograd/function.py",
+    upstream=TORCH + "autograd/function.py",
 )
 @classmethod
 def _applied(cls, *args, **kwargs):

@@ -27,7 +27,7 @@ from ..adapters.torch_internals import (
     vmap_impl,
 )
 from ..jit import active_programs, host_random
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 from ..tensor import arrays
 from . import no_grad
 from .complex_numbers import conjugated
@@ -94,7 +94,7 @@ def array_of(leaf):
 @patch(
     "torch._functorch.apis:vmap_impl",
     why="PyTorch wraps tensors in a type that torchax does not know.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/apis.py",
+    upstream=TORCH + "_functorch/apis.py",
 )
 def _mapped(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
     """`vmap(function, ...)(*args, **kwargs)`."""
@@ -142,7 +142,7 @@ def _shaped(values, chosen, argnums):
 @patch(
     "torch._functorch.eager_transforms:grad_and_value_impl",
     why="PyTorch's gradients do not include what torchax computes.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/eager_transforms.py",
+    upstream=TORCH + "_functorch/eager_transforms.py",
 )
 def _differentiated(function, argnums, has_aux, args, kwargs):
     """`grad_and_value(function, argnums, has_aux)(*args, **kwargs)`."""
@@ -163,7 +163,7 @@ def _differentiated(function, argnums, has_aux, args, kwargs):
 @patch(
     "torch._functorch.eager_transforms:grad_impl",
     why="PyTorch's gradients do not include what torchax computes.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/eager_transforms.py",
+    upstream=TORCH + "_functorch/eager_transforms.py",
 )
 def _gradient(function, argnums, has_aux, args, kwargs):
     """`grad(function, argnums, has_aux)(*args, **kwargs)`."""
@@ -176,7 +176,7 @@ def _gradient(function, argnums, has_aux, args, kwargs):
 @patch(
     "torch._functorch.eager_transforms:_vjp_with_argnums",
     why="PyTorch's gradients do not include what torchax computes.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/eager_transforms.py",
+    upstream=TORCH + "_functorch/eager_transforms.py",
 )
 def _pulled_back(function, *args, argnums=None, has_aux=False):
     """`vjp(function, *args)`, for the arguments `argnums`."""
@@ -198,7 +198,7 @@ def _pulled_back(function, *args, argnums=None, has_aux=False):
 @patch(
     "torch._functorch.eager_transforms:_jvp_with_argnums",
     why="PyTorch's gradients do not include what torchax computes.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/eager_transforms.py",
+    upstream=TORCH + "_functorch/eager_transforms.py",
 )
 def _pushed_forward(function, args, tangents, argnums, *, strict=False, has_aux):
     """`jvp(function, args, tangents)`, for the arguments `argnums`."""
@@ -217,7 +217,7 @@ _basis = chunked_standard_basis
 @patch(
     "torch._functorch.eager_transforms:_chunked_standard_basis_for_",
     why="PyTorch writes the basis through a view, which is a copy on torchax.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_functorch/eager_transforms.py",
+    upstream=TORCH + "_functorch/eager_transforms.py",
 )
 def _basis_of(tensors, counts, chunk_size=None):
     """The standard basis of the space of some tensors, in chunks; torch writes it through a view."""

@@ -13,7 +13,7 @@ import jax
 from torch.autograd import functional
 
 from ..adapters.torch_internals import pytree
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 from ..patches.function_code import code_that_calls
 from ..tensor import arrays
 from .func_transforms import ArrayFunction, are_on_torchax, array_of
@@ -98,7 +98,7 @@ def _or_by_torch(plain, by_jax):
 
 
 _WHY = "PyTorch's version returns zeros: its autograd graph does not contain torchax's computations."
-_UPSTREAM = "https://github.com/pytorch/pytorch/blob/main/torch/autograd/functional.py"
+_UPSTREAM = TORCH + "autograd/functional.py"
 
 
 def _exchange(function, by_jax):

@@ -20,7 +20,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..adapters.torch_internals import function_modes, get_backward_hooks, pytree
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 from ..tensor import arrays
 
 
@@ -137,7 +137,7 @@ _WHY = (
 @patch(
     "torchax.tensor:Tensor.register_hook",
     why=_WHY,
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_tensor.py",
+    upstream=TORCH + "_tensor.py",
 )
 def _hooked(tensor, hook):
     """`tensor.register_hook`."""
@@ -154,7 +154,7 @@ def _hooked(tensor, hook):
 @patch(
     "torchax.tensor:Tensor.retain_grad",
     why=_WHY,
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/_tensor.py",
+    upstream=TORCH + "_tensor.py",
 )
 def _retained(tensor):
     """`tensor.retain_grad()`."""
@@ -172,7 +172,7 @@ def retain_gradient(tensor, tap):
 @patch(
     "torch.nn.modules.module:BackwardHook",
     why=_WHY,
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/utils/hooks.py",
+    upstream=TORCH + "utils/hooks.py",
 )
 class _Hooks(BackwardHook):
     """The gradient hooks of one call of a module."""
@@ -254,7 +254,7 @@ _get_hooks = get_backward_hooks
 @patch(
     "torch.nn:Module._get_backward_hooks",
     why="PyTorch calls non-full hooks from the autograd node of the last operation, which JAX has none of.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/nn/modules/module.py",
+    upstream=TORCH + "nn/modules/module.py",
 )
 def _hooks_of(module):
     """The gradient hooks of a module; in a decorated function, non-full hooks are treated as full ones."""

@@ -25,7 +25,7 @@ from torchax.view import View
 
 from ..adapters.torch_internals import DisableTorchFunction, pytree
 from ..jit import host_random
-from ..patches.declarations import patch
+from ..patches.declarations import TORCHAX, patch
 from ..tensor import arrays
 from .complex_numbers import conjugated
 
@@ -262,10 +262,10 @@ _WHY = "No torch function mode records torchax's own method; PyTorch's does the 
 patch(
     "torchax.tensor:Tensor.flatten",
     why=_WHY,
-    upstream="https://github.com/google/torchax/blob/main/torchax/tensor.py",
+    upstream=TORCHAX + "tensor.py",
 )(torch.Tensor.flatten)
 patch(
     "torchax.tensor:Tensor.type_as",
     why=_WHY,
-    upstream="https://github.com/google/torchax/blob/main/torchax/tensor.py",
+    upstream=TORCHAX + "tensor.py",
 )(torch.Tensor.type_as)

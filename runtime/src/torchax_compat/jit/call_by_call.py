@@ -24,7 +24,7 @@ from torchax.view import View
 
 from ..adapters.torch_internals import function_modes, pytree
 from ..autograd import frozen_parameters, gradient_hooks, higher_order, no_grad, requires_grad
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 from ..tensor import arrays, memory_format, module_to
 from . import (
     active_programs,
@@ -56,7 +56,7 @@ _functions = {}  # the compiled versions of torch functions
 @patch(
     "torch.nn:Module.__call__",
     why="Each operation of a module would run on its own: JAX compiles a call of a module as a whole.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/nn/modules/module.py",
+    upstream=TORCH + "nn/modules/module.py",
 )
 def call_module(module, *args, **kwargs):
     """`Module.__call__`."""

@@ -11,13 +11,13 @@ import functools
 
 import torch
 
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 
 
 @patch(
     "torch:compile",
     why="PyTorch's compiler raises for functions that run within operations of torchax.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/__init__.py",
+    upstream=TORCH + "__init__.py",
 )
 @functools.wraps(torch.compile)
 def _unchanged(model=None, **options):

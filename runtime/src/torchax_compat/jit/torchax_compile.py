@@ -11,11 +11,11 @@ import torch
 from torchax import interop
 
 from ..adapters.torch_internals import reparametrize_module
-from ..patches.declarations import patch
+from ..patches.declarations import TORCHAX, patch
 from ..tensor import arrays
 
 _WHY = "torchax drops what a compiled module writes to its buffers, such as running statistics."
-_UPSTREAM = "https://github.com/google/torchax/blob/main/torchax/interop.py"
+_UPSTREAM = TORCHAX + "interop.py"
 
 
 def _called(self, method, params, buffers, *args, **kwargs):

@@ -18,7 +18,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..adapters.torch_internals import DisableTorchFunction, no_dispatch, pytree, script_modules
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 
 _script, _save, _trace = torch.jit.script, torch.jit.save, torch.jit.trace
 _compiled = (torch.jit.RecursiveScriptModule, torch.jit.TopLevelTracedModule)
@@ -53,16 +53,14 @@ def _made(cls, *args, **kwargs):
 @patch(
     "torch.jit._script:ScriptMeta.__call__",
     why=_WHY,
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/jit/_script.py",
+    upstream=TORCH + "jit/_script.py",
 )
 def _called(cls, *args, **kwargs):
     is_own = issubclass(cls, torch.jit.ScriptModule) and not cls.__module__.startswith("torch.")
     return (_made if is_own else type.__call__)(cls, *args, **kwargs)
 
 
-@patch(
-    "torch.jit:script", why=_WHY, upstream="https://github.com/pytorch/pytorch/blob/main/torch/jit/_script.py"
-)
+@patch("torch.jit:script", why=_WHY, upstream=TORCH + "jit/_script.py")
 def _left(obj, *args, **kwargs):
     """`torch.jit.script`."""
     return _kept(obj, _script)
@@ -75,9 +73,7 @@ def _kept(obj, to_script):
     return obj
 
 
-@patch(
-    "torch.jit:trace", why=_WHY, upstream="https://github.com/pytorch/pytorch/blob/main/torch/jit/_trace.py"
-)
+@patch("torch.jit:trace", why=_WHY, upstream=TORCH + "jit/_trace.py")
 def _traced(func, example_inputs=None, *args, **kwargs):
     """`torch.jit.trace`."""
     given = pytree.tree_leaves((example_inputs, kwargs.get("example_kwarg_inputs")))
@@ -94,7 +90,7 @@ def _traced(func, example_inputs=None, *args, **kwargs):
 @patch(
     "torch.jit:save",
     why=_WHY,
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/jit/_serialization.py",
+    upstream=TORCH + "jit/_serialization.py",
 )
 def _saved(module, *args, **kwargs):
     """`torch.jit.save`."""

@@ -19,7 +19,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..adapters.torch_internals import custom_backend_name, nn_functions
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 from ..tensor import conversions
 
 _aten = torch.ops.aten
@@ -168,7 +168,7 @@ _make, _enter, _exit = (getattr(autocast_mode.autocast, f"__{name}__") for name 
 
 
 _WHY = "PyTorch disables `autocast` for `cuda` without CUDA, and has no list of operators for `jax`."
-_UPSTREAM = "https://github.com/pytorch/pytorch/blob/main/torch/amp/autocast_mode.py"
+_UPSTREAM = TORCH + "amp/autocast_mode.py"
 
 
 @patch("torch.amp.autocast_mode:autocast.__init__", why=_WHY, upstream=_UPSTREAM)

@@ -24,11 +24,11 @@ from ..adapters.torch_internals import (
     vmap_over_scores,
 )
 from ..autograd.func_transforms import are_on_torchax
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 from ..patches.function_code import code_that_calls
 
 _WHY = "PyTorch refuses tensors on torchax's device, and fails for CPU tensors once torchax is imported."
-_UPSTREAM = "https://github.com/pytorch/pytorch/blob/main/torch/nn/attention/flex_attention.py"
+_UPSTREAM = TORCH + "nn/attention/flex_attention.py"
 
 
 @patch(

@@ -21,7 +21,7 @@ from torchax.view import View
 
 from ..adapters.torch_internals import DisableTorchFunction, disable_current_modes, no_dispatch
 from ..adapters.torchax_internals import native_batch_norm
-from ..patches.declarations import operator, patch
+from ..patches.declarations import TORCH, operator, patch
 from ..tensor import arrays
 
 _aten = torch.ops.aten
@@ -399,5 +399,5 @@ for _method in (prune.RandomUnstructured, prune.L1Unstructured, prune.RandomStru
     patch(
         f"torch.nn.utils.prune:{_method.__name__}.compute_mask",
         why="PyTorch writes the mask through a view, which is a copy on torchax.",
-        upstream="https://github.com/pytorch/pytorch/blob/main/torch/nn/utils/prune.py",
+        upstream=TORCH + "nn/utils/prune.py",
     )(_masked_on_host(_method.compute_mask))

@@ -19,7 +19,7 @@ from torchax.tensor import Tensor
 
 from ..adapters.torch_internals import BatchNormBase, InstanceNormBase
 from ..jit import call_by_call
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 
 #: Whether the statistics of the current call are updated already.
 _are_kept = False
@@ -69,8 +69,8 @@ def _of_instances(x):
 
 
 _WHY = "torchax does not update the running statistics."
-_FUNCTIONS = "https://github.com/pytorch/pytorch/blob/main/torch/nn/functional.py"
-_MODULES = "https://github.com/pytorch/pytorch/blob/main/torch/nn/modules"
+_FUNCTIONS = TORCH + "nn/functional.py"
+_MODULES = TORCH + "nn/modules"
 patch("torch.nn.functional:batch_norm", why=_WHY, upstream=_FUNCTIONS)(
     _with_statistics(F.batch_norm, _of_batch, "training")
 )

@@ -14,7 +14,7 @@ from jax import lax
 from torchax.tensor import Tensor
 
 from ..adapters.torchax_internals import avg_pool, mul
-from ..patches.declarations import operator, patch
+from ..patches.declarations import TORCHAX, operator, patch
 from .missing import on_host_first
 from .per_dimension import each
 
@@ -199,7 +199,7 @@ _numpy = Tensor.numpy
 @patch(
     "torchax.tensor:Tensor.numpy",
     why="torchax lacks the option `force`.",
-    upstream="https://github.com/google/torchax/blob/main/torchax/tensor.py",
+    upstream=TORCHAX + "tensor.py",
 )
 def _as_numpy(tensor, *, force=False):
     """`Tensor.numpy` with the option `force`."""

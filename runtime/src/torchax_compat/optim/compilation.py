@@ -1,4 +1,4 @@
-"""Compilation of code that changes weights without gradients: the `step` of optimizers, for example."""
+"""Compilation of code that changes weights without gradients: `step` of an optimizer, averages of weights."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from torch.optim import lbfgs
 from torchax.tensor import Tensor
 
 from ..adapters.torch_internals import DisableTorchFunction, strong_wolfe
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 from ..tensor import arrays
 
 _plain_step = lbfgs.LBFGS.step
@@ -31,7 +31,7 @@ _LISTS = ("old_dirs", "old_stps", "ro")
 @patch(
     "torch.optim:LBFGS.step",
     why="PyTorch loops over remembered vectors in Python, and waits for a number in each iteration.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/optim/lbfgs.py",
+    upstream=TORCH + "optim/lbfgs.py",
 )
 @torch.no_grad()
 def _step(optimizer, closure):

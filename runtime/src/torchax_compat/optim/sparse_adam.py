@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from ..patches.declarations import patch
+from ..patches.declarations import TORCH, patch
 
 _step = torch.optim.SparseAdam.step
 
@@ -16,7 +16,7 @@ _step = torch.optim.SparseAdam.step
 @patch(
     "torch.optim:SparseAdam.step",
     why="PyTorch raises for dense gradients, and those that JAX computes for embeddings are dense.",
-    upstream="https://github.com/pytorch/pytorch/blob/main/torch/optim/sparse_adam.py",
+    upstream=TORCH + "optim/sparse_adam.py",
 )
 @torch.no_grad()
 def _stepped(optimizer, closure=None):

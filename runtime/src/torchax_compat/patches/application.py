@@ -37,10 +37,12 @@ def signature_of(owner: Any, name: str) -> str:
 
     Without the class if the owner is none, and without parameters if the attribute is not a function, or a
     builtin function without a signature.
+    The code of a function has the signature of the function.
     """
     classes = owner.__mro__ if isinstance(owner, type) else ()
     defining = [f"{one.__module__}.{one.__qualname__}" for one in classes if name in vars(one)]
-    return f"{''.join(defining[:1])}({_parameters(getattr(owner, name))})"
+    value = owner if name == "__code__" else getattr(owner, name)
+    return f"{''.join(defining[:1])}({_parameters(value)})"
 
 
 def _parameters(value: Any) -> str:

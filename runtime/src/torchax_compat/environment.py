@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata, resources
 
+from .patches import application
 from .version import __version__
 
 _PACKAGE = __package__ or __name__.rpartition(".")[0]
@@ -80,14 +81,14 @@ def enable(*, force: bool = False) -> None:
         import_all()
         _apply(undone, force=force)
     except BaseException:
-        _restore(undone)
+        application.restore(undone)
         raise
     _undone.extend(undone)
 
 
 def disable() -> None:
     """Leave the torchax environment, and restore everything that `enable()` changed."""
-    _restore(_undone)
+    application.restore(_undone)
 
 
 def status() -> list[PatchStatus]:
@@ -192,7 +193,6 @@ def _apply(undone: list[Callable[[], None]], *, force: bool) -> None:
     import torchax
 
     from .adapters import instance_attributes
-    from .patches import application
 
     problems = application.moved({} if force else _signatures()) or instance_attributes.problems()
     if problems:
@@ -203,8 +203,3 @@ def _apply(undone: list[Callable[[], None]], *, force: bool) -> None:
     if not application.is_entered():
         torchax.enable_globally()
         undone.append(torchax.disable_globally)
-
-
-def _restore(undone: list[Callable[[], None]]) -> None:
-    while undone:
-        undone.pop()()

@@ -18,8 +18,8 @@ from .torch_internals import LoaderIterator
 
 
 def _loader_iterator() -> Any:
-    loader: Any = torch.utils.data.DataLoader([0], generator=torch.Generator())
-    return LoaderIterator(loader)
+    data: Any = [0]
+    return LoaderIterator(torch.utils.data.DataLoader(data, generator=torch.Generator()))
 
 
 def _tensor() -> Any:

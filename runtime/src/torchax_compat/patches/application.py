@@ -12,6 +12,12 @@ from typing import Any
 from .declarations import OPERATORS, PATCHES, SETUPS, Operator, Patch
 
 Undo = Callable[[], None]
+#: How parameters are written, by their kind; all others by their name.
+_FORMS: dict[Any, str] = {
+    inspect.Parameter.VAR_POSITIONAL: "*{}",
+    inspect.Parameter.KEYWORD_ONLY: "{}=",
+    inspect.Parameter.VAR_KEYWORD: "**{}",
+}
 
 _MISSING = object()
 #: Packages whose modules keep the functions that they imported by name.
@@ -51,9 +57,7 @@ def _parameters(value: Any) -> str:
         found = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
         return ""
-    marks = {inspect.Parameter.VAR_POSITIONAL: "*{}", inspect.Parameter.VAR_KEYWORD: "**{}"}
-    marks[inspect.Parameter.KEYWORD_ONLY] = "{}="
-    return ", ".join(marks.get(one.kind, "{}").format(one.name) for one in found)
+    return ", ".join(_FORMS.get(one.kind, "{}").format(one.name) for one in found)
 
 
 def moved(signatures: dict[str, list[str]]) -> list[str]:

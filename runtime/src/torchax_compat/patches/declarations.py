@@ -14,6 +14,7 @@ TORCH = "https://github.com/pytorch/pytorch/blob/main/torch/"
 TORCHAX = "https://github.com/google/torchax/blob/main/torchax/"
 
 _Value = TypeVar("_Value")
+_Run = TypeVar("_Run", bound=Callable[[], Callable[[], None]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def operator(function: Callable[..., Any], *operations: Any, why: str = "", **op
         OPERATORS[operation] = Operator(operation, function, options, why)
 
 
-def setup(name: str, *, why: str) -> Callable[[Callable[[], Callable[[], None]]], Callable[[], None]]:
+def setup(name: str, *, why: str) -> Callable[[_Run], _Run]:
     """Decorator that declares a setting; the function makes it, and returns one that takes it back.
 
     Args:
@@ -121,7 +122,7 @@ def setup(name: str, *, why: str) -> Callable[[Callable[[], Callable[[], None]]]
         DuplicatePatch: there is a setting of this name already.
     """
 
-    def declare(run: Callable[[], Callable[[], None]]) -> Any:
+    def declare(run: _Run) -> _Run:
         if name in SETUPS:
             raise DuplicatePatch(name)
         SETUPS[name] = Setup(name, run, why)

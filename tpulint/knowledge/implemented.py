@@ -68,3 +68,19 @@ IMPLEMENTED = frozenset(
         "torch.vander",
     }
 )
+
+#: Those that run in code that a program jits itself, too.
+JITTED = IMPLEMENTED - {
+    "torch.Tensor.corrcoef",
+    "torch.Tensor.cov",
+    "torch.Tensor.istft",
+    "torch.binomial",
+    "torch.cov",
+    "torch.istft",
+    "torch.linalg.lstsq",
+    "torch.lobpcg",
+    "torch.nn.GaussianNLLLoss",
+    "torch.nn.functional.gaussian_nll_loss",
+    "torch.nonzero_static",
+    "torch.poisson",
+}

@@ -69,7 +69,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "copy.deepcopy" or len(call.args) != 1 or call.keywords:
         return
     project = ctx.module.project
-    if not ctx.serves_device or ctx.only_with_cuda(call) or project.imports_any(TRAINING.name):
+    if not ctx.serves_device or ctx.only_with_cuda(call):
         return
     value = call.args[0]
     kind = ctx.kind(value)
@@ -80,16 +80,18 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(kind, Tensor) and kind.certain:
         edit = f"{ctx.operand(value)}.detach().clone()"
         title = "replace `deepcopy` with `detach().clone()`"
-        fix = ctx.fix(title, ctx.replace(call, edit), applicability=Applicability.UNSAFE)
-        yield ctx.finding(
-            call, "`deepcopy` of a tensor raises inside the torchax environment", brought or fix
-        )
+        fix: Fix | None = ctx.fix(title, ctx.replace(call, edit), applicability=Applicability.UNSAFE)
+        message = "`deepcopy` of a tensor raises inside the torchax environment"
     elif _is_state(value, ctx):
         message = "`deepcopy` of a `state_dict()` raises inside the torchax environment"
-        yield ctx.finding(call, message, brought or _clones(call, ctx))
+        fix = _clones(call, ctx)
     elif _is_placed_module(value, call, ctx):
         message = "`deepcopy` raises for a module that was moved to the torchax device"
-        yield ctx.finding(call, message, brought or _copy(call, ctx))
+        fix = _copy(call, ctx)
+    else:
+        return
+    if not ctx.runtime_handles("deep copies of tensors and modules"):
+        yield ctx.finding(call, message, brought or fix)
 
 
 def _is_state(value: ast.expr, ctx: Context) -> bool:

@@ -162,8 +162,7 @@ def flex(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 
 def _flex(node: ast.stmt | ast.expr, ctx: Context) -> Iterator[Finding]:
-    project, name = ctx.module.project, ctx.module.name
-    if not ctx.only_with_cuda(node) and not project.program_imports(name, TRAINING.name):
+    if not ctx.only_with_cuda(node) and not ctx.runtime_handles("`flex_attention`"):
         title = (
             f"add the tpulint runtime `{TRAINING.name}`, which computes `flex_attention` in torch operations"
         )

@@ -36,7 +36,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.finding import Finding
-from tpulint.knowledge.training import TRAINING
 from tpulint.model.values.kinds import Instance
 from tpulint.rule import Context, Rule
 
@@ -64,21 +63,13 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
 
 
 def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
-    if not _is_first(node, ctx) or _has_companion(ctx):
-        return
-    if _is_entered_around(node, ctx) or _is_entered_before(node, ctx):
+    is_entered = _is_first(node, ctx) and (_is_entered_around(node, ctx) or _is_entered_before(node, ctx))
+    if is_entered and not ctx.runtime_handles("imports of torchvision"):
         message = (
             "`torchvision` cannot be imported inside the torchax environment; "
             "import it before the program enters the environment"
         )
         yield ctx.finding(node, message)
-
-
-def _has_companion(ctx: Context) -> bool:
-    """Whether the program has the runtime (`torchax_training`), which imports torchvision safely."""
-    return ctx.first_import(TRAINING.name) is not None or any(
-        module.rpartition(".")[2] == TRAINING.name for module in ctx.module.project.modules
-    )
 
 
 def _is_first(node: ast.stmt, ctx: Context) -> bool:

@@ -67,30 +67,31 @@ rule = Rule(
     "TPU303", "Python branch on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE
 )
 
+_HANDLED = "values of tensors in Python code"
 _TITLE = "replace the `if` with `torch.where`, which computes both branches"
 _NO_VALUE = "depends on a tensor's value, which is not available while JAX traces the code"
 
 
-@rule.on(ast.If, traced=True)
+@rule.on(ast.If, traced=True, handled=_HANDLED)
 def if_statement(node: ast.If, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
         yield ctx.finding(node.test, f"this `if` condition {_NO_VALUE}", _where_statement(node, ctx))
 
 
-@rule.on(ast.While, traced=True)
+@rule.on(ast.While, traced=True, handled=_HANDLED)
 def while_statement(node: ast.While, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
         yield ctx.finding(node.test, f"this `while` condition {_NO_VALUE}")
 
 
-@rule.on(ast.IfExp, traced=True)
+@rule.on(ast.IfExp, traced=True, handled=_HANDLED)
 def conditional_expression(node: ast.IfExp, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
         yield ctx.finding(node.test, f"this `if` condition {_NO_VALUE}", _where_expression(node, ctx))
 
 
-@rule.on(ast.Compare, traced=True)
-@rule.on(ast.Call, named={"any", "all", "equal", "allclose"}, traced=True)
+@rule.on(ast.Compare, traced=True, handled=_HANDLED)
+@rule.on(ast.Call, named={"any", "all", "equal", "allclose"}, traced=True, handled=_HANDLED)
 def condition_of_comprehension(node: ast.Compare | ast.Call, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node, ctx.scope) is None:
         return
@@ -102,7 +103,7 @@ def condition_of_comprehension(node: ast.Compare | ast.Call, ctx: Context) -> It
         yield ctx.finding(node, f"this `if` condition in a comprehension {_NO_VALUE}")
 
 
-@rule.on(ast.BoolOp, traced=True)
+@rule.on(ast.BoolOp, traced=True, handled=_HANDLED)
 def and_or(node: ast.BoolOp, ctx: Context) -> Iterator[Finding]:
     inner: ast.expr = node
     outer = ctx.parent(node)

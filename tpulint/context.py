@@ -12,11 +12,12 @@ from typing import Protocol, TypeVar
 from tpulint.editing import Editing
 from tpulint.finding import Applicability, Edit, Finding, Fix, Location, Related, Span
 from tpulint.formatted import within
+from tpulint.knowledge.handled import HANDLED, Handled
 from tpulint.knowledge.runtime import ENABLE, PACKAGE
 from tpulint.model.module import Module
 from tpulint.model.names.at_hand import names_at_hand
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
-from tpulint.model.project.project import TracePath
+from tpulint.model.project.project import Certainty, TracePath
 from tpulint.model.syntax.aliases import in_own_words
 from tpulint.model.syntax.imports import first_import, respelled
 from tpulint.model.tracing.guards import CUDA, PROCESSES, SEVERAL, caught, only_with, optional
@@ -160,11 +161,34 @@ class Context(Editing):
 
     @property
     def is_amended(self) -> bool:
-        """Whether the runtime torchax-compat handles this (the program imports it or computes gradients).
-
-        A program that computes gradients counts, since the fixes add the runtime to it.
-        """
+        """Whether the program has the runtime torchax-compat, or gets it as it computes gradients."""
         return self.asks_gradients or self.module.project.uses_runtime
+
+    def runtime_handles(self, subject: str, operator: str = "") -> bool:
+        """Whether the program has the runtime torchax-compat, which handles this, as a test shows.
+
+        `subject` is a name of the table `HANDLED`; `operator` is one of its operators, if it has any.
+        """
+        handled = HANDLED[subject]
+        if operator and operator not in handled.operators:
+            return False
+        project = self.module.project
+        if handled.in_program:
+            has_runtime = project.program_uses_runtime(self.module.name)
+        else:
+            has_runtime = project.uses_runtime
+        has_runtime = has_runtime or (handled.with_gradients and self.asks_gradients)
+        if not has_runtime or not self._is_shown(handled, operator):
+            return False
+        self.module.handled.add(subject)
+        return True
+
+    def _is_shown(self, handled: Handled, operator: str) -> bool:
+        """Whether the tests show it for this code, which the program may jit itself."""
+        path = self.trace_path
+        if path is None or path.certainty is not Certainty.JIT:
+            return True
+        return handled.in_jit if isinstance(handled.in_jit, bool) else operator in handled.in_jit
 
     @cached_property
     def tree(self) -> ast.Module:

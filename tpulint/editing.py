@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tpulint.arguments import Arguments, arguments, in_order
 from tpulint.finding import Edit, Span
 from tpulint.model.module import Module
+from tpulint.model.names.numbered import numbered
 from tpulint.model.names.scopes import Scope
 from tpulint.model.syntax.blocks import only_asks, without_item
 from tpulint.model.syntax.imports import insertions, missing_imports
@@ -33,6 +34,29 @@ class Editing:
         """The source of a node."""
         span = self.span(node)
         return self.module.source.text[span.start : span.end]
+
+    def block_text(self, node: ast.expr) -> str:
+        """The source of a node, each row after the first one without the indentation of its statement."""
+        margin = self.module.source.margin(self.module.statement(node))
+        first, *rows = self.text(node).splitlines()
+        return "\n".join([first, *(row.removeprefix(margin) for row in rows)])
+
+    def comments_above(self, statement: ast.stmt) -> list[str]:
+        """The comments on the rows right above a statement, each with its `#`."""
+        source, row = self.module.source, statement.lineno - 1
+        found: list[str] = []
+        while row and source.line(row).lstrip().startswith("#"):
+            found.insert(0, source.line(row).strip())
+            row -= 1
+        return found
+
+    def new_name(self, name: str) -> str:
+        """A name that the enclosing function does not use: this one, or this one with a number."""
+        function = self.scope.function
+        tree = function.node if function is not None else self.module.source.tree
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        used |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        return next(one for one in numbered(name) if one not in used)
 
     def operand(self, node: ast.expr) -> str:
         """The source of an expression, in parentheses where an attribute behind it would split it."""

@@ -32,8 +32,8 @@ class Handler:
     of these names, and constants to these texts; it may be a test of them, too. `passing` restricts calls to
     those that pass keyword arguments of these names, `where` nodes to those that a quick look accepts,
     `traced` places to code that tracing reaches.
-    `of_values` says that what it finds in traced code is no problem where the code runs without a trace, as
-    the runtime makes it: it needs values there. An operator that is missing is missing there as well.
+    `handled` names what the runtime handles (see `Context.runtime_handles`): where it does, only findings
+    with a fix are reported.
     """
 
     node: type[ast.AST]
@@ -42,7 +42,7 @@ class Handler:
     where: Callable[[Any], bool] | None
     traced: bool
     check: Check
-    of_values: bool = True
+    handled: str = ""
 
 
 class Rule:
@@ -96,13 +96,13 @@ class Rule:
         passing: Iterable[str] = (),
         where: Callable[[Any], bool] | None = None,
         traced: bool = False,
-        of_values: bool = True,
+        handled: str = "",
     ) -> Callable[[_C], _C]:
         """Register a generator of findings; see `Handler`. `ast.Module` is asked once per file."""
 
         def register(check: _C) -> _C:
             names = named if callable(named) else frozenset(named)
-            self.handlers.append(Handler(node, names, frozenset(passing), where, traced, check, of_values))
+            self.handlers.append(Handler(node, names, frozenset(passing), where, traced, check, handled))
             return check
 
         return register

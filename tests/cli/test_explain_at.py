@@ -98,7 +98,23 @@ def test_findings_that_the_runtime_handles_are_explained_by_it(explained: Explai
         "class Net(nn.Module):\n    def forward(self, x):\n        return x * x.sum().tolist()\n"
     )
     (said,) = (row for row in explained("src/net.py:7").splitlines() if "TPU301" in row)
-    assert "not reported: the program imports the runtime, which handles this" in said
+    assert (
+        "not reported, since the runtime handles values of tensors in Python code: "
+        "see runtime/tests/test_handled.py::test_sample_has_the_result_of_torch"
+    ) in said
+
+
+def test_operators_that_the_runtime_handles_are_explained_by_it(explained: Explained, folder: Path) -> None:
+    (folder / "src" / "net.py").write_text(
+        "import torch\nimport torchax_compat\nfrom torch import nn\n\n\n"
+        "class Net(nn.Module):\n    def forward(self, x):\n"
+        "        return torch.nn.functional.gumbel_softmax(x.to('jax'))\n"
+    )
+    (said,) = (row for row in explained("src/net.py:8").splitlines() if "TPU614" in row)
+    assert (
+        "not reported, since the runtime handles random numbers on the device: "
+        "see runtime/tests/test_handled.py::test_sample_has_the_result_of_torch"
+    ) in said
 
 
 def test_code_for_cuda_with_a_counterpart_for_torchax_is_explained(

@@ -195,28 +195,21 @@ def everything_found(module: Module, found: dict[Finding, None] | None = None) -
 
 
 def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Module) -> list[Finding]:
-    """What a handler finds at a place; where traced code may need values, only what has a fix.
+    """What a handler finds at a place; where the runtime handles it, only what has a fix.
 
     Raises:
         RuleError: when it fails.
     """
-    return reported(found_by(rule, handler, node, scope, module), handler, scope, module)
-
-
-def reported(found: list[Finding], handler: Handler, scope: Scope, module: Module) -> list[Finding]:
-    """What is reported of a handler's findings: where traced code may need values, only what has a fix."""
-    spares = found and handler.traced and handler.of_values and module.may_need_values(scope)
-    return [one for one in found if one.fix is not None] if spares else found
-
-
-def found_by(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Module) -> list[Finding]:
-    """What a handler finds at a place; raises as `asked` does."""
+    ctx = Context(rule, module, scope)
     try:
-        return list(handler.check(node, Context(rule, module, scope)))
+        found = list(handler.check(node, ctx))
     except RecursionError:
         raise
     except Exception as error:
         raise RuleError(_failure(rule, node, error)) from error
+    if handler.handled and any(one.fix is None for one in found) and ctx.runtime_handles(handler.handled):
+        return [one for one in found if one.fix is not None]
+    return found
 
 
 def _failure(rule: Rule, node: ast.AST, error: Exception) -> str:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from tpulint.engine.candidates import candidates, concerned
 from tpulint.engine.conditions import Condition, deciding_condition
-from tpulint.engine.desk import everything_found, found_by, parsed, reported, suppressed
+from tpulint.engine.desk import asked, everything_found, parsed, suppressed
 from tpulint.engine.run import linked, open_cache, read
 from tpulint.engine.shipped import is_shipped
 from tpulint.finding import Finding, Location
+from tpulint.knowledge.handled import HANDLED
 from tpulint.model.belief import Belief, LineBelief, belief_of, line_belief, subjects
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
@@ -22,7 +23,6 @@ from tpulint.source import SourceError
 
 _UNTRACED = "the rule is about traced code, and no traced code calls this"
 _PAIRED = "this code for CUDA has a counterpart for torchax beside it"
-_AT_RUN_TIME = "the program imports the runtime, which handles this while it traces the code"
 
 
 class InquiryError(Exception):
@@ -44,6 +44,7 @@ class Silence:
 
     `reason` is the condition that decided, in words, "" if it is not known. `about` are the inferred types of
     the expression that decided, or else of the one on the line and its parts; `by_type` if a type decided.
+    `handled` is what the runtime handles, and the tests that show it, if the rule left it to the runtime.
     """
 
     code: str
@@ -52,6 +53,7 @@ class Silence:
     reason: str
     by_type: bool = False
     about: tuple[Belief, ...] = ()
+    handled: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +129,15 @@ def _silences(module: Module, row: int, speakers: Collection[str]) -> Iterator[S
             found: list[Finding] = []
 
             def ask() -> None:
-                found.extend(found_by(rule, handler, node, scope, module))  # noqa: B023
+                found.extend(asked(rule, handler, node, scope, module))  # noqa: B023
 
+            module.handled.clear()
             condition = deciding_condition(handler, ask)
+            handled = tuple((subject, HANDLED[subject].paths) for subject in sorted(module.handled))
             if found:
-                yield silence(_PAIRED if reported(found, handler, scope, module) else _AT_RUN_TIME)
+                yield silence(_PAIRED)
+            elif handled:
+                yield silence("", handled=handled)
             else:
                 by_type = condition.expression is not None and not condition.reason
                 yield silence(condition.reason, by_type, _about(module, node, scope, condition))

@@ -1,6 +1,6 @@
 """Operators of the tables in `operators.py` that the runtime `torchax_compat` implements.
 
-`tests/runtime/operators/test_probed.py` runs each operator of the tables with the runtime, and fails if this
+`runtime/tests/ops/test_probed.py` runs each operator of the tables with the runtime, and fails if this
 set is not exactly those that give the result of torch.
 """
 
@@ -68,3 +68,19 @@ IMPLEMENTED = frozenset(
         "torch.vander",
     }
 )
+
+#: Those that run in code that a program jits itself, too.
+JITTED = IMPLEMENTED - {
+    "torch.Tensor.corrcoef",
+    "torch.Tensor.cov",
+    "torch.Tensor.istft",
+    "torch.binomial",
+    "torch.cov",
+    "torch.istft",
+    "torch.linalg.lstsq",
+    "torch.lobpcg",
+    "torch.nn.GaussianNLLLoss",
+    "torch.nn.functional.gaussian_nll_loss",
+    "torch.nonzero_static",
+    "torch.poisson",
+}

@@ -84,6 +84,8 @@ class Module:
         self._lacking = 0
         #: What rules have asked of the whole file, by the question.
         self.answers: dict[object, Any] = {}
+        #: What the runtime was said to handle since this was last cleared; see `Context.runtime_handles`.
+        self.handled: set[str] = set()
         #: The calls that made host tensors, by their offsets, as far as inference has come.
         self.makers: dict[int, ast.Call] = {}
         self._attributes: dict[tuple[str, str], Kind] = {}
@@ -157,14 +159,9 @@ class Module:
         return not is_jitted and self.project.uses_runtime
 
     def outlasts_trace(self, scope: Scope) -> bool:
-        """Whether values that this code stores outlive a trace, as in a function that the project jits.
-
-        In a program that computes gradients, or imports the runtime, only code that the project jits counts:
-        the runtime returns the attributes that modules assign from the compiled function.
-        """
+        """Whether values that this code stores outlive a trace, as in a `forward` or a jitted function."""
         path = self.trace_path(scope)
-        amended = self.project.programs.asks_gradients(self.name) or self.project.uses_runtime
-        return path is not None and path.certainty <= (Certainty.JIT if amended else Certainty.FORWARD)
+        return path is not None and path.certainty <= Certainty.FORWARD
 
     # kinds
 

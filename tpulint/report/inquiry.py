@@ -99,6 +99,11 @@ def _said(said: Said, paint: Paint) -> str:
 
 def _silence(silence: Silence, paint: Paint) -> str:
     head = f"  {paint.code(silence.code)} {silence.name}, column {silence.location.column}"
+    if silence.handled:
+        reasons = (
+            f"the runtime handles {subject}: see {', '.join(tests)}" for subject, tests in silence.handled
+        )
+        return f"{head}: {paint.dim('not reported')}, since {'; '.join(reasons)}"
     return f"{head}: {paint.dim('not reported')}: {_reason(silence)}"
 
 

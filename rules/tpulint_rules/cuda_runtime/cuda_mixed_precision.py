@@ -116,8 +116,8 @@ def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     dtype = _argument(call, "dtype", 1)
     if dtype is not None and ctx.qualified_name(dtype) == "torch.float32":
         return  # which is what it stays in
-    if not _names_cuda(call, name) and ctx.module.project.uses_runtime:
-        return  # the runtime gives it its meaning
+    if not _names_cuda(call, name) and ctx.runtime_handles("automatic mixed precision"):
+        return
     message = f"`{name}` has no effect on TPU: the operations inside stay in float32, without an error"
     if ctx.serves_device and not _names_cuda(call, name):
         fix = ctx.runtime_fix(_TITLE)  # elsewhere the runtime comes with the environment

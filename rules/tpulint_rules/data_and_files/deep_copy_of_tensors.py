@@ -69,7 +69,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "copy.deepcopy" or len(call.args) != 1 or call.keywords:
         return
     project = ctx.module.project
-    if not ctx.serves_device or ctx.only_with_cuda(call) or project.uses_runtime:
+    if not ctx.serves_device or ctx.only_with_cuda(call):
         return
     value = call.args[0]
     kind = ctx.kind(value)
@@ -87,7 +87,8 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         fix = ctx.runtime_fix(title) if is_trained else _copy(call, ctx)
     else:
         return
-    yield ctx.finding(call, message, fix)
+    if not ctx.runtime_handles("deep copies of tensors and modules"):
+        yield ctx.finding(call, message, fix)
 
 
 def _clone(call: ast.Call, value: ast.expr, ctx: Context) -> Fix:

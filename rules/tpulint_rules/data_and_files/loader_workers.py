@@ -83,9 +83,9 @@ _WITHOUT = {"num_workers": "0", "persistent_workers": "False", "prefetch_factor"
 @rule.on(ast.Call, named={"DataLoader"})
 def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     workers = next((keyword.value for keyword in call.keywords if keyword.arg == "num_workers"), None)
-    if workers is None or ctx.qualified_name(call.func) not in LOADERS or not _is_concerned(ctx):
+    if workers is None or ctx.qualified_name(call.func) not in LOADERS:
         return
-    if ctx.only_with_cuda(call) or not _is_some(workers, ctx):
+    if ctx.only_with_cuda(call) or not _is_some(workers, ctx) or not _is_concerned(ctx):
         return
     title = "remove `num_workers`, so that the main process loads the data"
     fix = ctx.fix(title, ctx.without_keywords(call, _OF_WORKERS), applicability=Applicability.UNSAFE)
@@ -107,7 +107,7 @@ def in_dict(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _left_out(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     options = ctx.options(node, "DataLoader")
     workers = options.get("num_workers")
-    if workers is None or not _is_concerned(ctx) or not _is_some(workers, ctx):
+    if workers is None or not _is_some(workers, ctx) or not _is_concerned(ctx):
         return
     edits = [ctx.replace(options[name], none) for name, none in _WITHOUT.items() if name in options]
     title = "replace the value of `num_workers` with `0`, so that the main process loads the data"
@@ -118,8 +118,8 @@ def _left_out(node: ast.expr, ctx: Context) -> Iterator[Finding]:
 
 
 def _is_concerned(ctx: Context) -> bool:
-    """Whether the program uses a device, and not the runtime torchax-compat."""
-    return ctx.serves_device and not ctx.is_amended
+    """Whether the program uses a device, without the runtime torchax-compat."""
+    return ctx.serves_device and not ctx.runtime_handles("worker processes of a `DataLoader`")
 
 
 def _is_some(workers: ast.expr, ctx: Context) -> bool:

@@ -162,8 +162,7 @@ def flex(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 
 def _flex(node: ast.stmt | ast.expr, ctx: Context) -> Iterator[Finding]:
-    project, name = ctx.module.project, ctx.module.name
-    if not ctx.only_with_cuda(node) and not project.program_uses_runtime(name):
+    if not ctx.only_with_cuda(node) and not ctx.runtime_handles("`flex_attention`"):
         title = f"add the runtime {DISTRIBUTION}, which computes `flex_attention` in torch operations"
         message = "`flex_attention` raises for torchax tensors"
         yield ctx.finding(node, message, ctx.runtime_fix(title))

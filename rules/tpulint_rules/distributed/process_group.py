@@ -196,7 +196,7 @@ def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if over is not None and _reaches(over, most + 1):
         message = f"this `{name}` needs several processes, but a program on TPU is one process"
         yield ctx.finding(call, f"{message}; use `jax.sharding.Mesh` instead")
-    elif not ctx.module.project.program_uses_runtime(ctx.module.name):
+    elif not ctx.runtime_handles("device meshes of one process"):
         title = f"add the runtime {DISTRIBUTION}, which makes a mesh of one process"
         message = f"`{name}` raises after `import torchax`, because PyTorch has no process group for torchax"
         yield ctx.finding(call, message, ctx.runtime_fix(title))

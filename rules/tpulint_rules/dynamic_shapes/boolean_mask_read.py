@@ -98,7 +98,7 @@ _SIGNS = {
 }  # fmt: skip
 
 
-@rule.on(ast.Subscript, traced=True)
+@rule.on(ast.Subscript, traced=True, handled="output shapes that depend on values")
 def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     base = ctx.kind(node.value)
     if not isinstance(base, Tensor | Unknown) or isinstance(node.ctx, ast.Del):

@@ -160,7 +160,7 @@ def _may_select(node: ast.Subscript) -> bool:
 
 @rule.on(ast.Subscript, where=_may_select)
 def selected(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
-    if not ctx.is_amended or not ctx.asks_gradients:
+    if not ctx.asks_gradients:
         return
     if not _is_mask(node.slice, ctx) or not _is_differentiated(node, ctx):
         return
@@ -279,7 +279,7 @@ def _is_length(node: ast.expr) -> bool:
 
 def _is_differentiated(node: ast.expr, ctx: Context) -> bool:
     """Whether fixes compile this code with the gradients of a loss, and other rules do not report it."""
-    if not ctx.is_amended or not ctx.asks_gradients:
+    if not ctx.asks_gradients:
         return False
     if ctx.trace_path is not None and ctx.module.may_need_values(ctx.scope):
         return True

@@ -97,7 +97,7 @@ _FUNCTIONS = frozenset({"where", "combinations", "one_hot"})
 _FLATTENED = ("squeeze", "flatten", "view", "reshape")
 
 
-@rule.on(ast.Call, named=_BOTH | _FUNCTIONS, traced=True)
+@rule.on(ast.Call, named=_BOTH | _FUNCTIONS, traced=True, handled="output shapes that depend on values")
 def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     found = _operation(call, ctx)
     if found is not None:

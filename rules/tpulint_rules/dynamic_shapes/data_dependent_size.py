@@ -31,7 +31,7 @@ from tpulint.rule import SIZED_FACTORIES, Context, Rule
 rule = Rule("TPU402", "tensor created with a data-dependent size in traced code", module=__name__, fix=None)
 
 
-@rule.on(ast.Call, named=SIZED_FACTORIES, traced=True)
+@rule.on(ast.Call, named=SIZED_FACTORIES, traced=True, handled="values of tensors in Python code")
 def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     size = ctx.data_dependent_size(call)
     if size is not None:

@@ -69,10 +69,11 @@ rule = Rule(
     fix=Applicability.UNSAFE,
 )
 
+_HANDLED = "values of tensors in Python code"
 _NO_VALUE = "is a tensor, whose value is not available while JAX traces the code"
 
 
-@rule.on(ast.Subscript, traced=True)
+@rule.on(ast.Subscript, traced=True, handled=_HANDLED)
 def slice_or_list(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     for part in parts:
@@ -97,7 +98,7 @@ def _is_list(base: Several, index: Kind) -> bool:
     return base.element == UNKNOWN and isinstance(index, Tensor) and index.dtype == "int"
 
 
-@rule.on(ast.Call, named={"range"}, traced=True)
+@rule.on(ast.Call, named={"range"}, traced=True, handled=_HANDLED)
 def python_range(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) == "builtins.range":
         for argument in call.args:
@@ -116,7 +117,8 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         name, operands = f".{call.func.attr}()", [call.func.value, *call.args]
     else:
         return
-    start, stop, keywords = NUMBERS[name.rpartition(".")[2].removesuffix("()")]
+    last = name.rpartition(".")[2].removesuffix("()")
+    start, stop, keywords = NUMBERS[last]
     arguments = [*operands[start:stop], *(k.value for k in call.keywords if k.arg in keywords)]
     numbers = [
         number
@@ -124,7 +126,7 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         for number in (argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument])
     ]
     number = next((item for item in numbers if ctx.kind(item).is_traced), None)
-    if number is not None:
+    if number is not None and not ctx.runtime_handles("tensors as integer arguments", last):
         yield ctx.finding(number, f"this scalar argument of `{name}` {_NO_VALUE}")
 
 

@@ -67,8 +67,10 @@ from tpulint.rule import Context, Rule
 
 rule = Rule("TPU501", "tensor created on the CPU in traced code", module=__name__, fix=Applicability.SAFE)
 
+_HANDLED = "CPU tensors in traced code"
 
-@rule.on(ast.Call, named=FACTORIES, traced=True)
+
+@rule.on(ast.Call, named=FACTORIES, traced=True, handled=_HANDLED)
 def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = (ctx.qualified_name(call.func) or "").removeprefix("torch.")
     if name not in FACTORIES or ctx.span(call).start not in ctx.module.mixed:
@@ -82,7 +84,7 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, message, _placed(call, name, ctx))
 
 
-@rule.on(ast.Call, traced=True)
+@rule.on(ast.Call, traced=True, handled=_HANDLED)
 def given_by_other_file(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.span(call).start not in ctx.module.mixed:
         return
@@ -102,7 +104,7 @@ def given_by_other_file(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, f"{message}, which torchax cannot combine with device tensors", fix)
 
 
-@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
+@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True, handled=_HANDLED)
 def written(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     makers = ctx.module.written_from_device(node, ctx.scope)
     if not makers:

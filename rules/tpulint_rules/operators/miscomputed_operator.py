@@ -142,10 +142,12 @@ def grouped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     given = by_name(call, _CONVOLUTIONS.get(name, ()))
     groups, channels = given.get("groups"), given.get("in_channels")
-    if groups is None or _number(groups, ctx) < 2 or ctx.module.project.uses_runtime:
+    if groups is None or _number(groups, ctx) < 2:
         return
     is_depthwise = channels is not None and _number(channels, ctx) in (0, _number(groups, ctx))
     if is_depthwise or not _is_computed(name, given.get("input"), ctx):
+        return
+    if ctx.runtime_handles("transposed convolutions", name):
         return
     title = f"add the runtime {DISTRIBUTION}, which computes transposed convolutions correctly"
     message = "with `groups` mixes the weights of different groups, without an error"

@@ -66,6 +66,8 @@ def named(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     # By position only where each stands where it belongs, so that nothing need change places.
     if [keyword.arg for keyword in call.keywords[: len(words)]] == list(names[len(call.args) :]):
         edits = [ctx.edit(Span(ctx.span(word).start, ctx.span(word.value).start), "") for word in words]
+    if edits is None and ctx.runtime_handles("keyword arguments as in PyTorch", name or ""):
+        return
     title = f"pass {' and '.join(f'`{word.arg}`' for word in words)} by position instead of by keyword"
     fix = ctx.fix(title, *edits) if edits else None
     message = f"`{name}` does not accept the keyword argument `{words[0].arg}` on torchax"

@@ -181,19 +181,21 @@ _DISTRIBUTIONS = frozenset(
 @rule.on(ast.Call, named=_last(_BROUGHT))
 def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in _BROUGHT or ctx.only_with_cuda(call) or ctx.module.project.uses_runtime:
+    if name not in _BROUGHT or ctx.only_with_cuda(call):
         return
     if not ctx.serves_device and (ctx.trace_path is None or name in _MODULES):
         return
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     if name not in _WITHOUT_TENSORS | _MODULES and (not given or _is_of_host(ctx.kind(given[0]))):
         return
+    if ctx.runtime_handles("operators", name):
+        return
     make = _FIXES.get(name.rpartition(".")[2])
     fix = make(call, call.args, ctx) if make is not None else None
     yield ctx.finding(call, f"`{name}` {_happens(name)}", fix or _by_runtime(name, ctx))
 
 
-@rule.on(ast.Call, named=_last(_KNOWN.keys() - _MODULES - _BROUGHT), traced=True, of_values=False)
+@rule.on(ast.Call, named=_last(_KNOWN.keys() - _MODULES - _BROUGHT), traced=True)
 def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name is None:
@@ -212,7 +214,7 @@ def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     plain = not any(isinstance(value, ast.Starred) for value in operands)
     fix = make(call, operands, ctx) if make is not None and plain else None
     if fix is None or (fix.applicability is Applicability.UNSAFE and name in IMPLEMENTED):
-        if _is_implemented(name, ctx):
+        if ctx.runtime_handles("operators", name):
             return
         if name in IMPLEMENTED and ctx.serves_device:
             fix = _by_runtime(name, ctx) or fix
@@ -224,7 +226,7 @@ def module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name not in _MODULES - _BROUGHT or not ctx.serves_device or ctx.only_with_cuda(call):
         return
-    if not _is_implemented(name, ctx):
+    if not ctx.runtime_handles("operators", name):
         yield ctx.finding(call, f"`{name}` {_happens(name)}")
 
 
@@ -258,6 +260,8 @@ def bits(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         cast = f"jax.lax.bitcast_convert_type(array, jax.numpy.{dtype.removeprefix('torch.')})"
         arguments = f"lambda array: {cast}, {ctx.text(call.func.value)}"
         fix = _by_jax(call, "jax.lax.bitcast_convert_type", arguments, ctx, Applicability.UNSAFE)
+    if fix is None and ctx.runtime_handles("views with another dtype", dtype):
+        return
     yield ctx.finding(call, "on torchax, `view` accepts only sizes, and raises `TypeError` for a dtype", fix)
 
 
@@ -287,11 +291,6 @@ def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _by_runtime(name: str, ctx: Context) -> Fix | None:
     title = f"add the runtime {DISTRIBUTION}, which implements `{name.rpartition('.')[2]}`"
     return ctx.runtime_fix(title)
-
-
-def _is_implemented(name: str, ctx: Context) -> bool:
-    """Whether the runtime, which the program imports, implements an operator in code that may be untraced."""
-    return name in IMPLEMENTED and ctx.module.may_need_values(ctx.scope)
 
 
 def _is_of_host(kind: Kind) -> bool:

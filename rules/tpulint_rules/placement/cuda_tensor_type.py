@@ -64,6 +64,7 @@ rule = Rule(
 )
 
 _STRINGS = frozenset(f"torch.cuda.{name}" for name in TENSOR_DTYPES)
+_TYPES = "CUDA tensor types"
 _MESSAGE = "the CUDA tensor type `{}` raises on a TPU host, which has no NVIDIA GPU"
 _COMPARED = "no tensor on TPU has the CUDA tensor type `{}`, so this comparison never matches"
 
@@ -81,7 +82,7 @@ def named(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     fix = _fix(node, node.attr, outer, ctx) if isinstance(outer, ast.Call) else _kept(node, ctx)
     if fix is None:
-        if ctx.module.project.uses_runtime:
+        if ctx.runtime_handles(_TYPES, f"torch.cuda.{node.attr}"):
             return
         fix = _brought(ctx)
     message = _COMPARED if isinstance(outer, ast.Compare) else _MESSAGE
@@ -92,7 +93,7 @@ def named(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 def by_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     outer, name = ctx.parent(node), str(node.value)
     if isinstance(outer, ast.Assign | ast.IfExp | ast.Tuple) and isinstance(ctx.statement(node), ast.Assign):
-        if not ctx.module.project.uses_runtime:
+        if not ctx.runtime_handles(_TYPES, name):
             yield ctx.finding(node, _MESSAGE.format(name), _brought(ctx))
     elif not isinstance(outer, ast.Call) or outer.args[:1] != [node]:
         return

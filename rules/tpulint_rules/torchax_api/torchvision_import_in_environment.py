@@ -62,9 +62,8 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
 
 
 def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
-    if not _is_first(node, ctx) or ctx.module.project.uses_runtime:
-        return
-    if _is_entered_around(node, ctx) or _is_entered_before(node, ctx):
+    is_entered = _is_first(node, ctx) and (_is_entered_around(node, ctx) or _is_entered_before(node, ctx))
+    if is_entered and not ctx.runtime_handles("imports of torchvision"):
         message = (
             "`torchvision` cannot be imported inside the torchax environment; "
             "import it before the program enters the environment"

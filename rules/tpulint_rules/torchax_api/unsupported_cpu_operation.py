@@ -15,7 +15,8 @@ creates batches.
 The rule checks programs that put tensors on a CUDA or torchax device or enter the torchax environment, and
 traced code.
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
-The rule does not report programs that train, or that import the runtime torchax-compat.
+In programs that train, or that import the runtime torchax-compat, the rule reports only operations in
+functions that the program jits itself.
 
 ## Why it matters on TPU
 
@@ -76,6 +77,7 @@ rule = Rule(
     fix=Applicability.SAFE,
 )
 
+_HANDLED = "operations on CPU tensors"
 #: Operations that fail on the host: how many tensors they take, numbers among them.
 _OPERATIONS = {
     "torch.where": 3,
@@ -107,7 +109,9 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     numbers = [operand for operand in operands if isinstance(ctx.kind(operand), Static)]
     if bool(numbers) != (name in _OF_NUMBERS):
         return
-    if all(_is_on_host(operand, ctx) for operand in operands if operand not in numbers):
+    if not all(_is_on_host(operand, ctx) for operand in operands if operand not in numbers):
+        return
+    if not ctx.runtime_handles(_HANDLED, name):
         short = name.rpartition(".")[2]
         message = f"in the torchax environment, `{short}` of CPU tensors raises"
         message += (
@@ -120,11 +124,11 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def padded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.nn.utils.rnn.pad_sequence" or not call.args:
         return
-    if ctx.trace_path is not None or not ctx.serves_device or ctx.is_amended:
+    if ctx.trace_path is not None or not ctx.serves_device:
         return
     kind = ctx.kind(call.args[0])
     is_host = isinstance(kind, Several) and isinstance(kind.element, Tensor) and kind.element.is_host
-    if is_host or _collates(ctx):
+    if (is_host or _collates(ctx)) and not ctx.runtime_handles(_HANDLED, "torch.nn.utils.rnn.pad_sequence"):
         yield ctx.finding(
             call,
             "`pad_sequence` of CPU tensors returns only zeros under torchax; pad with `F.pad` instead",
@@ -145,9 +149,8 @@ def _collates(ctx: Context) -> bool:
 
 
 def _may_be_in_environment(call: ast.Call, ctx: Context) -> bool:
-    """Whether the code may run in the torchax environment without the runtime."""
-    served = (ctx.trace_path is not None or ctx.serves_device) and not ctx.only_with_cuda(call)
-    return served and not ctx.is_amended
+    """Whether the code may run in the torchax environment."""
+    return (ctx.trace_path is not None or ctx.serves_device) and not ctx.only_with_cuda(call)
 
 
 def _is_on_host(node: ast.expr, ctx: Context) -> bool:

@@ -184,7 +184,7 @@ _BY_JAX = f"add the runtime {DISTRIBUTION}, which computes the derivative with J
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in JACOBIANS))
 def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in JACOBIANS or ctx.module.project.uses_runtime:
+    if name not in JACOBIANS or ctx.runtime_handles("derivatives of `torch.func`", name):
         return
     fix = None
     if _has_program(ctx):
@@ -205,7 +205,7 @@ def _has_program(ctx: Context) -> bool:
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in AT_INPUTS))
 def at_inputs(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in AT_INPUTS or ctx.module.project.uses_runtime:
+    if name not in AT_INPUTS or ctx.runtime_handles("derivatives of `torch.autograd.functional`", name):
         return
     fix = None
     does, new = AT_INPUTS[name]
@@ -297,8 +297,8 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if call.args and ctx.kind(call.args[0]).is_tensor:
         return  # which works
     fix = _made_alike(call, tensor, ctx)
-    if fix is None and ctx.module.project.uses_runtime:
-        return  # the folder mends it
+    if fix is None and ctx.runtime_handles("`new_tensor`"):
+        return
     message = "`new_tensor` creates a tensor without data under torchax; operations on this tensor raise"
     yield ctx.finding(call, message, fix)
 
@@ -399,7 +399,7 @@ def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     path = project.trace_path(f"{cls}.forward")
     if path is None or _GRADIENTS not in path.steps[0].label or project.method(cls, "backward") is None:
         return
-    if project.uses_runtime:
+    if ctx.runtime_handles("custom `backward` under transforms of JAX"):
         return
     name = ctx.text(node.value)
     message = f"JAX differentiates `{name}.forward` itself and never calls `{name}.backward`"

@@ -22,13 +22,25 @@ versions, `ConcretizationTypeError`).
 
 ## Fix safety
 
-The fix is unsafe, because both sides of the branch run in the fixed code.
-If both sides of the branch only assign or return tensors of the same shape, the fix replaces the branch with
-`torch.where`.
+If the branches only assign tensors, the fix replaces the `if` with one `torch.where` for each name.
+A name that only one branch assigns keeps its former value otherwise.
+If the condition begins with a test that Python can decide while JAX traces the code, such as
+`mode == "t2v" and (x == 0).all()`, the fix keeps an `if` with this test around the `torch.where`.
 
-- If one side of the branch has a side effect or raises an error, the fixed code has this effect or raises
-  this error at each call, even if the condition selects the other side.
-- If the result of the side that is not selected contains a NaN, gradients may become NaN.
+The fix is unsafe, because both branches run in the fixed code.
+For this reason, tpulint offers the fix only if
+
+- each branch assigns each name at most once, and does nothing else;
+- the assigned expressions consist of arithmetic and of functions of PyTorch that change nothing, draw no
+  random numbers, and raise no error that depends on the values of tensors;
+- both values of a name have the same shape, and no different dtypes, as far as tpulint can infer;
+- a name that only one branch assigns has a value before the `if`.
+
+In the fixed code:
+
+- If the result of the branch that is not selected contains a NaN, gradients may become NaN.
+- If the condition has one element but more than zero dimensions, `torch.where` may add dimensions to its
+  result.
 
 ## Without a fix
 
@@ -42,8 +54,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import takewhile
 
-from tpulint.finding import Applicability, Finding, Fix
+from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.model.syntax.layout import call_lines
+from tpulint.model.values.branches import Condition, Selection, is_selectable, selections
 from tpulint.model.values.kinds import Tensor
 from tpulint.model.values.uses import concretized
 from tpulint.rule import Context, Rule
@@ -52,30 +67,31 @@ rule = Rule(
     "TPU303", "Python branch on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE
 )
 
+_HANDLED = "values of tensors in Python code"
+_TITLE = "replace the `if` with `torch.where`, which computes both branches"
 _NO_VALUE = "depends on a tensor's value, which is not available while JAX traces the code"
 
 
-@rule.on(ast.If, traced=True)
+@rule.on(ast.If, traced=True, handled=_HANDLED)
 def if_statement(node: ast.If, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
         yield ctx.finding(node.test, f"this `if` condition {_NO_VALUE}", _where_statement(node, ctx))
 
 
-@rule.on(ast.While, traced=True)
+@rule.on(ast.While, traced=True, handled=_HANDLED)
 def while_statement(node: ast.While, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
         yield ctx.finding(node.test, f"this `while` condition {_NO_VALUE}")
 
 
-@rule.on(ast.IfExp, traced=True)
+@rule.on(ast.IfExp, traced=True, handled=_HANDLED)
 def conditional_expression(node: ast.IfExp, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node.test, ctx.scope) is not None:
-        fix = _where(node, node.test, node.body, node.orelse, "", ctx)
-        yield ctx.finding(node.test, f"this `if` condition {_NO_VALUE}", fix)
+        yield ctx.finding(node.test, f"this `if` condition {_NO_VALUE}", _where_expression(node, ctx))
 
 
-@rule.on(ast.Compare, traced=True)
-@rule.on(ast.Call, named={"any", "all", "equal", "allclose"}, traced=True)
+@rule.on(ast.Compare, traced=True, handled=_HANDLED)
+@rule.on(ast.Call, named={"any", "all", "equal", "allclose"}, traced=True, handled=_HANDLED)
 def condition_of_comprehension(node: ast.Compare | ast.Call, ctx: Context) -> Iterator[Finding]:
     if concretized(ctx.module, node, ctx.scope) is None:
         return
@@ -87,7 +103,7 @@ def condition_of_comprehension(node: ast.Compare | ast.Call, ctx: Context) -> It
         yield ctx.finding(node, f"this `if` condition in a comprehension {_NO_VALUE}")
 
 
-@rule.on(ast.BoolOp, traced=True)
+@rule.on(ast.BoolOp, traced=True, handled=_HANDLED)
 def and_or(node: ast.BoolOp, ctx: Context) -> Iterator[Finding]:
     inner: ast.expr = node
     outer = ctx.parent(node)
@@ -101,54 +117,109 @@ def and_or(node: ast.BoolOp, ctx: Context) -> Iterator[Finding]:
 
 
 def _where_statement(node: ast.If, ctx: Context) -> Fix | None:
-    """The fix for `if t: name = a` with or without `else: name = b`; None if it has another form."""
-    then = _assignment(node.body)
-    other = _assignment(node.orelse) if node.orelse else None
-    if then is None or (node.orelse and (other is None or other[0] != then[0])):
-        return None
-    name, value = then
-    target = node.body[0]
-    assert isinstance(target, ast.Assign)
-    if other is not None:
-        return _where(node, node.test, value, other[1], f"{name} = ", ctx)
-    old = next((load for load in ast.walk(value) if isinstance(load, ast.Name) and load.id == name), None)
-    return _where(node, node.test, value, old, f"{name} = ", ctx) if old is not None else None
-
-
-def _assignment(body: list[ast.stmt]) -> tuple[str, ast.expr] | None:
-    match body:
-        case [ast.Assign(targets=[ast.Name(id=name)], value=value)]:
-            return name, value
-        case _:
-            return None
-
-
-def _where(
-    whole: ast.stmt | ast.expr, test: ast.expr, then: ast.expr, other: ast.expr, prefix: str, ctx: Context
-) -> Fix | None:
-    one, two = ctx.kind(then), ctx.kind(other)
-    if not isinstance(one, Tensor) or not isinstance(two, Tensor) or not one.root or one.root != two.root:
-        return None  # `torch.where` needs one shape
-    condition = _condition(test, ctx)
+    """The fix for branches that only assign tensors; None if they do anything else."""
+    found = selections(ctx.module, node, ctx.scope)
+    test = _divided(node.test, ctx)
     imports = ctx.imports("import torch")
-    if condition is None or imports is None:
+    if found is None or test is None or imports is None:
         return None
-    code = f"{prefix}torch.where({condition}, {ctx.text(then)}, {ctx.text(other)})"
-    title = "replace the `if` with `torch.where`, which computes both branches"
-    return ctx.fix(title, ctx.replace(whole, code), *imports, applicability=Applicability.UNSAFE)
+    edits = _edits(node, found, test, ctx)
+    return ctx.fix(_TITLE, *edits, *imports, applicability=Applicability.UNSAFE) if edits else None
 
 
-def _condition(test: ast.expr, ctx: Context) -> str | None:
+def _edits(node: ast.If, found: list[Selection], test: Condition, ctx: Context) -> list[Edit]:
+    """The edits that leave of the `if` what Python can decide; none if a branch shares the row of a colon."""
+    source = ctx.module.source
+    margin, inner = source.margin(node), source.margin(node) + source.indent
+    is_first = source.text.startswith("if", ctx.span(node).start)  # no `elif`
+    if not test.first:
+        replaced = [*node.body, *node.orelse]
+        lines = _where_lines(found, test.tensor, replaced, margin if is_first else inner, ctx)
+        code = source.newline.join(lines if is_first else ["else:", *lines])
+        return [ctx.replace(node, code.removeprefix(margin))]
+    replaced = node.body if test.is_and else node.orelse
+    if any(source.ahead_of(branch[0]).strip() for branch in (node.body, replaced) if branch):
+        return []
+    code = source.newline.join(_where_lines(found, test.tensor, replaced[1:], inner, ctx))
+    if replaced:
+        span = Span(ctx.span(replaced[0]).start, ctx.span(replaced[-1]).end)
+        selecting = ctx.edit(span, code.removeprefix(inner))
+    else:
+        selecting = ctx.insert(ctx.span(node).end, f"{source.newline}{margin}else:{source.newline}{code}")
+    return [ctx.replace(node.test, test.first), selecting]
+
+
+def _where_lines(
+    found: list[Selection], tensor: str, replaced: list[ast.stmt], indent: str, ctx: Context
+) -> list[str]:
+    """One `torch.where` for each name, below the comments that stand above the replaced assignments.
+
+    Several of them share one variable for the condition.
+    """
+    is_kept = tensor.isidentifier() and all(one.name != tensor for one in found)
+    lines = []
+    if len(found) > 1 and not is_kept:
+        name = ctx.new_name("condition")
+        lines.append(f"{indent}{name} = {tensor}")
+        tensor = name
+    for one in found:
+        values = [one.name if value is None else ctx.block_text(value) for value in (one.then, one.other)]
+        head = f"{one.name} = torch.where"
+        former = (ctx.statement(value) for value in (one.then, one.other) if value is not None)
+        comments = (ctx.comments_above(statement) for statement in former if statement in replaced)
+        lines += [f"{indent}{row}" for rows in comments for row in rows]
+        lines += call_lines(head, [tensor, *values], indent, ctx.module.source.indent)
+    return lines
+
+
+def _where_expression(node: ast.IfExp, ctx: Context) -> Fix | None:
+    """The fix for an expression that selects one of two tensors."""
+    test = _divided(node.test, ctx)
+    imports = ctx.imports("import torch")
+    if test is None or imports is None or not is_selectable(ctx.module, node.body, node.orelse, ctx.scope):
+        return None
+    code = f"torch.where({test.tensor}, {ctx.text(node.body)}, {ctx.text(node.orelse)})"
+    if test.first:
+        then, other = (code, _operand(node.orelse, ctx)) if test.is_and else (_operand(node.body, ctx), code)
+        code = f"{then} if {test.first} else {other}"
+    return ctx.fix(_TITLE, ctx.replace(node, code), *imports, applicability=Applicability.UNSAFE)
+
+
+def _divided(test: ast.expr, ctx: Context) -> Condition | None:
+    """The condition in two parts; None if what follows the first tensor is not a tensor as well."""
+    values = test.values if isinstance(test, ast.BoolOp) else [test]
+    is_and = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+    first = list(takewhile(lambda value: concretized(ctx.module, value, ctx.scope) is None, values))
+    tensor = _joined(values[len(first) :], ctx, is_and=is_and)
+    word = " and " if is_and else " or "
+    if len(first) == 1 and isinstance(first[0], ast.BoolOp):
+        code = ctx.text(first[0])
+    else:
+        code = word.join(_operand(value, ctx) for value in first)
+    return None if tensor is None else Condition(code, is_and, tensor)
+
+
+def _operand(node: ast.expr, ctx: Context) -> str:
+    """The source of an expression, in parentheses if an operator beside it would divide it."""
+    is_loose = isinstance(node, ast.BoolOp | ast.IfExp | ast.Lambda | ast.NamedExpr)
+    return f"({ctx.text(node)})" if is_loose else ctx.text(node)
+
+
+def _joined(values: list[ast.expr], ctx: Context, *, is_and: bool) -> str | None:
+    """The source of several conditions as one boolean tensor; None if one of them is not a tensor."""
+    parts = [part for value in values if (part := _tensor(value, ctx)) is not None]
+    if len(parts) != len(values):
+        return None
+    return parts[0] if len(parts) == 1 else (" & " if is_and else " | ").join(f"({part})" for part in parts)
+
+
+def _tensor(test: ast.expr, ctx: Context) -> str | None:
     """The source of the condition as one boolean tensor; None if a part of it is not a tensor."""
     match test:
         case ast.BoolOp():
-            parts = [_condition(value, ctx) for value in test.values]
-            if any(part is None for part in parts):
-                return None
-            sign = " & " if isinstance(test.op, ast.And) else " | "
-            return sign.join(f"({part})" for part in parts)
+            return _joined(test.values, ctx, is_and=isinstance(test.op, ast.And))
         case ast.UnaryOp(op=ast.Not()):
-            inner = _condition(test.operand, ctx)
+            inner = _tensor(test.operand, ctx)
             simple = isinstance(test.operand, ast.Name | ast.Call | ast.Attribute | ast.Subscript)
             return None if inner is None else f"~{inner}" if simple else f"~({inner})"
         case _:

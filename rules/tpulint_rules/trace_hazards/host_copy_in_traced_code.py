@@ -60,6 +60,8 @@ rule = Rule(
     "TPU305", "copy of a tensor to the host in traced code", module=__name__, fix=Applicability.UNSAFE
 )
 
+_HANDLED = "values of tensors in Python code"
+
 #: Functions and methods of torch that compute the same on torchax.
 _WORK = (
     ELEMENTWISE
@@ -89,7 +91,7 @@ _HOST_TYPES = {
 _COPIES = "copies a tensor to the host, but tensors have no values while JAX traces the code"
 
 
-@rule.on(ast.Call, named={"cpu", "numpy"}, traced=True)
+@rule.on(ast.Call, named={"cpu", "numpy"}, traced=True, handled=_HANDLED)
 def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
         return
@@ -107,7 +109,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, message + _purpose(call, ctx), fix)
 
 
-@rule.on(ast.Call, named={"to"}, traced=True)
+@rule.on(ast.Call, named={"to"}, traced=True, handled=_HANDLED)
 def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
         return
@@ -124,7 +126,7 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, message + _purpose(call, ctx), _left_out(call, ctx) if alone else None)
 
 
-@rule.on(ast.Call, named={"type"}, traced=True)
+@rule.on(ast.Call, named={"type"}, traced=True, handled=_HANDLED)
 def converted(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
         return
@@ -148,7 +150,7 @@ def converted(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, message, fix)
 
 
-@rule.on(ast.Call, named=NUMPY_OF_VALUES, traced=True)
+@rule.on(ast.Call, named=NUMPY_OF_VALUES, traced=True, handled=_HANDLED)
 def handed_to_numpy(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     if not name.startswith("numpy.") or not any(ctx.kind(argument).is_traced for argument in call.args):

@@ -47,7 +47,7 @@ from tpulint.rule import Context, Rule
 rule = Rule("TPU301", "`.item()` or `.tolist()` in traced code", module=__name__, fix=Applicability.UNSAFE)
 
 
-@rule.on(ast.Call, named={"item", "tolist"}, traced=True)
+@rule.on(ast.Call, named={"item", "tolist"}, traced=True, handled="values of tensors in Python code")
 def item(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or call.args or ctx.qualified_name(call.func) is not None:
         return

@@ -85,6 +85,8 @@ rule = Rule(
     fix=None,
 )
 
+_HANDLED = "state that traced code writes"
+
 _CACHES = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property"})
 _KEPT = "traced code stores a JAX tracer, not a tensor, in `{}`; {} raises `UnexpectedTracerError`"
 _CACHED = "`{}` caches a JAX tracer, not a tensor; using it in the next trace raises `UnexpectedTracerError`"
@@ -110,11 +112,11 @@ def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
                 reader = readers.of(attribute, statement, scope)
             else:
                 continue
-            if reader is not None:
+            if reader is not None and not at.runtime_handles(_HANDLED):
                 yield at.finding(statement, _KEPT.format(f"self.{attribute}", _told(reader)))
 
 
-@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
+@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True, handled=_HANDLED)
 def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     statement = ctx.parent(node)
     if not isinstance(statement, ast.Assign) or not ctx.module.outlasts_trace(ctx.scope):
@@ -133,6 +135,8 @@ def cached(_: ast.Module, ctx: Context) -> Iterator[Finding]:
         for decorator in node.decorator_list:
             made = decorator.func if isinstance(decorator, ast.Call) else decorator
             if outer.qualified_name(made) in _CACHES and _gives_tensor(scope, ctx.at(scope)):
+                if ctx.at(scope).runtime_handles(_HANDLED):
+                    continue
                 yield ctx.at(scope).finding(decorator, _CACHED.format(node.name))
 
 

@@ -60,6 +60,8 @@ rule = Rule(
     fix=Applicability.UNSAFE,
 )
 
+_HANDLED = "values of tensors in Python code"
+
 #: Functions of `math` that torch has as well, under the same name.
 _SAME = frozenset(
     {"sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh"}
@@ -71,7 +73,7 @@ _ALONE = frozenset({"floor", "ceil", "trunc", "pow", "fabs", "isnan", "isinf", "
 _NO_VALUE = "which is not available while JAX traces the code"
 
 
-@rule.on(ast.Call, named={"float", "int", "bool"}, traced=True)
+@rule.on(ast.Call, named={"float", "int", "bool"}, traced=True, handled=_HANDLED)
 def conversion(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Name) or len(call.args) != 1 or call.keywords:
         return
@@ -104,7 +106,7 @@ def _stay_tensor(call: ast.Call, function: str, kind: Tensor, ctx: Context) -> F
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
-@rule.on(ast.Call, named=_SAME | _ALONE, traced=True)
+@rule.on(ast.Call, named=_SAME | _ALONE, traced=True, handled=_HANDLED)
 def of_math(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     if not name.startswith("math.") or not any(ctx.kind(argument).is_traced for argument in call.args):
@@ -118,7 +120,7 @@ def of_math(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, f"`{name}` reads a tensor's value, {_NO_VALUE}", fix)
 
 
-@rule.on(ast.Call, named={"max", "min", "sorted", "any", "all"}, traced=True)
+@rule.on(ast.Call, named={"max", "min", "sorted", "any", "all"}, traced=True, handled=_HANDLED)
 def compared(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Name) or ctx.qualified_name(call.func) != f"builtins.{call.func.id}":
         return
@@ -151,7 +153,7 @@ def _first(kind: Kind) -> Kind:
     return kind.items[0] if isinstance(kind, Several) and kind.items else kind
 
 
-@rule.on(ast.Call, named={"equal", "is_nonzero"}, traced=True)
+@rule.on(ast.Call, named={"equal", "is_nonzero"}, traced=True, handled=_HANDLED)
 def answered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     if name not in ("torch.equal", "torch.is_nonzero"):

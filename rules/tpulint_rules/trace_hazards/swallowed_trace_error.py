@@ -17,6 +17,8 @@ In jitted code, reading a tensor's value therefore raises `jax.errors.Concretiza
 `TracerBoolConversionError` or `TracerArrayConversionError`.
 All three errors are subclasses of `TypeError`, so the broad `except` catches them.
 The compiled program then always takes the `except` branch, without an error.
+This also happens in functions that the runtime torchax-compat compiles: the runtime computes a
+function with values only if the function raises one of these errors.
 
 ## Without a fix
 

@@ -137,7 +137,7 @@ def _with_number(node: ast.expr, tensors: dict[ast.expr, str], ctx: Context) -> 
     return ctx.finding_at(ctx.span(node), _NO_FORMAT, fix)
 
 
-@rule.on(ast.Call, named={"print"}, traced=True)
+@rule.on(ast.Call, named={"print"}, traced=True, handled="printed and logged tensors")
 def printed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not _prints(call, ctx) or not any(_shows(argument, ctx) for argument in call.args):
         return
@@ -145,7 +145,7 @@ def printed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, message, _debug_print(call, ctx))
 
 
-@rule.on(ast.Call, named=_LEVELS, traced=True)
+@rule.on(ast.Call, named=_LEVELS, traced=True, handled="printed and logged tensors")
 def logged(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not _is_logger(call.func.value, ctx):
         return

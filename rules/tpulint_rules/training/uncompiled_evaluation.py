@@ -70,9 +70,7 @@ def open_loop(node: ast.While, ctx: Context) -> Iterator[Finding]:
 
 
 def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterator[Finding]:
-    if not ctx.serves_device or ctx.asks_gradients or ctx.trace_path is not None:
-        return
-    if ctx.module.project.uses_runtime or _is_forward(body[0], ctx):
+    if not ctx.serves_device or ctx.trace_path is not None or _is_forward(body[0], ctx):
         return
     if any(True for name in ("backward", "grad") for _ in ctx.calls(name)):
         return  # what gradients are asked of is compiled by other means
@@ -80,6 +78,8 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
         if _is_whole(call.func, layers) and _is_module(call.func, ctx):
             if ctx.module.name not in ctx.module.project.programs.of_scripts:
                 return  # who uses a library has the program
+            if ctx.runtime_handles("models called without gradients"):
+                return
             title = f"add the runtime {DISTRIBUTION}, which compiles the model"
             fix = ctx.runtime_fix(title)
             message = (

@@ -13,6 +13,7 @@ The rule does not report:
   run on the CPU;
 - programs that train: the fix of TPU611 (`backward-on-torchax`) adds the runtime torchax-compat
   to these programs, and the runtime draws new numbers at each call.
+  In functions that such a program jits itself, the numbers are constants, so the rule reports them.
 
 ## Why it matters on TPU
 
@@ -60,7 +61,9 @@ _DRAWS = {f"random.{name}" for name in _PYTHON} | {f"numpy.random.{name}" for na
 @rule.on(ast.Call, named=_PYTHON | _NUMPY, traced=True)
 def draw(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name in _DRAWS and _is_of_model(ctx) and not (_is_seeded(ctx) or ctx.is_amended):
+    if name not in _DRAWS or not _is_of_model(ctx) or _is_seeded(ctx):
+        return
+    if not ctx.runtime_handles("random numbers of Python and NumPy"):
         message = f"`{name}` runs only while JAX traces this code, so all compiled calls use the same numbers"
         yield ctx.finding(call, message)
 

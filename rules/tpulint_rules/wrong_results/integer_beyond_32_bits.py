@@ -20,6 +20,7 @@ The integer may be a literal, the result of an expression of literals, a variabl
 
 The rule reports integers beside float tensors only in programs without the runtime
 torchax-compat, in which such an operation raises, too.
+Beside tensors whose dtype tpulint cannot infer, the rule reports integers in all programs.
 The rule does not report files that mention `jax_enable_x64`.
 
 ## Why it matters on TPU
@@ -253,7 +254,9 @@ def _judged(node: ast.expr, value: int, ctx: Context) -> Iterator[Finding]:
         is_integer = "int" in dtypes and "float" not in dtypes
         if is_integer or in_bits:
             yield _found(node, _message(node, ctx), ctx)
-        elif not ctx.is_amended and not _is_filler(node, ctx):
+        elif not _is_filler(node, ctx) and not (
+            dtypes == {"float"} and ctx.runtime_handles("integers beyond 32 bits beside floats")
+        ):
             text = ctx.text(node)
             message = (
                 f"`{text}` does not fit into the 32-bit integers of JAX, so the operation raises "

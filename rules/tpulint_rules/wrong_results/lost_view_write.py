@@ -103,7 +103,7 @@ def _finding(
     node: ast.expr, written: ast.expr, found: Copied, fix: Fix | None, ctx: Context
 ) -> Iterator[Finding]:
     """The finding, unless the program has the runtime, which makes the write change the tensor."""
-    if fix is None and ctx.module.project.uses_runtime:
+    if fix is None and ctx.runtime_handles("writes through views"):
         return
     yield ctx.finding(node, _message(written, found, ctx), fix)
 
@@ -119,7 +119,7 @@ def _lost(written: ast.expr, ctx: Context) -> Copied | None:
 def _is_shared(view: ast.expr, ctx: Context) -> bool:
     """Whether the view is `detach()`, in a program whose runtime lets it share memory."""
     is_detached = isinstance(view, ast.Call) and getattr(view.func, "attr", "") == "detach"
-    return is_detached and ctx.module.project.programs.asks_gradients(ctx.module.name)
+    return is_detached and ctx.asks_gradients and ctx.runtime_handles("writes through `detach()`")
 
 
 def _message(written: ast.expr, found: Copied, ctx: Context) -> str:

@@ -76,7 +76,7 @@ def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             states = list(_states(target, name, ctx))
             if states:
                 fix = _kept(states, statement, ctx)
-                if fix is None and ctx.module.project.uses_runtime:
+                if fix is None and ctx.runtime_handles("writes to values of `state_dict()`"):
                     return
                 message = (
                     "`state_dict()` returns copies on torchax, so this write does not change the parameters"

@@ -74,11 +74,12 @@ rule = Rule(
 )
 
 _WRITES = frozenset(name for name in METHODS if name.endswith("_")) - {"requires_grad_", "detach_"}
+_HANDLED = "state that traced code writes"
 _LOST = "this write to the buffer or parameter `{}` is lost when the code is jitted"
 _ONCE = "when this code is jitted, `{}` changes once per compilation, not once per call"
 
 
-@rule.on(ast.AugAssign, traced=True)
+@rule.on(ast.AugAssign, traced=True, handled=_HANDLED)
 def augmented(statement: ast.AugAssign, ctx: Context) -> Iterator[Finding]:
     target = statement.target
     if not ctx.module.outlasts_trace(ctx.scope):
@@ -106,11 +107,12 @@ def replaced(_: ast.Module, ctx: Context) -> Iterator[Finding]:
                 scope.name != "__init__"
                 and at.module.outlasts_trace(at.scope)
                 and _is_new(value, attribute, at)
+                and not at.runtime_handles(_HANDLED)
             ):
                 yield at.finding(at.statement(value), _LOST.format(f"self.{attribute}"))
 
 
-@rule.on(ast.Call, named={"register_buffer"}, traced=True)
+@rule.on(ast.Call, named={"register_buffer"}, traced=True, handled=_HANDLED)
 def registered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if _owner(call.func, ctx) is None or not ctx.module.outlasts_trace(ctx.scope):
         return
@@ -119,13 +121,13 @@ def registered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             yield ctx.finding(call, _LOST.format(f"self.{name}"))
 
 
-@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True)
+@rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True, handled=_HANDLED)
 def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     if ctx.module.outlasts_trace(ctx.scope) and _is_tensor(node.value, ctx):
         yield ctx.finding(node, _LOST.format(ctx.text(node.value)))
 
 
-@rule.on(ast.Call, named=_WRITES, traced=True)
+@rule.on(ast.Call, named=_WRITES, traced=True, handled=_HANDLED)
 def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if (
         isinstance(call.func, ast.Attribute)
@@ -135,7 +137,7 @@ def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(call, _LOST.format(ctx.text(call.func.value)))
 
 
-@rule.on(ast.Call, named={"append"}, traced=True)
+@rule.on(ast.Call, named={"append"}, traced=True, handled=_HANDLED)
 def appended(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if (
         not isinstance(call.func, ast.Attribute)

@@ -9,7 +9,9 @@ Examples are `a.data_ptr() == b.data_ptr()` and `seen.add(p.data_ptr())`.
 The rule does not report:
 
 - checks of the alignment, such as `x.data_ptr() % 16`, because the address 0 counts as aligned;
-- programs with the runtime torchax-compat, in which tensors have addresses.
+- `data_ptr()` of tensors and of their `untyped_storage()` in programs with the runtime
+  torchax-compat, in which both have addresses.
+  `storage()` of a device tensor raises there.
   The fix of TPU611 (`backward-on-torchax`) adds the runtime to a program.
 
 ## Why it matters on TPU
@@ -65,15 +67,23 @@ _OF_MODULES = frozenset({"parameters", "named_parameters", "buffers", "named_buf
 @rule.on(ast.Call, named={"data_ptr"})
 def address(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(call)
-    if ctx.is_amended or not _is_taken(call, ctx) or not (ctx.serves_device or ctx.trace_path is not None):
+    if not _is_taken(call, ctx) or not (ctx.serves_device or ctx.trace_path is not None):
         return
-    if ctx.only_with_cuda(call):
+    if ctx.only_with_cuda(call) or ctx.runtime_handles("addresses of tensors", _owner(call)):
         return
     message = "`data_ptr()` is 0 for every torchax tensor, so all tensors seem to share their memory"
     if not isinstance(outer, ast.Compare) or not _compares(outer):
         yield ctx.finding(call, message, _ids(ctx))
     elif call is outer.left:  # the other one is told with it
         yield ctx.finding(outer, message, _identity(outer, ctx))
+
+
+def _owner(call: ast.Call) -> str:
+    """The method that gives what the address is asked of, `storage` or `untyped_storage`, or `data_ptr`."""
+    assert isinstance(call.func, ast.Attribute)
+    held = call.func.value
+    name = held.func.attr if isinstance(held, ast.Call) and isinstance(held.func, ast.Attribute) else ""
+    return name if name in _STORAGES else "data_ptr"
 
 
 def _is_taken(call: ast.Call, ctx: Context) -> bool:

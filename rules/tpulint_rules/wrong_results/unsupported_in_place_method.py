@@ -79,6 +79,8 @@ rule = Rule(
     fix=Applicability.SAFE,
 )
 
+_METHODS = "in-place methods"
+
 
 @rule.on(ast.Call, named=NO_LOWERING, traced=True)
 def without_lowering(call: ast.Call, ctx: Context) -> Iterator[Finding]:
@@ -87,14 +89,16 @@ def without_lowering(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         message = (
             f"torchax does not implement the in-place `{call.func.attr}`, which raises `OperatorNotFound`"
         )
-        yield ctx.finding(call, message, fix)
+        if fix is not None or not ctx.runtime_handles(_METHODS, call.func.attr):
+            yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named={"set_", "resize_"}, traced=True)
 def of_storage(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
         return
-    if _filled(call, ctx) is None:  # else it is reported below
+    # Else it is reported below.
+    if _filled(call, ctx) is None and not ctx.runtime_handles(_METHODS, call.func.attr):
         message = f"`{call.func.attr}` fails on torchax, because a torchax tensor has no storage"
         yield ctx.finding(call, f"{message}; create a new tensor instead")
 
@@ -123,7 +127,9 @@ def on_slice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name, receiver = call.func.attr, call.func.value
     if is_slice(ctx.module, receiver, ctx.scope):
         message = f"`{name}` does not change the slice `{ctx.text(receiver)}` on torchax, and raises no error"
-        yield ctx.finding(call, message, _assigned(call, receiver, name, ctx))
+        fix = _assigned(call, receiver, name, ctx)
+        if fix is not None or not ctx.runtime_handles(_METHODS, name):
+            yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named={"fill_diagonal_"})
@@ -138,9 +144,9 @@ def on_diagonal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=WITHOUT_EFFECT, traced=True)
 def without_effect(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.is_amended:
+    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
         return
-    if isinstance(call.func, ast.Attribute) and ctx.kind(call.func.value).is_traced:
+    if not ctx.runtime_handles("random numbers on the device", call.func.attr):
         message = f"`{call.func.attr}` does not change the tensor on torchax, and raises no error"
         yield ctx.finding(call, message, _exponential(call, call.func.value, ctx))
 

@@ -119,6 +119,8 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         device = f"{other}.device, " if isinstance(receiver, ast.Attribute) else ""
         code = f".to({device}{other}.dtype)"
         fix = ctx.fix(f"replace `type_as` with `{code}`", ctx.replace(call, f"{whole}{code}"))
+    if fix is None and ctx.runtime_handles("in-place methods", name):
+        return
     message = f"`{name}` raises on torchax, because its argument `{other}` is a view of another tensor"
     yield ctx.finding(call, message, fix)
 

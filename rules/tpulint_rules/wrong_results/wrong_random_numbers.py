@@ -17,6 +17,7 @@ The rule does not report:
 - code in a function that seeds the generator itself, or that draws on the device of the generator;
 - programs that train: the fix of TPU611 (`backward-on-torchax`) adds the runtime torchax-compat
   to these programs, and the runtime draws as PyTorch does.
+  In functions that such a program jits itself, draws with `generator=` and `sample()` are still reported.
 
 ## Why it matters on TPU
 
@@ -101,25 +102,23 @@ _NORMAL = frozenset(
     for name, file in (("Normal", "normal"), ("LogNormal", "log_normal"), ("HalfNormal", "half_normal"))
     for path in (name, f"{file}.{name}")
 )
+#: What the runtime handles of them, as its table calls it.
+_GENERATOR, _DEVICE = "random numbers with a generator", "random numbers on the device"
 _SAMPLERS = frozenset({"bernoulli", "bernoulli_", "multinomial", "normal", "normal_", "uniform_"})
 
 
 @rule.on(ast.Call, named=_FACTORIES)
 def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.is_amended:
-        return
     name = ctx.qualified_name(call.func) or ""
     device = _keyword(call, "device")
     if name.removeprefix("torch.") not in _FACTORIES or device is None or not _repeats(call, ctx):
         return
-    if _is_accelerator(device, ctx):
+    if _is_accelerator(device, ctx) and not ctx.runtime_handles(_GENERATOR, name.removeprefix("torch.")):
         yield ctx.finding(call, _message(name), _drawn_on_host(call, device, ctx))
 
 
 @rule.on(ast.Call, named=_SAMPLERS, traced=True)
 def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.is_amended:
-        return
     if not _repeats(call, ctx):
         return
     name = ctx.qualified_name(call.func)
@@ -129,26 +128,26 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         drawn = call.args[0]
     else:
         return
-    if _is_on_device(drawn, ctx):
+    if _is_on_device(drawn, ctx) and not ctx.runtime_handles(_GENERATOR, name.removeprefix("torch.")):
         yield ctx.finding(call, _message(name))
 
 
 @rule.on(ast.Call, named={"random_"})
 def random_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.is_amended:
+    if not isinstance(call.func, ast.Attribute) or not _is_on_device(call.func.value, ctx):
         return
-    if isinstance(call.func, ast.Attribute) and _is_on_device(call.func.value, ctx):
+    if not ctx.runtime_handles(_DEVICE, "random_"):
         message = "on torchax, `random_` draws fractions instead of integers, or raises `AssertionError`"
         yield ctx.finding(call, message)
 
 
 @rule.on(ast.Call, named={"gumbel_softmax"})
 def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.is_amended:
-        return
     if ctx.qualified_name(call.func) != "torch.nn.functional.gumbel_softmax" or not call.args:
         return
-    if ctx.trace_path is not None or _is_on_device(call.args[0], ctx):
+    if ctx.trace_path is None and not _is_on_device(call.args[0], ctx):
+        return
+    if not ctx.runtime_handles(_DEVICE, "gumbel_softmax"):
         message = (
             "`gumbel_softmax` returns NaN on torchax, because it calls `exponential_`, which has no effect"
         )
@@ -157,14 +156,16 @@ def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"normal"})
 def normal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.is_amended:
-        return
     if ctx.qualified_name(call.func) != "torch.normal" or any(word.arg is None for word in call.keywords):
         return
     given = by_name(call, _OF_NORMAL)
     if any(isinstance(value, ast.Starred) for value in call.args) or "mean" not in given:
         return
     mean, std = given["mean"], given.get("std")
+    operands = [value for value in (mean, std) if value is not None]
+    is_concerned = ctx.serves_device if "size" in given else any(_is_on_device(o, ctx) for o in operands)
+    if is_concerned and ctx.runtime_handles(_DEVICE, "normal"):
+        return
     if "size" in given:
         if ctx.serves_device:
             message = "`torch.normal` with `size` raises `TypeError` in the torchax environment"
@@ -182,14 +183,13 @@ def normal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"sample"})
 def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.is_amended:
-        return
     if not isinstance(call.func, ast.Attribute) or not (ctx.trace_path is not None or ctx.serves_device):
         return
     kind = ctx.kind(call.func.value)
     if not isinstance(kind, Instance) or ctx.defines_method(kind, "sample"):
         return
-    if not _NORMAL.isdisjoint(ctx.module.project.mro(kind.cls)):
+    classes = _NORMAL.intersection(ctx.module.project.mro(kind.cls))
+    if any(not ctx.runtime_handles("samples of normal distributions", _plain(cls)) for cls in classes):
         edits = (
             ctx.insert(ctx.span(call.func).end - len("sample"), "r"),
             ctx.insert(ctx.span(call).end, ".detach()"),
@@ -200,8 +200,6 @@ def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"normal_"})
 def normal_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.is_amended:
-        return
     if not isinstance(call.func, ast.Attribute) or not _is_on_device(call.func.value, ctx):
         return
     if isinstance(call.func.value, ast.Attribute) and ctx.trace_path is None:
@@ -211,6 +209,8 @@ def normal_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     std = given.get("std")
     if std is None or (isinstance(std, ast.Constant) and std.value == 1):
         return
+    if ctx.runtime_handles(_DEVICE, "normal_"):
+        return
     fix = None
     if given.keys() <= {"mean", "std"}:
         scaled = f"{ctx.operand(call.func.value)}.normal_().mul_({ctx.text(std)})"
@@ -218,6 +218,11 @@ def normal_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         title = "call `normal_()` without arguments, and scale the random numbers with `mul_`"
         fix = ctx.fix(title, ctx.replace(call, f"{scaled}{shifted}"))
     yield ctx.finding(call, "`normal_` with a standard deviation raises `RuntimeError` on torchax", fix)
+
+
+def _plain(cls: str) -> str:
+    """The name of a class of `torch.distributions` without the name of its file."""
+    return f"torch.distributions.{cls.rpartition('.')[2]}"
 
 
 def _scaled(call: ast.Call, given: dict[str, ast.expr], ctx: Context) -> Fix | None:

@@ -9,14 +9,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tpulint.finding import Span
+from tpulint.model.syntax.layout import call_lines
 from tpulint.model.training.effects import effects, place
 from tpulint.model.training.regions import Region
 from tpulint.source import Source
 
 if TYPE_CHECKING:
     from tpulint.model.module import Module
-
-_WIDTH = 99
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def extraction(
     inner = outer + step
     newline = module.source.newline
     body = [lines.moved(statement, inner, renamed) for statement in region.statements]
-    head = _call(f"def {name}", list(parameters.values()), outer, step, ":")
+    head = call_lines(f"def {name}", list(parameters.values()), outer, step, ":")
     returned = [f"{inner}return {', '.join(results.values())}"] if results else []
     definition = newline.join(
         [
@@ -76,19 +75,12 @@ def extraction(
     given = [arguments.get(place, place) for place in list(parameters)[method is not None :]]
     callee = f"{'self.' if method is not None else ''}{name}"
     left = f"{', '.join(results)} = " if results else ""
-    call = _call(f"{left}{callee}", given, lines.indent, step, "")
+    call = call_lines(f"{left}{callee}", given, lines.indent, step, "")
     ahead = [line for statement in region.ahead for line in lines.kept(statement)]
     while ahead and not ahead[0].strip() and lines.is_below_blank:
         del ahead[0]
     behind = [line for statement in region.behind for line in lines.kept(statement)]
     return Extraction(f"{definition}{newline}", newline.join([*ahead, *call, *behind]), lines.span)
-
-
-def _call(head: str, arguments: list[str], indent: str, step: str, tail: str) -> list[str]:
-    line = f"{indent}{head}({', '.join(arguments)}){tail}"
-    if len(line) <= _WIDTH:
-        return [line]
-    return [f"{indent}{head}(", *(f"{indent}{step}{argument}," for argument in arguments), f"{indent}){tail}"]
 
 
 class _Lines:

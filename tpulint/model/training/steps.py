@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, count
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from tpulint.model.names.numbered import numbered
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.behind import kept_behind
 from tpulint.model.training.boundaries import asks, is_without_gradient
@@ -92,7 +93,7 @@ class Steps:
         """
         function = scope.function
         within = f"{like}_in_{function.name.strip('_')}" if function is not None else like
-        names = chain((like,), _alike(within))
+        names = chain((like,), numbered(within))
         return next(name for name in names if name not in taken and self._claim(name, region))
 
     def _claim(self, name: str, region: Region) -> bool:
@@ -253,7 +254,7 @@ class Step:
 
     def fresh(self, name: str) -> str:
         """A name like this one that the file does not use."""
-        return next(one for one in _alike(name) if one not in self._steps.names)
+        return next(one for one in numbered(name) if one not in self._steps.names)
 
     def moved(self) -> list[Moved] | str:
         """The functions that take the computation in, or why there are none."""
@@ -337,10 +338,3 @@ def _distinct(parts: list[tuple[Region, Scope]]) -> Iterable[tuple[Region, Scope
         merged = replace(known, inputs=tuple(inputs), outputs=tuple(dict.fromkeys(outputs)))
         found[tuple(map(id, part.statements))] = merged, scope
     return found.values()
-
-
-def _alike(name: str) -> Iterator[str]:
-    """A name, and others like it."""
-    yield name
-    for number in count(2):
-        yield f"{name}_{number}"

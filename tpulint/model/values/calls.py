@@ -348,6 +348,10 @@ def _result(
     others = [kind for kind in operands[1:] if isinstance(kind, Tensor) and not kind.scalar]
     same = base is not None and all(kind.root == base.root for kind in others)
     root = base.root if base is not None and bare in ELEMENTWISE and same else ""
+    if name == "where" and not method:
+        roots = {kind.root if isinstance(kind, Tensor) else "" for kind in operands[1:]}
+        roots |= {base.root} if base is not None and not base.scalar else set()
+        root = roots.pop() if len(roots) == 1 else ""
     certain = base.certain if base is not None and method else True
     return Tensor(dtype, scalar, origins, certain, root)
 

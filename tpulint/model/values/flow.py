@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tpulint.knowledge.tensors import RESHAPES_IN_PLACE
 from tpulint.model.names.references import is_none_by_default
 from tpulint.model.names.scopes import FunctionNode, Scope
+from tpulint.model.values.assignments import plain_assignments
 from tpulint.model.values.calls import call_kind
 from tpulint.model.values.expressions import Environment, Expressions
 from tpulint.model.values.kinds import (
@@ -55,6 +56,8 @@ class Flow(Expressions):
         self.yields = False
         #: Kinds of what the function returns.
         self.returned: list[Kind] = []
+        #: By the identity of an `if`, the kinds that the names its branches assign have before it.
+        self.former: dict[int, Environment] = {}
 
     def settled(self, test: ast.expr) -> bool | None:
         """The value of a condition that is the same in every trace, or for what a call hands over."""
@@ -212,6 +215,8 @@ class Flow(Expressions):
 
     def _if(self, node: ast.If, env: Environment) -> Environment | None:
         self.kind(node.test, env)
+        names = (name for branch in (node.body, node.orelse) for name in plain_assignments(branch) or ())
+        self.former[id(node)] = {name: env[name] for name in names if name in env}
         truth = self.settled(node.test)
         then, other = dict(env), env
         self.narrow(node.test, then, truth=True)

@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test lint types walls docs self touched unit runtime verifier verify lines evidence \
-	score benchmark corpus clean
+	score benchmark corpus matrix clean
 
 help:
 	@echo 'make demo       check, fix and run a CUDA program under torchax, beside the original'
@@ -22,6 +22,7 @@ help:
 	@echo 'make evidence   execute all fixtures; write fixtures/evidence.lock and docs/evidence.md'
 	@echo 'make score      findings against what failed when real models were traced'
 	@echo 'make benchmark  speed and memory beside ast.parse, ruff, TorchFix and Fixit'
+	@echo 'make matrix     the runtime with other versions of torch, torchax and JAX; needs 30 GB'
 	@echo 'make corpus     findings in pinned public projects, compared with those on record'
 
 .venv/bin/python:
@@ -105,6 +106,9 @@ lines: .venv/.for-test
 	rm -rf .oracle
 	$(PIP) install --quiet --no-deps --target .oracle --requirement $<
 	@touch $@
+
+matrix: .venv/.for-test
+	$(BIN)/python runtime/matrix.py
 
 score: .venv/.for-test .oracle/.installed
 	$(BIN)/python tests/oracle/score.py $(SCORE)

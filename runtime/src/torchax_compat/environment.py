@@ -66,7 +66,7 @@ def enable(*, force: bool = False) -> None:
         RuntimeError: another copy of this package is enabled.
 
     Example:
-        >>> import torchax_compat
+        >>> import torch, torchax_compat
         >>> torchax_compat.enable()
         >>> torch.ones(2, device="jax").sum().item()
         2.0
@@ -96,6 +96,12 @@ def status() -> list[PatchStatus]:
 
     Raises:
         UnsupportedVersion: the installed versions lack what the runtime uses.
+
+    Example:
+        >>> import torchax_compat
+        >>> torchax_compat.enable()
+        >>> all(patch.is_applied for patch in torchax_compat.status())
+        True
     """
     import_all()
     from .patches.declarations import OPERATORS, PATCHES, SETUPS

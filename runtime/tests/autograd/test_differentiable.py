@@ -455,3 +455,13 @@ def test_sums_over_seven_dimensions_have_the_values_of_torch() -> None:
         loss = decorated(flow.to("jax").requires_grad_(), weights.to("jax").requires_grad_())
         loss.backward()
     torch.testing.assert_close(loss.cpu(), compute_loss(flow, weights), rtol=1e-4, atol=0)
+
+
+def test_without_the_runtime_torchax_tensors_are_an_error_and_host_tensors_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(environment, "is_enabled", lambda: False)
+    double = differentiable(lambda x: 2 * x)
+    assert double(torch.ones(1, device="cpu")).item() == 2
+    with pytest.raises(RuntimeError, match=r"call `torchax_compat\.enable\(\)`"):
+        double(torch.ones(1, device="jax"))

@@ -42,7 +42,18 @@ class differentiable:
 
     Raises:
         RuntimeError: `torch.autograd.grad` is called in the function, and its outputs do not depend on its
-            inputs within the function.
+            inputs within the function; or tensors are on torchax, and `enable()` was not called.
+
+    Example:
+        >>> import torch, torchax_compat
+        >>> torchax_compat.enable()
+        >>> @torchax_compat.differentiable
+        ... def compute_loss(weight, x):
+        ...     return (x @ weight).square().mean()
+        >>> weight = torch.ones(2, 1, device="jax", requires_grad=True)
+        >>> compute_loss(weight, torch.ones(3, 2, device="jax")).backward()
+        >>> weight.grad.flatten().tolist()
+        [4.0, 4.0]
     """
 
     def __new__(cls, function=None, **options):

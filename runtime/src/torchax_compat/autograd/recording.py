@@ -28,6 +28,19 @@ def higher_order(function):
     Raises:
         NotImplementedError: `torch.autograd.grad` is called with `is_grads_batched=True`.
         RuntimeError: the outputs were computed without gradients, as in PyTorch.
+
+    Example:
+        >>> import torch, torchax_compat
+        >>> torchax_compat.enable()
+        >>> @torchax_compat.differentiable
+        ... @torchax_compat.higher_order
+        ... def penalty(x):
+        ...     (gradient,) = torch.autograd.grad(x.pow(3).sum(), x, create_graph=True)
+        ...     return gradient.sum()
+        >>> x = torch.tensor([1.0, 2.0], device="jax", requires_grad=True)
+        >>> penalty(x).backward()
+        >>> x.grad.tolist()
+        [6.0, 12.0]
     """
 
     @functools.wraps(function)

@@ -9,6 +9,7 @@ import jax
 import torch
 import torchax
 
+from .. import environment
 from ..adapters.torch_internals import DisableTorchFunction, pytree
 from ..jit import (
     active_programs,
@@ -30,6 +31,11 @@ from ..jit import (
 from ..tensor import arrays
 from . import frozen_parameters, gradient_hooks, graph_node, vjp_functions
 
+_NOT_ENABLED = (
+    "the function gets torchax tensors, but the runtime is not in use: call `torchax_compat.enable()` at the "
+    "start of the program, instead of `torchax.enable_globally()`"
+)
+
 
 class Specialization(trace.Trace):
     """A function for one combination of arguments, whose gradients JAX computes.
@@ -39,6 +45,8 @@ class Specialization(trace.Trace):
     """
 
     def __init__(self, owner, leaves, tree, modules, parameters, with_gradient, in_place_of, answers):
+        if not environment.is_enabled():
+            raise RuntimeError(_NOT_ENABLED)
         _, places = trace.numbered(leaves, parameters)
         objects, states = (
             attribute_owners.owners(modules, leaves, owner.function),

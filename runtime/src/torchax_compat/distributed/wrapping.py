@@ -13,6 +13,13 @@ def single_process(module):
         An instance of both classes. It moves tensors among its inputs to the device of the module, and calls
         the module. It has the attribute `module`, the names of its parameters begin with `module.`, and
         `no_sync()` does nothing.
+
+    Example:
+        >>> import torch, torchax_compat
+        >>> torchax_compat.enable()
+        >>> model = torchax_compat.single_process(torch.nn.Linear(2, 1))
+        >>> [name for name, _ in model.named_parameters()]
+        ['module.weight', 'module.bias']
     """
     from .single_process import DataParallel
 

@@ -22,6 +22,16 @@ def compile_optimizer(optimizer):
 
     Warns:
         UserWarning: the `step` cannot be compiled; the message has the reason.
+
+    Example:
+        >>> import torch, torchax_compat
+        >>> torchax_compat.enable()
+        >>> weight = torch.nn.Parameter(torch.ones(2, device="jax"))
+        >>> optimizer = torchax_compat.compile_optimizer(torch.optim.SGD([weight], lr=0.5))
+        >>> weight.grad = torch.ones(2, device="jax")
+        >>> optimizer.step()
+        >>> weight.tolist()
+        [0.5, 0.5]
     """
     if "torchax" not in sys.modules:
         return optimizer
@@ -46,6 +56,20 @@ def compile_update(function):
 
     Warns:
         UserWarning: the function runs call by call; the message has the reason.
+
+    Example:
+        >>> import torch, torchax_compat
+        >>> torchax_compat.enable()
+        >>> @torchax_compat.compile_update
+        ... def update_average(average, model):
+        ...     for mean, weight in zip(average.parameters(), model.parameters()):
+        ...         mean.lerp_(weight, 0.5)
+        >>> model, average = (torch.nn.Linear(1, 1, bias=False).to("jax") for _ in range(2))
+        >>> for weight, value in ((model.weight, 2.0), (average.weight, 4.0)):
+        ...     _ = torch.nn.init.constant_(weight, value)
+        >>> update_average(average, model)
+        >>> average.weight.item()
+        3.0
     """
     import torch
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torchax_compat import compile_update, differentiable
+from torchax_compat import compile_update, differentiable, environment
 from torchax_compat.jit import trace
 
 from ..comparison import assert_equal, assert_same_as_torch

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = (
     "tpulint",
     "rules",
+    "runtime",
     "pyproject.toml",
     "README.md",
     "MANIFEST.in",
@@ -36,7 +37,17 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+    """The wheel of tpulint."""
+    return _built(sources, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def runtime_wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the runtime torchax-compat."""
+    return _built(sources / "runtime", tmp_path_factory.mktemp("runtime_wheel"))
+
+
+def _built(sources: Path, folder: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(sources)], check=True)
     (built,) = folder.glob("*.whl")

@@ -160,7 +160,7 @@ class Context(Editing):
         return self.module.project.programs.asks_gradients(self.module.name)
 
     @property
-    def is_amended(self) -> bool:
+    def has_runtime(self) -> bool:
         """Whether the program has the runtime torchax-compat, or gets it as it computes gradients."""
         return self.asks_gradients or self.module.project.uses_runtime
 

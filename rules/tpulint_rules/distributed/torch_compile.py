@@ -151,7 +151,7 @@ def call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         fix = None
         if model is not None:
             fix = None if ctx.is_trained or _keeps_state(model, ctx) else _compiled(call, model, ctx)
-            if ctx.is_trained or _keeps_state(model, ctx) or (ctx.is_amended and fix is None):
+            if ctx.is_trained or _keeps_state(model, ctx) or (ctx.has_runtime and fix is None):
                 fix = _left_out(call, model, ctx)
         elif isinstance(outer, _DEFINITIONS):
             fix = (

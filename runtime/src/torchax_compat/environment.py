@@ -165,10 +165,10 @@ def _check_copies() -> None:
 
 
 def _before_jax_starts() -> Callable[[], None]:
-    from .jit import xla_flags
+    from .jit import jax_logging, xla_flags
 
-    undo: Callable[[], None] = xla_flags.set_flags()
-    return undo
+    undone = [jax_logging.set_level(), xla_flags.set_flags()]
+    return functools.partial(application.restore, undone)
 
 
 def import_all() -> None:

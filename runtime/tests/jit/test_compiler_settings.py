@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from torchax_compat.jit import compiler_settings, xla_flags
+from torchax_compat.jit import compiler_settings, jax_logging, xla_flags
 
 
 def test_functions_are_optimized_after_some_calls() -> None:
@@ -95,7 +95,7 @@ def test_cache_and_level_of_messages_are_restored(caplog: pytest.LogCaptureFixtu
     jax.config.update(names[0], None)
     jax.config.update(names[1], 7)
     try:
-        undo, restore_level = compiler_settings._use_cache(), compiler_settings._silence_jax()
+        undo, restore_level = compiler_settings._use_cache(), jax_logging.set_level()
         folder = Path(jax.config.jax_compilation_cache_dir)
         assert folder.exists()
         assert logging.WARNING == logging.getLogger("jax").level

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import logging
 import os
 import shutil
 import tempfile
@@ -78,17 +77,6 @@ def _configure_cache(folder, *, seconds):
 def _remove(folder, process):
     if os.getpid() == process:  # not when a forked process ends
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@setup(
-    'level of logging.getLogger("jax")',
-    why="A program that logs the messages of all libraries would log each compilation.",
-)
-def _silence_jax():
-    logger = logging.getLogger("jax")
-    before = logger.level
-    logger.setLevel(logging.WARNING)
-    return functools.partial(logger.setLevel, before)
 
 
 @functools.cache

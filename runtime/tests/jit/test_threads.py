@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torchax_compat import differentiable
+from torchax_compat.autograd.differentiable import DifferentiableFunction
 from torchax_compat.jit import threads
 
 
@@ -35,11 +35,11 @@ def test_threads_without_torchax_are_left_as_they_are(monkeypatch: pytest.Monkey
 
 def test_calls_are_made_in_turn_once_a_thread_was_started_and_until_the_runtime_is_disabled() -> None:
     threads._stop_turns()
-    plain = nn.Module.__call__, differentiable.__call__
+    plain = nn.Module.__call__, DifferentiableFunction.__call__
     for _ in range(2):
         thread = threading.Thread(target=lambda: None)
         thread.start()
         thread.join()
-    assert plain == (nn.Module.__call__.plain, differentiable.__call__.plain)
+    assert plain == (nn.Module.__call__.plain, DifferentiableFunction.__call__.plain)
     threads._stop_turns()
-    assert plain == (nn.Module.__call__, differentiable.__call__)
+    assert plain == (nn.Module.__call__, DifferentiableFunction.__call__)

@@ -6,6 +6,8 @@ There is a compiled version for each combination of answers; a call tries the li
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..jit import (
     captured_output,
     concrete_values,
@@ -21,30 +23,30 @@ from . import frozen_parameters, higher_order
 
 #: After these, the call starts again.
 _STARTED_AGAIN = (
-    concrete_values.OtherAnswers,
-    concrete_values.UnknownAnswer,
-    host_random.OtherDraws,
-    higher_order.NotRecorded,
+    concrete_values.OtherAnswersError,
+    concrete_values.UnknownAnswerError,
+    host_random.OtherDrawsError,
+    higher_order.NotRecordedError,
     lazy_modules.Awaited,
-    frozen_parameters.Unfrozen,
+    frozen_parameters.UnfrozenError,
 )
 
 
-class PlainValueNeeded(Exception):
+class PlainValueNeededError(Exception):
     """Plain arguments that keep changing are needed as Python values, not as tensors."""
 
 
 class AnsweredCalls:
     """The calls of one function, and the answers that tensors gave in them."""
 
-    def __init__(self, owner):
+    def __init__(self, owner: Any) -> None:
         self.owner = owner
-        self.answers = {}  # by the key of a call
-        self.latest = {}  # those of the last run without compilation, by the plain values
+        self.answers: dict[Any, Any] = {}  # by the key of a call
+        self.latest: dict[Any, Any] = {}  # those of the last run without compilation, by the plain values
 
-    def result(self, key, make, given, note):
+    def result(self, key: Any, make: Any, given: Any, note: Any) -> Any:
         """Call the version with the right answers; if there is none, run the function without compilation."""
-        known = self._answers_for(key) if self.owner.is_compiled else None
+        known: Any = self._answers_for(key) if self.owner.is_compiled else None
         answers = () if known is None else known.fitting()
         while answers is not None:
             asks_counts = known is not None and known.asks_counts
@@ -60,16 +62,16 @@ class AnsweredCalls:
                 version.may_draw_others = known.may_draw_others
             try:
                 result = self._run(version, given)
-            except host_random.OtherDraws as error:
+            except host_random.OtherDrawsError as error:
                 version.draws = error.draws
                 if known is not None and error.are_more:
                     known.draws[answers], known.may_draw_others = error.draws, False
-            except concrete_values.OtherAnswers as error:
+            except concrete_values.OtherAnswersError as error:
                 answers = known.fitting(error.answers)
-            except concrete_values.IntegerNeeded:
+            except concrete_values.IntegerNeededError:
                 known = self.answers[key] = concrete_values.Answers(asks_counts=True)
                 answers = None
-            except concrete_values.UnknownAnswer:
+            except concrete_values.UnknownAnswerError:
                 version.is_void = True
                 if known is not None and not known.may_be_others():
                     self.owner.stop_compiling(
@@ -89,7 +91,7 @@ class AnsweredCalls:
                     note()
         return self._result_of_recording(key, known, make, given)
 
-    def _result_of_recording(self, key, known, make, given):
+    def _result_of_recording(self, key: Any, known: Any, make: Any, given: Any) -> Any:
         """Run the function without compilation, and note the answers."""
         version = make(())
         buffers = trace.buffers_of(version.modules).values()
@@ -103,14 +105,14 @@ class AnsweredCalls:
                 scalar_casts.replaced(self.owner.function, version.modules),
             ):
                 result = version(given, is_compiled=False)
-        except higher_order.NotRecorded:
+        except higher_order.NotRecordedError:
             random_states.restore(before)  # the function runs once more
             raise
         except TypeError as error:
             if not version.in_place_of:
                 raise
             random_states.restore(before)
-            raise PlainValueNeeded from error
+            raise PlainValueNeededError from error
         version = None  # it keeps the results of the run alive
         if recording.reads.are_used or recording.reads.are_kept() or not output.is_complete():
             if recording.reads_counts:
@@ -131,7 +133,7 @@ class AnsweredCalls:
             )
         return result
 
-    def _answers_for(self, key):
+    def _answers_for(self, key: Any) -> Any:
         """The answers for a key; new shapes use the latest ones of other shapes, if those were confirmed."""
         if key not in self.answers:
             latest = self.latest.get(key[0])
@@ -140,7 +142,7 @@ class AnsweredCalls:
                 self.answers[key] = borrowed
         return self.answers.get(key)
 
-    def _run(self, version, given):
+    def _run(self, version: Any, given: Any) -> Any:
         may_fail = version.is_new or (version.draws and version.has_recording)
         before = random_states.states(version.generators) if self.owner.is_compiled and may_fail else None
         try:
@@ -151,15 +153,15 @@ class AnsweredCalls:
             if isinstance(error, _STARTED_AGAIN):
                 raise
             if version.is_new and (version.in_place_of or version.stands_in()):
-                raise PlainValueNeeded from error
+                raise PlainValueNeededError from error
             if varying_arguments.has_texts(version.leaves):
-                raise PlainValueNeeded from error
+                raise PlainValueNeededError from error
             needs_value = isinstance(error, trace.NEEDS_VALUE) or version.reads_numbers()
             if self.owner.is_compiled and needs_value and version.replay.reads_counts:
-                raise concrete_values.IntegerNeeded from error
+                raise concrete_values.IntegerNeededError from error
             if not self.owner.is_compiled or not needs_value:
                 if version.is_new and self.owner.records.are_taken:
-                    raise tensor_objects.ObjectNeeded from error
+                    raise tensor_objects.ObjectNeededError from error
                 version.held.emit_without_numbers()
                 raise
             self.owner.stop_compiling(arrays.first_line(error))
@@ -171,11 +173,11 @@ class AnsweredCalls:
             )
         return result
 
-    def _fitting(self, key):
+    def _fitting(self, key: Any) -> Any:
         if self.owner.is_compiled:
             try:
                 return self.owner.known.fitting(key)
-            except trace.TooManyStates as error:
+            except trace.TooManyStatesError as error:
                 self.owner.stop_compiling(error)
         elif len(self.owner.known.traces) > trace.MOST_VERSIONS:
             self.owner.known.traces.clear()

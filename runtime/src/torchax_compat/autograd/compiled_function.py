@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -32,18 +33,20 @@ from . import answered_calls, frozen_parameters, higher_order, recording, specia
 class CompiledFunction:
     """The function under `@differentiable`, with its compiled versions."""
 
-    def __init__(self, function, *, compiled=True):
+    def __init__(self, function: Any, *, compiled: Any = True) -> None:
         self.function, self.name = function, getattr(function, "__name__", repr(function))
-        self.known, self.plain = trace.Traces(takes_numbers=True), set()
+        self.known = trace.Traces(takes_numbers=True)
+        self.plain: set[Any] = set()
         self.programs = active_programs.Programs()
         self.compilations = recompilations.Compilations(function)
         self.hits = 0  # calls with plain values that occurred before
         self.records = tensor_objects.Records(is_on=compiled)
         self.calls = answered_calls.AnsweredCalls(self)
         self.is_compiled, self.is_recorded = compiled, False
-        self.thawed = set()  # the `id`s of parameters whose `requires_grad` it enables
+        self.thawed: set[int] = set()  # the `id`s of parameters whose `requires_grad` it enables
 
-    def __call__(self, *plain_args, **plain_kwargs):
+    def __call__(self, *plain_args: Any, **plain_kwargs: Any) -> Any:
+        """Call the function: the compiled version for these arguments, which is made if there is none."""
         args, kwargs = self.records.taken(plain_args, plain_kwargs)
         leaves, tree = pytree.tree_flatten((args, kwargs))
         modules, others = reachable_modules.modules_and_tensors(self.function, leaves)
@@ -90,11 +93,11 @@ class CompiledFunction:
         )
         try:
             result, changed = self.calls.result(key, make, given, note)
-        except answered_calls.PlainValueNeeded:
+        except answered_calls.PlainValueNeededError:
             if not self.known.refuse():
                 self.known.varying.is_on = False
             return self(*plain_args, **plain_kwargs)
-        except higher_order.NotRecorded as error:
+        except higher_order.NotRecordedError as error:
             if self.is_recorded:
                 why = (
                     "`torch.autograd.grad` does not find how its outputs depend on its inputs: compute the "
@@ -104,20 +107,20 @@ class CompiledFunction:
             self.function, self.is_recorded = recording.higher_order(self.function), True
             self.known.traces.clear()
             return self(*plain_args, **plain_kwargs)
-        except tensor_objects.ObjectNeeded:
+        except tensor_objects.ObjectNeededError:
             self.records.is_on = False
             return self(*plain_args, **plain_kwargs)
         except lazy_modules.Awaited as error:
             error.infer()
             return self(*plain_args, **plain_kwargs)
-        except frozen_parameters.Unfrozen as error:
+        except frozen_parameters.UnfrozenError as error:
             self.thawed.add(id(error.parameter))
             return self(*plain_args, **plain_kwargs)
         argument_copies.write_back(copies)
         output_containers.apply(changed, (plain_args, plain_kwargs))
         return output_containers.with_arguments(result, (plain_args, plain_kwargs))
 
-    def stop_compiling(self, why):
+    def stop_compiling(self, why: Any) -> None:
         """Run call by call from now on, and warn that this is slower."""
         self.is_compiled = False
         warnings.warn(

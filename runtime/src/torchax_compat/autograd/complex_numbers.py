@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from typing import Any
 
 import jax
 import torch
@@ -19,21 +20,21 @@ from ..patches.declarations import TORCH, patch, setup
 from ..tensor import arrays
 
 
-def conjugated(values):
+def conjugated(values: Any) -> Any:
     """Gradients of JAX in PyTorch's convention, or the other way round."""
     return [value if value is None or not _is_complex(value) else jax.numpy.conj(value) for value in values]
 
 
-def _is_complex(value):
+def _is_complex(value: Any) -> Any:
     return jax.numpy.issubdtype(value.dtype, jax.numpy.complexfloating)
 
 
-def _pairs(tensor):
+def _pairs(tensor: Any) -> Any:
     value = tensor.jax()
     return arrays.tensor(jax.numpy.stack([value.real, value.imag], axis=-1))
 
 
-def _as_before(value, like):
+def _as_before(value: Any, like: Any) -> Any:
     """Complex numbers from pairs of real numbers; other values unchanged."""
     if not isinstance(value, Tensor) or value.shape != (*like.shape, 2):
         return value
@@ -41,11 +42,11 @@ def _as_before(value, like):
     return arrays.tensor(jax.lax.complex(pairs[..., 0], pairs[..., 1]))
 
 
-def _by_pairs(step):
+def _by_pairs(step: Any) -> Any:
     """A `step` that gets complex torchax parameters as pairs of real numbers."""
 
     @functools.wraps(step)
-    def stepped(optimizer, *args, **kwargs):
+    def stepped(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         places = [
             (group["params"], i)
             for group in optimizer.param_groups
@@ -55,7 +56,7 @@ def _by_pairs(step):
         if not places or args or kwargs:  # a closure computes with the parameters themselves
             return step(optimizer, *args, **kwargs)
         given = [held[i] for held, i in places]
-        for p, (held, i) in zip(given, places):
+        for p, (held, i) in zip(given, places, strict=True):
             held[i] = pairs = _pairs(p)
             pairs.grad = _pairs(p.grad)
             if p in optimizer.state:
@@ -66,7 +67,7 @@ def _by_pairs(step):
         try:
             result = step(optimizer)
         finally:
-            for p, (held, i) in zip(given, places):
+            for p, (held, i) in zip(given, places, strict=True):
                 pairs, held[i] = held[i], p
                 arrays.put(p, _as_before(pairs, p).jax())
                 if pairs in optimizer.state:
@@ -78,10 +79,10 @@ def _by_pairs(step):
 
 
 _hook = torch.optim.Optimizer.profile_hook_step
-_hooked = weakref.WeakSet()  # the `step`s with hooks that handle complex parameters
+_hooked: weakref.WeakSet[Any] = weakref.WeakSet()  # the `step`s with hooks that handle complex parameters
 
 
-def _with_hooks(step):
+def _with_hooks(step: Any) -> Any:
     """`Optimizer.profile_hook_step`, which PyTorch applies to the `step` of each class of optimizers."""
     hooked = _hook(_by_pairs(step))
     _hooked.add(hooked)
@@ -99,7 +100,7 @@ patch(
     "step of optimizer classes",
     why="PyTorch adds hooks to the `step` of a class only when its first optimizer is created.",
 )
-def _hook_classes():
+def _hook_classes() -> Any:
     for kind in _optimizer_classes():
         step = vars(kind).get("step")
         if getattr(step, "hooked", False):
@@ -108,7 +109,7 @@ def _hook_classes():
     return _unhook_classes
 
 
-def _unhook_classes():
+def _unhook_classes() -> None:
     for kind in _optimizer_classes():
         step = vars(kind).get("step")
         if step is not None and step in _hooked:
@@ -117,7 +118,7 @@ def _unhook_classes():
     _hooked.clear()
 
 
-def _optimizer_classes():
+def _optimizer_classes() -> Any:
     waiting, found = [torch.optim.Optimizer], []
     while waiting:
         found.append(waiting.pop())

@@ -15,6 +15,7 @@ import functools
 import inspect
 import sys
 import warnings
+from typing import Any
 
 import jax
 import torch
@@ -33,13 +34,7 @@ _RECOMPUTES = {"enable_grad", "set_grad_enabled"}
 _apply = torch.autograd.Function.apply.__func__
 
 
-@patch(
-    "torch.autograd:Function.apply",
-    why="JAX differentiates the operations in `forward`, and does not call `backward`.",
-    upstream=TORCH + "autograd/function.py",
-)
-@classmethod
-def _applied(cls, *args, **kwargs):
+def _applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """`Function.apply`."""
     if not torch.is_grad_enabled() or not any(map(arrays.is_traced, args)):
         return _apply(cls, *args, **kwargs)
@@ -54,16 +49,23 @@ def _applied(cls, *args, **kwargs):
     return run(cls, *args)
 
 
-def _is_inexact(value):
+patch(
+    "torch.autograd:Function.apply",
+    why="JAX differentiates the operations in `forward`, and does not call `backward`.",
+    upstream=TORCH + "autograd/function.py",
+)(classmethod(_applied))
+
+
+def _is_inexact(value: Any) -> Any:
     return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
-def _recomputes(backward):
+def _recomputes(backward: Any) -> bool:
     return not _RECOMPUTES.isdisjoint(reachable_modules.names(inspect.unwrap(backward).__code__))
 
 
 @functools.lru_cache
-def _may_write(code):
+def _may_write(code: Any) -> Any:
     """Whether a function calls in-place methods, or assigns to elements."""
     names = reachable_modules.names(code)
     return any(name.endswith("_") and not name.startswith("_") for name in names) or any(
@@ -78,13 +80,13 @@ class _Context(FunctionCtx):
     materialize_grads = True
 
     @property
-    def saved_tensors(self):
+    def saved_tensors(self) -> Any:
         return tuple(self.to_save)
 
     saved_variables = saved_tensors  # its old name
 
 
-def _forward(cls, ctx, args):
+def _forward(cls: Any, ctx: Any, args: Any) -> Any:
     if not is_setup_context_defined(cls.setup_context):
         return cls.forward(ctx, *args)
     results = cls.forward(*args)
@@ -92,14 +94,15 @@ def _forward(cls, ctx, args):
     return results
 
 
-def _through(cls, *args):
+def _through(cls: Any, *args: Any) -> Any:
     """Differentiate `forward` itself, as if it did not run under `torch.no_grad()`."""
     code, enter = cls.forward.__code__, torch.no_grad.__enter__
 
-    def entering(self):
+    def entering(self: Any) -> Any:
         if sys._getframe(1).f_code is not code:
             return enter(self)
         self.prev = torch.is_grad_enabled()
+        return None
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
@@ -109,7 +112,7 @@ def _through(cls, *args):
         return _forward(cls, _Context(), args)
 
 
-def _called(cls, *args):
+def _called(cls: Any, *args: Any) -> Any:
     """Run `forward`; its results get their gradients from `backward`."""
     if _may_write(inspect.unwrap(cls.backward).__code__):
         gradient_hooks.count += 1
@@ -129,7 +132,7 @@ def _called(cls, *args):
     saved = _Saved(cls, ctx, given, values)
     saved.take(args, outputs, dirty)
     attached = _attached(saved, list(given.values()), list(values.values()), saved.values)
-    for i, value in zip(values, attached):
+    for i, value in zip(values, attached, strict=True):
         if id(outputs[i]) in dirty:
             arrays.put(outputs[i], value)
         else:
@@ -140,16 +143,22 @@ def _called(cls, *args):
 class _Saved:
     """All that `backward` reads except for the values of tensors, which JAX passes when it calls it."""
 
-    def __init__(self, cls, ctx, given, outputs):
+    def __init__(self, cls: Any, ctx: Any, given: Any, outputs: Any) -> None:
         self.cls, self.count = cls, len(ctx.needs_input_grad)
         self.given, self.outputs = list(given), list(outputs)
         self.kinds = [value.aval for value in given.values()]
         self.leaves, self.tree = pytree.tree_flatten(vars(ctx))
-        self.inputs, self.results, self.others = {}, {}, []  # where tensors among the leaves come from
-        self.patterns = {}  # indices and values of sparse matrices among the leaves, by position
-        self.values, self.places = [], {}  # values of tensors among the leaves, and the tensors by position
+        #: Where tensors among the leaves come from.
+        self.inputs: dict[int, int] = {}
+        self.results: dict[int, int] = {}
+        self.others: list[int] = []
+        #: Indices and values of sparse matrices among the leaves, by position.
+        self.patterns: dict[int, tuple[int, int]] = {}
+        #: Values of tensors among the leaves, and the tensors by position.
+        self.values: list[jax.Array] = []
+        self.places: dict[int, torch.Tensor] = {}
 
-    def take(self, args, outputs, dirty):
+    def take(self, args: Any, outputs: Any, dirty: Any) -> None:
         """Set aside the values of tensors, which belong to the trace of `forward`."""
         for place, leaf in enumerate(self.leaves[:]):
             if isinstance(leaf, Tensor) and getattr(leaf, "pattern", None) is not None:
@@ -176,21 +185,23 @@ class _Saved:
         self.held = list({id(one): one for one in held if arrays.is_traced(one)}.values())
         self.values += [jax.lax.stop_gradient(one.jax()) for one in self.held]
 
-    def backward(self, kept, gradients):
+    def backward(self, kept: Any, gradients: Any) -> Any:
         """The gradients of the inputs."""
         inputs, results, values = kept
         leaves, ctx = list(self.leaves), _Context()
-        for place, value in zip((*self.inputs, *self.results, *self.others), (*inputs, *results, *values)):
+        for place, value in zip(
+            (*self.inputs, *self.results, *self.others), (*inputs, *results, *values), strict=False
+        ):
             leaves[place] = arrays.tensor(value)
         before = {place: (leaves[place], leaves[place].jax()) for place in self.places}
         for place, parts in self.patterns.items():
             leaves[place].pattern = tuple(leaves[part] for part in parts)
-        vars(ctx).update(pytree.tree_unflatten(leaves[: self.tree.num_leaves], self.tree))
-        known = dict(zip(self.outputs, gradients))
+        ctx.__dict__.update(pytree.tree_unflatten(leaves[: self.tree.num_leaves], self.tree))
+        known = dict(zip(self.outputs, gradients, strict=False))
         with contextlib.ExitStack() as stack:
             stack.enter_context(arrays.entered())
             stack.enter_context(torch.enable_grad())
-            for one, value in zip(self.held, values[len(self.others) :]):
+            for one, value in zip(self.held, values[len(self.others) :], strict=False):
                 stack.callback(_put_back, one, one.jax(), value)
                 arrays.put(one, value)
             found = self.cls.backward(ctx, *(self._gradient(i, known, ctx) for i in range(len(self.shapes))))
@@ -198,9 +209,9 @@ class _Saved:
             for place, (one, value) in before.items():
                 if one.jax() is not value:
                     _leave(self.places[place], one.jax())
-            return [self._fitted(found[i], kind) for i, kind in zip(self.given, self.kinds)]
+            return [self._fitted(found[i], kind) for i, kind in zip(self.given, self.kinds, strict=True)]
 
-    def _gradient(self, i, known, ctx):
+    def _gradient(self, i: Any, known: Any, ctx: Any) -> Any:
         value, shape = known.get(i), self.shapes[i]
         if value is not None and not isinstance(value, jax.custom_derivatives.SymbolicZero):
             return arrays.tensor(jax.numpy.conj(value))  # PyTorch's convention; no change for real numbers
@@ -208,7 +219,7 @@ class _Saved:
             return None
         return arrays.tensor(jax.numpy.zeros(shape.shape, shape.dtype))
 
-    def _fitted(self, gradient, kind):
+    def _fitted(self, gradient: Any, kind: Any) -> Any:
         """A gradient with the shape and dtype of its input; PyTorch sums one that was broadcast."""
         if gradient is None:
             return None
@@ -218,7 +229,7 @@ class _Saved:
         return jax.numpy.conj(gradient.jax()).astype(kind.dtype)
 
 
-def _put_back(tensor, before, value):
+def _put_back(tensor: Any, before: Any, value: Any) -> None:
     """Restore the array of a module's tensor, and keep a value that `backward` wrote to it."""
     written = tensor.jax()
     arrays.put(tensor, before)
@@ -226,12 +237,12 @@ def _put_back(tensor, before, value):
         _leave(tensor, written)
 
 
-def _leave(tensor, value):
+def _leave(tensor: Any, value: Any) -> None:
     """Write the value that `backward` wrote to a tensor to that tensor, if it still exists."""
     if arrays.is_traced(tensor):
         return  # it was created while `forward` was traced
     if isinstance(value, jax.core.Tracer):
-        raise gradient_hooks.HookWhileTracing
+        raise gradient_hooks.HookWhileTracingError
     if isinstance(tensor, torchax.view.View):
         with torch.no_grad():
             tensor.copy_(arrays.tensor(value))
@@ -240,12 +251,12 @@ def _leave(tensor, value):
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _attached(saved, given, outputs, values):
+def _attached(_saved: Any, _given: Any, outputs: Any, _values: Any) -> Any:
     """The outputs, whose gradients `backward` computes."""
     return outputs
 
 
-def _attached_and_kept(saved, given, outputs, values):
+def _attached_and_kept(saved: Any, given: Any, outputs: Any, values: Any) -> Any:
     given, outputs, values = jax.tree.map(
         lambda primal: primal.value,
         (given, outputs, values),
@@ -256,7 +267,7 @@ def _attached_and_kept(saved, given, outputs, values):
     return results, kept
 
 
-def _pulled_back(saved, kept, gradients):
+def _pulled_back(saved: Any, kept: Any, gradients: Any) -> Any:
     return saved.backward(kept, gradients), None, None
 
 

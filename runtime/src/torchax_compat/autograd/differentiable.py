@@ -5,9 +5,66 @@ from __future__ import annotations
 import functools
 import sys
 import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from .compiled_function import CompiledFunction
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
-class differentiable:
+class DifferentiableFunction(Generic[_Parameters, _Result]):
+    """A function that is decorated with `@differentiable`."""
+
+    def __init__(self, function: Callable[_Parameters, _Result], *, compiled: bool = True) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._is_compiled = compiled
+        self._made: CompiledFunction | None = None
+
+    @property
+    def compiled_function(self) -> CompiledFunction:
+        """The function with its compiled versions, which is made when it is called for the first time."""
+        if self._made is None:
+            from .compiled_function import CompiledFunction
+
+            self._made = CompiledFunction(self.function, compiled=self._is_compiled)
+        return self._made
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> Callable[..., _Result]: ...
+
+    def __get__(self, instance: object, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        """Call the function: as it is, or the compiled version where the program uses torchax."""
+        if "torchax" not in sys.modules:  # as in a program that runs on CUDA
+            return self.function(*args, **kwargs)
+        result: _Result = (self._made or self.compiled_function)(*args, **kwargs)
+        return result
+
+
+@overload
+def differentiable(
+    function: Callable[_Parameters, _Result], *, compiled: bool = True
+) -> DifferentiableFunction[_Parameters, _Result]: ...
+
+
+@overload
+def differentiable(
+    function: None = None, *, compiled: bool = True
+) -> Callable[[Callable[_Parameters, _Result]], DifferentiableFunction[_Parameters, _Result]]: ...
+
+
+def differentiable(function: Callable[..., Any] | None = None, *, compiled: bool = True) -> Any:
     """Decorator: JAX compiles the function and its gradients, and PyTorch's autograd uses them.
 
     It decorates functions and methods::
@@ -55,28 +112,6 @@ class differentiable:
         >>> weight.grad.flatten().tolist()
         [4.0, 4.0]
     """
-
-    def __new__(cls, function=None, **options):
-        return super().__new__(cls) if function is not None else functools.partial(cls, **options)
-
-    def __init__(self, function, *, compiled=True):
-        functools.update_wrapper(self, function)
-        self.function = function
-        self._is_compiled, self._made = compiled, None
-
-    @property
-    def compiled_function(self):
-        """The function with its compiled versions, which is made when it is called for the first time."""
-        if self._made is None:
-            from .compiled_function import CompiledFunction
-
-            self._made = CompiledFunction(self.function, compiled=self._is_compiled)
-        return self._made
-
-    def __get__(self, instance, owner=None):
-        return self if instance is None else types.MethodType(self, instance)
-
-    def __call__(self, *args, **kwargs):
-        if "torchax" not in sys.modules:  # as in a program that runs on CUDA
-            return self.function(*args, **kwargs)
-        return (self._made or self.compiled_function)(*args, **kwargs)
+    if function is None:
+        return functools.partial(DifferentiableFunction, compiled=compiled)
+    return DifferentiableFunction(function, compiled=compiled)

@@ -10,6 +10,8 @@ JAX then differentiates with respect to that parameter, too.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import torch
@@ -24,15 +26,15 @@ _SETS = torch.Tensor.requires_grad.__set__
 LATER = "later"
 
 
-class Unfrozen(Exception):
+class UnfrozenError(Exception):
     """The function enables the gradient of a parameter that was frozen when it began."""
 
-    def __init__(self, parameter):
+    def __init__(self, parameter: Any) -> None:
         super().__init__("`requires_grad` of a frozen parameter is enabled")
         self.parameter = parameter
 
 
-def wants_gradients(tensors, thawed):
+def wants_gradients(tensors: Any, thawed: Any) -> Any:
     """For each tensor, whether its gradient is wanted; `thawed` are the `id`s of thawed parameters."""
     with DisableTorchFunction():
         if not torch.is_grad_enabled():
@@ -41,9 +43,9 @@ def wants_gradients(tensors, thawed):
 
 
 @contextlib.contextmanager
-def linked(tensors, with_gradient):
+def linked(tensors: Any, with_gradient: Any) -> Iterator[Any]:
     """Let the autograd graph include tensors whose gradients are wanted later."""
-    later = [one for one, wants in zip(tensors, with_gradient) if wants == LATER]
+    later = [one for one, wants in zip(tensors, with_gradient, strict=False) if wants == LATER]
     _set((one, True) for one in later)
     try:
         yield
@@ -52,7 +54,7 @@ def linked(tensors, with_gradient):
         raise
 
 
-def sets_requires_grad(func):
+def sets_requires_grad(func: Any) -> Any:
     """Whether a torch function sets `requires_grad`."""
     return func.__name__ == "requires_grad_" or func == _SETS
 
@@ -60,31 +62,37 @@ def sets_requires_grad(func):
 class Frozen:
     """The `requires_grad` of parameters while a function runs; `learns`: whether gradients are enabled."""
 
-    def __init__(self, parameters, with_gradient, *, learns):
+    def __init__(self, parameters: Any, with_gradient: Any, *, learns: Any) -> None:
         self._parameters, self._with_gradient, self._learns = parameters, with_gradient, learns
-        self._learned = {id(one): bool(wants) for one, wants in zip(parameters, with_gradient)}
-        self._apart = {}  # by `id`, the array of a frozen parameter, and its detached copy
-        self._left = []
+        self._learned = {id(one): bool(wants) for one, wants in zip(parameters, with_gradient, strict=False)}
+        self._apart: dict[int, Any] = {}  # by `id`, the array of a frozen parameter, and its detached copy
+        self._left: list[Any] = []
 
     @contextlib.contextmanager
-    def running(self):
+    def running(self) -> Iterator[Any]:
         """Context in which the function runs on arrays that JAX traces."""
         with DisableTorchFunction():
             before = [one.requires_grad for one in self._parameters]
-        later = [one for one, wants in zip(self._parameters, self._with_gradient) if wants == LATER]
+        later = [
+            one for one, wants in zip(self._parameters, self._with_gradient, strict=False) if wants == LATER
+        ]
         _set((one, False) for one in later)
         for one in later:
             self._freeze(one)
         try:
             yield
         except BaseException:
-            _set(zip(self._parameters, before))
+            _set(zip(self._parameters, before, strict=True))
             raise
         with DisableTorchFunction():
             now = [one.requires_grad for one in self._parameters]
-        self._left = [(one, wants) for one, wants, was in zip(self._parameters, now, before) if wants != was]
+        self._left = [
+            (one, wants)
+            for one, wants, was in zip(self._parameters, now, before, strict=True)
+            if wants != was
+        ]
 
-    def set(self, tensor, requires_grad=True):
+    def set(self, tensor: Any, requires_grad: Any = True) -> None:
         """Called before the function sets `requires_grad`."""
         if id(tensor) not in self._learned:
             return
@@ -96,20 +104,20 @@ class Frozen:
             now = tensor.jax()
             arrays.put(tensor, live if now is apart else no_grad.hidden_write(live, now))
         elif self._learns and not self._learned[id(tensor)]:
-            raise Unfrozen(tensor)
+            raise UnfrozenError(tensor)
 
-    def _freeze(self, tensor):
+    def _freeze(self, tensor: Any) -> None:
         live = tensor.jax()
         if id(tensor) not in self._apart and jax.numpy.issubdtype(live.dtype, jax.numpy.inexact):
             arrays.put(tensor, jax.lax.stop_gradient(live))
             self._apart[id(tensor)] = live, tensor.jax()
 
-    def leave(self):
+    def leave(self) -> None:
         """Apply the last settings of the function."""
         _set(self._left)
 
 
-def _set(each):
+def _set(each: Any) -> None:
     with DisableTorchFunction():
         for tensor, wants in each:
             tensor.requires_grad_(wants)

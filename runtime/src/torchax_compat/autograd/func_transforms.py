@@ -9,6 +9,8 @@ PyTorch's Jacobians consist of these, too.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import torch
@@ -37,7 +39,7 @@ _map, _vjp, _jvp = vmap_impl, vjp_with_argnums, jvp_with_argnums
 _grad, _grad_and_value = grad_impl, grad_and_value_impl
 
 
-def are_on_torchax(*values):
+def are_on_torchax(*values: Any) -> bool:
     """Whether one of the tensors is a torchax tensor."""
     return any(isinstance(leaf, _KINDS) for leaf in pytree.tree_leaves(values))
 
@@ -45,16 +47,18 @@ def are_on_torchax(*values):
 class ArrayFunction:
     """A function of tensors as a function of arrays; results that are not tensors are those of the trace."""
 
-    def __init__(self, function, args, kwargs, places, *, has_aux=False):
+    def __init__(self, function: Any, args: Any, kwargs: Any, places: Any, *, has_aux: Any = False) -> None:
         self.function, self.kwargs, self.places, self.has_aux = function, kwargs, places, has_aux
         self.leaves, self.tree = pytree.tree_flatten(args)
 
-    def values(self):
+    def values(self) -> Any:
+        """The arrays of its tensor arguments."""
         return [arrays.on_torchax(self.leaves[i]).jax() for i in self.places]
 
-    def __call__(self, *values, key=None):
+    def __call__(self, *values: Any, key: Any = None) -> Any:
+        """The arrays of its results and of its auxiliary results; `key` is the state of random numbers."""
         leaves = list(self.leaves)
-        for i, value in zip(self.places, values):
+        for i, value in zip(self.places, values, strict=False):
             leaves[i] = arrays.tensor(value)
         environment = torchax.default_env()
         with contextlib.ExitStack() as stack:
@@ -77,17 +81,19 @@ class ArrayFunction:
         self.aux = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in others]
         return [array_of(leaf) for leaf in made], [array_of(x) for x in others if isinstance(x, torch.Tensor)]
 
-    def result(self, values):
+    def result(self, values: Any) -> Any:
+        """Arrays as tensors, in the structure of its result."""
         return pytree.tree_unflatten(list(map(arrays.tensor, values)), self.shape)
 
-    def rest(self, values):
+    def rest(self, values: Any) -> Any:
         """The auxiliary results of a function with `has_aux`."""
         values = iter(values)
         leaves = [arrays.tensor(next(values)) if leaf is None else leaf for leaf in self.aux]
         return pytree.tree_unflatten(leaves, self.aux_shape)
 
 
-def array_of(leaf):
+def array_of(leaf: Any) -> Any:
+    """The JAX array of a tensor or number."""
     return arrays.on_torchax(leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)).jax()
 
 
@@ -96,11 +102,13 @@ def array_of(leaf):
     why="PyTorch wraps tensors in a type that torchax does not know.",
     upstream=TORCH + "_functorch/apis.py",
 )
-def _mapped(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
+def _mapped(
+    function: Any, in_dims: Any, out_dims: Any, randomness: Any, chunk_size: Any, *args: Any, **kwargs: Any
+) -> Any:
     """`vmap(function, ...)(*args, **kwargs)`."""
     if not are_on_torchax(args, kwargs):
         return _map(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
-    leaves, tree = pytree.tree_flatten(args)
+    tree = pytree.tree_structure(args)
     dims = broadcast_to_and_flatten(in_dims, tree)
     places = [i for i, dim in enumerate(dims) if dim is not None]
     plain = ArrayFunction(function, args, kwargs, places)
@@ -116,11 +124,14 @@ def _mapped(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs
     )
     places = broadcast_to_and_flatten(out_dims, plain.shape)
     return plain.result(
-        [value if not to else jax.numpy.moveaxis(value, 0, to) for value, to in zip(made, places)]
+        [
+            value if not to else jax.numpy.moveaxis(value, 0, to)
+            for value, to in zip(made, places, strict=False)
+        ]
     )
 
 
-def _places(args, argnums):
+def _places(args: Any, argnums: Any) -> Any:
     """The positions of the leaves of the arguments `argnums`, or of all, and these arguments."""
     numbers = range(len(args)) if argnums is None else [argnums] if isinstance(argnums, int) else argnums
     numbers = [number % len(args) for number in numbers]
@@ -129,7 +140,7 @@ def _places(args, argnums):
     return [starts[i] + k for i in numbers for k in range(counts[i])], [args[i] for i in numbers]
 
 
-def _shaped(values, chosen, argnums):
+def _shaped(values: Any, chosen: Any, argnums: Any) -> Any:
     """Arrays in the structure of the arguments to which they belong."""
     leaves = list(map(arrays.tensor, values))
     if isinstance(argnums, int):
@@ -144,14 +155,14 @@ def _shaped(values, chosen, argnums):
     why="PyTorch's gradients do not include what torchax computes.",
     upstream=TORCH + "_functorch/eager_transforms.py",
 )
-def _differentiated(function, argnums, has_aux, args, kwargs):
+def _differentiated(function: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
     """`grad_and_value(function, argnums, has_aux)(*args, **kwargs)`."""
     if not are_on_torchax(args, kwargs):
         return _grad_and_value(function, argnums, has_aux, args, kwargs)
     places, chosen = _places(args, argnums)
     plain = ArrayFunction(function, args, kwargs, places, has_aux=has_aux)
 
-    def scalar(values):
+    def scalar(values: Any) -> Any:
         (value,), others = plain(*values)
         return value.reshape(()), (value, others)
 
@@ -165,7 +176,7 @@ def _differentiated(function, argnums, has_aux, args, kwargs):
     why="PyTorch's gradients do not include what torchax computes.",
     upstream=TORCH + "_functorch/eager_transforms.py",
 )
-def _gradient(function, argnums, has_aux, args, kwargs):
+def _gradient(function: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
     """`grad(function, argnums, has_aux)(*args, **kwargs)`."""
     if not are_on_torchax(args, kwargs):
         return _grad(function, argnums, has_aux, args, kwargs)
@@ -178,7 +189,7 @@ def _gradient(function, argnums, has_aux, args, kwargs):
     why="PyTorch's gradients do not include what torchax computes.",
     upstream=TORCH + "_functorch/eager_transforms.py",
 )
-def _pulled_back(function, *args, argnums=None, has_aux=False):
+def _pulled_back(function: Any, *args: Any, argnums: Any = None, has_aux: Any = False) -> Any:
     """`vjp(function, *args)`, for the arguments `argnums`."""
     if not are_on_torchax(args):
         return _vjp(function, *args, argnums=argnums, has_aux=has_aux)
@@ -186,7 +197,11 @@ def _pulled_back(function, *args, argnums=None, has_aux=False):
     plain = ArrayFunction(function, args, {}, places, has_aux=has_aux)
     made, pullback, others = jax.vjp(plain, *plain.values(), has_aux=True)
 
-    def pulled(cotangents, retain_graph=True, create_graph=None):
+    def pulled(
+        cotangents: Any,
+        retain_graph: Any = True,  # noqa: ARG001 # torch's; JAX keeps the residuals, and differentiates all
+        create_graph: Any = None,  # noqa: ARG001
+    ) -> Any:
         found = pullback(conjugated([array_of(one) for one in pytree.tree_leaves(cotangents)]))
         whole = len(args) == 1 and argnums is None
         found = conjugated(found)
@@ -200,7 +215,9 @@ def _pulled_back(function, *args, argnums=None, has_aux=False):
     why="PyTorch's gradients do not include what torchax computes.",
     upstream=TORCH + "_functorch/eager_transforms.py",
 )
-def _pushed_forward(function, args, tangents, argnums, *, strict=False, has_aux):
+def _pushed_forward(
+    function: Any, args: Any, tangents: Any, argnums: Any, *, strict: Any = False, has_aux: Any
+) -> Any:
     """`jvp(function, args, tangents)`, for the arguments `argnums`."""
     if not are_on_torchax(args, tangents):
         return _jvp(function, args, tangents, argnums, strict=strict, has_aux=has_aux)
@@ -219,7 +236,7 @@ _basis = chunked_standard_basis
     why="PyTorch writes the basis through a view, which is a copy on torchax.",
     upstream=TORCH + "_functorch/eager_transforms.py",
 )
-def _basis_of(tensors, counts, chunk_size=None):
+def _basis_of(tensors: Any, counts: Any, chunk_size: Any = None) -> Iterator[Any]:
     """The standard basis of the space of some tensors, in chunks; torch writes it through a view."""
     if not are_on_torchax(tensors):
         yield from _basis(tensors, counts, chunk_size)
@@ -229,5 +246,6 @@ def _basis_of(tensors, counts, chunk_size=None):
         rows = torch.eye(total, device="jax")[first : first + (chunk_size or total)].clone()
         parts = rows.split(list(counts), dim=1)
         yield tuple(
-            part.reshape(part.shape[0], *one.shape).to(one.dtype) for part, one in zip(parts, tensors)
+            part.reshape(part.shape[0], *one.shape).to(one.dtype)
+            for part, one in zip(parts, tensors, strict=False)
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections import OrderedDict
+from typing import Any
 
 import jax
 import torch
@@ -24,7 +25,7 @@ from ..patches.declarations import TORCH, patch
 from ..tensor import arrays
 
 
-class HookWhileTracing(Exception):
+class HookWhileTracingError(Exception):
     """The backward pass is compiled, but has to call a hook, or to write to a tensor that outlives it."""
 
 
@@ -32,36 +33,36 @@ class HookWhileTracing(Exception):
 count = 0
 
 
-def _through_tap(tap, values):
+def _through_tap(tap: Any, values: Any) -> Any:
     global count
     count += 1
     return _tapped(tap, values)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _tapped(tap, values):
+def _tapped(_tap: Any, values: Any) -> Any:
     return values
 
 
-def _forth(tap, values):
+def _forth(tap: Any, values: Any) -> Any:
     tap.is_reached = any(value.perturbed for value in values)
     return [value.value for value in values], None
 
 
-def _back(tap, _, gradients):
+def _back(tap: Any, _: Any, gradients: Any) -> Any:
     if any(isinstance(one, jax.core.Tracer) for one in gradients):
-        raise HookWhileTracing
+        raise HookWhileTracingError
     are_zero = [isinstance(one, jax.custom_derivatives.SymbolicZero) for one in gradients]
     given = [
         None if is_zero else arrays.tensor(jax.numpy.conj(one))  # PyTorch's convention for complex numbers
-        for one, is_zero in zip(gradients, are_zero)
+        for one, is_zero in zip(gradients, are_zero, strict=True)
     ]
     with arrays.entered(), torch.no_grad():
         found = given if all(are_zero) else tap.call_hooks(given)
-    return ([_fitted(one, like) for one, like in zip(found, gradients)],)
+    return ([_fitted(one, like) for one, like in zip(found, gradients, strict=False)],)
 
 
-def _fitted(gradient, like):
+def _fitted(gradient: Any, like: Any) -> Any:
     if gradient is None:
         return jax.numpy.zeros(like.shape, like.dtype)
     return jax.numpy.conj(arrays.on_torchax(gradient).jax()).astype(like.dtype)
@@ -70,16 +71,16 @@ def _fitted(gradient, like):
 _tapped.defvjp(_forth, _back, symbolic_zeros=True)
 
 
-def _is_traced(value):
+def _is_traced(value: Any) -> Any:
     return isinstance(value, Tensor) and isinstance(value.jax(), jax.core.Tracer)
 
 
-def _may_be_tapped(value):
+def _may_be_tapped(value: Any) -> Any:
     is_there = _is_traced(value) and _is_marked() and torch.is_grad_enabled()
     return is_there and jax.numpy.issubdtype(value.jax().dtype, jax.numpy.inexact)
 
 
-def _is_marked():
+def _is_marked() -> bool:
     """Whether a decorated function runs; other traced functions, as for a Jacobian, call no hooks."""
     return any(getattr(mode, "calls_gradient_hooks", False) for mode in function_modes())
 
@@ -89,10 +90,11 @@ class _Tap:
 
     is_reached = False
 
-    def __init__(self):
-        self.hooks, self.keeper = OrderedDict(), None
+    def __init__(self) -> None:
+        self.hooks: OrderedDict[int, Any] = OrderedDict()
+        self.keeper: weakref.ref[torch.Tensor] | None = None
 
-    def call_hooks(self, gradients):
+    def call_hooks(self, gradients: Any) -> Any:
         (gradient,) = gradients
         for hook in list(self.hooks.values()):
             found = hook(gradient)
@@ -103,7 +105,7 @@ class _Tap:
         return [gradient]
 
 
-def note_use(arguments):
+def note_use(arguments: Any) -> None:
     """Note that tensors are used in a computation."""
     for one in arguments:
         if isinstance(one, (list, tuple)):
@@ -112,7 +114,7 @@ def note_use(arguments):
             one.is_used = True  # an attribute: torch cannot swap tensors with weak references
 
 
-def _tap_of(tensor):
+def _tap_of(tensor: Any) -> Any:
     """The tap of a tensor; computations that use the tensor later go through it."""
     if getattr(tensor, "tap", None) is None:
         if getattr(tensor, "is_used", False):
@@ -139,7 +141,7 @@ _WHY = (
     why=_WHY,
     upstream=TORCH + "_tensor.py",
 )
-def _hooked(tensor, hook):
+def _hooked(tensor: Any, hook: Any) -> Any:
     """`tensor.register_hook`."""
     if _is_traced(tensor) and not _is_marked():
         return RemovableHandle(OrderedDict())
@@ -156,7 +158,7 @@ def _hooked(tensor, hook):
     why=_WHY,
     upstream=TORCH + "_tensor.py",
 )
-def _retained(tensor):
+def _retained(tensor: Any) -> None:
     """`tensor.retain_grad()`."""
     if _may_be_tapped(tensor):
         _tap_of(tensor)
@@ -164,7 +166,7 @@ def _retained(tensor):
         _retain_grad(tensor)
 
 
-def retain_gradient(tensor, tap):
+def retain_gradient(tensor: Any, tap: Any) -> None:
     """Store the gradient that reaches a tap as that of a tensor."""
     tap.keeper = weakref.ref(tensor)
 
@@ -179,7 +181,7 @@ class _Hooks(BackwardHook):
 
     is_traced = is_apart = False
 
-    def setup_input_hook(self, args):
+    def setup_input_hook(self, args: Any) -> Any:
         leaves = pytree.tree_leaves(args)
         self.is_traced = any(map(_may_be_tapped, leaves))
         self.is_apart = not _is_marked() and any(map(_is_traced, leaves))
@@ -190,7 +192,7 @@ class _Hooks(BackwardHook):
         self.inputs, args = _through(_Sides(self._of_inputs), args)
         return args
 
-    def setup_output_hook(self, result):
+    def setup_output_hook(self, result: Any) -> Any:
         if self.is_apart:
             return result
         if not self.is_traced:
@@ -198,7 +200,7 @@ class _Hooks(BackwardHook):
         self.outputs, result = _through(_Sides(self._of_outputs), result)
         return result
 
-    def _of_outputs(self, gradients):
+    def _of_outputs(self, gradients: Any) -> Any:
         self.gradients = tuple(gradients)
         for hook in self.user_pre_hooks:
             found = hook(self.module, self.gradients)
@@ -207,7 +209,7 @@ class _Hooks(BackwardHook):
             self._of_inputs([None] * self.inputs.count)
         return self.gradients
 
-    def _of_inputs(self, gradients):
+    def _of_inputs(self, gradients: Any) -> Any:
         gradients = tuple(gradients)
         for hook in self.user_hooks:
             found = hook(self.module, gradients, self.gradients)
@@ -219,18 +221,19 @@ class _Sides:
     """The hooks on the gradients of all inputs, or of all outputs, of a module call."""
 
     is_reached, count = False, 0
+    are_tapped: list[bool]
 
-    def __init__(self, hooks):
+    def __init__(self, hooks: Any) -> None:
         self._hooks = hooks
 
-    def call_hooks(self, gradients):
+    def call_hooks(self, gradients: Any) -> Any:
         all_of_them = iter(gradients)
         given = [next(all_of_them) if is_there else None for is_there in self.are_tapped]
         found = self._hooks(given)
-        return [one for one, is_there in zip(found, self.are_tapped) if is_there]
+        return [one for one, is_there in zip(found, self.are_tapped, strict=False) if is_there]
 
 
-def _through(sides, values):
+def _through(sides: Any, values: Any) -> Any:
     """A value whose tensors have passed a tap."""
     leaves, tree = pytree.tree_flatten(values)
     tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
@@ -238,13 +241,13 @@ def _through(sides, values):
         if isinstance(leaves[i], View):
             leaves[i] = leaves[i].torch()
     sides.count, sides.are_tapped = len(tensors), [_may_be_tapped(leaves[i]) for i in tensors]
-    tapped = [i for i, is_there in zip(tensors, sides.are_tapped) if is_there]
-    for i, value in zip(tapped, _through_tap(sides, [leaves[i].jax() for i in tapped])):
+    tapped = [i for i, is_there in zip(tensors, sides.are_tapped, strict=True) if is_there]
+    for i, value in zip(tapped, _through_tap(sides, [leaves[i].jax() for i in tapped]), strict=True):
         leaves[i] = arrays.tensor(value)
     return sides, pytree.tree_unflatten(leaves, tree)
 
 
-def _as_tuple(value):
+def _as_tuple(value: Any) -> Any:
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -256,7 +259,7 @@ _get_hooks = get_backward_hooks
     why="PyTorch calls non-full hooks from the autograd node of the last operation, which JAX has none of.",
     upstream=TORCH + "nn/modules/module.py",
 )
-def _hooks_of(module):
+def _hooks_of(module: Any) -> Any:
     """The gradient hooks of a module; in a decorated function, non-full hooks are treated as full ones."""
     full, others = _get_hooks(module)
     if others and _is_marked():
@@ -264,7 +267,7 @@ def _hooks_of(module):
     return full, others
 
 
-def _of_old_kind(hook, module, of_inputs, of_outputs):
+def _of_old_kind(hook: Any, module: Any, of_inputs: Any, of_outputs: Any) -> Any:
     """Call a non-full hook: it gets the gradients of the last operation, not always of the inputs."""
     is_one = not any(True for _ in module.children()) and not isinstance(module, torch.nn.Linear)
     return hook(module, of_inputs if is_one else (None,) * len(of_inputs), of_outputs)

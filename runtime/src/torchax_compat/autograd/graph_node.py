@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from typing import Any
 
 import jax
 import torch
@@ -16,28 +17,32 @@ class Node(torch.autograd.Function):
     """A call of a `Specialization`; `run` has its compiled forward and backward functions."""
 
     @staticmethod
-    def forward(ctx, version, run, *given):
+    def forward(ctx: Any, version: Any, run: Any, *given: Any) -> Any:
+        """The results of the function as tensors; integers among them have no gradient."""
         forward, ctx.backward_function = run
         floats, rest, ctx.pullback, ctx.reached, ctx.bearing = version.compute(forward, given)
         ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
         ctx.is_float = version.is_float  # a function that runs call by call may return others next time
         made, rest = list(map(arrays.tensor, floats)), list(map(arrays.tensor, rest))
-        ctx.mark_non_differentiable(*rest, *(one for one, bears in zip(made, ctx.bearing) if not bears))
+        ctx.mark_non_differentiable(
+            *rest, *(one for one, bears in zip(made, ctx.bearing, strict=False) if not bears)
+        )
         ctx.set_materialize_grads(False)
         floats, others = iter(made), iter(rest)
         return tuple(next(floats) if is_float else next(others) for is_float in version.is_float)
 
     @staticmethod
-    def backward(ctx, *gradients):
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """The gradients of the inputs; None for those that the outputs do not depend on."""
         if all(gradient is None for gradient in gradients):
             return (None,) * (2 + len(ctx.version.with_gradient))
-        floats = [g for g, is_float in zip(gradients, ctx.is_float) if is_float]
+        floats = [g for g, is_float in zip(gradients, ctx.is_float, strict=False) if is_float]
         values = [None if g is None else arrays.on_torchax(g).jax() for g in floats]
         reached = _reached_from(ctx, tuple(g is not None for g in floats))
         given = ctx.pullback, values, ctx.kinds, reached
         try:
             found = ctx.backward_function(*given)
-        except gradient_hooks.HookWhileTracing:
+        except gradient_hooks.HookWhileTracingError:
             ctx.version.backward = vjp_functions.pull_back
             found = vjp_functions.pull_back(*given)
         except jax.errors.ConcretizationTypeError as error:  # in the `backward` of a custom function
@@ -54,7 +59,7 @@ class Node(torch.autograd.Function):
         return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
 
 
-def _reached_from(ctx, have_gradients):
+def _reached_from(ctx: Any, have_gradients: Any) -> Any:
     """Which of the inputs with gradients are reached from the outputs that have gradients."""
     wanted = tuple(itertools.compress(have_gradients, ctx.bearing))
     if all(wanted) or len(wanted) != len(ctx.pullback.jaxpr.outvars):

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import torch
@@ -30,7 +32,7 @@ from ..tensor import arrays
 from .complex_numbers import conjugated
 
 
-class NotRecorded(Exception):
+class NotRecordedError(Exception):
     """`torch.autograd.grad` was called, but the operations that led to its outputs were not recorded."""
 
 
@@ -43,22 +45,25 @@ _NO_GRAPH = "element 0 of tensors does not require grad and does not have a grad
 class _Call:
     """A call of a torch function, with the values of its arguments at that time, and its result."""
 
-    def __init__(self, function, args, kwargs):
+    def __init__(self, function: Any, args: Any, kwargs: Any) -> None:
         self.function, self.key = function, torchax.default_env().prng_key
         self.leaves, self.tree = pytree.tree_flatten((args, kwargs or {}))
         self.values = [_value(leaf) for leaf in self.leaves]
         with host_random.recording_noise() as self.drawn:
             self.result = function(*args, **(kwargs or {}))
 
-    def depends_on(self, known, inputs):
+    def depends_on(self, known: Any, inputs: Any) -> bool:
         """Whether one of its arguments is known."""
-        return any(_is_given(leaf, value, known, inputs) for leaf, value in zip(self.leaves, self.values))
+        return any(
+            _is_given(leaf, value, known, inputs)
+            for leaf, value in zip(self.leaves, self.values, strict=True)
+        )
 
-    def writes_part(self):
+    def writes_part(self) -> Any:
         """Whether it writes to a view, which changes the whole tensor."""
         return isinstance(self.result, View) and any(self.result is leaf for leaf in self.leaves)
 
-    def again(self, known, inputs):
+    def again(self, known: Any, inputs: Any) -> None:
         """Repeat the call with the known tensors as arguments; results that are inputs are not replaced."""
         leaves = [
             known[id(leaf)]
@@ -66,14 +71,14 @@ class _Call:
             else leaf
             if value is None
             else torch_view(value)
-            for leaf, value in zip(self.leaves, self.values)
+            for leaf, value in zip(self.leaves, self.values, strict=True)
         ]
         args, kwargs = pytree.tree_unflatten(leaves, self.tree)
         with torchax.default_env().override_property(prng=self.key), host_random.repeating_noise(self.drawn):
             self._update_known(known, inputs, self.function(*args, **kwargs))
 
-    def _update_known(self, known, inputs, result):
-        for old, new in zip(pytree.tree_leaves(self.result), pytree.tree_leaves(result)):
+    def _update_known(self, known: Any, inputs: Any, result: Any) -> None:
+        for old, new in zip(pytree.tree_leaves(self.result), pytree.tree_leaves(result), strict=False):
             if isinstance(old, torch.Tensor) and id(old) not in inputs:
                 known[id(old)] = new
 
@@ -81,21 +86,22 @@ class _Call:
 class _Gradients(_Call):
     """A call of `torch.autograd.grad`, which is repeated from the calls that were recorded before it."""
 
-    def again(self, known, inputs):
+    def again(self, known: Any, inputs: Any) -> None:
         args, kwargs = pytree.tree_unflatten(self.leaves, self.tree)
-        at = {id(leaf): value for leaf, value in zip(self.leaves, self.values)}
+        at = {id(leaf): value for leaf, value in zip(self.leaves, self.values, strict=True)}
         self._update_known(known, inputs, self.function(*args, **kwargs, _known=known, _at=at))
 
 
 class Recorder(TorchFunctionMode):
     """Records the operations on torchax tensors, and differentiates them for `torch.autograd.grad`."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.calls = []
-        self.without_graph = weakref.WeakValueDictionary()  # results computed without gradients
+        self.calls: list[_Call] = []
+        #: Results computed without gradients.
+        self.without_graph: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.autograd.grad:
             if not _is_known(self.calls, *args, **(kwargs or {})):
                 if not torch.is_grad_enabled() and id(_as_list(args[0])[0]) in self.without_graph:
@@ -114,14 +120,21 @@ class Recorder(TorchFunctionMode):
             return result
         return self.record(func, args, kwargs)
 
-    def record(self, func, args, kwargs=None, kind=_Call):
+    def record(self, func: Any, args: Any, kwargs: Any = None, kind: Any = _Call) -> Any:
         """Call a function and record the call."""
         call = kind(func, args, kwargs)
         if any(isinstance(leaf, (torchax.tensor.Tensor, View)) for leaf in pytree.tree_leaves(call.result)):
             self.calls.append(call)
         return call.result
 
-    def backward(self, tensors, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    def backward(
+        self,
+        tensors: Any,
+        gradient: Any = None,
+        retain_graph: Any = None,
+        create_graph: Any = False,
+        inputs: Any = None,
+    ) -> None:
         """`backward()`: adds the gradients to the leaves that were created in the function."""
         tensors = _as_list(tensors)
         leaves = [one for one in _leaves(self.calls, inputs) if _leads(self.calls, [one], tensors)]
@@ -130,7 +143,9 @@ class Recorder(TorchFunctionMode):
         given = None if gradient is None else _as_list(gradient)
         compute = functools.partial(self.gradients, list(self.calls))
         options = {"grad_outputs": given, "create_graph": create_graph}
-        for leaf, found in zip(leaves, self.record(compute, (tensors, leaves), options, _Gradients)):
+        for leaf, found in zip(
+            leaves, self.record(compute, (tensors, leaves), options, _Gradients), strict=False
+        ):
             with torch.no_grad():
                 leaf.grad = found if leaf.grad is None else leaf.grad + found
         # Later changes of the leaves in place are not part of the path to the outputs.
@@ -139,17 +154,17 @@ class Recorder(TorchFunctionMode):
 
     @staticmethod
     def gradients(
-        calls,
-        outputs,
-        inputs,
-        grad_outputs=None,
-        retain_graph=None,
-        create_graph=False,
+        calls: Any,
+        outputs: Any,
+        inputs: Any,
+        grad_outputs: Any = None,
+        retain_graph: Any = None,  # noqa: ARG004 # torch's; what is recorded stays
+        create_graph: Any = False,
         *,
-        _known=None,
-        _at=None,
-        **options,
-    ):
+        _known: Any = None,
+        _at: Any = None,
+        **options: Any,
+    ) -> Any:
         """The gradients, by the calls that led to the outputs; `_known` replaces tensors of values `_at`."""
         before = _known or {}
         if options.get("is_grads_batched"):
@@ -161,8 +176,8 @@ class Recorder(TorchFunctionMode):
         calls = _behind(calls, outputs)
         as_they_are = {**_values(inputs), **{id(one): _at[id(one)] for one in inputs if _at}}
 
-        def compute(values):
-            given = {id(tensor): torch_view(value) for tensor, value in zip(inputs, values)}
+        def compute(values: Any) -> Any:
+            given = {id(tensor): torch_view(value) for tensor, value in zip(inputs, values, strict=True)}
             known = {**before, **given}
             for call in calls:
                 if call.depends_on(known, as_they_are):
@@ -176,7 +191,7 @@ class Recorder(TorchFunctionMode):
             jax.numpy.ones_like(result)
             if one is None
             else _value(before.get(id(one), one)).astype(result.dtype)
-            for one, result in zip(wanted, results)
+            for one, result in zip(wanted, results, strict=False)
         ]
         (found,) = map(conjugated, pullback(conjugated(wanted)))
         if not create_graph:
@@ -184,12 +199,12 @@ class Recorder(TorchFunctionMode):
         return tuple(torch_view(value) for value in found)
 
 
-def is_backward(func):
+def is_backward(func: Any) -> Any:
     """Whether a function is `Tensor.backward` or `torch.autograd.backward`, wrapped or not."""
     return func.__name__ == "backward" and func.__module__ in ("torch._tensor", "torch.autograd")
 
 
-def _leaves(calls, inputs):
+def _leaves(calls: Any, inputs: Any) -> Any:
     """The tensors for which a function requested gradients itself."""
     leaves = [leaf for call in calls for leaf in call.leaves] if inputs is None else _as_list(inputs)
     kinds = torchax.tensor.Tensor, View
@@ -200,12 +215,14 @@ def _leaves(calls, inputs):
         return [one for one in found.values() if one.requires_grad and one.is_leaf]
 
 
-def _is_known(calls, outputs, inputs, *_args, allow_unused=None, **_options):
+def _is_known(
+    calls: Any, outputs: Any, inputs: Any, *_args: Any, allow_unused: Any = None, **_options: Any
+) -> Any:
     """Whether calls lead from the inputs to the outputs; with `allow_unused` they need not."""
     return bool(allow_unused) or _leads(calls, _as_list(inputs), _as_list(outputs))
 
 
-def _behind(calls, outputs):
+def _behind(calls: Any, outputs: Any) -> Any:
     """The calls that contribute to the outputs, without earlier iterations of a loop on the same inputs."""
     needed, found = set(map(id, outputs)), []
     for call in reversed(calls):
@@ -216,7 +233,7 @@ def _behind(calls, outputs):
     return found[::-1]
 
 
-def _leads(calls, inputs, outputs):
+def _leads(calls: Any, inputs: Any, outputs: Any) -> bool:
     """Whether calls lead from one of the inputs to one of the outputs."""
     known = {
         id(leaf)
@@ -227,7 +244,7 @@ def _leads(calls, inputs, outputs):
     return not known.union(map(id, inputs)).isdisjoint(map(id, outputs))
 
 
-def _following(calls, inputs):
+def _following(calls: Any, inputs: Any) -> Iterator[Any]:
     """Calls, each with whether it depends on the inputs."""
     known, as_they_are = set(map(id, inputs)), _values(inputs)
     for call in calls:
@@ -237,22 +254,22 @@ def _following(calls, inputs):
         yield call, leads
 
 
-def _as_list(tensors):
+def _as_list(tensors: Any) -> Any:
     return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
 
 
-def _values(inputs):
+def _values(inputs: Any) -> Any:
     """The arrays of the inputs, by the `id` of the tensor."""
     return {id(one): _value(one) for one in inputs}
 
 
-def _is_given(leaf, value, known, inputs):
+def _is_given(leaf: Any, value: Any, known: Any, inputs: Any) -> Any:
     """Whether an argument of a call is known; an input only if it was not written to since."""
     now = inputs.get(id(leaf))
     return id(leaf) in known and (now is None or now is value or isinstance(leaf, View))
 
 
-def _value(leaf):
+def _value(leaf: Any) -> Any:
     if isinstance(leaf, View):
         leaf = leaf.torch()
     return leaf.jax() if isinstance(leaf, torchax.tensor.Tensor) else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import operator
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import torch
@@ -23,7 +25,7 @@ class NoGradMode(TorchFunctionMode):
     device.
     """
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         try:
             with hidden_writes(args, kwargs):
                 result = func(*args, **(kwargs or {}))
@@ -44,7 +46,7 @@ class NoGradMode(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def hidden_writes(*arguments):
+def hidden_writes(*arguments: Any) -> Iterator[Any]:
     """Within `torch.no_grad()`, hide writes to the arguments from gradients."""
     written = [] if torch.is_grad_enabled() else list(_sources(arguments))
     yield
@@ -54,7 +56,7 @@ def hidden_writes(*arguments):
             arrays.put(tensor, hidden_write(before, after))
 
 
-def _sources(arguments):
+def _sources(arguments: Any) -> Iterator[Any]:
     """The tensors among arguments, or behind views among them, with their arrays."""
     for leaf in pytree.tree_leaves(arguments):
         while isinstance(leaf, torchax.view.View):
@@ -64,7 +66,7 @@ def _sources(arguments):
             yield leaf, leaf.jax()
 
 
-def hidden_write(before, after):
+def hidden_write(before: Any, after: Any) -> Any:
     """The array after a write that gradients ignore: it has the gradient of the array before."""
     after = jax.lax.stop_gradient(after)
     is_alike = (before.shape, before.dtype) == (after.shape, after.dtype)
@@ -74,10 +76,10 @@ def hidden_write(before, after):
 
 
 @jax.custom_jvp
-def _unseen(before, after):
+def _unseen(_before: Any, after: Any) -> Any:
     return after
 
 
 @_unseen.defjvp
-def _unseen_gradient(primals, changes):
+def _unseen_gradient(primals: Any, changes: Any) -> Any:
     return primals[1], changes[0]

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
-def higher_order(function):
+def higher_order(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Decorator of functions and methods that call `torch.autograd.grad` or `backward()` on torchax tensors.
 
     The operations in the function are recorded, so that JAX can compute them again and differentiate them.
@@ -44,7 +49,7 @@ def higher_order(function):
     """
 
     @functools.wraps(function)
-    def run(*args, **kwargs):
+    def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         if "torchax" not in sys.modules:
             return function(*args, **kwargs)
         from .higher_order import Recorder

@@ -8,6 +8,8 @@ used.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import torch
@@ -17,12 +19,12 @@ ASKS = torch.Tensor.requires_grad.__get__
 _is_known, _is_differentiated = True, False
 
 
-class UnknownDependency(Exception):
+class UnknownDependencyError(Exception):
     """It is not known what JAX differentiates, since a part of a function is compiled separately."""
 
 
 @contextlib.contextmanager
-def unknown():
+def unknown() -> Iterator[Any]:
     """Context in which `requires_grad` of a traced tensor is unknown."""
     global _is_known
     before, _is_known = _is_known, False
@@ -32,30 +34,30 @@ def unknown():
         _is_known = before
 
 
-def is_differentiated(value):
+def is_differentiated(value: Any) -> Any:
     """Whether JAX differentiates the values that a traced array depends on."""
     global _is_differentiated
     if not jax.numpy.issubdtype(value.dtype, jax.numpy.inexact):
         return False
     if not _is_known:
-        raise UnknownDependency
+        raise UnknownDependencyError
     _is_differentiated = False
     _noted(value)
     return _is_differentiated
 
 
 @jax.custom_vjp
-def _noted(value):
+def _noted(value: Any) -> Any:
     return value
 
 
-def _forth(value):
+def _forth(value: Any) -> Any:
     global _is_differentiated
     _is_differentiated = value.perturbed
     return value.value, None
 
 
-def _back(_, gradient):
+def _back(_: Any, gradient: Any) -> Any:
     return (gradient,)
 
 

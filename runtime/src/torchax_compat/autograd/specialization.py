@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import torch
@@ -44,7 +46,17 @@ class Specialization(trace.Trace):
     the function gets from tensors (`jit/concrete_values.py`).
     """
 
-    def __init__(self, owner, leaves, tree, modules, parameters, with_gradient, in_place_of, answers):
+    def __init__(
+        self,
+        owner: Any,
+        leaves: Any,
+        tree: Any,
+        modules: Any,
+        parameters: Any,
+        with_gradient: Any,
+        in_place_of: Any,
+        answers: Any,
+    ) -> None:
         if not environment.is_enabled():
             raise RuntimeError(_NOT_ENABLED)
         _, places = trace.numbered(leaves, parameters)
@@ -56,10 +68,12 @@ class Specialization(trace.Trace):
         self.with_gradient, self.programs = with_gradient, owner.programs
         self.in_place_of, self.answers = in_place_of, answers
         self.notes_names = owner.known.knows_names
-        self.is_new, self.has_recording, self.asks_counts, self.pattern = True, False, False, []
+        self.is_new, self.has_recording, self.asks_counts = True, False, False
+        self.pattern: list[Any] | None = []
         self.learns = torch.is_grad_enabled()
-        self.reached = None  # which of the inputs with gradients the outputs depend on
-        self.draws, self.may_draw_others, self.replay = None, False, None
+        self.reached: Any = None  # which of the inputs with gradients the outputs depend on
+        self.draws, self.may_draw_others = None, False
+        self.replay: Any = None
         compilations = owner.compilations
         few = (
             compiler_settings.FEW_CALLS_OF_MANY_SHAPES
@@ -68,10 +82,11 @@ class Specialization(trace.Trace):
         )
         jitted = functools.partial(compiler_settings.Jitted, took=compilations.took, few_calls=few)
         self.forward = jitted(self._forward)
-        self.reached_from = {}  # the same, by which outputs have gradients
+        self.reached_from: dict[Any, Any] = {}  # the same, by which outputs have gradients
         self.backward = jitted(vjp_functions.pull_back, static_argnums=(2, 3))
 
-    def __call__(self, given, is_compiled):
+    def __call__(self, given: Any, is_compiled: Any) -> Any:
+        """Call the function for some tensors, compiled or call by call."""
         if is_compiled:
             with active_programs.using(None), frozen_parameters.linked(given, self.with_gradient):
                 made = graph_node.Node.apply(self, (self.forward, self.backward), *self._linked(given))
@@ -85,7 +100,7 @@ class Specialization(trace.Trace):
                 )
         return self._result(made, given)
 
-    def _linked(self, given):
+    def _linked(self, given: Any) -> Any:
         """The inputs, without the graphs behind those that get no gradient, such as earlier steps."""
         if self.reached is None:
             return given
@@ -94,10 +109,10 @@ class Specialization(trace.Trace):
         first = len(self.parameters)
         return [
             tensor.detach() if lost and i >= first else tensor
-            for i, (tensor, lost) in enumerate(zip(given, cut))
+            for i, (tensor, lost) in enumerate(zip(given, cut, strict=False))
         ]
 
-    def compute(self, forward, given):
+    def compute(self, forward: Any, given: Any) -> Any:
         """Outputs and pullback; buffers, changed parameters and the random state are written back."""
         buffers = trace.buffers_of(self.modules).values()
         inputs = [tensor.jax() for tensor in given]
@@ -107,8 +122,8 @@ class Specialization(trace.Trace):
             if self.replay is not None:
                 self.replay.check_early(deferred_scalars.Numbers([], states, drawn))
         outputs, pullback, (rest, values, numbers, *changes) = forward(
-            [value for value, wanted in zip(inputs, self.with_gradient) if wanted],
-            [value for value, wanted in zip(inputs, self.with_gradient) if not wanted],
+            [value for value, wanted in zip(inputs, self.with_gradient, strict=False) if wanted],
+            [value for value, wanted in zip(inputs, self.with_gradient, strict=False) if not wanted],
             [buffer.jax() for buffer in buffers],
             torchax.default_env().prng_key,
             states,
@@ -119,7 +134,8 @@ class Specialization(trace.Trace):
             [number.item() for number in jax.device_get(numbers)], states, drawn
         )
         self.replay.check(values, self.numbers)
-        self.leave(given, buffers, *changes, self.numbers)
+        written, random, left = changes
+        self.leave(given, buffers, written, random, left, self.numbers)
         self.frozen.leave()
         self.held.emit(self.numbers)
         # A function that runs call by call may take another branch each time.
@@ -132,7 +148,7 @@ class Specialization(trace.Trace):
         self._make_anew(reached)
         return outputs, rest, pullback, reached, vjp_functions.differentiable_outputs(pullback, len(outputs))
 
-    def _make_anew(self, reached):
+    def _make_anew(self, reached: Any) -> None:
         """Create new parameters for replaced ones that get gradients: no optimizer has the new ones.
 
         Other replaced parameters, such as a codebook that follows averages, stay the same objects with new
@@ -145,13 +161,28 @@ class Specialization(trace.Trace):
                 with torch.no_grad():
                     module._parameters[name] = torch.nn.Parameter(self.parameters[i].detach().clone())
 
-    def _forward(self, learned, *others, is_traced=True):
-        return jax.vjp(lambda learned: self._traced(learned, *others, is_traced), learned, has_aux=True)
+    def _forward(
+        self,
+        learned: Any,
+        fixed: Any,
+        buffers: Any,
+        random: Any,
+        states: Any,
+        drawn: Any,
+        *,
+        is_traced: bool = True,
+    ) -> Any:
+        def run(learned: Any) -> Any:
+            return self._traced(learned, fixed, buffers, random, states, drawn, is_traced=is_traced)
 
-    def _forward_of_values(self, *given):
+        return jax.vjp(run, learned, has_aux=True)
+
+    def _forward_of_values(self, *given: Any) -> Any:
         return self._forward(*given, is_traced=False)
 
-    def _traced(self, learned, fixed, buffers, random, states, drawn, is_traced):
+    def _traced(
+        self, learned: Any, fixed: Any, buffers: Any, random: Any, states: Any, drawn: Any, *, is_traced: bool
+    ) -> Any:
         learned, fixed = iter(learned), iter(fixed)
         values = [next(learned) if wanted else next(fixed) for wanted in self.with_gradient]
         buffers_held = trace.buffers_of(self.modules).values()
@@ -166,19 +197,19 @@ class Specialization(trace.Trace):
         with self._asking() if is_traced else contextlib.nullcontext():
             tensors, *changes = self.run(values, buffers, random, states, is_traced=is_traced)
         self.is_float = [jax.numpy.issubdtype(value.dtype, jax.numpy.inexact) for value in tensors]
-        floats = [value for value, is_float in zip(tensors, self.is_float) if is_float]
-        rest = [value for value, is_float in zip(tensors, self.is_float) if not is_float]
+        floats = [value for value, is_float in zip(tensors, self.is_float, strict=True) if is_float]
+        rest = [value for value, is_float in zip(tensors, self.is_float, strict=True) if not is_float]
         left = (leaf for _, kept, *_ in self.left[0] for leaf in kept)
         kept = [*self.held.numbers_kept(), *self.replay.compared.values()]
         deferred_scalars.check(self.replay.reads, [*self.outputs, *left, *kept])
         if is_traced:
             self.replay.collected.check()
         if is_traced and self.held.pattern != self.pattern:
-            raise concrete_values.UnknownAnswer
+            raise concrete_values.UnknownAnswerError
         return floats, (rest, self.replay.values, self.replay.reads.values, *changes)
 
     @contextlib.contextmanager
-    def _asking(self):
+    def _asking(self) -> Iterator[Any]:
         """The contexts in which numbers that are read, drawn or printed are placeholders."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(concrete_values.using(self.replay))
@@ -187,19 +218,21 @@ class Specialization(trace.Trace):
             stack.enter_context(scalar_casts.replaced(self.function, self.modules))
             yield
 
-    def reads_numbers(self):
+    def reads_numbers(self) -> bool:
         """Whether it was traced with placeholders for numbers or random draws."""
         return bool(self.replay.reads.values or self.replay.drawn)
 
-    def around(self):
+    def around(self) -> Any:
+        """The contexts in which the function runs."""
         self.frozen = frozen_parameters.Frozen(self.parameters, self.with_gradient, learns=self.learns)
         enabled = torch.set_grad_enabled(self.learns)
         return arrays.entered(), enabled, self.frozen.running(), call_by_call.Calls(self.frozen)
 
-    def with_markers(self, result, arguments):
+    def with_markers(self, result: Any, arguments: Any) -> Any:
+        """A result with placeholders for arguments that it contains."""
         return output_containers.with_placeholders(result, arguments)
 
-    def taken(self, result, inputs, arguments):
+    def taken(self, result: Any, inputs: Any, arguments: Any) -> Any:
         """The tensors of a result, and of items that are added to dictionaries and lists among the arguments.
 
         Arguments that require gradients are returned themselves.
@@ -216,11 +249,11 @@ class Specialization(trace.Trace):
         self.returned_inputs = [places.get(id(leaf)) for leaf in pytree.tree_leaves(result)]
         return super().taken(result, inputs, arguments)
 
-    def _result(self, tensors, given):
+    def _result(self, tensors: Any, given: Any) -> Any:
         tensors = iter(tensors)
         leaves = [
             next(tensors) if wanted else deferred_scalars.resolved(leaf, self.numbers)
-            for leaf, wanted in zip(self.outputs, self.is_tensor)
+            for leaf, wanted in zip(self.outputs, self.is_tensor, strict=False)
         ]
         with DisableTorchFunction():
             for i, place in enumerate(self.returned_inputs):
@@ -232,5 +265,5 @@ class Specialization(trace.Trace):
                     leaves[i] = leaves[i].cpu()
         result, contents = pytree.tree_unflatten(leaves, self.shape)
         return tensor_objects.with_objects(result), [
-            (place, new, gone) for (place, gone), new in zip(self.filled, contents)
+            (place, new, gone) for (place, gone), new in zip(self.filled, contents, strict=False)
         ]

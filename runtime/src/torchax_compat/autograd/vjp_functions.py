@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import jax
 import jax.extend.core
@@ -10,7 +11,7 @@ import jax.extend.core
 from . import complex_numbers
 
 
-def reached_inputs(pullback, wanted=None):
+def reached_inputs(pullback: Any, wanted: Any = None) -> Any:
     """For each input that JAX differentiates, whether the outputs, or the `wanted` ones, depend on it."""
     program = pullback.jaxpr
     outputs = program.outvars if wanted is None else itertools.compress(program.outvars, wanted)
@@ -23,15 +24,17 @@ def reached_inputs(pullback, wanted=None):
     return tuple(v in needed for v in program.invars[first:])
 
 
-def differentiable_outputs(pullback, count):
+def differentiable_outputs(pullback: Any, count: Any) -> Any:
     """For each output, whether it depends on an input that JAX differentiates."""
     is_zero, program = pullback.fun.args[1:3]
     bears = [not zero for zero in is_zero]
     return bears if (len(bears), sum(bears)) == (count, len(program.outvars)) else [True] * count
 
 
-def pull_back(pullback, gradients, kinds, reached):
+def pull_back(pullback: Any, gradients: Any, kinds: Any, reached: Any) -> Any:
     """The gradients of the inputs that are reached, from those of the outputs; None means zero."""
-    gradients = [jax.numpy.zeros(k.shape, k.dtype) if g is None else g for g, k in zip(gradients, kinds)]
+    gradients = [
+        jax.numpy.zeros(k.shape, k.dtype) if g is None else g for g, k in zip(gradients, kinds, strict=False)
+    ]
     (found,) = pullback(complex_numbers.conjugated(gradients))
     return complex_numbers.conjugated(itertools.compress(found, reached))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
 class Programs:
@@ -12,10 +14,12 @@ class Programs:
     `objects` returns the objects whose attributes the modules may read and write.
     """
 
-    def __init__(self, *, hesitates=False):
-        self.by_module, self.objects, self.hesitates = {}, list, hesitates
+    def __init__(self, *, hesitates: Any = False) -> None:
+        self.by_module: dict[int, Any] = {}
+        self.objects: Callable[[], list[Any]] = list
+        self.hesitates = hesitates
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return bool, ()  # copies and pickles of a module do not include it
 
 
@@ -28,7 +32,7 @@ class _State:
 
     __slots__ = ("programs",)
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.programs = OUTSIDE
 
 
@@ -36,7 +40,7 @@ state = _State()
 
 
 @contextlib.contextmanager
-def using(programs):
+def using(programs: Any) -> Iterator[Any]:
     """Use these programs for calls of modules within the context; None while JAX traces."""
     before, state.programs = state.programs, programs
     try:

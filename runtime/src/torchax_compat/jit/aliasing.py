@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import torchax
 from torchax.view import View
@@ -14,27 +15,29 @@ class Origin(NamedTuple):
     """The origin of a tensor in a result, and the views between."""
 
     source: str
-    index: int
-    views: tuple = ()
+    index: int  # type: ignore[assignment]  # a field of this name hides the method of tuples
+    views: tuple[Any, ...] = ()
 
-    def tensor(self, sources):
+    def tensor(self, sources: Any) -> Any:
+        """The tensor, from the tensors of each source."""
         tensor = sources[self.source][self.index]
         for view in self.views:
             tensor = View(tensor, view, torchax.default_env())
         return tensor
 
 
-def root(tensor):
+def root(tensor: Any) -> Any:
     """The tensor behind a view, or the tensor itself, and the views between."""
-    views = []
+    views: list[Any] = []
     while isinstance(tensor, View):
         views.insert(0, tensor.view_info)
         tensor = tensor.parent
     return tensor, tuple(views)
 
 
-def containers(value):
+def containers(value: Any) -> Any:
     """The `id`s of the lists and dictionaries in a value."""
+    items: Iterable[Any]
     if isinstance(value, (list, tuple)):
         items = value
     elif isinstance(value, dict):

@@ -6,16 +6,18 @@ tensor after the call.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torchax
 
 
-def copies(tensors, given):
+def copies(tensors: Any, given: Any) -> Any:
     """The tensors that were copied, with the copy and its array."""
-    return [(one, copy, copy.jax()) for one, copy in zip(tensors, given) if one is not copy]
+    return [(one, copy, copy.jax()) for one, copy in zip(tensors, given, strict=False) if one is not copy]
 
 
-def write_back(copies):
+def write_back(copies: Any) -> None:
     """Write the changes of the copies to the tensors."""
     for tensor, copy, value in copies:
         if copy.jax() is value:

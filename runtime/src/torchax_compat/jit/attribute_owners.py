@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import types
+from typing import Any
 
 import torch
 
 from . import captured_objects, reachable_modules, tensor_objects
 
 
-def owners(modules, leaves, function=None):
+def owners(modules: Any, leaves: Any, function: Any = None) -> Any:
     """The modules and program objects that a function gets or uses, with the objects that these hold."""
     own = [leaf for leaf in leaves if _is_own(leaf)]
     held = [one for one in attribute_values([*modules, *own]) if _is_own(one)]
@@ -21,7 +22,7 @@ def owners(modules, leaves, function=None):
     return list({id(one): one for one in (*modules, *own, *held, *filled, *known)}.values())
 
 
-def attribute_values(objects):
+def attribute_values(objects: Any) -> Any:
     """The values of the objects' attributes."""
     return [
         value
@@ -34,22 +35,22 @@ def attribute_values(objects):
 class Container:
     """A dictionary or list, as an object that holds it."""
 
-    def __init__(self, content):
+    def __init__(self, content: Any) -> None:
         self.content = content
 
 
-_containers = {}
+_containers: dict[int, Container] = {}
 
 
-def hooks_of(module):
+def hooks_of(module: Any) -> Any:
     """The forward hooks and gradient hooks of a module."""
     gradients = (*module._backward_pre_hooks.values(), *module._backward_hooks.values())
     return [*module._forward_pre_hooks.values(), *module._forward_hooks.values(), *gradients]
 
 
-def objects_filled_by(hooks):
+def objects_filled_by(hooks: Any) -> Any:
     """The objects and containers that hooks can access, and may fill."""
-    found = []
+    found: list[Any] = []
     for hook in hooks:
         known = [getattr(hook, "__self__", None)]
         function = getattr(hook, "__func__", hook)
@@ -66,7 +67,7 @@ def objects_filled_by(hooks):
     return found
 
 
-def with_containers(hooks, args, kwargs):
+def with_containers(hooks: Any, args: Any, kwargs: Any) -> Any:
     """Arguments with objects for containers that hooks fill, which must not be replaced by copies."""
     known = {id(one.content): one for one in objects_filled_by(hooks) if isinstance(one, Container)}
     return (
@@ -75,18 +76,18 @@ def with_containers(hooks, args, kwargs):
     )
 
 
-def without_containers(args, kwargs):
+def without_containers(args: Any, kwargs: Any) -> Any:
     """Arguments as the function expects them."""
     return tuple(_meant(value) for value in args), {name: _meant(value) for name, value in kwargs.items()}
 
 
-def _meant(value):
+def _meant(value: Any) -> Any:
     if isinstance(value, tensor_objects.Record):
         return value.made()
     return value.content if isinstance(value, Container) else value
 
 
-def _is_own(one):
+def _is_own(one: Any) -> Any:
     of_library = type(one).__module__.partition(".")[0] in ("torch", "torchax", "jax", "numpy", "builtins")
     is_other = isinstance(one, (type, torch.nn.Module, torch.Tensor))
     return hasattr(one, "__dict__") and not of_library and not is_other

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import torch
@@ -44,17 +46,19 @@ class Attribute:
     `apart` are the `id`s of parameters and buffers, which are inputs of a function already.
     """
 
-    def __init__(self, owner, name, apart=frozenset()):
+    def __init__(self, owner: Any, name: Any, apart: Any = frozenset()) -> None:
         self.held, self.name, self.kind = vars(owner), name, _kind(owner)
         self.key, self.apart = (key_of(owner), name), apart
         self.is_container = isinstance(owner, attribute_owners.Container)
-        self.is_name = type(owner) is captured_objects.Held and vars(owner).kind != "dict"
+        self.is_name = type(owner) is captured_objects.Held and owner.names.kind != "dict"
         self.stands = False  # its value has a placeholder, and no tensors (`attribute_placeholders.py`)
 
-    def get(self):
+    def get(self) -> Any:
+        """The present value, or `_MISSING`."""
         return self.held.get(self.name, _MISSING)
 
-    def set(self, value):
+    def set(self, value: Any) -> None:
+        """Assign a value, or delete the attribute; a container is refilled."""
         if value is _MISSING:
             self.held.pop(self.name, None)
         elif self.is_container:
@@ -62,13 +66,13 @@ class Attribute:
         else:
             self.held[self.name] = value
 
-    def tensors(self, value, watched=frozenset()):
+    def tensors(self, value: Any, watched: Any = frozenset()) -> Any:
         """The tensors in a value of the attribute, without those in containers whose `id`s are `watched`."""
         if watched and isinstance(value, dict):
             value = {name: one for name, one in dict.items(value) if id(one) not in watched}
         return [tensor for tensor in _tensors(value) if id(tensor) not in self.apart]
 
-    def leaves(self):
+    def leaves(self) -> Any:
         """The leaves of its value, which of them are inputs, and their structure."""
         value = self.get()
         if self.stands and isinstance(value, _CONTAINERS):
@@ -78,18 +82,18 @@ class Attribute:
             return leaves, list(map(attribute_placeholders.is_number, leaves)), shape
         return leaves, [isinstance(x, _KINDS) and id(x) not in self.apart for x in leaves], shape
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"`{self.name}` of `{self.kind}`"
 
 
-def key_of(owner):
+def key_of(owner: Any) -> Any:
     """A key that identifies an object with attributes."""
-    return vars(owner).key if type(owner) is captured_objects.Held else id(owner)
+    return owner.names.key if type(owner) is captured_objects.Held else id(owner)
 
 
-def _kind(owner):
+def _kind(owner: Any) -> Any:
     """The name of an object with attributes."""
-    return str(vars(owner).kind) if type(owner) is captured_objects.Held else type(owner).__name__
+    return str(owner.names.kind) if type(owner) is captured_objects.Held else type(owner).__name__
 
 
 class Guard:
@@ -98,12 +102,13 @@ class Guard:
     `watched` are the `id`s of containers that have guards of their own.
     """
 
-    def __init__(self, attribute, value, watched=frozenset()):
+    def __init__(self, attribute: Any, value: Any, watched: Any = frozenset()) -> None:
         self.attribute, self.value, self.content = attribute, deferred_scalars.plain(value), _content(value)
         self.watched, self.elements = watched, list(map(_element, attribute.tensors(value, watched)))
         self.version = _version(value)
 
-    def holds(self):
+    def holds(self) -> Any:
+        """Whether the attribute is as it was read."""
         value = deferred_scalars.plain(self.attribute.get())
         if value is not self.value:
             return isinstance(value, _PLAIN) and type(value) is type(self.value) and value == self.value
@@ -115,11 +120,11 @@ class Guard:
             return True
         return _same(list(map(_element, self.attribute.tensors(value, self.watched))), self.elements)
 
-    def is_traced(self):
+    def is_traced(self) -> bool:
         """Whether its value has tensors that JAX differentiates."""
         return any(isinstance(element, jax.core.Tracer) for element in self.elements)
 
-    def put_back(self, originals):
+    def put_back(self, originals: Any) -> None:
         """Compare with the items of a container, not with their placeholders."""
         if self.content is None:
             return
@@ -128,10 +133,11 @@ class Guard:
             if type(self.content[place]) is attribute_placeholders.AppendedItems:
                 self.content[place] = originals[id(self.content[place])]
 
-    def has_grown(self):
+    def has_grown(self) -> Any:
+        """Whether the value is the same list, with items appended."""
         return attribute_placeholders.has_grown(self.value, self.attribute.get(), self.content)
 
-    def may_stand(self):
+    def may_stand(self) -> Any:
         """Whether a placeholder can replace the present value."""
         attribute, now = self.attribute, self.attribute.get()
         attribute.stands = not attribute.is_container and (
@@ -139,7 +145,8 @@ class Guard:
         )
         return attribute.stands
 
-    def has_tensors(self):
+    def has_tensors(self) -> bool:
+        """Whether the value, now or as it was read, contains tensors."""
         values = (self.value, self.attribute.get())
         return any(self.attribute.tensors(value, self.watched) for value in values)
 
@@ -153,12 +160,15 @@ class Watch:
     call.
     """
 
-    def __init__(self, objects, given=(), apart=frozenset(), *, is_traced=True):
+    def __init__(
+        self, objects: Any, given: Any = (), apart: Any = frozenset(), *, is_traced: Any = True
+    ) -> None:
         self.objects = {key_of(one): one for one in objects}
         self.given, self.apart, self.is_traced = given, apart, is_traced
-        self.guards, self.written = {}, []
+        self.guards: dict[Any, Guard] = {}
+        self.written: list[Any] = []
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self.originals = {
             attribute.key: _content(attribute.get()) if attribute.is_container else attribute.get()
             for attribute, _ in self.given
@@ -186,7 +196,7 @@ class Watch:
             for (key, name), held in ((at, self.before[at[0]][at[1]]) for at in self.contents)
             if any(isinstance(x, _CONTAINERS) and id(x) not in self.watched for x in _items(held))
         }
-        self.elements = {}  # of tensors that may be written in place
+        self.elements: dict[Any, Any] = {}  # of tensors that may be written in place
         self.inputs = {
             id(tensor): tensor.jax() for attribute, value in self.given for tensor in attribute.tensors(value)
         }
@@ -213,8 +223,8 @@ class Watch:
                     self.classes.append(cls)
         return self
 
-    def _reading(self, plain):
-        def read(one, name):
+    def _reading(self, plain: Any) -> Any:
+        def read(one: Any, name: Any) -> Any:
             try:
                 value = plain(one, name)
             except AttributeError:
@@ -225,7 +235,7 @@ class Watch:
 
         return read
 
-    def _read(self, one, name, value):
+    def _read(self, one: Any, name: Any, value: Any) -> None:
         key = (id(one), name)
         if id(one) not in self.objects or name in reachable_modules.INTERNAL or key in self.guards:
             return
@@ -243,7 +253,7 @@ class Watch:
         value = dict.get(held, name, _MISSING)
         self._guard(one, name, value)
 
-    def _guard(self, one, name, value):
+    def _guard(self, one: Any, name: Any, value: Any) -> None:
         if type(value) is attribute_placeholders.AppendedItems:
             return
         if value is _MISSING or isinstance(value, (*_PLAIN, *_CONTAINERS, torch.Tensor)) or _tensors(value):
@@ -252,12 +262,12 @@ class Watch:
             )
             self._note_elements(guard.attribute.tensors(value))
 
-    def _note_elements(self, tensors):
+    def _note_elements(self, tensors: Any) -> None:
         for tensor in tensors:
             if isinstance(tensor, Tensor) and id(tensor) not in self.apart:
                 self.elements.setdefault(id(tensor), (tensor, tensor.jax()))
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         for cls in self.classes:
             del cls.__getattribute__
         for key, one in self.objects.items():
@@ -277,7 +287,7 @@ class Watch:
                 self.put.append((tensor, tensor.jax()))
                 arrays.put(tensor, element)
 
-    def _settle(self, attribute, before):
+    def _settle(self, attribute: Any, before: Any) -> None:
         """Note the new value of an attribute, and restore the old one."""
         value = attribute.get()
         if type(before) is attribute_placeholders.AppendedItems:
@@ -291,16 +301,18 @@ class Watch:
                 attribute.set(before)
                 return
             if items:
-                raise deferred_scalars.ValueNeeded(f"it replaces {attribute}, a list that grows at each call")
+                raise deferred_scalars.ValueNeededError(
+                    f"it replaces {attribute}, a list that grows at each call"
+                )
         content = self.contents.get(attribute.key)
         inputs = [tensor for tensor in _tensors(value) if id(tensor) in self.inputs]
         if (
             value is before
             and (content is None or _same(_content(value), content))
             and self._is_as_nested(attribute)
+            and all(_element(tensor) is self.inputs[id(tensor)] for tensor in inputs)
         ):
-            if all(_element(tensor) is self.inputs[id(tensor)] for tensor in inputs):
-                return
+            return
         kept = _content(value) if value is before and content is not None else value
         kept = tensor_objects.with_records(kept, self.objects)
         leaves, shape = pytree.tree_flatten(kept) if value is not _MISSING else ([], None)
@@ -309,7 +321,7 @@ class Watch:
             _refill(before, content)
         attribute.set(self.originals.get(attribute.key, before))
 
-    def _is_as_nested(self, attribute):
+    def _is_as_nested(self, attribute: Any) -> Any:
         """Whether containers within a container, which are not watched, have the same items as before."""
         leaves, shape = self.nested.get(attribute.key, ((), None))
         if shape is None:
@@ -317,15 +329,15 @@ class Watch:
         now, like = pytree.tree_flatten(attribute.get())
         return like == shape and _same(now, leaves)
 
-    def left(self):
+    def left(self) -> Any:
         """The tensors that were assigned to attributes."""
         return [leaf for _, leaves, _ in self.written for leaf in leaves if self._is_traced(leaf)]
 
-    def results(self):
+    def results(self) -> Any:
         """The arrays that were assigned, or written in place."""
         return [*map(_element, self.left()), *(value for _, value in self.put)]
 
-    def plan(self):
+    def plan(self) -> Any:
         """Where `leave` has to assign the results."""
         written = [
             (
@@ -338,7 +350,7 @@ class Watch:
         ]
         return written, [tensor for tensor, _ in self.put]
 
-    def _is_traced(self, leaf):
+    def _is_traced(self, leaf: Any) -> Any:
         is_tensor = isinstance(leaf, _KINDS) and id(leaf) not in self.apart
         return is_tensor and isinstance(_element(leaf), jax.core.Tracer)
 
@@ -346,11 +358,11 @@ class Watch:
 class _End:
     """The structure of items that were appended to a list."""
 
-    def __init__(self, items):
+    def __init__(self, items: Any) -> None:
         self.items = items
 
 
-def assign(plan, values, guards, numbers):
+def assign(plan: Any, values: Any, guards: Any, numbers: Any) -> Any:
     """Assign the results of a function to the attributes that it wrote to, and return the tensors.
 
     Placeholders are replaced by `numbers`.
@@ -363,7 +375,7 @@ def assign(plan, values, guards, numbers):
         news = iter(made[len(made) - sum(traced) :])
         leaves = [
             next(news) if new else deferred_scalars.resolved(leaf, numbers)
-            for leaf, new in zip(leaves, traced)
+            for leaf, new in zip(leaves, traced, strict=False)
         ]
         held = attribute.get()
         if isinstance(shape, _End):
@@ -386,29 +398,33 @@ def assign(plan, values, guards, numbers):
     return made
 
 
-def values(attributes):
+def values(attributes: Any) -> Any:
     """The inputs that attributes have: arrays of their tensors, and numbers."""
     found = []
     for attribute in attributes:
         leaves, given, _ = attribute.leaves()
-        found += [x if attribute.stands else _element(x) for x, is_given in zip(leaves, given) if is_given]
+        found += [
+            x if attribute.stands else _element(x)
+            for x, is_given in zip(leaves, given, strict=False)
+            if is_given
+        ]
     return found
 
 
-def shapes(attributes):
+def shapes(attributes: Any) -> Any:
     """The structures and shapes of attributes that a function is traced for."""
     found = []
     for attribute in attributes:
         leaves, given, shape = attribute.leaves()
-        found.append((shape, [_kind_of(x) if new else id(x) for x, new in zip(leaves, given)]))
+        found.append((shape, [_kind_of(x) if new else id(x) for x, new in zip(leaves, given, strict=False)]))
     return found
 
 
-def _kind_of(x):
+def _kind_of(x: Any) -> Any:
     return (x.shape, x.dtype) if isinstance(x, _KINDS) else type(x)
 
 
-def with_values(attributes, values):
+def with_values(attributes: Any, values: Any) -> Iterator[Any]:
     """Attributes with values that have other tensors, or with placeholders for their values."""
     values, place = iter(values), 0
     for attribute in attributes:
@@ -420,11 +436,11 @@ def with_values(attributes, values):
                 attribute_placeholders.placeholder(attribute.get(), next(values) if shape else None, count),
             )
             continue
-        leaves = [arrays.tensor(next(values)) if new else x for x, new in zip(leaves, given)]
+        leaves = [arrays.tensor(next(values)) if new else x for x, new in zip(leaves, given, strict=False)]
         yield attribute, pytree.tree_unflatten(leaves, shape)
 
 
-def _tensors(value):
+def _tensors(value: Any) -> Any:
     if isinstance(value, _KINDS):
         return [value]
     if not isinstance(value, (list, tuple, dict)) or (
@@ -434,11 +450,11 @@ def _tensors(value):
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, _KINDS)]
 
 
-def _element(tensor):
+def _element(tensor: Any) -> Any:
     return arrays.on_torchax(tensor).jax()
 
 
-def _version(value):
+def _version(value: Any) -> Any:
     """How often a CPU tensor was written to; None for anything else, and if torch does not count."""
     if not isinstance(value, torch.Tensor) or isinstance(value, _KINDS):
         return None
@@ -446,11 +462,11 @@ def _version(value):
         return None if value.is_inference() else value._version
 
 
-def _items(container):
+def _items(container: Any) -> Any:
     return dict.values(container) if isinstance(container, dict) else container
 
 
-def _content(value):
+def _content(value: Any) -> Any:
     """The items of a container, as a dictionary or a list."""
     if isinstance(value, set):
         return dict.fromkeys(value)
@@ -459,18 +475,18 @@ def _content(value):
     return list(value) if isinstance(value, _CONTAINERS) else None
 
 
-def _same(one, other):
+def _same(one: Any, other: Any) -> Any:
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
     return len(one) == len(other) and all(map(_is_same, one, other))
 
 
-def _is_same(one, other):
+def _is_same(one: Any, other: Any) -> Any:
     """Whether two values are the same object, or equal plain values."""
     return one is other or (type(one) is type(other) and isinstance(one, _PLAIN) and one == other)
 
 
-def _refill(container, content):
+def _refill(container: Any, content: Any) -> None:
     container.clear()
     if isinstance(container, (dict, set)):
         container.update(content)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from typing import Any
 
 import jax
 import torch
@@ -42,15 +43,18 @@ from . import (
 
 #: Functions that compute nothing, or only a value on the host.
 _NOT_COMPUTING = frozenset(
-    "__get__ __set__ __delete__ __repr__ __str__ __format__ __len__ __hash__ __bool__ __int__ __float__"
-    " __index__ item tolist numpy cpu to type size dim numel is_floating_point is_complex data_ptr backward"
-    " requires_grad_ retain_grad detach".split()
+    {
+        *("__get__", "__set__", "__delete__", "__repr__", "__str__", "__format__", "__len__", "__hash__"),
+        *("__bool__", "__int__", "__float__", "__index__", "item", "tolist", "numpy", "cpu", "to", "type"),
+        *("size", "dim", "numel", "is_floating_point", "is_complex", "data_ptr", "backward"),
+        *("requires_grad_", "retain_grad", "detach"),
+    }
 )
 
 _HOST = ("cpu", torch.device("cpu"))
 
 _call = torch.nn.Module.__call__
-_functions = {}  # the compiled versions of torch functions
+_functions: dict[Any, program.Program] = {}  # the compiled versions of torch functions
 
 
 @patch(
@@ -58,7 +62,7 @@ _functions = {}  # the compiled versions of torch functions
     why="Each operation of a module would run on its own: JAX compiles a call of a module as a whole.",
     upstream=TORCH + "nn/modules/module.py",
 )
-def call_module(module, *args, **kwargs):
+def call_module(module: Any, *args: Any, **kwargs: Any) -> Any:
     """`Module.__call__`."""
     programs = active_programs.state.programs
     if programs is None or any(hasattr(mode, "record") for mode in function_modes()):
@@ -79,7 +83,7 @@ def call_module(module, *args, **kwargs):
         return call_module(module, *args, **kwargs)
 
 
-def _may_learn(module, args, kwargs):
+def _may_learn(module: Any, args: Any, kwargs: Any) -> Any:
     """Whether gradients may be needed of a call outside of decorated functions."""
     leaves = pytree.tree_leaves((args, kwargs))
     return module.training or any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor))
@@ -90,12 +94,12 @@ class Calls(no_grad.NoGradMode):
 
     calls_gradient_hooks = True  # to hooks of torch's backward pass
 
-    def __init__(self, freezing):
+    def __init__(self, freezing: Any) -> None:
         super().__init__()
         self._written, self._freezing = host_tensor_writes.HostTensors(), freezing
         host_fallback.note_trace()
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if concrete_values.is_replaying():
             padded_sequences.check_caller(args, sys._getframe(1))
         func, args, kwargs = self._written.latest(func, module_to.latest(args), kwargs or {})
@@ -106,9 +110,9 @@ class Calls(no_grad.NoGradMode):
         self._written.note(result, (args, kwargs))
         return result
 
-    def _called(self, func, types, args, kwargs):
+    def _called(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func is torch.autograd.grad or (higher_order.is_backward(func) and _is_traced(args)):
-            raise higher_order.NotRecorded
+            raise higher_order.NotRecordedError
         if concrete_values.is_active():
             if _is_copy_to_host(func, args, kwargs) and isinstance(args[0], (Tensor, View)):
                 concrete_values.session().has_copies = True
@@ -148,7 +152,7 @@ class Calls(no_grad.NoGradMode):
         )
 
 
-def _is_whole():
+def _is_whole() -> Any:
     """Whether the running function is compiled as a whole, not call by call."""
     programs = active_programs.state.programs
     return programs is None or programs is active_programs.OUTSIDE
@@ -158,14 +162,14 @@ class OnHost(Tensor):
     """A copy to the host in a function that is compiled as a whole: its result is copied to the host."""
 
 
-def _is_copy_to_host(func, args, kwargs):
+def _is_copy_to_host(func: Any, args: Any, kwargs: Any) -> Any:
     if func is torch.Tensor.cpu:
         return True
     places = (*args[1:], *kwargs.values()) if func is torch.Tensor.to else ()
     return len(places) == 1 and places[0] in _HOST
 
 
-def _is_traced(value):
+def _is_traced(value: Any) -> Any:
     """Whether one of the arguments is a tensor that JAX differentiates."""
     if isinstance(value, (list, tuple)):
         return any(map(_is_traced, value))

@@ -13,9 +13,10 @@ import inspect
 import sys
 import types
 from collections import deque
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from typing import Any
 
-import numpy
+import numpy as np
 import torch
 from torchax.tensor import Tensor
 from torchax.view import View
@@ -38,72 +39,73 @@ _OTHERS = (
 _PLAIN = (bool, int, float, str, type(None))
 
 
-class Names(MutableMapping):
+class Names(MutableMapping[Any, Any]):
     """Some names of a file, a class, a dictionary, or a closure; `key` identifies it."""
 
-    def __init__(self, held, kind, key):
-        self.held, self.kind, self.key, self.used = held, kind, key, {}
+    def __init__(self, held: Any, kind: Any, key: Any) -> None:
+        self.held, self.kind, self.key = held, kind, key
+        self.used: dict[Any, Any] = {}
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: Any) -> Any:
         return self.held[name]
 
-    def __setitem__(self, name, value):
+    def __setitem__(self, name: Any, value: Any) -> None:
         if isinstance(self.held, types.MappingProxyType):
             setattr(self.kind, name, value)
         else:
             self.held[name] = value
 
-    def __delitem__(self, name):
+    def __delitem__(self, name: Any) -> None:
         if isinstance(self.held, types.MappingProxyType):
             delattr(self.kind, name)
         else:
             del self.held[name]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return (name for name in self.used if name in self.held)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-class _Cells(dict):
+class _Cells(dict[str, Any]):
     """The variables of enclosing functions, which are in cells."""
 
-    def __init__(self, function):
-        super().__init__(zip(function.__code__.co_freevars, function.__closure__))
+    def __init__(self, function: Any) -> None:
+        super().__init__(zip(function.__code__.co_freevars, function.__closure__, strict=True))
 
-    def __contains__(self, name):
+    def __contains__(self, name: Any) -> bool:
         try:
             self[name]
         except KeyError:
             return False
         return True
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return (name for name in super().__iter__() if name in self)
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: Any) -> Any:
         try:
             return super().__getitem__(name).cell_contents
         except ValueError as error:
             raise KeyError(name) from error
 
-    def __setitem__(self, name, value):
+    def __setitem__(self, name: Any, value: Any) -> None:
         super().__getitem__(name).cell_contents = value
 
-    def __delitem__(self, name):
+    def __delitem__(self, name: Any) -> None:
         del super().__getitem__(name).cell_contents
 
 
 class Held:
     """The values of names, as attributes of an object."""
 
-    def __init__(self, names):
-        self._names = names
+    def __init__(self, names: Any) -> None:
+        self.names = names
 
     @property
-    def __dict__(self):
-        return self._names
+    def __dict__(self) -> Any:  # type: ignore[override]  # an object's own is assignable
+        return self.names
 
 
 class Surroundings:
@@ -112,13 +114,15 @@ class Surroundings:
     `held` are names of plain values and containers, `objects` are other objects.
     """
 
-    def __init__(self, values, apart):
-        self.held, self.objects, self._seen = {}, {}, set(apart)
+    def __init__(self, values: Any, apart: Any) -> None:
+        self.held: dict[Any, Any] = {}
+        self.objects: dict[int, Any] = {}
+        self._seen = set(apart)
         self.apart = apart
         for value in values:
             self._visit(value, _DEPTH)
 
-    def _visit(self, value, depth):
+    def _visit(self, value: Any, depth: Any) -> None:
         if type(value) in _WITHOUT_NAMES or id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -156,7 +160,7 @@ class Surroundings:
                 for item in list(vars(value).values()):
                     self._visit(item, depth - 1)
 
-    def _visit_function(self, function, depth):
+    def _visit_function(self, function: Any, depth: Any) -> None:
         known = function.__globals__
         names = [name for name in reachable_modules.global_names(function.__code__) if name in known]
         self._note(known, known, known.get("__name__"), filter(lambda name: _may_change(known[name]), names))
@@ -182,7 +186,7 @@ class Surroundings:
             for name in cells:
                 self._visit(cells[name], depth)
 
-    def _visit_class(self, kind, depth):
+    def _visit_class(self, kind: Any, depth: Any) -> None:
         for one in kind.__mro__:
             if _is_of_program(one.__module__):
                 held = vars(one)
@@ -198,7 +202,7 @@ class Surroundings:
                     ):
                         self._visit(value, depth)
 
-    def _note(self, what, held, kind, names):
+    def _note(self, what: Any, held: Any, kind: Any, names: Any) -> None:
         names = {name: None for name in names if id(held[name]) not in self.apart}
         if names:
             if id(what) not in self.held:
@@ -207,29 +211,29 @@ class Surroundings:
 
 
 _WITHOUT_NAMES = {*_PLAIN, torch.dtype, torch.device, torch.Size, types.BuiltinFunctionType, types.ModuleType}
-_WITHOUT_NAMES |= {torch.Tensor, torch.nn.Parameter, Tensor, View, numpy.ndarray}
+_WITHOUT_NAMES |= {torch.Tensor, torch.nn.Parameter, Tensor, View, np.ndarray}
 
 
 class Executed:
     """Context that notes which functions run: values that only other functions use do not matter."""
 
-    def __init__(self):
-        self.codes = set()
+    def __init__(self) -> None:
+        self.codes: set[types.CodeType] = set()
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self.is_noted = sys.gettrace() is None
         if self.is_noted:
             sys.settrace(self._note)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         if self.is_noted:
             sys.settrace(None)
 
-    def _note(self, frame, _event, _argument):
+    def _note(self, frame: Any, _event: Any, _argument: Any) -> None:
         self.codes.add(frame.f_code)
 
-    def used(self):
+    def used(self) -> Any:
         """The names that these functions use; None if they are unknown."""
         if not self.is_noted:
             return None
@@ -245,7 +249,7 @@ class Executed:
         }
 
 
-def captured(function, modules, leaves, apart=()):
+def captured(function: Any, modules: Any, leaves: Any, apart: Any = ()) -> Any:
     """The names that a function, modules and arguments lead to, and objects of the program.
 
     `apart` are the `id`s of containers that are handled in another way.
@@ -254,24 +258,24 @@ def captured(function, modules, leaves, apart=()):
     return [*found.held.values(), *found.objects.values()]
 
 
-def is_own(one):
+def is_own(one: Any) -> Any:
     """Whether an object is one of the program, and neither computes nor provides data."""
     if not hasattr(one, "__dict__") or isinstance(one, _OTHERS):
         return False
     return isinstance(one, _NAMESPACES) or _is_of_program(type(one).__module__)
 
 
-def _may_change(value):
+def _may_change(value: Any) -> Any:
     """Whether a function is traced for a value."""
     return isinstance(value, (*_PLAIN, torch.Tensor)) or _is_container(value)
 
 
-def _is_container(value):
+def _is_container(value: Any) -> Any:
     return isinstance(value, (list, dict, set, deque)) and len(value) <= _MOST_ITEMS
 
 
 @functools.cache
-def _is_of_program(name):
+def _is_of_program(name: Any) -> Any:
     """Whether the file with this module name is one of the program."""
     path = getattr(sys.modules.get(name), "__file__", None)
     is_there = path is not None and not str(path).startswith(reachable_modules.PATHS_OF_LIBRARIES)

@@ -24,6 +24,7 @@ import os
 import shutil
 import tempfile
 import time
+from typing import Any
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
@@ -51,7 +52,7 @@ _MANY_NUMBERS = 1_500_000
     "jax_compilation_cache_dir",
     why="A model that is created again is compiled again, since JAX identifies programs by their functions.",
 )
-def _use_cache():
+def _use_cache() -> Any:
     if jax.config.jax_compilation_cache_dir:
         return lambda: None
     folder = tempfile.mkdtemp(prefix="torchax-compat-")
@@ -60,7 +61,7 @@ def _use_cache():
     seconds = jax.config.jax_persistent_cache_min_compile_time_secs
     _configure_cache(folder, seconds=0)
 
-    def undo():
+    def undo() -> None:
         _configure_cache(None, seconds=seconds)
         atexit.unregister(remove)
         remove()
@@ -68,24 +69,24 @@ def _use_cache():
     return undo
 
 
-def _configure_cache(folder, *, seconds):
+def _configure_cache(folder: Any, *, seconds: Any) -> None:
     compilation_cache.reset_cache()  # JAX reads the folder only once
     jax.config.update("jax_compilation_cache_dir", folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", seconds)
 
 
-def _remove(folder, process):
+def _remove(folder: Any, process: Any) -> None:
     if os.getpid() == process:  # not when a forked process ends
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @functools.cache
-def _options(level):
+def _options(level: Any) -> Any:
     return {name: value for name, value in {**_OPTIONS, _LEVEL: level}.items() if _is_known(name, value)}
 
 
 @functools.cache
-def _is_known(name, value):
+def _is_known(name: Any, value: Any) -> bool:
     try:
         jax.jit(lambda: 0, compiler_options={name: value})()
     except jax.errors.JaxRuntimeError:
@@ -102,7 +103,7 @@ class Jitted:
     the same results.
     """
 
-    def __init__(self, function, took=None, few_calls=FEW_CALLS, **options):
+    def __init__(self, function: Any, took: Any = None, few_calls: Any = FEW_CALLS, **options: Any) -> None:
         self._took, self._compiled = took, None
         self._within = self._optimized = self._used = jax.jit(function, **options)
         self._quick_calls_left = 0
@@ -111,12 +112,13 @@ class Jitted:
             self._used = jax.jit(function, compiler_options=_options(level=0), **options)
             self._quick_calls_left = few_calls
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
+        """Call the compiled function."""
         if self._used is not self._compiled:
             return self._timed(args)
         return self._computed(args)
 
-    def _timed(self, args):
+    def _timed(self, args: Any) -> Any:
         """The result of a call for which JAX compiles the function."""
         self._compiled, began = self._used, time.perf_counter()
         result = self._computed(args)
@@ -124,7 +126,7 @@ class Jitted:
             self._took(time.perf_counter() - began)
         return result
 
-    def _computed(self, args):
+    def _computed(self, args: Any) -> Any:
         try:
             result = self._used(*args)
         except ValueError as error:
@@ -138,6 +140,6 @@ class Jitted:
         return result
 
 
-def _has_many_numbers(values):
-    sizes = [leaf.size for leaf in jax.tree.leaves(values) if isinstance(leaf, jax.Array)]
+def _has_many_numbers(values: Any) -> bool:
+    sizes: list[int] = [leaf.size for leaf in jax.tree.leaves(values) if isinstance(leaf, jax.Array)]
     return sum(sizes) > _MANY_NUMBERS * len(sizes)

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import contextlib
 import operator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.extend.core
@@ -33,22 +35,22 @@ from . import deferred_scalars, dynamic_slices
 MOST_VERSIONS = 8
 MOST_MISSES = 16
 
-_session = None
+_session: Any = None
 
 
-class UnknownAnswer(Exception):
+class UnknownAnswerError(Exception):
     """A value is needed for which there is no answer yet."""
 
 
-class OtherAnswers(Exception):
+class OtherAnswersError(Exception):
     """The answers differ; `answers` are the right ones, up to the first that differs."""
 
-    def __init__(self, answers):
+    def __init__(self, answers: Any) -> None:
         super().__init__("the answers differ")
         self.answers = answers
 
 
-class IntegerNeeded(Exception):
+class IntegerNeededError(Exception):
     """An integer is needed as it is, and has to be an answer."""
 
 
@@ -58,7 +60,7 @@ class _Session:
     Integers are answers if it `asks_counts`, and numbers that are read otherwise.
     """
 
-    def __init__(self, answers, buffers, *, asks_counts):
+    def __init__(self, answers: Any, buffers: Any, *, asks_counts: Any) -> None:
         self.answers, self.buffers = answers, set(map(id, buffers))
         self.asks_counts, self.reads_counts = asks_counts, False
         self.reads = deferred_scalars.Reads(self.compare)
@@ -66,7 +68,11 @@ class _Session:
         #: CPU tensors are answers, too.
         self.has_copies = False
 
-    def counts(self, tensor, *, may_read):
+    def compare(self, answer: Any) -> Any:
+        """The answer of a comparison of numbers that are read."""
+        raise NotImplementedError
+
+    def counts(self, tensor: Any, *, may_read: Any) -> Any:
         """Whether the integer in a tensor is an answer.
 
         Integers that are read are mostly logged, such as a count of correct predictions: they differ at each
@@ -88,28 +94,33 @@ class Recording(_Session):
     `generators` are the random generators whose states can be restored.
     """
 
-    def __init__(self, buffers, generators, *, asks_counts):
+    def __init__(self, buffers: Any, generators: Any, *, asks_counts: Any) -> None:
         super().__init__([], buffers, asks_counts=asks_counts)
-        self.generators, self.draws = generators, []
+        self.generators = generators
+        self.draws: list[Any] = []
 
-    def note(self, draw, *, is_repeated):
+    def note(self, draw: Any, *, is_repeated: Any) -> None:
         """Note a draw; one that differs each time has to be made by the function itself."""
         if is_repeated:
             self.draws.append(draw)
         else:
             self.reads.are_used = True
 
-    def ask(self, _tensor, plain, _kind):
+    def ask(self, _tensor: Any, plain: Any, _kind: Any) -> Any:
+        """Record the value of a tensor as an answer."""
         return self.compare(plain())
 
-    def compare(self, answer):
+    def compare(self, answer: Any) -> Any:
+        """Record the result of a comparison as an answer."""
         self.answers.append(answer)
         return answer
 
-    def read(self, _tensor, plain):
+    def read(self, _tensor: Any, plain: Any) -> Any:
+        """The number in a tensor, which records how it is used."""
         return self.reads.recorded(plain())
 
-    def convert(self, _tensor, plain):
+    def convert(self, _tensor: Any, plain: Any) -> Any:
+        """The number in a tensor as it is, which a compiled function does not have."""
         self.reads.are_used = True
         return plain()
 
@@ -122,100 +133,108 @@ class Replaying(_Session):
     The function gets its random numbers from `collected`; `drawn` counts those of its own statements.
     """
 
-    def __init__(self, answers, buffers, collected, *, asks_counts, has_recording):
+    def __init__(
+        self, answers: Any, buffers: Any, collected: Any, *, asks_counts: Any, has_recording: Any
+    ) -> None:
         super().__init__(answers, buffers, asks_counts=asks_counts)
         self.collected, self.drawn = collected, 0
         self.has_recording = has_recording
-        self.count, self.places, self.values = 0, [], []
-        self.compared = {}  # by position, the placeholder for the result of a comparison
+        self.count = 0
+        self.places: list[int] = []
+        self.values: list[Any] = []
+        self.compared: dict[int, Any] = {}  # by position, the placeholder for the result of a comparison
         self.trace = jax.extend.core.get_opaque_trace_state()
 
-    def ask(self, tensor, plain, kind):
+    def ask(self, tensor: Any, plain: Any, kind: Any) -> Any:
+        """The answer for a tensor, which the compiled function returns for comparison."""
         self.count += 1
         if not arrays.is_traced(tensor):
             return plain()
         if type(self._answer()) is not kind:
-            raise UnknownAnswer  # another question
+            raise UnknownAnswerError  # another question
         self.places.append(self.count - 1)
         self.values.append(self._value(tensor))
         return self._answer()
 
-    def compare(self, later):
+    def compare(self, later: Any) -> Any:
+        """The answer of a comparison, whose result is computed after the call."""
         self.count += 1
         self.compared[self.count - 1] = later
         return self._answer()
 
-    def _answer(self):
+    def _answer(self) -> Any:
         if self.count > len(self.answers):
-            raise UnknownAnswer
+            raise UnknownAnswerError
         return self.answers[self.count - 1]
 
-    def read(self, tensor, plain):
+    def read(self, tensor: Any, plain: Any) -> Any:
+        """A placeholder for the number in a tensor."""
         if not arrays.is_traced(tensor):
             return plain()
         if not self.has_recording:
-            raise UnknownAnswer
+            raise UnknownAnswerError
         return self.reads.later(self._value(tensor), float if tensor.is_floating_point() else int)
 
-    def convert(self, tensor, plain):
+    def convert(self, tensor: Any, plain: Any) -> Any:
+        """The number in a tensor as it is; a traced tensor has none, which raises an error."""
         if arrays.is_traced(tensor) and not self.has_recording:
-            raise UnknownAnswer
+            raise UnknownAnswerError
         return plain()
 
-    def _value(self, tensor):
+    def _value(self, tensor: Any) -> Any:
         # The values of an inner trace, such as a custom gradient, cannot be returned.
         if jax.extend.core.get_opaque_trace_state() != self.trace:
-            raise UnknownAnswer
+            raise UnknownAnswerError
         return jax.lax.stop_gradient(tensor.jax().reshape(()))
 
-    def check_early(self, numbers):
+    def check_early(self, numbers: Any) -> None:
         """Compare the answers that are known before the computation."""
         for place, later in self.compared.items():
             if not later.is_early:
                 break
             self._compare(place, later.number(numbers))
 
-    def check(self, values, numbers):
-        """Raise `OtherAnswers` if returned values and numbers differ from the answers of the trace."""
-        given = dict(zip(self.places, jax.device_get(values)))
+    def check(self, values: Any, numbers: Any) -> None:
+        """Raise `OtherAnswersError` if returned values and numbers differ from the answers of the trace."""
+        given = dict(zip(self.places, jax.device_get(values), strict=False))
         for place in sorted((*given, *self.compared)):
             value = given[place] if place in given else self.compared[place].number(numbers)
             self._compare(place, value)
 
-    def _compare(self, place, value):
+    def _compare(self, place: Any, value: Any) -> None:
         answer = type(self.answers[place])(value)
         if answer != self.answers[place]:
-            raise OtherAnswers((*self.answers[:place], answer))
+            raise OtherAnswersError((*self.answers[:place], answer))
 
 
-def placeholder(value, taken, place):
+def placeholder(value: Any, taken: Any, place: Any) -> Any:
     """A placeholder for a number that is an input; the computation has it as `taken`."""
     if isinstance(_session, Recording):
         return _session.reads.recorded(value)
     if not isinstance(_session, Replaying):
         return value
     if not _session.has_recording:
-        raise UnknownAnswer
+        raise UnknownAnswerError
     return _session.reads.given(taken, type(value), place)
 
 
-def is_replaying():
+def is_replaying() -> bool:
     """Whether a function is traced with answers."""
     return isinstance(_session, Replaying)
 
 
-def session():
+def session() -> Any:
     """The current recording or replay."""
     return _session
 
 
-def is_active():
+def is_active() -> bool:
     """Whether answers are recorded or replayed."""
     return _session is not None
 
 
 @contextlib.contextmanager
-def using(session):
+def using(session: Any) -> Iterator[Any]:
     """Let a recording or a replay give the answers; with None, tensors give their values."""
     global _session
     before, _session = _session, session
@@ -225,34 +244,39 @@ def using(session):
         _session = before
 
 
-def length(tensor):
+def length(tensor: Any) -> Any:
     """The number in a tensor that is a size: a function is compiled for each size."""
     answer = lambda: dynamic_slices.Length(tensor.jax().item())  # noqa: E731
     return answer() if _session is None else _session.ask(tensor, answer, dynamic_slices.Length)
 
 
 #: The conversion of a tensor's single number, by the method that Python calls.
-_KINDS = {"__bool__": bool, "item": lambda number: number, "__int__": int, "__float__": float}
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    "__bool__": bool,
+    "item": lambda number: number,
+    "__int__": int,
+    "__float__": float,
+}
 _KINDS["__index__"] = operator.index
 _ANSWERS = {"__bool__": bool, "__int__": int, "__float__": float, "__index__": int}
 
 
-def _asking(name):
+def _asking(name: Any) -> Any:
     plain, kind = getattr(torch.Tensor, name), _KINDS[name]
 
-    def ask(tensor):
+    def ask(tensor: Any) -> Any:
         if tensor.numel() != 1 or tensor.is_complex():
             return plain(tensor.torch() if isinstance(tensor, View) else tensor)
         # Not by torch, which finds no number in a JAX array for `torch.FloatTensor([a, b])`.
         answer = lambda: kind(tensor.jax().item())  # noqa: E731
         return answer() if _session is None else _asked(name, tensor, answer)
 
-    def ask_on_host(tensor):
+    def ask_on_host(tensor: Any) -> Any:
         is_copy = _session is not None and _session.has_copies and type(tensor) is torch.Tensor
         if not is_copy or tensor.numel() != 1 or tensor.is_complex():
             return plain(tensor)
 
-        def answer():
+        def answer() -> Any:
             with DisableTorchFunction():  # it would call this function again
                 return plain(tensor)
 
@@ -261,7 +285,7 @@ def _asking(name):
     return ask, ask_on_host
 
 
-def _asked(name, tensor, answer):
+def _asked(name: Any, tensor: Any, answer: Any) -> Any:
     is_truth = name == "__bool__" or tensor.dtype == torch.bool
     if is_truth or _session.counts(tensor, may_read=name == "item"):
         return _session.ask(tensor, answer, _ANSWERS.get(name, bool if is_truth else int))
@@ -286,14 +310,19 @@ for _name in _KINDS:
 class Answers:
     """The answers of a function, for one combination of arguments."""
 
-    def __init__(self, *, asks_counts=False):
+    def __init__(self, *, asks_counts: Any = False) -> None:
         self.asks_counts = asks_counts
-        self.before, self.known, self.last, self.following = None, [], (), {}
+        self.before: Any = None
+        self.known: list[Any] = []
+        self.last: Any = ()
+        self.following: dict[Any, Any] = {}
         self.hits = self.misses = self.others = 0
-        self.patterns, self.draws = {}, {}  # the output and the draws of a run with these answers
+        #: The output and the draws of a run with these answers.
+        self.patterns: dict[Any, Any] = {}
+        self.draws: dict[Any, Any] = {}
         self.is_borrowed = self.may_draw_others = False
 
-    def borrowed(self):
+    def borrowed(self) -> Any:
         """The latest answers, to be tried for other shapes; None if there are none."""
         if not self.known:
             return None
@@ -304,7 +333,7 @@ class Answers:
         made.patterns[answers], made.draws[answers] = self.patterns[answers], self.draws[answers]
         return made
 
-    def keep(self, answers, pattern, draws):
+    def keep(self, answers: Any, pattern: Any, draws: Any) -> None:
         """Keep the answers of a run if they are worth a version of their own, with its output and draws."""
         self.misses += self.before is not None
         self.is_borrowed = False
@@ -313,27 +342,27 @@ class Answers:
             self.known.append(answers)
         self.before = answers
 
-    def may_be_others(self):
+    def may_be_others(self) -> bool:
         """Whether the answers may be recorded again, as after a change of an attribute."""
         self.others += 1
         return self.others <= max(MOST_MISSES, self.hits)
 
-    def keep_changing(self):
+    def keep_changing(self) -> Any:
         """Whether the answers change too often for compiled versions."""
         return len(self.known) > MOST_VERSIONS or self.misses > max(MOST_MISSES, self.hits)
 
-    def fitting(self, first=()):
+    def fitting(self, first: Any = ()) -> Any:
         """Answers to try that begin with `first`, which are known to be right; None if there are none."""
         fitting = [one for one in self.known if one[: len(first)] == first]
         likely = self.following.get(self.last)
         return likely if likely in fitting else (fitting or [None])[-1]
 
-    def fitting_instead(self, answers):
+    def fitting_instead(self, answers: Any) -> Any:
         """Answers to try after some were incomplete, as before a number was known to change."""
         self.known = [one for one in self.known if one != answers]
         return self.fitting()
 
-    def were(self, answers):
+    def were(self, answers: Any) -> None:
         """Note that these answers were right, after those of the last call."""
         self.hits += 1
         self.following[self.last] = self.last = answers

@@ -17,7 +17,7 @@ import gc
 import math
 import operator
 import types
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -27,23 +27,23 @@ from ..tensor import arrays
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 _UNARY = ("neg", "pos", "abs", "round")
 #: Methods that need the value of a number.
-_NEEDING = "int float index complex trunc floor ceil hash array".split()
-_ASKING = "bool lt le gt ge eq ne".split()
+_NEEDING = ["int", "float", "index", "complex", "trunc", "floor", "ceil", "hash", "array"]
+_ASKING = ["bool", "lt", "le", "gt", "ge", "eq", "ne"]
 _TEXTS = ("format", "repr")
 #: The marker for the text of a number that is not known yet.
 MARK = "\ue000([0-9]{9})\ue001"
 
 
-class ValueNeeded(TypeError):
+class ValueNeededError(TypeError):
     """The value of a number is needed while a function is traced."""
 
 
 class Numbers(NamedTuple):
     """The numbers of one call: those that were read, those that were given, and those that were drawn."""
 
-    read: list
-    given: list
-    drawn: list
+    read: list[Any]
+    given: list[Any]
+    drawn: list[Any]
 
 
 class Reads:
@@ -52,32 +52,33 @@ class Reads:
     The result of a comparison, or its placeholder, is passed to `answer`, which returns the answer.
     """
 
-    def __init__(self, answer):
+    def __init__(self, answer: Any) -> None:
         self.answer = answer
-        self.values, self.alive, self.are_used = [], 0, False
-        self.texts = []  # texts of numbers, or the placeholders and their formats
+        self.values: list[Any] = []
+        self.alive, self.are_used = 0, False
+        self.texts: list[Any] = []  # texts of numbers, or the placeholders and their formats
 
-    def are_kept(self):
+    def are_kept(self) -> bool:
         """Whether something still holds one of the numbers."""
         if self.alive:
             gc.collect()
         return self.alive > 0
 
-    def recorded(self, number):
+    def recorded(self, number: Any) -> Any:
         """A number that records how it is used."""
-        return (_RecordedInt if type(number) is int else _RecordedFloat)(number)._of(self)
+        return (_RecordedInt if type(number) is int else _RecordedFloat)(number).of(self)
 
-    def later(self, value, kind):
+    def later(self, value: Any, kind: Any) -> Any:
         """A placeholder for a number of which only the type is known yet."""
         self.values.append(value)
         place = len(self.values) - 1
         return _Later(self, kind, lambda numbers: numbers.read[place], lambda: weakly_typed(value))
 
-    def given(self, value, kind, place):
+    def given(self, value: Any, kind: Any, place: Any) -> Any:
         """A placeholder for a number that is an input of each call."""
         return _Later(self, kind, lambda numbers: numbers.given[place], lambda: value, is_early=True)
 
-    def drawn(self, value, kind, place):
+    def drawn(self, value: Any, kind: Any, place: Any) -> Any:
         """A placeholder for a number that is drawn for each call."""
         return _Later(self, kind, lambda numbers: numbers.drawn[place], lambda: value, is_early=True)
 
@@ -85,23 +86,25 @@ class Reads:
 class _One:
     """A number of a run; the existing ones are counted."""
 
-    def _of(self, reads):
-        self._reads = reads
+    def of(self, reads: Any) -> Any:
+        self.reads = reads
         reads.alive += 1
         return self
 
-    def __del__(self):
-        self._reads.alive -= 1
+    def __del__(self) -> None:
+        self.reads.alive -= 1
 
-    def ask(self, answer):
+    def ask(self, answer: Any) -> Any:
         """The answer that the run gives about a number."""
-        return self._reads.answer(answer)
+        return self.reads.answer(answer)
 
 
 class _Recorded(_One):
     """A number, a float or an integer, that records how it is used."""
 
-    def __reduce_ex__(self, _protocol):
+    real: Any
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
         return type(self.real), (self.real,)  # copies and pickles have a plain number
 
 
@@ -113,47 +116,48 @@ class _RecordedInt(_Recorded, int):
     pass
 
 
-def _recording(kind, name):
+def _recording(kind: Any, name: Any) -> Any:
     plain = getattr(kind, name)
 
-    def result(self, *others):
+    def result(self: Any, *others: Any) -> Any:
         found = plain(self, *others)
-        return self._reads.recorded(found) if type(found) in (int, float) else found
+        return self.reads.recorded(found) if type(found) in (int, float) else found
 
     return result
 
 
-def _asking_of(kind, name):
+def _asking_of(kind: Any, name: Any) -> Any:
     plain = getattr(kind, name)
 
-    def result(self, *others):
+    def result(self: Any, *others: Any) -> Any:
         found = plain(self, *others)
-        return found if found is NotImplemented else self._reads.answer(found)
+        return found if found is NotImplemented else self.reads.answer(found)
 
     return result
 
 
-def _using(kind, name):
+def _using(kind: Any, name: Any) -> Any:
     plain = getattr(kind, name)
 
-    def result(self, *others):
-        self._reads.are_used = True
+    def result(self: Any, *others: Any) -> Any:
+        self.reads.are_used = True
         return plain(self, *others)
 
     return result
 
 
-def _texting(kind, name):
+def _texting(kind: Any, name: Any) -> Any:
     plain = getattr(kind, name)
 
-    def text(self, *form):
-        self._reads.texts.append(plain(self.real, *form))
-        return self._reads.texts[-1]
+    def text(self: Any, *form: Any) -> Any:
+        self.reads.texts.append(plain(self.real, *form))
+        return self.reads.texts[-1]
 
     return text
 
 
 _both_ways = [f"__{before}{name}__" for name in _ARITHMETIC for before in ("", "r")]
+_class: Any
 for _kind, _class in ((float, _RecordedFloat), (int, _RecordedInt)):
     for _name in (*_both_ways, *(f"__{name}__" for name in _UNARY)):
         setattr(_class, _name, _recording(_kind, _name))
@@ -174,62 +178,66 @@ class _Later(_One):
     If it `is_early`, it is known before the computation.
     """
 
-    def __init__(self, reads, kind, number, traced, parts=(), *, is_early=False):
-        self._of(reads)
+    def __init__(
+        self, reads: Any, kind: Any, number: Any, traced: Any, parts: Any = (), *, is_early: Any = False
+    ) -> None:
+        self.of(reads)
         self.is_early = is_early or (bool(parts) and all(part.is_early for part in parts))
-        self._kind, self.number, self.traced, self.parts = kind, number, traced, parts
+        self.kind, self.number, self.traced, self.parts = kind, number, traced, parts
 
-    @property
-    def __class__(self):
-        return self._kind  # for `isinstance`
+    @property  # type: ignore[misc]  # an object's own is assignable
+    def __class__(self) -> Any:
+        return self.kind  # for `isinstance`
 
     @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = for_computation((args, kwargs or {}))
         return func(*args, **kwargs)
 
-    def __format__(self, form):
+    def __format__(self, form: Any) -> str:
         try:
-            format(self._kind(1), form)
+            format(self.kind(1), form)
         except ValueError as error:
-            raise ValueNeeded("it formats a number that is read from a tensor in a way that fails") from error
-        self._reads.texts.append((self, form))
-        return marker(len(self._reads.texts) - 1)
+            raise ValueNeededError(
+                "it formats a number that is read from a tensor in a way that fails"
+            ) from error
+        self.reads.texts.append((self, form))
+        return marker(len(self.reads.texts) - 1)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return format(self)
 
     __str__ = __repr__
 
 
-def deferred(compute, *parts, traced=None):
+def deferred(compute: Any, *parts: Any, traced: Any = None) -> Any:
     """The result of a function of numbers of which some are not known yet; `traced` is for arrays."""
     laters = [part for part in parts if type(part) is _Later]
     if any(type(part) not in (_Later, bool, int, float) for part in parts):
         return NotImplemented
-    kinds = [part._kind if type(part) is _Later else type(part) for part in parts]
+    kinds = [part.kind if type(part) is _Later else type(part) for part in parts]
     try:
         kind = type(compute(*(kind(1) for kind in kinds)))
     except (ArithmeticError, ValueError) as error:
-        raise ValueNeeded("it needs the value of a number that is read from a tensor") from error
+        raise ValueNeededError("it needs the value of a number that is read from a tensor") from error
 
-    def number(values):
+    def number(values: Any) -> Any:
         return compute(*(part.number(values) if type(part) is _Later else part for part in parts))
 
-    def of_arrays():
+    def of_arrays() -> Any:
         return (traced or compute)(*(part.traced() if type(part) is _Later else part for part in parts))
 
-    later = _Later(laters[0]._reads, kind, number, of_arrays, laters)
-    return later._reads.answer(later) if kind is bool else later
+    later = _Later(laters[0].reads, kind, number, of_arrays, laters)
+    return later.reads.answer(later) if kind is bool else later
 
 
-def weakly_typed(value):
+def weakly_typed(value: Any) -> Any:
     """An array with one number that promotes other arrays as little as a Python number does."""
     kind = 0 if jax.numpy.issubdtype(value.dtype, jax.numpy.integer) else 0.0
     return jax.numpy.asarray(kind).at[()].set(value)
 
 
-def for_computation(arguments):
+def for_computation(arguments: Any) -> Any:
     """Arguments of a torch function: tensors for placeholders, and plain numbers for recording ones."""
     leaves, tree = pytree.tree_flatten(arguments)
     if not any(map(is_read, leaves)):
@@ -238,15 +246,15 @@ def for_computation(arguments):
     return pytree.tree_unflatten(leaves, tree)
 
 
-def _computing(compute, *, is_turned=False):
+def _computing(compute: Any, *, is_turned: Any = False) -> Any:
     if is_turned:
         return lambda self, other: deferred(compute, other, self)
     return lambda self, *others: deferred(compute, self, *others)
 
 
-def _needing(name):
-    def refuse(self, *_):
-        raise ValueNeeded(f"`{name}` needs the value of a number that is read from a tensor")
+def _needing(name: Any) -> Any:
+    def refuse(_self: Any, *_: Any) -> Any:
+        raise ValueNeededError(f"`{name}` needs the value of a number that is read from a tensor")
 
     return refuse
 
@@ -262,39 +270,39 @@ for _name in _NEEDING:
     setattr(_Later, f"__{_name}__", _needing(f"__{_name}__"))
 
 
-def cast(kind, *args):
+def cast(kind: Any, *args: Any) -> Any:
     """`float(x)` or `int(x)`, which is a placeholder if `x` is one."""
     return _made_of_numbers(kind, lambda value: value.astype(kind), *args)
 
 
-def _made_of_numbers(compute, traced, *args):
+def _made_of_numbers(compute: Any, traced: Any, *args: Any) -> Any:
     """The result of a function: a placeholder, or a recording number, if one of its arguments is one."""
     if any(type(one) is _Later for one in args):
         found = deferred(compute, *args, traced=traced)
         if found is NotImplemented:
-            raise ValueNeeded("it needs the value of a number that is read from a tensor")
+            raise ValueNeededError("it needs the value of a number that is read from a tensor")
         return found
-    reads = next((one._reads for one in args if isinstance(one, _Recorded)), None)
+    reads = next((one.reads for one in args if isinstance(one, _Recorded)), None)
     if reads is None:
         return compute(*args)
     found = compute(*map(plain, args))
     return reads.recorded(found) if type(found) in (int, float) else reads.answer(found)
 
 
-def _of_arrays(name):
+def _of_arrays(name: Any) -> Any:
     """The version of a `math` function for arrays."""
     compute = getattr(jax.numpy, name, None)
 
-    def traced(*args):
+    def traced(*args: Any) -> Any:
         if compute is None or (name == "log" and len(args) > 1):
-            raise ValueNeeded(f"`math.{name}` needs the value of a number that is read from a tensor")
+            raise ValueNeededError(f"`math.{name}` needs the value of a number that is read from a tensor")
         return compute(*args)
 
     return traced
 
 
-def _of_numbers(name, compute):
-    def made(*args, **options):
+def _of_numbers(name: Any, compute: Any) -> Any:
+    def made(*args: Any, **options: Any) -> Any:
         return compute(*args, **options) if options else _made_of_numbers(compute, _of_arrays(name), *args)
 
     return made
@@ -308,39 +316,39 @@ MATHEMATICS = {
 }
 
 
-def marker(index):
+def marker(index: int) -> str:
     """The marker for a formatted number."""
     return f"\ue000{index:09}\ue001"
 
 
-def is_deferred(value):
+def is_deferred(value: Any) -> bool:
     """Whether a value is a placeholder for a number that is not known yet."""
     return type(value) is _Later
 
 
-def is_read(value):
+def is_read(value: Any) -> Any:
     """Whether a value is a number that was read, or a placeholder for one."""
     return type(value) is _Later or isinstance(value, _Recorded)
 
 
-def plain(leaf):
+def plain(leaf: Any) -> Any:
     """A recording number as a plain one; other values unchanged."""
     return leaf.real if isinstance(leaf, _Recorded) else leaf
 
 
-def resolved(leaf, numbers):
+def resolved(leaf: Any, numbers: Any) -> Any:
     """The number for a placeholder, which is known now; other values unchanged."""
     return leaf.number(numbers) if type(leaf) is _Later else leaf
 
 
-def check(reads, leaves):
-    """Raise `ValueNeeded` if anything but these values holds a placeholder."""
+def check(reads: Any, leaves: Any) -> None:
+    """Raise `ValueNeededError` if anything but these values holds a placeholder."""
     held, waiting = {}, [leaf for leaf in leaves if type(leaf) is _Later]
     while waiting:
         one = waiting.pop()
         held[id(one)] = one
         waiting += one.parts
     if reads.alive > len(held):
-        raise ValueNeeded(
+        raise ValueNeededError(
             "it keeps a number that is read from a tensor where a compiled function cannot put it"
         )

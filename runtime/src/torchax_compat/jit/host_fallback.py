@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from typing import Any
 
 import jax
 import jax.extend.core
@@ -25,28 +26,31 @@ from . import concrete_values
 
 #: Functions whose result has a shape that depends on values.
 _SIZED = frozenset(
-    "argwhere bincount masked_select nonzero one_hot repeat_interleave tensor_split unique where".split()
+    {
+        *("argwhere", "bincount", "masked_select", "nonzero", "one_hot", "repeat_interleave", "tensor_split"),
+        *("unique", "where"),
+    }
 )
 #: Functions that return CPU tensors, which stay on the host.
 _HALF_ON_HOST = frozenset({"_pack_padded_sequence", "_pad_packed_sequence"})
 #: Functions that cannot run on the host, with the types of their arguments.
-_refused = set()
+_refused: set[Any] = set()
 #: How often each program was called with which shapes.
-_counts = weakref.WeakKeyDictionary()
-_trace = None
+_counts: weakref.WeakKeyDictionary[Any, dict[Any, int]] = weakref.WeakKeyDictionary()
+_trace: Any = None
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """A call cannot run on the host."""
 
 
-def note_trace():
+def note_trace() -> None:
     """Note the current trace: only calls in it run on the host, not those in a nested one."""
     global _trace
     _trace = jax.extend.core.get_opaque_trace_state()
 
 
-def keeps_changing(call, program):
+def keeps_changing(call: Any, program: Any) -> Any:
     """Whether a call that is not compiled yet has new shapes again, and few elements."""
     if getattr(program.function, "__name__", "") in _HALF_ON_HOST:
         return False
@@ -60,14 +64,14 @@ def keeps_changing(call, program):
     )
 
 
-def _asks(function, tensors):
+def _asks(function: Any, tensors: Any) -> Any:
     """Whether a function needs a number of elements, which is an answer."""
     name = getattr(function, "__name__", "")  # the call of a module has none
     is_mask = name == "__getitem__" and any(tensor.dtype == torch.bool for tensor in tensors)
     return is_mask or name in _SIZED
 
 
-def result_on_host(function, args, kwargs):
+def result_on_host(function: Any, args: Any, kwargs: Any) -> Any:
     """The result of a torch function on the host, for traced tensors; None if it cannot run there."""
     leaves, tree = pytree.tree_flatten((args, kwargs))
     kind = function, tuple(map(type, leaves))
@@ -85,15 +89,15 @@ def result_on_host(function, args, kwargs):
 class _Run:
     """A call on the host, and its backward pass."""
 
-    def __init__(self, function, leaves, tree):
+    def __init__(self, function: Any, leaves: Any, tree: Any) -> None:
         self._function, self._leaves, self._tree = function, leaves, tree
 
-    def forth(self, values, are_wanted):
+    def forth(self, values: Any, are_wanted: Any) -> Any:
         """The arrays of its results."""
         self._inputs = given = [dynamic_shapes.on_host(value) for value in values]
-        for tensor, is_wanted in zip(given, are_wanted):
+        for tensor, is_wanted in zip(given, are_wanted, strict=False):
             if tensor.is_complex():
-                raise _Refused
+                raise _RefusedError
             tensor.requires_grad_(is_wanted and tensor.is_floating_point())
         tensors = iter(given)
         leaves = [next(tensors) if isinstance(leaf, (Tensor, View)) else leaf for leaf in self._leaves]
@@ -103,60 +107,64 @@ class _Run:
             result = self._function(*args, **kwargs)
             if not torch.equal(state, torch.get_rng_state()):
                 torch.set_rng_state(state)
-                raise _Refused
+                raise _RefusedError
             self._made, self._shape = pytree.tree_flatten(result)
             self._outputs = [one for one in self._made if isinstance(one, torch.Tensor)]
             memory = {tensor.untyped_storage().data_ptr() for tensor in given}
             if any(tensor._version for tensor in given) or any(
                 one.untyped_storage().data_ptr() in memory for one in self._outputs
             ):
-                raise _Refused
+                raise _RefusedError
             self._arrays = [dynamic_shapes.on_device(one.detach()) for one in self._outputs]
             return self._arrays
 
-    def back(self, gradients):
+    def back(self, gradients: Any) -> Any:
         """The gradients of its arguments, from those of its results; None for gradients that are zero."""
-        known = [(out, g) for out, g in zip(self._outputs, gradients) if g is not None and out.requires_grad]
+        known = [
+            (out, g)
+            for out, g in zip(self._outputs, gradients, strict=False)
+            if g is not None and out.requires_grad
+        ]
         wanted = [tensor for tensor in self._inputs if tensor.requires_grad]
         if not known or not wanted:
             return [None] * len(self._inputs)
-        outputs, given = zip(*known)
+        outputs = [out for out, _ in known]
         with no_dispatch(), DisableTorchFunction():
-            given = [dynamic_shapes.on_host(g).to(out.dtype) for out, g in zip(outputs, given)]
+            given = [dynamic_shapes.on_host(g).to(out.dtype) for out, g in known]
             options = {"retain_graph": True, "allow_unused": True}
             found = iter(torch.autograd.grad(outputs, wanted, given, **options))  # tpulint: ignore[TPU611]
             each = [next(found) if tensor.requires_grad else None for tensor in self._inputs]
             return [None if one is None else dynamic_shapes.on_device(one) for one in each]
 
-    def result(self, values):
+    def result(self, values: Any) -> Any:
         """The results, with those that JAX differentiates."""
         learns = torch.is_grad_enabled()
         found = (
             arrays.tensor(value if learns and one.requires_grad else array)
-            for one, value, array in zip(self._outputs, values, self._arrays)
+            for one, value, array in zip(self._outputs, values, self._arrays, strict=False)
         )
         leaves = [next(found) if isinstance(one, torch.Tensor) else one for one in self._made]
         return pytree.tree_unflatten(leaves, self._shape)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _through_host(run, values):
+def _through_host(run: Any, values: Any) -> Any:
     return _concrete(run, values, [False] * len(values))
 
 
-def _concrete(run, values, are_wanted):
+def _concrete(run: Any, values: Any, are_wanted: Any) -> Any:
     if any(isinstance(value, jax.core.Tracer) for value in values):
-        raise _Refused
+        raise _RefusedError
     return run.forth(values, are_wanted)
 
 
-def _forth(run, values):
+def _forth(run: Any, values: Any) -> Any:
     return _concrete(run, [one.value for one in values], [one.perturbed for one in values]), None
 
 
-def _back(run, _, gradients):
+def _back(run: Any, _: Any, gradients: Any) -> Any:
     if any(isinstance(one, jax.core.Tracer) for one in gradients):
-        raise gradient_hooks.HookWhileTracing
+        raise gradient_hooks.HookWhileTracingError
     is_zero = jax.custom_derivatives.SymbolicZero
     return (run.back([None if isinstance(one, is_zero) else one for one in gradients]),)
 

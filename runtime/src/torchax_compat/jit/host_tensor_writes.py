@@ -6,6 +6,8 @@ CPU memory cannot hold traced values, so a device tensor replaces the CPU tensor
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torchax
 from torch.utils.weak import WeakIdKeyDictionary
@@ -16,23 +18,25 @@ from ..tensor import arrays
 
 #: The attribute of a tensor that holds its replacement.
 _MARK = "_torchax_written"
-_AUGMENTED = frozenset(f"__i{name}__" for name in "add sub mul truediv floordiv mod pow and or xor".split())
+_AUGMENTED = frozenset(
+    f"__i{name}__" for name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"]
+)
 
 
 class HostTensors:
     """The CPU tensors that one run of a function creates, and the replacements of those that it writes to."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._made, self._became = WeakIdKeyDictionary(), WeakIdKeyDictionary()
 
-    def note(self, result, given):
+    def note(self, result: Any, given: Any) -> None:
         """Note a CPU tensor that a torch function returned, and that shares no memory with another one."""
         if type(result) is torch.Tensor and not any(
             type(one) is torch.Tensor for one in pytree.tree_leaves(given)
         ):
             self._made[result] = True
 
-    def latest(self, func, args, kwargs):
+    def latest(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A call with the replacements of tensors that were written to."""
         if not self._became:
             return func, args, kwargs
@@ -46,7 +50,7 @@ class HostTensors:
             func = _of_torchax(func)
         return func, latest, kwargs
 
-    def writing(self, func, args, kind):
+    def writing(self, func: Any, args: Any, kind: Any) -> Any:
         """A call that may write a traced value to a CPU tensor: it writes to the replacement."""
         name = func.__name__
         writes = name == "__setitem__" or name in _AUGMENTED or (name[-1] == "_" and name[-2] != "_")
@@ -57,21 +61,22 @@ class HostTensors:
         return _of_torchax(func), (made, *args[1:])
 
 
-def replacement_of(value):
+def replacement_of(value: Any) -> Any:
     """The replacement of a tensor that was written to; other values unchanged."""
     return vars(value).get(_MARK, value) if type(value) is torch.Tensor else value
 
 
-def _is_shared(tensor):
+def _is_shared(tensor: Any) -> bool:
     """Whether a CPU tensor has a view, which does not know its replacement."""
     return _sharing(tensor) > _sharing(torch.empty(()))
 
 
-def _sharing(tensor):
-    return storage_use_count(tensor.untyped_storage()._cdata)
+def _sharing(tensor: Any) -> int:
+    count: int = storage_use_count(tensor.untyped_storage()._cdata)
+    return count
 
 
-def _of_torchax(func):
+def _of_torchax(func: Any) -> Any:
     """torchax's version of a method or attribute of torch's tensors."""
     name = func.__self__.__name__ if func.__name__ == "__get__" else func.__name__
     own = vars(Tensor).get(name, func)

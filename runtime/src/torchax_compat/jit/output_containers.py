@@ -8,11 +8,13 @@ If the function returns one of them, the caller gets the argument.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
+from typing import Any
 
 from ..adapters.torch_internals import pytree
 
 
-def changes(before, after):
+def changes(before: Any, after: Any) -> Iterator[Any]:
     """The items that were added to dictionaries and lists among the arguments, and those that were removed.
 
     `before` and `after` are pairs of positional and keyword arguments.
@@ -21,10 +23,12 @@ def changes(before, after):
     for kind, place in places:
         was, now = before[kind][place], after[kind][place]
         if type(was) is dict and type(now) is dict:
-            new = {k: v for k, v in now.items() if k not in was or not _are_same(v, was[k])}
+            new: Any = {k: v for k, v in now.items() if k not in was or not _are_same(v, was[k])}
             gone = [k for k in was if k not in now]
         elif type(was) is list and type(now) is list:
-            first = next((i for i, (a, b) in enumerate(zip(was, now)) if not _are_same(a, b)), len(was))
+            first = next(
+                (i for i, (a, b) in enumerate(zip(was, now, strict=False)) if not _are_same(a, b)), len(was)
+            )
             first = min(first, len(now))
             new, gone = now[first:], list(range(first, len(was)))
         else:
@@ -33,7 +37,7 @@ def changes(before, after):
             yield (kind, place), new, gone
 
 
-def apply(changed, arguments):
+def apply(changed: Any, arguments: Any) -> None:
     """Apply the changes to the arguments of a call."""
     for (kind, place), new, gone in changed:
         held = arguments[kind][place]
@@ -49,11 +53,11 @@ def apply(changed, arguments):
 class _Given:
     """A placeholder in a result for a dictionary or list that is an argument."""
 
-    def __init__(self, kind, place):
+    def __init__(self, kind: Any, place: Any) -> None:
         self.kind, self.place = kind, place
 
 
-def with_placeholders(result, arguments):
+def with_placeholders(result: Any, arguments: Any) -> Any:
     """A result with placeholders for dictionaries and lists that are arguments."""
     held = [((0, i), one) for i, one in enumerate(arguments[0])]
     held += [((1, name), one) for name, one in arguments[1].items()]
@@ -61,16 +65,16 @@ def with_placeholders(result, arguments):
     return _each(result, lambda one: given.get(id(one), one)) if given else result
 
 
-def with_arguments(result, arguments):
+def with_arguments(result: Any, arguments: Any) -> Any:
     """The result with the arguments of a call in place of placeholders."""
     return _each(result, lambda one: arguments[one.kind][one.place] if type(one) is _Given else one)
 
 
-def _each(result, change):
+def _each(result: Any, change: Any) -> Any:
     return tuple(map(change, result)) if type(result) is tuple else change(result)
 
 
-def _are_same(one, other):
+def _are_same(one: Any, other: Any) -> Any:
     leaves, tree = pytree.tree_flatten(one)
     others, like = pytree.tree_flatten(other)
     return tree == like and all(map(operator.is_, leaves, others))

@@ -6,6 +6,8 @@ If other code reads their elements, of which there would be fewer, the function 
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import torch
 from torch.nn.modules import rnn as layers
@@ -22,15 +24,15 @@ _KNOWING = {"pack_padded_sequence", "pad_packed_sequence", "_packed_sequence_ini
 class Padded(Tensor):
     """The elements of a packed sequence, step by step, with those beyond the ends."""
 
-    def with_elements(self, value):
+    def with_elements(self, value: Any) -> Any:
         """Other elements of the same sequences; `value` has dimensions for steps and sequences."""
         return _made(value, self.lengths, self._env)
 
-    def elements(self):
+    def elements(self) -> Any:
         """An array with dimensions for steps and sequences."""
         return self.jax().reshape(self.times, -1, *self.shape[1:])
 
-    def unpacked(self, batch_first, value, total_length):
+    def unpacked(self, batch_first: Any, value: Any, total_length: Any) -> Any:
         """The result of `pad_packed_sequence`, with `value` beyond the ends."""
         inside = jnp.arange(self.times)[:, None] < self.lengths
         x = self.elements()
@@ -40,7 +42,7 @@ class Padded(Tensor):
         return x.swapaxes(0, 1) if batch_first else x
 
 
-def padded(x, lengths, batch_first):
+def padded(x: Any, lengths: Any, batch_first: Any) -> Any:
     """The elements, and the number of sequences for each step, which is the same for all."""
     value = x.jax().swapaxes(0, 1) if batch_first else x.jax()
     with no_dispatch(), DisableTorchFunction():
@@ -49,14 +51,14 @@ def padded(x, lengths, batch_first):
     return _made(value, lengths, x._env), sizes
 
 
-def _made(value, lengths, environment):
+def _made(value: Any, lengths: Any, environment: Any) -> Any:
     made = Padded(value.reshape(-1, *value.shape[2:]), environment)
     made.lengths, made.times = lengths, value.shape[0]
     return made
 
 
-def check_caller(args, caller):
-    """Raise `UnknownAnswer` if code outside of torch's files for such sequences reads elements."""
+def check_caller(args: Any, caller: Any) -> None:
+    """Raise `UnknownAnswerError` if code outside of torch's files for such sequences reads elements."""
     if not any(type(one) is Padded for one in args):
         firsts = args[0] if args and isinstance(args[0], (list, tuple)) else ()
         if not any(type(one) is Padded for one in firsts):
@@ -65,4 +67,4 @@ def check_caller(args, caller):
     if code.co_filename == layers.__file__:
         return
     if code.co_filename != sequences.__file__ or code.co_name not in _KNOWING:
-        raise concrete_values.UnknownAnswer
+        raise concrete_values.UnknownAnswerError

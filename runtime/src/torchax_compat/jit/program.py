@@ -12,6 +12,8 @@ import functools
 import io
 import time
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.extend.core
@@ -58,7 +60,7 @@ _call = torch.nn.Module.__call__
 
 
 @contextlib.contextmanager
-def compiled(programs, modules, objects):
+def compiled(programs: Any, modules: Any, objects: Any) -> Iterator[Any]:
     """Compile calls of modules within the context.
 
     Args:
@@ -75,34 +77,36 @@ def compiled(programs, modules, objects):
         yield
 
 
-class NotCompilable(Exception):
+class NotCompilableError(Exception):
     """A call has an effect that a compiled call would not have again, such as output."""
 
 
 class _Silent(io.TextIOBase):
     """Refuses output, which a compiled call would print only once."""
 
-    def write(self, _text):
-        raise NotCompilable
+    def write(self, _text: Any) -> Any:
+        raise NotCompilableError
 
 
 class Program:
     """A function of tensors, or a module, and its compiled versions."""
 
-    def __init__(self, function, module=None, *, hesitates=False):
+    def __init__(self, function: Any, module: Any = None, *, hesitates: Any = False) -> None:
         self.function, self.module, self.hesitates = function, module, hesitates
         # A module without parameters may be created for one call, as in `nn.MSELoss()(output, target)`.
         self.beyond = reachable_modules.modules_used_by(module) if module is not None else []
         self.is_lasting = module is None or any(True for _ in module.parameters())
         self.most = MOST_KINDS if module is None or hesitates else trace.MOST_VERSIONS
         self.known = trace.Traces(MOST_STATES) if hesitates else trace.Traces()
-        self.seconds, self.refused = {}, set()
+        self.seconds: dict[Any, float] = {}
+        self.refused: set[Any] = set()
         #: Only for evaluation: a function that runs call by call has warned already.
         self.compilations = recompilations.Compilations(module.forward) if hesitates else None
         #: Seconds of calls with new shapes: all and the last one without compilation, and the last with it.
         self.new, self.last_new, self.last_compiled = 0.0, 0.0, 0.0
 
-    def __call__(self, args, kwargs, plain=None):
+    def __call__(self, args: Any, kwargs: Any, plain: Any = None) -> Any:
+        """Call the compiled version for some arguments; `plain` calls the function as it is."""
         leaves, tree = pytree.tree_flatten((args, kwargs))
         plain = plain or (lambda args, kwargs: self.function(*args, **kwargs))
         if not self.is_lasting or not all(isinstance(leaf, (Tensor, View, *_PLAIN)) for leaf in leaves):
@@ -145,7 +149,7 @@ class Program:
                 self.compilations.note(call.kind(), args, kwargs)
         return compiled.finish(call, results)
 
-    def _waits(self, call):
+    def _waits(self, call: Any) -> Any:
         """Whether a call with new arguments should not be compiled."""
         if call.key not in self.seconds and len(self.seconds) >= self.most:
             if not self.hesitates:
@@ -160,7 +164,7 @@ class Program:
         is_quicker = self.new >= PATIENCE and self.last_compiled < self.last_new
         return seconds < PATIENCE and not (is_quicker and len(self.refused) < MOST_REFUSED)
 
-    def _took(self, call, seconds):
+    def _took(self, call: Any, seconds: Any) -> None:
         """Note the duration of a call that was not compiled."""
         if self.seconds.get(call.key) == 0.0:
             self.new += seconds
@@ -168,13 +172,13 @@ class Program:
         if call.key in self.seconds:
             self.seconds[call.key] += seconds
 
-    def _forget(self):
+    def _forget(self) -> None:
         """Of many shapes, only the latest half stay compiled."""
         for key in list(self.seconds)[: self.most // 2]:
             del self.seconds[key]
             self.known.traces.pop(key, None)
 
-    def _compiled(self, call, in_place_of):
+    def _compiled(self, call: Any, in_place_of: Any) -> Any:
         compiled = _Compiled(self, call, in_place_of)
         states = random_states.states(compiled.generators)
         try:
@@ -193,7 +197,7 @@ class Program:
 class _Call:
     """The arguments of a call, and the state of its modules; `key` is None if it cannot be compiled."""
 
-    def __init__(self, module, beyond, leaves, tree):
+    def __init__(self, module: Any, beyond: Any, leaves: Any, tree: Any) -> None:
         self.leaves, self.tree = leaves, tree
         self.modules = [*module.modules(), *beyond] if module is not None else []
         self.parameters = trace.unique(p for one in self.modules for p in one._parameters.values())
@@ -208,7 +212,7 @@ class _Call:
         is_there = is_there and all(isinstance(p, torch.nn.Parameter) for p in self.parameters)
         self.key = self._key({id(tensor) for tensor in held}) if is_there else None
 
-    def _key(self, held):
+    def _key(self, held: Any) -> Any:
         self.given = [tensor.jax() for tensor in (*self.parameters, *self.inputs)]
         #: Whether a write to one of the arguments may be a write to something else, too.
         self.shares = any(isinstance(tensor, View) or id(tensor) in held for tensor in self.inputs)
@@ -227,16 +231,16 @@ class _Call:
             trace.modes(),
         )
 
-    def kind(self):
+    def kind(self) -> Any:
         """What else than the shapes of the inputs and parameters distinguishes calls."""
         types = tuple(map(jax.typeof, self.given))
-        return tuple(one for one in self.key if one != types)
+        return tuple(one for one in self.key or () if one != types)
 
 
 class _Compiled(trace.Trace):
     """A function for one combination of arguments."""
 
-    def __init__(self, program, call, in_place_of):
+    def __init__(self, program: Any, call: Any, in_place_of: Any) -> None:
         super().__init__(
             program.function,
             call.leaves,
@@ -249,30 +253,30 @@ class _Compiled(trace.Trace):
         )
         self.in_place_of, self.shares, self.buffers = in_place_of, call.shares, call.buffers
         self.notes_names = program.known.knows_names
-        self.draws = []
+        self.draws: list[Any] = []
         self.held = [*call.parameters, *call.buffers.values()]
 
-    def trace(self, call):
+    def trace(self, call: Any) -> Any:
         """Compile it. Attributes that JAX differentiates have to be inputs: these are returned instead."""
         given = *self._given(call), [draw.like() for draw in self.draws]
         try:
             program, shape = jax.make_jaxpr(self._run, return_shape=True)(*given)
-        except host_random.OtherDraws as error:
+        except host_random.OtherDrawsError as error:
             self.draws = error.draws
             return self.trace(call)
         kept = {guard.attribute.key: guard.attribute for guard in self.guards if guard.is_traced()}
         if not kept and any(isinstance(value, jax.core.Tracer) for value in program.consts):
-            raise NotCompilable
+            raise NotCompilableError
         self.structure = jax.tree.structure(shape)
         self.program = jax.jit(jax.extend.core.jaxpr_as_fun(program))
         return kept
 
-    def _given(self, call):
+    def _given(self, call: Any) -> Any:
         buffers = [buffer.jax() for buffer in call.buffers.values()]
         return call.given, buffers, torchax.default_env().prng_key, attributes.values(self.states)
 
-    def _run(self, *given):
-        *given, drawn = given
+    def _run(self, *inputs: Any) -> Any:
+        *given, drawn = inputs
         tapped, collected = gradient_hooks.count, host_random.CollectedDraws(self.draws, drawn)
         unknown = requires_grad.unknown() if torch.is_grad_enabled() else contextlib.nullcontext()
         with contextlib.ExitStack() as stack:
@@ -286,13 +290,13 @@ class _Compiled(trace.Trace):
             stack.enter_context(contextlib.redirect_stdout(_Silent()))
             tensors, *changes = self.run(*given)
         if self.drew_on_host or gradient_hooks.count > tapped:
-            raise NotCompilable
+            raise NotCompilableError
         collected.check()
         if not torch.is_grad_enabled():
             tensors = list(map(jax.lax.stop_gradient, tensors))
         return tensors, *changes
 
-    def compute(self, call, *, is_new):
+    def compute(self, call: Any, *, is_new: Any) -> Any:
         """The results of a call, and all that it changes."""
         states = random_states.states(self.generators) if is_new and self.draws else None
         given = jax.tree.leaves((self._given(call), host_random.new_numbers(self.draws)))
@@ -305,7 +309,7 @@ class _Compiled(trace.Trace):
                 random_states.restore(states)
             raise
 
-    def finish(self, call, results):
+    def finish(self, call: Any, results: Any) -> Any:
         """Apply the changes of a call, and build its result."""
         tensors, *changes = results
         left = self.leave([*call.parameters, *call.inputs], call.buffers.values(), *changes)
@@ -313,11 +317,11 @@ class _Compiled(trace.Trace):
         sources = {"new": new, "input": call.inputs, "held": self.held, "left": left}
         leaves = [
             plain if origin is None else origin.tensor(sources)
-            for plain, origin in zip(self.outputs, self.origins)
+            for plain, origin in zip(self.outputs, self.origins, strict=False)
         ]
         return tensor_objects.with_objects(pytree.tree_unflatten(leaves, self.shape))
 
-    def taken(self, result, inputs, arguments):
+    def taken(self, result: Any, inputs: Any, arguments: Any) -> Any:
         """The new tensors of a result; the origin of each tensor is noted."""
         leaves, self.shape = pytree.tree_flatten(result)
         kept = attribute_owners.attribute_values(self.objects)
@@ -326,7 +330,7 @@ class _Compiled(trace.Trace):
             or not aliasing.containers(result).isdisjoint(aliasing.containers((arguments, kept)))
             or self._are_changed(inputs, arguments)
         ):
-            raise NotCompilable
+            raise NotCompilableError
         known = {id(tensor): aliasing.Origin("held", i) for i, tensor in enumerate(self.held)}
         for i, (module, name) in enumerate(self.buffers, len(self.parameters)):
             known[id(module._buffers[name])] = aliasing.Origin("held", i)
@@ -334,20 +338,22 @@ class _Compiled(trace.Trace):
         roots = [aliasing.root(leaf)[0] for leaf in leaves if isinstance(leaf, torch.Tensor)]
         shared = Counter(map(id, roots))
         shared.update(id(leaf) for leaf in pytree.tree_leaves(kept))
-        self.new, self.outputs, self.origins = [], [], []
+        self.new: list[Any] = []
+        self.outputs: list[Any] = []
+        self.origins: list[Any] = []
         for leaf in leaves:
             is_tensor = isinstance(leaf, torch.Tensor)
             self.outputs.append(None if is_tensor else leaf)
             self.origins.append(self._origin(leaf, known, shared) if is_tensor else None)
         return [arrays.on_torchax(tensor).jax() for tensor in self.new]
 
-    def _are_changed(self, inputs, arguments):
+    def _are_changed(self, inputs: Any, arguments: Any) -> Any:
         """Whether lists and dictionaries among the arguments were changed."""
         leaves, tree = pytree.tree_flatten(arguments)
         before = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
-        return tree != self.tree or any(now is not then for now, then in zip(leaves, before))
+        return tree != self.tree or any(now is not then for now, then in zip(leaves, before, strict=False))
 
-    def _origin(self, leaf, known, shared):
+    def _origin(self, leaf: Any, known: Any, shared: Any) -> Any:
         root, views = aliasing.root(leaf)
         if id(root) not in known and shared[id(root)] == 1:
             root, views = leaf, ()  # no other tensor shares its memory
@@ -356,10 +362,10 @@ class _Compiled(trace.Trace):
             self.new.append(root)
         return known[id(root)]._replace(views=views)
 
-    def settle(self, watch):
+    def settle(self, watch: Any) -> None:
         is_written = any(i >= len(self.parameters) for i in self.changed)
         if (self.shares and is_written) or not (self.modules or self.new or is_written):
-            raise NotCompilable
+            raise NotCompilableError
         left = {id(tensor): i for i, tensor in enumerate(watch.left())}
         self.origins = [
             origin._replace(source="left", index=left[id(self.new[origin.index])])
@@ -370,7 +376,7 @@ class _Compiled(trace.Trace):
         self.new = []
 
 
-def _objects(modules):
+def _objects(modules: Any) -> Any:
     """The objects that may be read and written while modules are called, and the names that they use."""
     others = [
         one for one in active_programs.state.programs.objects() if type(one) is not captured_objects.Held

@@ -9,6 +9,7 @@ import itertools
 import sys
 import sysconfig
 import types
+from typing import Any
 
 import torch
 from torchax.tensor import Tensor
@@ -32,19 +33,19 @@ _LIBRARIES = {"torch", "torchax", "jax", "numpy", "builtins", PACKAGE}
 PATHS_OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
-def modules_of(function, leaves):
+def modules_of(function: Any, leaves: Any) -> Any:
     """The modules that a function can access by its arguments, globals and closure, with their submodules."""
     return modules_and_tensors(function, leaves)[0]
 
 
-def modules_and_tensors(function, leaves):
+def modules_and_tensors(function: Any, leaves: Any) -> Any:
     """The modules that a function can access, and the trainable tensors that belong to none of them.
 
     Such tensors are globals, or attributes of other objects, such as the temperature of an agent.
     """
     found, tensors, seen = {}, {}, set()
 
-    def visit(value, depth):
+    def visit(value: Any, depth: Any) -> None:
         if type(value) is Tensor:
             tensors[id(value)] = value
             return
@@ -55,8 +56,9 @@ def modules_and_tensors(function, leaves):
             found[id(value)] = value
             for module in value._modules.values():
                 visit(module, depth)
-            if not type(value).__module__.startswith("torch.nn."):
-                for names_, name in _named_by(type(value)):
+            kind: Any = type(value)
+            if not kind.__module__.startswith("torch.nn."):
+                for names_, name in _named_by(kind):
                     visit(names_.get(name), 0)
                 held = vars(value)
                 for name in held.keys() - INTERNAL:
@@ -108,33 +110,34 @@ def modules_and_tensors(function, leaves):
     return list(found.values()), sorted(learned, key=id)
 
 
-def _is_wrapper(value):
+def _is_wrapper(value: Any) -> bool:
     """Whether a value is an object around a function, as created by decorators that are classes."""
     return "__wrapped__" in getattr(value, "__dict__", ())
 
 
 @functools.cache
-def names(code):
+def names(code: Any) -> Any:
     """The names of globals and attributes in code, and in that of functions within it."""
     inner = [names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return tuple(dict.fromkeys(itertools.chain(code.co_names, *inner)))
 
 
 @functools.cache
-def global_names(code):
+def global_names(code: Any) -> Any:
     """The globals that code, and that of functions within it, reads or writes."""
     own = (one.argval for one in dis.get_instructions(code) if one.opname.endswith(("_GLOBAL", "LOAD_NAME")))
     inner = [global_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return tuple(dict.fromkeys(itertools.chain(own, *inner)))
 
 
-def globals_of(cls):
+def globals_of(cls: Any) -> Any:
     """The namespace of the file that defines a class."""
     file = sys.modules.get(cls.__module__)
     return {"__name__": cls.__module__} if file is None else vars(file)
 
 
-def is_of_library(names):
+def is_of_library(names: Any) -> Any:
+    """Whether the namespace of a file belongs to an installed package, not to the program."""
     name, path = names.get("__name__", ""), names.get("__file__")
     if name.partition(".")[0] in _LIBRARIES:
         return True
@@ -142,7 +145,7 @@ def is_of_library(names):
 
 
 @functools.cache
-def _named_by(cls):
+def _named_by(cls: Any) -> Any:
     """The globals by which methods of a class access modules and tensors."""
     found, seen, waiting = {}, set(), []
     for base in cls.__mro__:
@@ -156,7 +159,7 @@ def _named_by(cls):
         seen.add(function)
         for name in global_names(function.__code__):
             value = held.get(name)
-            items = dict.values(value) if isinstance(value, dict) else value
+            items: Any = dict.values(value) if isinstance(value, dict) else value
             items = items if isinstance(value, (list, tuple, dict)) else [value]
             if isinstance(value, types.FunctionType):
                 waiting.append(value)
@@ -167,7 +170,7 @@ def _named_by(cls):
     return tuple(found.values())
 
 
-def modules_used_by(module):
+def modules_used_by(module: Any) -> Any:
     """The modules that a module uses but does not hold: globals, and variables of closures that it holds."""
     held = list(module.modules())
     named = [names.get(name) for cls in set(map(type, held)) for names, name in _named_by(cls)]

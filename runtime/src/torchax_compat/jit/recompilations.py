@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from typing import Any
 
 import torch
 
@@ -27,29 +28,29 @@ _LOG = logging.getLogger("torchax_compat")
 class Compilations:
     """The compilations of a function, or of a module, for the shapes of its arguments."""
 
-    def __init__(self, function):
+    def __init__(self, function: Any) -> None:
         self.function = function
-        self.seconds, self.latest = 0.0, {}
+        self.seconds = 0.0
+        self.latest: dict[Any, Any] = {}
         #: How often the function was compiled, and for how many shapes in place of those before.
         self.count = self.shapes = 0
 
-    def took(self, seconds):
+    def took(self, seconds: Any) -> None:
         """Note the duration of a call that compiled a part of the function: its forward or backward pass."""
         self.seconds += seconds
 
-    def have_many_shapes(self):
+    def have_many_shapes(self) -> bool:
         """Whether the shapes keep changing."""
         return self.shapes >= MANY_SHAPES
 
-    def note(self, kind, args, kwargs):
+    def note(self, kind: Any, args: Any, kwargs: Any) -> None:
         """Note a compilation for arguments; those of the same `kind` differ only in their shapes."""
-        if (
-            concrete_values.is_active()
-        ):  # another function is recorded or traced, with the messages that it logs
+        # Another function is recorded or traced, with the messages that it logs.
+        if concrete_values.is_active():
             return
         self.count += 1
         now = _shapes(self.function, args, kwargs)
-        before = self.latest.get(kind)
+        before: Any = self.latest.get(kind)
         self.latest[kind] = now
         changed = [] if before is None else [name for name in now if now[name] != before.get(name, now[name])]
         if not changed:
@@ -59,7 +60,7 @@ class Compilations:
             name = changed[0]
             self._log_message(name, before[name], now[name])
 
-    def _log_message(self, name, before, now):
+    def _log_message(self, name: Any, before: Any, now: Any) -> None:
         name_of_function = getattr(self.function, "__qualname__", type(self.function).__name__)
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         where = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
@@ -78,7 +79,7 @@ class Compilations:
         )
 
 
-def _shapes(function, args, kwargs):
+def _shapes(function: Any, args: Any, kwargs: Any) -> Any:
     """The shapes of the tensors among the arguments, by the names of these, as in `masks[1]`."""
     try:
         given = inspect.signature(function).bind(*args, **kwargs).arguments
@@ -92,7 +93,7 @@ def _shapes(function, args, kwargs):
     }
 
 
-def _leaves(value):
+def _leaves(value: Any) -> Any:
     """The leaves of an argument with their places in it, or their numbers if its type names no places."""
     try:
         leaves, _ = pytree.tree_flatten_with_path(value)

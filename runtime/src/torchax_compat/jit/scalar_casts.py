@@ -16,15 +16,17 @@ import inspect
 import math
 import random
 import types
+from collections.abc import Iterator
+from typing import Any
 
-import numpy
+import numpy as np
 import torch
 from torchax.tensor import Tensor
 from torchax.view import View
 
 from . import deferred_scalars, host_random, reachable_modules
 
-_called_only = {}
+_called_only: dict[Any, Any] = {}
 _FUNCTIONS = {**deferred_scalars.MATHEMATICS, **host_random.DRAWING}
 _KINDS = (types.BuiltinFunctionType, types.MethodType)
 
@@ -32,21 +34,21 @@ _KINDS = (types.BuiltinFunctionType, types.MethodType)
 class _StandIn(type):
     """The metaclass of the replacements for `float` and `int`."""
 
-    def __call__(cls, *args):
+    def __call__(cls, *args: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], (Tensor, View)):
             args = (args[0].item(),)
         return deferred_scalars.cast(cls.__base__, *args)
 
-    def __instancecheck__(cls, value):
-        return isinstance(value, cls.__base__)
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.__bases__)
 
-    def __subclasscheck__(cls, other):
-        return issubclass(other, cls.__base__)
+    def __subclasscheck__(cls, other: Any) -> bool:
+        return issubclass(other, cls.__bases__)
 
-    def __eq__(cls, other):
+    def __eq__(cls, other: Any) -> bool:
         return other is cls.__base__ or other is cls
 
-    def __hash__(cls):
+    def __hash__(cls) -> int:
         return hash(cls.__base__)
 
 
@@ -54,14 +56,14 @@ _STAND_INS = {kind.__name__: _StandIn(kind.__name__, (kind,), {}) for kind in (f
 
 
 @contextlib.contextmanager
-def replaced(function, modules):
+def replaced(function: Any, modules: Any) -> Iterator[Any]:
     """Replace these names in the files of a function, of the classes of modules, and of their imports."""
-    changed = []
+    changed: list[tuple[Any, str, Any, Any]] = []
     files = _files(function, modules)
     for names in files:
         called = (name for name in _STAND_INS if name not in names and name in _names_called_only(names))
         changed += [(names, name, None, _STAND_INS[name]) for name in called]
-    for names in (vars(math), vars(random), vars(numpy.random), vars(torch), *files):
+    for names in (vars(math), vars(random), vars(np.random), vars(torch), *files):
         changed += [
             (names, name, value, _FUNCTIONS[value])
             for name, value in list(names.items())
@@ -79,7 +81,7 @@ def replaced(function, modules):
                 names[name] = value
 
 
-def _files(function, modules):
+def _files(function: Any, modules: Any) -> Any:
     """The namespaces of the program's files that a function and modules lead to."""
     found, waiting = {}, [function, *map(type, modules)]
     while waiting:
@@ -93,7 +95,7 @@ def _files(function, modules):
     return list(found.values())
 
 
-def _names_of(value):
+def _names_of(value: Any) -> Any:
     """The namespace of the file that defines a function or class, or of a module."""
     if isinstance(value, types.ModuleType):
         return vars(value)
@@ -107,7 +109,7 @@ def _names_of(value):
     return value.__globals__ if isinstance(value, types.FunctionType) else None
 
 
-def _names_called_only(names):
+def _names_called_only(names: Any) -> Any:
     """The names of number classes that a file only calls, or uses in `isinstance`."""
     path = names["__file__"]
     if path not in _called_only:
@@ -120,7 +122,7 @@ def _names_called_only(names):
     return _called_only[path]
 
 
-def _used_otherwise(node):
+def _used_otherwise(node: Any) -> Iterator[Any]:
     """The names that are used other than in calls, comparisons, `isinstance` and annotations."""
     for field, value in ast.iter_fields(node):
         match node:
@@ -141,6 +143,6 @@ def _used_otherwise(node):
                 yield from _used_otherwise(child)
 
 
-def _are_names(node):
+def _are_names(node: Any) -> bool:
     items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
     return all(isinstance(item, ast.Name) for item in items)

@@ -17,6 +17,7 @@ import enum
 import logging
 import types
 from collections import OrderedDict
+from typing import Any
 
 import torch
 
@@ -24,18 +25,9 @@ from ..adapters.torch_internals import pytree
 from ..tensor import arrays
 
 _OTHERS = (
-    type,
-    torch.nn.Module,
-    torch.Tensor,
-    torch.optim.Optimizer,
-    list,
-    tuple,
-    set,
-    frozenset,
-    str,
-    bytes,
+    *(type, torch.nn.Module, torch.Tensor, torch.optim.Optimizer, list, tuple, set, frozenset, str, bytes),
+    *(int, float, collections.deque, collections.defaultdict, logging.Logger, types.ModuleType),
 )
-_OTHERS += (int, float, collections.deque, collections.defaultdict, logging.Logger, types.ModuleType)
 _PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 
 
@@ -49,40 +41,40 @@ class Record:
     `number` distinguishes it from other records of one result.
     """
 
-    def __init__(self, kind, names, keys, values, number=None):
+    def __init__(self, kind: Any, names: Any, keys: Any, values: Any, number: Any = None) -> None:
         self.kind, self.names, self.keys, self.values, self.number = kind, names, keys, values, number
 
     @classmethod
-    def of(cls, one, number=None):
+    def of(cls, one: Any, number: Any = None) -> Any:
         """The record of an object."""
         held, items = attributes_of(one), one if isinstance(one, dict) else {}
         return cls(type(one), tuple(held), tuple(items), [*held.values(), *items.values()], number)
 
-    def made(self):
+    def made(self) -> Any:
         """A new object with the same contents."""
         one = self.empty()
         self.fill(one, self.values)
         return one
 
-    def empty(self):
+    def empty(self) -> Any:
         """An object of the same class, without a call of its constructor."""
         # Python requires `__new__` of the nearest class that is not written in Python.
         built_in = next(kind for kind in self.kind.__mro__ if not kind.__flags__ & _WRITTEN)
         return built_in.__new__(self.kind)
 
-    def fill(self, one, values):
+    def fill(self, one: Any, values: Any) -> None:
         """Set the attributes and items of an object."""
         plain = getattr(one, "__dict__", {})
         slots = set(_slots(self.kind))
-        for name, value in zip(self.names, values):
+        for name, value in zip(self.names, values, strict=False):
             if name in slots:
                 object.__setattr__(one, name, value)
             else:
                 plain[name] = value
-        for key, value in zip(self.keys, values[len(self.names) :]):
+        for key, value in zip(self.keys, values[len(self.names) :], strict=False):
             (OrderedDict if isinstance(one, OrderedDict) else dict).__setitem__(one, key, value)
 
-    def is_kept(self, one):
+    def is_kept(self, one: Any) -> Any:
         """Whether a new object still has the same contents."""
         now = Record.of(one)
         are_same = len(now.values) == len(self.values) and all(map(_is, now.values, self.values))
@@ -92,24 +84,24 @@ class Record:
 class _Again:
     """An object that occurs a second time in a result, by the number of its record."""
 
-    def __init__(self, number):
+    def __init__(self, number: Any) -> None:
         self.number = number
 
 
-def attributes_of(one):
+def attributes_of(one: Any) -> Any:
     """The attributes of an object by name, including those in slots."""
     held = {name: getattr(one, name) for name in _slots(type(one)) if hasattr(one, name)}
     return {**held, **getattr(one, "__dict__", {})}
 
 
-def _slots(kind):
+def _slots(kind: Any) -> Any:
     """The names of a class's slots."""
     slots = (vars(base).get("__slots__", ()) for base in kind.__mro__)
     named = (name for names in slots for name in ((names,) if isinstance(names, str) else names))
     return [name for name in named if name not in ("__dict__", "__weakref__")]
 
 
-def with_records(value, known):
+def with_records(value: Any, known: Any) -> Any:
     """A value with records for objects that hold traced tensors, except for objects with a known `id`.
 
     Objects and sets in these objects are created again at each call, too.
@@ -117,7 +109,7 @@ def with_records(value, known):
     return _apart(value, known, {}, is_within=False)
 
 
-def _apart(value, known, numbers, *, is_within):
+def _apart(value: Any, known: Any, numbers: Any, *, is_within: Any) -> Any:
     if isinstance(value, torch.Tensor) or id(value) in known:
         return value
     if _is_container(value):
@@ -136,7 +128,7 @@ def _apart(value, known, numbers, *, is_within):
     return record
 
 
-def _holds_traced(value, known):
+def _holds_traced(value: Any, known: Any) -> bool:
     """Whether an object, or one that it holds, has a traced tensor."""
     waiting, seen = [value], set()
     while waiting:
@@ -153,23 +145,24 @@ def _holds_traced(value, known):
     return False
 
 
-def _is_container(value):
+def _is_container(value: Any) -> Any:
     return type(value) in pytree.SUPPORTED_NODES or pytree.is_namedtuple_instance(value)
 
 
-def with_objects(value):
+def with_objects(value: Any) -> Any:
     """A value with objects in place of records."""
-    records, made = [], {}
+    records: list[Record] = []
+    made = {}
     pytree.tree_map(lambda one: _list(one, records), value, is_leaf=_is_record)
     for record in records:
         made[record.number] = record.empty()
 
-    def put(one):
+    def put(one: Any) -> Any:
         if isinstance(one, (Record, _Again)):
             return made[one.number]
         return copy.copy(one) if type(one) in (set, collections.deque) else one
 
-    def filled(values):
+    def filled(values: Any) -> Any:
         return pytree.tree_map(put, values, is_leaf=_is_record)
 
     for record in records:
@@ -177,17 +170,17 @@ def with_objects(value):
     return filled(value)
 
 
-def _list(value, records):
+def _list(value: Any, records: Any) -> None:
     if isinstance(value, Record):
         records.append(value)
         pytree.tree_map(lambda one: _list(one, records), value.values, is_leaf=_is_record)
 
 
-def _is_record(value):
+def _is_record(value: Any) -> bool:
     return isinstance(value, Record)
 
 
-def _may_be_made(value):
+def _may_be_made(value: Any) -> Any:
     kind = type(value)
     if isinstance(value, enum.Enum) or not (
         _is_of_program(kind) or kind.__module__.startswith("torch.distributions.")
@@ -196,29 +189,32 @@ def _may_be_made(value):
     return hasattr(value, "__dict__") or "__slots__" in vars(kind) or isinstance(value, dict)
 
 
-class ObjectNeeded(Exception):
+class ObjectNeededError(Exception):
     """An object that was taken apart is needed itself."""
 
 
-def check(taken, made, results, written):
-    """Raise `ObjectNeeded` if a function writes to the replacement of an object, returns it, or keeps it."""
-    pairs = [*zip(taken[0], made[0]), *((value, made[1][name]) for name, value in taken[1].items())]
+def check(taken: Any, made: Any, results: Any, written: Any) -> None:
+    """Raise `ObjectNeededError` if a function writes to the replacement of an object, returns or keeps it."""
+    pairs = [
+        *zip(taken[0], made[0], strict=False),
+        *((value, made[1][name]) for name, value in taken[1].items()),
+    ]
     pairs = [(record, one) for record, one in pairs if isinstance(record, Record)]
     if not pairs:
         return
     leaves = {id(leaf) for leaf in (*results, *(leaf for _, leaves, _ in written for leaf in leaves))}
     if any(id(one) in leaves or not record.is_kept(one) for record, one in pairs):
-        raise ObjectNeeded
+        raise ObjectNeededError
 
 
-def _is(value, other):
+def _is(value: Any, other: Any) -> bool:
     return value is other
 
 
 pytree.register_pytree_node(
     Record,
     lambda record: (list(record.values), (record.kind, record.names, record.keys, record.number)),
-    lambda values, context: Record(*context[:3], values, context[3]),
+    lambda values, context: Record(context[0], context[1], context[2], values, context[3]),
     serialized_type_name=f"{Record.__module__}.{Record.__qualname__}",
 )
 
@@ -226,22 +222,23 @@ pytree.register_pytree_node(
 class Records:
     """The arguments of a function that are new objects at each call."""
 
-    def __init__(self, *, is_on):
-        self.is_on, self.seen = is_on, {}
+    def __init__(self, *, is_on: Any) -> None:
+        self.is_on = is_on
+        self.seen: dict[Any, Any] = {}
 
     @property
-    def are_taken(self):
+    def are_taken(self) -> Any:
         """Whether an argument was taken apart."""
         return self.is_on and 0 in self.seen.values()
 
-    def taken(self, args, kwargs):
+    def taken(self, args: Any, kwargs: Any) -> Any:
         """The arguments, with records for those that are taken apart."""
         if not self.is_on:
             return args, kwargs
         args = [self._taken(i, value) for i, value in enumerate(args)]
         return args, {name: self._taken(name, value) for name, value in kwargs.items()}
 
-    def _taken(self, place, value):
+    def _taken(self, place: Any, value: Any) -> Any:
         kind = type(value)
         if not _is_of_program(kind) or not (hasattr(value, "__dict__") or isinstance(value, dict)):
             return value
@@ -254,13 +251,13 @@ class Records:
         return record
 
 
-def _is_of_program(kind):
+def _is_of_program(kind: Any) -> Any:
     root = kind.__module__.partition(".")[0]
     is_other = issubclass(kind, _OTHERS) or kind in pytree.SUPPORTED_NODES
     return root not in ("torch", "torchax", "jax", "numpy", "builtins") and not is_other
 
 
-def _is_data(value):
+def _is_data(value: Any) -> bool:
     """Whether a value is a tensor, a plain value, or a container of these."""
     if isinstance(value, dict):
         return all(map(_is_data, dict.values(value)))

@@ -9,30 +9,31 @@ from __future__ import annotations
 
 import functools
 import threading
+from typing import Any
 
 import torch
 import torchax
 from torchax.tensor import XLADispatchMode, XLAFunctionMode
 
 from ..adapters.torch_internals import function_modes
-from ..autograd.differentiable import differentiable
+from ..autograd.differentiable import DifferentiableFunction
 from ..patches.declarations import patch, setup
 
 _start = threading.Thread.start
 _lock = threading.RLock()
 #: Classes whose instances are called by one thread at a time, once a program starts threads.
-_CALLED = (torch.nn.Module, differentiable)
+_CALLED: tuple[Any, ...] = (torch.nn.Module, DifferentiableFunction)
 
 
 @patch(
     "threading:Thread.start",
     why="The modes of torchax apply to one thread, so tensors on the device raise in others.",
 )
-def _started(thread):
+def _started(thread: Any) -> None:
     if any(isinstance(mode, XLAFunctionMode) for mode in function_modes()):
         environment, run = torchax.default_env(), thread.run
 
-        def on_torchax():
+        def on_torchax() -> None:
             with XLADispatchMode(environment), XLAFunctionMode(environment):
                 run()
 
@@ -45,27 +46,28 @@ def _started(thread):
     "calls of modules by one thread at a time",
     why="Threads share what is compiled; nothing changes before the program starts a thread.",
 )
-def _allow_turns():
+def _allow_turns() -> Any:
     return _stop_turns
 
 
 @functools.cache
-def _take_turns():
+def _take_turns() -> None:
     """Let one thread at a time call modules and decorated functions; `_stop_turns` takes it back."""
     for kind in _CALLED:
         kind.__call__ = _in_turn(kind.__call__)
 
 
-def _stop_turns():
+def _stop_turns() -> None:
     for kind in _CALLED:
         kind.__call__ = getattr(kind.__call__, "plain", kind.__call__)
     _take_turns.cache_clear()
 
 
-def _in_turn(plain):
-    def called(*args, **kwargs):
+def _in_turn(plain: Any) -> Any:
+    def called(*args: Any, **kwargs: Any) -> Any:
         with _lock:
             return plain(*args, **kwargs)
 
-    called.plain = plain
-    return called
+    made: Any = called
+    made.plain = plain
+    return made

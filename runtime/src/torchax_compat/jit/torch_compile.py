@@ -8,6 +8,7 @@ JAX compiles the decorated functions of the program instead.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import torch
 
@@ -20,7 +21,7 @@ from ..patches.declarations import TORCH, patch
     upstream=TORCH + "__init__.py",
 )
 @functools.wraps(torch.compile)
-def _unchanged(model=None, **options):
+def _unchanged(model: Any = None, **options: Any) -> Any:
     if model is None:
         return functools.partial(_unchanged, **options)
     # The result for a module has its attribute `_orig_mod`.

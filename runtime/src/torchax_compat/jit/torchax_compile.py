@@ -6,6 +6,7 @@ torchax passes the buffers to the compiled function, and drops what it writes to
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import torch
 from torchax import interop
@@ -18,7 +19,7 @@ _WHY = "torchax drops what a compiled module writes to its buffers, such as runn
 _UPSTREAM = TORCHAX + "interop.py"
 
 
-def _called(self, method, params, buffers, *args, **kwargs):
+def _called(self: Any, method: Any, params: Any, buffers: Any, *args: Any, **kwargs: Any) -> Any:
     """The result of a method of the module, and the buffers that it wrote."""
     given = {**params, **buffers}
     for name, others in self._extra_dumped_weights.items():
@@ -32,12 +33,12 @@ def _called(self, method, params, buffers, *args, **kwargs):
     return result, {name: given[name] for name, value in before.items() if given[name].jax() is not value}
 
 
-def _compiled(self, method):
+def _compiled(self: Any, method: Any) -> Any:
     jitted = interop.jax_jit(
         functools.partial(_called, self, method), kwargs_for_jax_jit=self._extra_jit_args
     )
 
-    def call(*args, **kwargs):
+    def call(*args: Any, **kwargs: Any) -> Any:
         result, written = jitted(self.params, self.buffers, *args, **kwargs)
         with torch.no_grad():
             for name, buffer in written.items():
@@ -48,7 +49,7 @@ def _compiled(self, method):
 
 
 @patch("torchax.interop:JittableModule.jittable_call", why=_WHY, upstream=_UPSTREAM)
-def _jittable_call(self, name, *args, **kwargs):
+def _jittable_call(self: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
     """The method `jittable_call`."""
     if name not in self._jitted:
         self._jitted[name] = _compiled(self, name)
@@ -56,6 +57,6 @@ def _jittable_call(self, name, *args, **kwargs):
 
 
 @patch("torchax.interop:JittableModule.make_jitted", why=_WHY, upstream=_UPSTREAM)
-def _make_jitted(self, name):
+def _make_jitted(self: Any, name: Any) -> None:
     """The method `make_jitted`."""
     self._jitted[name] = _compiled(self, name)

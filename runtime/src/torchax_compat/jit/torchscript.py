@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from typing import Any
 
 import torch
 import torch.jit
@@ -29,12 +30,12 @@ class _Ready(Exception):  # noqa: N818 # not an error: the Python module is comp
     pass
 
 
-def _stop(*_args, **_kwargs):
+def _stop(*_args: Any, **_kwargs: Any) -> Any:
     """`create_script_module`."""
     raise _Ready
 
 
-def _made(cls, *args, **kwargs):
+def _made(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """A `ScriptModule` with its methods in Python."""
     for name, stub in cls._methods.items():
         if name not in cls.__dict__:
@@ -55,18 +56,18 @@ def _made(cls, *args, **kwargs):
     why=_WHY,
     upstream=TORCH + "jit/_script.py",
 )
-def _called(cls, *args, **kwargs):
+def _called(cls: Any, *args: Any, **kwargs: Any) -> Any:
     is_own = issubclass(cls, torch.jit.ScriptModule) and not cls.__module__.startswith("torch.")
     return (_made if is_own else type.__call__)(cls, *args, **kwargs)
 
 
 @patch("torch.jit:script", why=_WHY, upstream=TORCH + "jit/_script.py")
-def _left(obj, *args, **kwargs):
+def _left(obj: Any, *_args: Any, **_kwargs: Any) -> Any:
     """`torch.jit.script`."""
     return _kept(obj, _script)
 
 
-def _kept(obj, to_script):
+def _kept(obj: Any, to_script: Any) -> Any:
     if isinstance(obj, torch.nn.Module) and not isinstance(obj, _compiled):
         obj.__dict__["save"] = functools.partial(_saved, obj)
         obj.__dict__["_to_script"] = to_script
@@ -74,7 +75,7 @@ def _kept(obj, to_script):
 
 
 @patch("torch.jit:trace", why=_WHY, upstream=TORCH + "jit/_trace.py")
-def _traced(func, example_inputs=None, *args, **kwargs):
+def _traced(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
     """`torch.jit.trace`."""
     given = pytree.tree_leaves((example_inputs, kwargs.get("example_kwarg_inputs")))
     given += func.parameters() if isinstance(func, torch.nn.Module) else ()
@@ -92,7 +93,7 @@ def _traced(func, example_inputs=None, *args, **kwargs):
     why=_WHY,
     upstream=TORCH + "jit/_serialization.py",
 )
-def _saved(module, *args, **kwargs):
+def _saved(module: Any, *args: Any, **kwargs: Any) -> Any:
     """`torch.jit.save`."""
     if not isinstance(module, _compiled):
         plain, to_script = copy.copy(module), module.__dict__.get("_to_script", _script)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import torch
@@ -35,25 +37,31 @@ MOST_NEW_VERSIONS = 8
 #: The same for attributes that it reads.
 MOST_STATES = 8
 #: Errors of a computation that needs the value of a tensor.
-NEEDS_VALUE = (jax.errors.JAXTypeError, jax.errors.NonConcreteBooleanIndexError, deferred_scalars.ValueNeeded)
+NEEDS_VALUE = (
+    jax.errors.JAXTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    deferred_scalars.ValueNeededError,
+)
 _PLAIN = (bool, int, float, str, type(None), torch.dtype)
 
 
-class TooManyStates(Exception):
+class TooManyStatesError(Exception):
     """An attribute that a function reads keeps changing."""
 
 
 class Traces:
     """The traces of a function, for each combination of arguments."""
 
-    def __init__(self, most_states=MOST_STATES, *, takes_numbers=False):
-        self.traces, self.states, self.most_states = {}, {}, most_states
+    def __init__(self, most_states: Any = MOST_STATES, *, takes_numbers: Any = False) -> None:
+        self.traces: dict[Any, list[Any]] = {}
+        self.states: dict[Any, Any] = {}
+        self.most_states = most_states
         self.takes_numbers = takes_numbers
         self.knows_names = False  # whether names that it was traced with have changed
         self.varying = varying_arguments.VaryingArguments()
-        self.changed = {}  # by attribute, the values that differed
+        self.changed: dict[Any, set[Any]] = {}  # by attribute, the values that differed
 
-    def fitting(self, key):
+    def fitting(self, key: Any) -> Any:
         """The trace for the present attributes, or None; tensors of attributes that differ become inputs."""
         known = self.traces.get(key, ())
         found = next((one for one in known if not one.is_void and not any(one.differing())), None)
@@ -67,17 +75,17 @@ class Traces:
             self.states.update({g.attribute.key: g.attribute for g in others})
             self.states.update({g.attribute.key: g.attribute for g in standing if self._keeps_changing(g)})
             if differing and len(known) > self.most_states:
-                raise TooManyStates(f"it reads {differing[0].attribute}, which keeps changing")
+                raise TooManyStatesError(f"it reads {differing[0].attribute}, which keeps changing")
         return found
 
-    def _keeps_changing(self, guard):
+    def _keeps_changing(self, guard: Any) -> bool:
         """Whether an attribute differs from a trace for the second time, with another value."""
         value = guard.attribute.get()
         values = self.changed.setdefault(guard.attribute.key, set())
         values.add(value if isinstance(value, (int, float)) else len(value))
         return len(values) > 1
 
-    def refuse(self):
+    def refuse(self) -> bool:
         """Use no placeholders for attributes from now on; returns whether there were any."""
         standing = [key for key, attribute in self.states.items() if attribute.stands]
         for key in standing:
@@ -85,7 +93,7 @@ class Traces:
         self.takes_numbers = self.takes_numbers and not standing
         return bool(standing)
 
-    def add(self, key, trace):
+    def add(self, key: Any, trace: Any) -> None:
         """Keep a trace."""
         self.traces.setdefault(key, []).append(trace)
 
@@ -97,13 +105,24 @@ class Trace:
     parameters are negative, and count from the end.
     """
 
-    def __init__(self, function, leaves, tree, places, modules, parameters, objects, states):
+    def __init__(
+        self,
+        function: Any,
+        leaves: Any,
+        tree: Any,
+        places: Any,
+        modules: Any,
+        parameters: Any,
+        objects: Any,
+        states: Any,
+    ) -> None:
         # Without tensors: a trace must not keep the batch alive that it was traced with.
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.function, self.tree, self.places = function, tree, places
         self.modules, self.parameters, self.objects = modules, parameters, objects
-        self.states, self.shapes, self.guards = list(states), attributes.shapes(states), []
-        self.in_place_of = []  # leaves that stand for plain numbers
+        self.states, self.shapes = list(states), attributes.shapes(states)
+        self.guards: list[Any] = []
+        self.in_place_of: list[int] = []  # leaves that stand for plain numbers
         self.notes_names = False  # whether it matters which functions run
         self.is_void = False  # tracing failed, and only its reads are known
         held = attribute_owners.attribute_values(
@@ -111,28 +130,28 @@ class Trace:
         )
         self.generators = random_states.generators([*leaves, *held, *_of_files(function, modules)])
 
-    def differing(self):
+    def differing(self) -> Iterator[Any]:
         """The attributes that have changed since this was traced."""
         if self.states and attributes.shapes(self.states) != self.shapes:
             yield from (attributes.Guard(attribute, None) for attribute in self.states)
         yield from (guard for guard in self.guards if not guard.holds())
 
-    def stands_in(self):
+    def stands_in(self) -> bool:
         """Whether there are placeholders for attributes without tensors."""
         return any(attribute.stands for attribute in self.states)
 
-    def around(self):
+    def around(self) -> Any:
         """The contexts in which the function runs."""
         return ()
 
-    def run(self, values, buffers, random, states, *, is_traced=True):
+    def run(self, values: Any, buffers: Any, random: Any, states: Any, *, is_traced: Any = True) -> Any:
         """Call the function with other tensors; all that it changes is restored, and returned."""
         count = len(self.parameters)
         plain = {self.places[i] for i in self.in_place_of}
         kinds = (
             varying_arguments.placeholder if k in plain else arrays.tensor for k in range(len(values) - count)
         )
-        inputs = [kind(value) for kind, value in zip(kinds, values[count:])]
+        inputs = [kind(value) for kind, value in zip(kinds, values[count:], strict=True)]
         if not is_traced:
             self.leaves = varying_arguments.with_texts(self.leaves)
         leaves = self.with_tensors(inputs)
@@ -142,7 +161,9 @@ class Trace:
         named, host = buffers_of(self.modules), random_states.states(self.generators)
         held = {id(tensor) for tensor in (*self.parameters, *named.values())}
         with contextlib.ExitStack() as stack:
-            for tensor, value in zip([*self.parameters, *named.values()], [*values[:count], *buffers]):
+            for tensor, value in zip(
+                [*self.parameters, *named.values()], [*values[:count], *buffers], strict=False
+            ):
                 stack.callback(arrays.put, tensor, tensor.jax())
                 arrays.put(tensor, value)
             for (module, name), buffer in named.items():
@@ -192,39 +213,41 @@ class Trace:
         self.settle(watch)
         return tensors, written, random, watch.results()
 
-    def with_tensors(self, inputs):
+    def with_tensors(self, inputs: Any) -> Any:
         """The leaves of the arguments, with the tensors among them."""
         tensors = [*inputs, *self.parameters]
         return [tensors[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]
 
-    def settle(self, watch):
+    def settle(self, watch: Any) -> None:
         """Called with the noted attributes, once the function has run."""
 
-    def with_markers(self, result, _arguments):
+    def with_markers(self, result: Any, _arguments: Any) -> Any:
         """A result, in which arguments may be replaced by placeholders."""
         return result
 
-    def taken(self, result, _inputs, _arguments):
+    def taken(self, result: Any, _inputs: Any, _arguments: Any) -> Any:
         """The arrays of the tensors in a result."""
         self.outputs, self.shape = pytree.tree_flatten(result)
         self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.outputs]
-        tensors = [leaf for leaf, is_tensor in zip(self.outputs, self.is_tensor) if is_tensor]
+        tensors = [leaf for leaf, is_tensor in zip(self.outputs, self.is_tensor, strict=True) if is_tensor]
         self.outputs = [
             None if is_tensor else deferred_scalars.plain(leaf)
-            for leaf, is_tensor in zip(self.outputs, self.is_tensor)
+            for leaf, is_tensor in zip(self.outputs, self.is_tensor, strict=True)
         ]
         return [arrays.on_torchax(tensor).jax() for tensor in tensors]
 
-    def leave(self, tensors, buffers, written, random, left, numbers=()):
+    def leave(
+        self, tensors: Any, buffers: Any, written: Any, random: Any, left: Any, numbers: Any = ()
+    ) -> Any:
         """Apply the changes of a call; `numbers` are those that it read."""
         made = attributes.assign(self.left, left, self.guards, numbers)
-        for tensor, value in zip([*buffers, *(tensors[i] for i in self.changed)], written):
+        for tensor, value in zip([*buffers, *(tensors[i] for i in self.changed)], written, strict=False):
             arrays.write(tensor, value)
         torchax.default_env().prng_key = random
         return made
 
 
-def identity(leaf):
+def identity(leaf: Any) -> Any:
     """A value that distinguishes a plain argument from others."""
     if type(leaf) is varying_arguments.Text:
         return varying_arguments.Text
@@ -233,11 +256,11 @@ def identity(leaf):
     return leaf if isinstance(leaf, _PLAIN) else id(leaf)
 
 
-def _settings(module):
+def _settings(module: Any) -> Any:
     """All settings of one of torch's own modules, such as a loss that is created for each epoch."""
     if not type(module).__module__.startswith("torch.nn."):
         return None
-    found = [type(module)]
+    found: list[Any] = [type(module)]
     for name, value in vars(module).items():
         if isinstance(value, dict) and all(held is None for held in value.values()):
             found.append((name, *value))
@@ -248,13 +271,14 @@ def _settings(module):
     return tuple(found)
 
 
-def numbered(leaves, parameters=()):
+def numbered(leaves: Any, parameters: Any = ()) -> Any:
     """The tensors among leaves, each once, and the index of the tensor for each tensor leaf.
 
     Parameters are not included, and have negative indices: a list of a module's parameters belongs to the
     module.
     """
-    numbers, tensors = {id(p): i - len(parameters) for i, p in enumerate(parameters)}, []
+    numbers = {id(p): i - len(parameters) for i, p in enumerate(parameters)}
+    tensors: list[torch.Tensor] = []
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor) and id(leaf) not in numbers:
             numbers[id(leaf)] = len(tensors)
@@ -262,18 +286,18 @@ def numbered(leaves, parameters=()):
     return tensors, {i: numbers[id(leaf)] for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)}
 
 
-def unique(tensors):
+def unique(tensors: Any) -> Any:
     """Tensors, each once."""
     return list({id(tensor): tensor for tensor in tensors if tensor is not None}.values())
 
 
-def parameters_on_device(modules):
+def parameters_on_device(modules: Any) -> Any:
     """The parameters of modules, without those of modules that were not moved, such as unused ones."""
     found = (tensor for module in modules for tensor in module._parameters.values())
     return (tensor for tensor in found if isinstance(tensor, Tensor))
 
 
-def buffers_of(modules):
+def buffers_of(modules: Any) -> Any:
     """The buffers by module and name; a buffer with several names occurs once."""
     named, seen = {}, set()
     for module in modules:
@@ -284,7 +308,7 @@ def buffers_of(modules):
     return named
 
 
-def parameters_of(modules, parameters):
+def parameters_of(modules: Any, parameters: Any) -> Any:
     """The indices of parameters, by module and name."""
     numbers = {id(parameter): i for i, parameter in enumerate(parameters)}
     return {
@@ -295,12 +319,12 @@ def parameters_of(modules, parameters):
     }
 
 
-def modes():
+def modes() -> Any:
     """Other settings that a function is traced for."""
     return torch.is_grad_enabled(), torchax.default_env().param.autocast_dtype, autocast.state()
 
 
-def _of_files(function, modules):
+def _of_files(function: Any, modules: Any) -> Any:
     """The global values of the program's files that define a function, and the classes of modules."""
     names = {getattr(function, "__module__", None), *(type(module).__module__ for module in modules)}
     files = [sys.modules.get(name) for name in names if name and not name.startswith("torch.")]

@@ -9,6 +9,7 @@ The flag has no effect once a backend is initialized, so `enable()` sets it befo
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import jaxlib
 
@@ -19,7 +20,7 @@ _FLAG = "xla_cpu_experimental_ynn_fusion_type"
 
 
 @setup("XLA_FLAGS", why="In jaxlib 0.10 on CPUs, sums over arrays with seven dimensions end the process.")
-def set_flags():
+def set_flags() -> Any:
     """Set the flag in `XLA_FLAGS`, for jaxlib 0.10, if it is not set and no backend is initialized yet.
 
     Returns:
@@ -31,7 +32,7 @@ def set_flags():
         return lambda: None
     os.environ["XLA_FLAGS"] = f"{flags or ''} --{_FLAG}=LIBRARY_FUSION_TYPE_DOT"
 
-    def undo():
+    def undo() -> None:
         if flags is None:
             os.environ.pop("XLA_FLAGS", None)
         else:

@@ -7,10 +7,12 @@ torchax also raises for a float mask that differs between the elements of a batc
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import torch
-from torch.nn import functional as F
+from torch.nn import functional
 from torchax.ops.mappings import t2j_dtype
 
 from ..adapters.torchax_internals import attention_without_mask
@@ -20,7 +22,7 @@ _aten = torch.ops.aten
 _without_mask = attention_without_mask
 
 
-def _softmax(x, dim, dtype=None):
+def _softmax(x: Any, dim: Any, dtype: Any = None) -> Any:
     x = x if dtype is None else x.astype(t2j_dtype(dtype))
     empty = jnp.all(jnp.isneginf(x), axis=dim, keepdims=True)
     # An empty row attends to everything before it is set to zero: its gradient would be NaN otherwise.
@@ -28,8 +30,15 @@ def _softmax(x, dim, dtype=None):
 
 
 def _attention(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
-):
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: Any = 0.0,
+    is_causal: Any = False,
+    scale: Any = None,
+    enable_gqa: Any = False,
+) -> Any:
     if attn_mask is None:
         return _without_mask(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)
     if enable_gqa:
@@ -53,7 +62,7 @@ operator(
 )
 operator(
     _attention,
-    F.scaled_dot_product_attention,
+    functional.scaled_dot_product_attention,
     _aten.scaled_dot_product_attention,
     why="torchax gives NaN for rows that may attend to nothing, and raises for float masks with a batch.",
     is_jax_function=False,

@@ -11,6 +11,8 @@ import contextlib
 import functools
 import threading
 import warnings
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torchax
@@ -64,30 +66,30 @@ class _State(threading.local):
 _state = _State()
 
 
-def is_on():
+def is_on() -> bool:
     """Whether the code runs within `torch.autocast`."""
     return _state.dtype is not None
 
 
-def state():
+def state() -> Any:
     """The dtype of `torch.autocast`; None outside of it."""
     return _state.dtype
 
 
-def _lower(args, kwargs):
+def _lower(args: Any, kwargs: Any) -> Any:
     return _converted((args, kwargs), _state.dtype)
 
 
-def _float32(args, kwargs):
+def _float32(args: Any, kwargs: Any) -> Any:
     return _converted((args, kwargs), torch.float32)
 
 
-def _unless_given(args, kwargs):
+def _unless_given(args: Any, kwargs: Any) -> Any:
     is_given = any(isinstance(value, torch.dtype) for value in (*args, *kwargs.values()))
     return (args, kwargs) if is_given else _float32(args, kwargs)
 
 
-def _widest(args, kwargs):
+def _widest(args: Any, kwargs: Any) -> Any:
     kinds = {one.dtype for one in _tensors((args, kwargs))}
     return (
         _converted((args, kwargs), torch.float32)
@@ -96,7 +98,7 @@ def _widest(args, kwargs):
     )
 
 
-def _tensors(value):
+def _tensors(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [one for item in value for one in _tensors(item)]
     if isinstance(value, dict):
@@ -104,7 +106,7 @@ def _tensors(value):
     return [value] if isinstance(value, _KINDS) and value.dtype.is_floating_point else []
 
 
-def _converted(value, dtype):
+def _converted(value: Any, dtype: Any) -> Any:
     """Arguments with float tensors of the device in a dtype; those of float64 stay."""
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return type(value)(_converted(one, dtype) for one in value)
@@ -118,7 +120,7 @@ def _converted(value, dtype):
     return conversions.cast(torchax.default_env(), whole, dtype)
 
 
-def _operations(names):
+def _operations(names: Any) -> Iterator[Any]:
     """The operations of these names that write to no argument."""
     for name in names.split():
         packet = getattr(_aten, name, None)
@@ -133,8 +135,10 @@ POLICIES = dict.fromkeys(_operations(_LOWER), _lower) | dict.fromkeys(_operation
 POLICIES |= dict.fromkeys(_operations(_UNLESS_GIVEN), _unless_given)
 POLICIES |= dict.fromkeys(_operations(_WIDEST), _widest)
 # Functions that torchax computes as a whole.
-_WHOLE = (nn_functions.linear, torch.functional.einsum, nn_functions.scaled_dot_product_attention)
-_WHOLE += (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
+_WHOLE = (
+    *(nn_functions.linear, torch.functional.einsum, nn_functions.scaled_dot_product_attention),
+    *(torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu),
+)
 POLICIES |= dict.fromkeys(_WHOLE, _lower)
 POLICIES |= dict.fromkeys((torch.cdist, torch.nn.functional.interpolate), _float32)
 # Functions of the lists that torch splits into other operations before torchax gets them.
@@ -155,7 +159,7 @@ for _name in ("softmax", "log_softmax"):  # which convert to a given dtype first
 
 
 @contextlib.contextmanager
-def disabled():
+def disabled() -> Iterator[Any]:
     """Context of an operator whose arguments are converted: the operations within it stay as they are."""
     before, _state.dtype = _state.dtype, None
     try:
@@ -173,7 +177,9 @@ _UPSTREAM = TORCH + "amp/autocast_mode.py"
 
 @patch("torch.amp.autocast_mode:autocast.__init__", why=_WHY, upstream=_UPSTREAM)
 @functools.wraps(_make)
-def _made(self, device_type, dtype=None, enabled=True, cache_enabled=None):
+def _made(
+    self: Any, device_type: Any, dtype: Any = None, enabled: Any = True, cache_enabled: Any = None
+) -> None:
     """`torch.autocast(...)`."""
     if device_type not in ("cuda", "jax"):
         _make(self, device_type, dtype, enabled, cache_enabled)
@@ -187,7 +193,7 @@ def _made(self, device_type, dtype=None, enabled=True, cache_enabled=None):
     self._cache_enabled = torch.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
 
 
-def _say():
+def _say() -> None:
     global _said
     if not _said:
         _said = True
@@ -195,7 +201,7 @@ def _say():
 
 
 @patch("torch.amp.autocast_mode:autocast.__enter__", why=_WHY, upstream=_UPSTREAM)
-def _entered(self):
+def _entered(self: Any) -> Any:
     if self.device == "cuda":
         vars(self).setdefault("outer_dtypes", []).append(_state.dtype)
         _state.dtype = self.fast_dtype if self._enabled else None
@@ -203,7 +209,7 @@ def _entered(self):
 
 
 @patch("torch.amp.autocast_mode:autocast.__exit__", why=_WHY, upstream=_UPSTREAM)
-def _left(self, *error):
+def _left(self: Any, *error: Any) -> Any:
     if self.device == "cuda":
         _state.dtype = self.outer_dtypes.pop()
     return _exit(self, *error)

@@ -6,6 +6,8 @@ XLA is slow at some convolutions on CPUs (`convolutions_on_cpu.py`).
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..adapters.torchax_internals import convolution
@@ -16,7 +18,17 @@ from .per_dimension import each
 _convolution = convolution
 
 
-def _convolved(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+def _convolved(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: Any,
+    output_padding: Any,
+    groups: Any,
+) -> Any:
     kernel = weight.shape[2:]
     settings = [each(setting, len(kernel)) for setting in (stride, padding, dilation, output_padding)]
     sizes = x.shape[2:]
@@ -36,7 +48,7 @@ def _convolved(x, weight, bias, stride, padding, dilation, transposed, output_pa
     return _convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
 
-def _in_order(weight, groups):
+def _in_order(weight: Any, groups: Any) -> Any:
     """Weights in the order that torchax expects: for each input of a group, those of all groups."""
     apart = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
     return apart.swapaxes(0, 1).reshape(weight.shape)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from typing import Any
 
 import jax
 from jax import lax
@@ -29,11 +30,11 @@ _MOST_PLACES = 128
 
 
 @functools.cache
-def _is_on_cpu():
-    return jax.default_backend() == "cpu"
+def _is_on_cpu() -> bool:
+    return bool(jax.default_backend() == "cpu")
 
 
-def is_slow(sizes, kernel, groups, padding):
+def is_slow(sizes: Any, kernel: Any, groups: Any, padding: Any) -> Any:
     """Whether XLA is slow at a convolution of an image and a kernel of these sizes."""
     if not _is_on_cpu():
         return False
@@ -42,36 +43,40 @@ def is_slow(sizes, kernel, groups, padding):
     return 1 < math.prod(kernel) <= _MOST_PLACES
 
 
-def _is_small(sizes, kernel, padding):
+def _is_small(sizes: Any, kernel: Any, padding: Any) -> Any:
     """Whether a kernel covers a whole image, at more than one position.
 
     The image is the smaller one: the output, or the input of a transposed convolution.
     """
-    reaches = all(size <= wide for size, wide in zip(sizes, kernel))
-    meets_once = all(size in (1, wide) for size, wide in zip(sizes, kernel)) and not any(padding)
+    reaches = all(size <= wide for size, wide in zip(sizes, kernel, strict=False))
+    meets_once = all(size in (1, wide) for size, wide in zip(sizes, kernel, strict=False)) and not any(
+        padding
+    )
     return reaches and not meets_once and 1 < math.prod(kernel) <= _MOST_PLACES
 
 
-def output_sizes(sizes, kernel, stride, padding, dilation):
+def output_sizes(sizes: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
     """The sizes of the output of a convolution."""
     return tuple(
         (size + 2 * pad - apart * (wide - 1) - 1) // step + 1
-        for size, pad, apart, wide, step in zip(sizes, padding, dilation, kernel, stride)
+        for size, pad, apart, wide, step in zip(sizes, padding, dilation, kernel, stride, strict=False)
     )
 
 
-def convolved(x, weight, stride, padding, dilation, groups):
+def convolved(x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: Any) -> Any:
     """`x` (batch, channels, *sizes), convolved with `weight` (channels, channels per group, *kernel)."""
     sizes = output_sizes(x.shape[2:], weight.shape[2:], stride, padding, dilation)
     return _summed(x, weight, (sizes, tuple(stride), tuple(padding), tuple(dilation), groups))
 
 
-def transposed(x, weight, stride, padding, dilation, output_padding, groups):
+def transposed(
+    x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, output_padding: Any, groups: Any
+) -> Any:
     """The transposed convolution of `x` with `weight` (channels, output channels per group, *kernel)."""
     sizes = [
         (size - 1) * step - 2 * pad + apart * (wide - 1) + more + 1
         for size, step, pad, apart, wide, more in zip(
-            x.shape[2:], stride, padding, dilation, weight.shape[2:], output_padding
+            x.shape[2:], stride, padding, dilation, weight.shape[2:], output_padding, strict=False
         )
     ]
     shape = (x.shape[0], weight.shape[1] * groups, *sizes)
@@ -80,7 +85,7 @@ def transposed(x, weight, stride, padding, dilation, output_padding, groups):
     )
 
 
-def _quick(function, static):
+def _quick(function: Any, static: Any) -> Any:
     """A function that is compiled, also in a program that runs eagerly.
 
     The arguments are kept for the gradients, not the slices of `x` for each element of the kernel.
@@ -90,7 +95,7 @@ def _quick(function, static):
 
 
 @functools.partial(_quick, static=2)
-def _summed(x, weight, settings):
+def _summed(x: Any, weight: Any, settings: Any) -> Any:
     """A convolution as a sum of fast operations."""
     *settings, groups = settings
     dtype = x.dtype
@@ -101,19 +106,19 @@ def _summed(x, weight, settings):
 
 
 @functools.partial(_quick, static=(2, 3))
-def _transposed(x, weight, shape, settings):
+def _transposed(x: Any, weight: Any, shape: Any, settings: Any) -> Any:
     """The transpose of a convolution whose input has this shape."""
     given = jax.ShapeDtypeStruct(shape, x.dtype)
     (result,) = jax.linear_transpose(lambda y: _summed(y, weight, settings), given)(x)
     return result
 
 
-def _over_layers(x, weight, sizes, stride, padding, dilation):
+def _over_layers(x: Any, weight: Any, sizes: Any, stride: Any, padding: Any, dilation: Any) -> Any:
     """A convolution with three dimensions, as a sum of those with two for each layer of the kernel."""
     batch, channels, _, *others = x.shape
     x = jax.numpy.moveaxis(x, 1, 2)
     x = lax.pad(x, x.dtype.type(0), ((0, 0, 0), (padding[0], padding[0], 0), *[(0, 0, 0)] * (x.ndim - 2)))
-    made = 0
+    made: Any = 0
     for layer in range(weight.shape[2]):
         first = layer * dilation[0]
         part = lax.slice_in_dim(x, first, first + (sizes[0] - 1) * stride[0] + 1, stride[0], axis=1)
@@ -127,7 +132,9 @@ def _over_layers(x, weight, sizes, stride, padding, dilation):
     return jax.numpy.moveaxis(made.reshape(batch, sizes[0], -1, *sizes[1:]), 1, 2)
 
 
-def _over_places(x, weight, sizes, stride, padding, dilation, groups):
+def _over_places(
+    x: Any, weight: Any, sizes: Any, stride: Any, padding: Any, dilation: Any, groups: Any
+) -> Any:
     """The sum of the products of each element of the kernel and the slice of `x` that it meets."""
     batch, channels, *given = x.shape
     kernel = weight.shape[2:]
@@ -140,11 +147,13 @@ def _over_places(x, weight, sizes, stride, padding, dilation, groups):
     if product is _multiplied:
         x = jax.numpy.moveaxis(x, 0, 2)
     terms = []
-    for place, of_place in zip(itertools.product(*map(range, kernel)), weights):
-        first = [i * apart for i, apart in zip(place, dilation)]
+    for place, of_place in zip(itertools.product(*map(range, kernel)), weights, strict=False):
+        first = [i * apart for i, apart in zip(place, dilation, strict=False)]
         if not all(map(_meets, first, sizes, stride, padding, given)):
             continue
-        last = [start + (size - 1) * step + 1 for start, size, step in zip(first, sizes, stride)]
+        last = [
+            start + (size - 1) * step + 1 for start, size, step in zip(first, sizes, stride, strict=False)
+        ]
         part = lax.slice(x, (0, 0, 0, *first), (*x.shape[:3], *last), (1, 1, 1, *stride))
         terms.append(product(part, of_place[0]))
     made = sum(terms)
@@ -153,17 +162,17 @@ def _over_places(x, weight, sizes, stride, padding, dilation, groups):
     return made.reshape(batch, -1, *sizes)
 
 
-def _meets(first, size, step, pad, width):
+def _meets(first: Any, size: Any, step: Any, pad: Any, width: Any) -> bool:
     """Whether an element of the kernel meets more than padding along a dimension."""
     return any(pad <= first + i * step < pad + width for i in range(size))
 
 
-def _scaled(part, weight):
+def _scaled(part: Any, weight: Any) -> Any:
     """For groups of one channel: (batch, group, 1, *sizes) to (batch, group, output channels, *sizes)."""
     return part * weight.reshape(1, *weight.shape[:2], *[1] * (part.ndim - 3))
 
 
-def _multiplied(part, weight):
+def _multiplied(part: Any, weight: Any) -> Any:
     """(group, channels, batch, *sizes) to (group, output channels, batch, *sizes)."""
     flat = part.reshape(*part.shape[:2], -1)
     return jax.numpy.matmul(weight, flat).reshape(*weight.shape[:2], *part.shape[2:])
@@ -172,7 +181,7 @@ def _multiplied(part, weight):
 _transpose = ad.primitive_transposes[primitives.conv_general_dilated_p]
 
 
-def _transpose_on_cpu(gradient, x, weight, **settings):
+def _transpose_on_cpu(gradient: Any, x: Any, weight: Any, **settings: Any) -> Any:
     """The gradient of the weights for a dilated input: the input slides over the gradient of the output."""
     if not (_is_on_cpu() and ad.is_undefined_primal(weight) and _is_spread(**settings)):
         return _transpose(gradient, x, weight, **settings)
@@ -200,7 +209,9 @@ def _transpose_on_cpu(gradient, x, weight, **settings):
     return None, lax.rev(found, of_weight).astype(weight.aval.dtype)
 
 
-def _is_spread(window_strides, lhs_dilation, feature_group_count, batch_group_count, **_):
+def _is_spread(
+    window_strides: Any, lhs_dilation: Any, feature_group_count: Any, batch_group_count: Any, **_: Any
+) -> Any:
     is_alone = feature_group_count == batch_group_count == 1
     return is_alone and set(window_strides) == {1} and any(step > 1 for step in lhs_dilation)
 
@@ -209,7 +220,7 @@ def _is_spread(window_strides, lhs_dilation, feature_group_count, batch_group_co
     "transpose rule of jax.lax.conv_general_dilated",
     why="On CPUs, XLA is slow at the gradient of the weights of a transposed convolution.",
 )
-def _replace_rule():
+def _replace_rule() -> Any:
     rules, primitive = ad.primitive_transposes, primitives.conv_general_dilated_p
     rules[primitive] = _transpose_on_cpu
     return functools.partial(rules.__setitem__, primitive, _transpose)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
+from typing import Any
 
 import torch
 from torch.nn.attention import flex_attention as flex
@@ -38,18 +39,18 @@ _UPSTREAM = TORCH + "nn/attention/flex_attention.py"
     is_new=True,
 )
 def _attention(
-    query,
-    key,
-    value,
-    score_mod=None,
-    block_mask=None,
-    scale=None,
-    enable_gqa=False,
-    return_lse=False,
-    kernel_options=None,
+    query: Any,
+    key: Any,
+    value: Any,
+    score_mod: Any = None,
+    block_mask: Any = None,
+    scale: Any = None,
+    enable_gqa: Any = False,
+    return_lse: Any = False,
+    kernel_options: Any = None,  # noqa: ARG001 # of torch's kernels for GPUs
     *,
-    return_aux=None,
-):
+    return_aux: Any = None,
+) -> Any:
     _refuse_mismatches(query, key, value, block_mask, enable_gqa)
     if return_lse and return_aux is not None:
         raise ValueError("Cannot specify both return_lse and return_aux.")
@@ -64,7 +65,7 @@ def _attention(
     return (made, torch.logsumexp(scores, -1)) if return_lse else made
 
 
-def _refuse_mismatches(query, key, value, block_mask, enable_gqa):
+def _refuse_mismatches(query: Any, key: Any, value: Any, block_mask: Any, enable_gqa: Any) -> None:
     """Raise what PyTorch raises for shapes that do not match."""
     validate_embed_dim(query, key, value)
     if any(x.dim() != 4 for x in (query, key, value)):
@@ -85,7 +86,7 @@ def _refuse_mismatches(query, key, value, block_mask, enable_gqa):
         )
 
 
-def _computed(query, key, value, score_mod, block_mask, scale):
+def _computed(query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any) -> Any:
     """The result, and the scores before the softmax."""
     groups = query.size(1) // key.size(1)
     if groups > 1:
@@ -102,12 +103,12 @@ def _computed(query, key, value, score_mod, block_mask, scale):
     return weights.to(query.dtype) @ value.to(query.dtype), scores
 
 
-def _is_whole(block_mask):
+def _is_whole(block_mask: Any) -> bool:
     """Whether a mask has one block without bounds, as without blocks."""
     return all(size == LARGE_SPARSE_BLOCK_SIZE for size in block_mask.BLOCK_SIZE)
 
 
-def _seen(block_mask, places):
+def _seen(block_mask: Any, places: Any) -> Any:
     """The keys that each query sees: those for which `mask_mod` holds in partial blocks, all in full ones."""
     holds = vmap_over_scores(block_mask.mask_mod, prefix=())(*places)
     if _is_whole(block_mask):
@@ -119,13 +120,15 @@ def _seen(block_mask, places):
     return seen | _listed(block_mask.full_kv_num_blocks, block_mask.full_kv_indices, sizes, lengths)
 
 
-def _listed(counts, indices, block_size, lengths):
+def _listed(counts: Any, indices: Any, block_size: Any, lengths: Any) -> Any:
     """For each query and key, whether a mask lists the block in which they are."""
     device = counts.device
     is_listed = torch.arange(indices.size(-1), device=device) < counts.unsqueeze(-1)
     columns = torch.arange(-(-lengths[1] // block_size[1]), device=device)
     listed = ((indices.unsqueeze(-1) == columns) & is_listed.unsqueeze(-1)).any(-2)
-    rows, columns = (torch.arange(length, device=device) // size for length, size in zip(lengths, block_size))
+    rows, columns = (
+        torch.arange(length, device=device) // size for length, size in zip(lengths, block_size, strict=False)
+    )
     return listed[..., rows, :][..., columns]
 
 

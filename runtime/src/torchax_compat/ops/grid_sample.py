@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,38 +29,40 @@ _ZEROS, _BORDER = 0, 1
 _STEEPNESS = -0.75
 
 
-def _sampled(x, grid, mode=_LINEAR, padding=_ZEROS, align_corners=False):
+def _sampled(
+    x: Any, grid: Any, mode: Any = _LINEAR, padding: Any = _ZEROS, align_corners: Any = False
+) -> Any:
     """The values at the positions of a grid, from -1 to 1, with the last dimension first."""
     sizes = x.shape[2:]
     places = [_unnormalized(grid[..., -1 - d], size, align_corners) for d, size in enumerate(sizes)]
     bounds = [(size, padding, align_corners) for size in sizes]
     if mode in (_LINEAR, _NEAREST):
-        places = [_within(place, *bound) for place, bound in zip(places, bounds)]
+        places = [_within(place, *bound) for place, bound in zip(places, bounds, strict=True)]
     places = arrays.computed_once(places)
     if mode == _NEAREST:
         return _elements(x, [jnp.round(place) for place in places])
     below = [jnp.floor(place) for place in places]
-    rest = [place - low for place, low in zip(places, below)]
+    rest = [place - low for place, low in zip(places, below, strict=True)]
     if mode == _LINEAR:
-        taps = [[(low, 1 - r), (low + 1, r)] for low, r in zip(below, rest)]
+        taps = [[(low, 1 - r), (low + 1, r)] for low, r in zip(below, rest, strict=True)]
     else:
         taps = [
             [(_within(low + k - 1, *bound), weight) for k, weight in enumerate(_cubic(r))]
-            for low, r, bound in zip(below, rest, bounds)
+            for low, r, bound in zip(below, rest, bounds, strict=True)
         ]
-    made = 0
+    made: Any = 0
     for corner in itertools.product(*taps):
-        at, weights = zip(*corner)
+        at, weights = zip(*corner, strict=True)
         made += _elements(x, at) * math.prod(weights)[:, None]
     return made.astype(x.dtype)
 
 
-def _unnormalized(along, size, align_corners):
+def _unnormalized(along: Any, size: Any, align_corners: Any) -> Any:
     """Positions along a dimension, in elements."""
     return along * ((size - 1) / 2 if align_corners else size / 2) + (size - 1) / 2
 
 
-def _within(place, size, padding, align_corners):
+def _within(place: Any, size: Any, padding: Any, align_corners: Any) -> Any:
     """Positions mapped into the image, except for zero padding."""
     if padding == _ZEROS:
         return place
@@ -71,7 +74,7 @@ def _within(place, size, padding, align_corners):
     return jnp.where(place < size - 1, place, float(size - 1))
 
 
-def _reflected(place, low, span):
+def _reflected(place: Any, low: Any, span: Any) -> Any:
     if not span:
         return jnp.zeros_like(place)
     away = jnp.abs(place - low)
@@ -79,22 +82,23 @@ def _reflected(place, low, span):
     return jnp.where(count % 2 == 0, rest + low, span + low - rest)
 
 
-def _cubic(rest):
+def _cubic(rest: Any) -> Any:
     """The weights of the elements around a position, with the first two before it."""
 
-    def far(t):
+    def far(t: Any) -> Any:
         return ((_STEEPNESS * t - 5 * _STEEPNESS) * t + 8 * _STEEPNESS) * t - 4 * _STEEPNESS
 
-    def near(t):
+    def near(t: Any) -> Any:
         return ((_STEEPNESS + 2) * t - (_STEEPNESS + 3)) * t * t + 1
 
     return far(rest + 1), near(rest), near(1 - rest), far(2 - rest)
 
 
-def _elements(x, at):
+def _elements(x: Any, at: Any) -> Any:
     """The elements at integer positions, and zeros outside of the image."""
-    flat, is_inside = 0, True
-    for place, size in zip(at, x.shape[2:]):
+    flat: Any = 0
+    is_inside: Any = True
+    for place, size in zip(at, x.shape[2:], strict=False):
         is_inside &= (place >= 0) & (place < size)
         flat = flat * size + jnp.clip(place, 0, size - 1).astype(jnp.int32)
     elements = x.reshape(*x.shape[:2], -1)

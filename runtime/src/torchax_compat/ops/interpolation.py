@@ -6,6 +6,7 @@ Each dimension is multiplied by a matrix with the weights of old positions for e
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,14 +28,14 @@ _NEAREST = "nearest", "nearest-exact"
 
 
 def _interpolated(
-    x,
-    size=None,
-    scale_factor=None,
-    mode="nearest",
-    align_corners=None,
-    recompute_scale_factor=None,
-    antialias=False,
-):
+    x: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: Any = "nearest",
+    align_corners: Any = None,
+    recompute_scale_factor: Any = None,
+    antialias: Any = False,
+) -> Any:
     linear = {3: "linear", 4: "bilinear", 5: "trilinear"}.get(x.ndim)
     smooth = antialias and mode in _FILTERS and x.ndim == 4
     if not (smooth or (not antialias and mode in {*_NEAREST, linear})) or not jnp.issubdtype(
@@ -65,7 +66,7 @@ def _interpolated(
     return made.astype(x.dtype)
 
 
-def _taken(x, axis, places):
+def _taken(x: Any, axis: Any, places: Any) -> Any:
     """Elements along a dimension; regular repetitions and strides need no index."""
     old, new = x.shape[axis], len(places)
     if new % old == 0 and (places == np.arange(new) // (new // old)).all():
@@ -76,11 +77,11 @@ def _taken(x, axis, places):
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2), inline=True)
-def _repeated(x, axis, times):
+def _repeated(x: Any, axis: Any, times: Any) -> Any:
     return jnp.repeat(x, times, axis)
 
 
-def _mixed(x, axis, new, step, align_corners):
+def _mixed(x: Any, axis: Any, new: Any, step: Any, align_corners: Any) -> Any:
     """Interpolation between the two elements that are nearest to each position."""
     old = x.shape[axis]
     if old <= _LONGEST:
@@ -91,7 +92,7 @@ def _mixed(x, axis, new, step, align_corners):
 
 
 @functools.lru_cache(64)
-def _matrix(old, new, step, align_corners):
+def _matrix(old: Any, new: Any, step: Any, align_corners: Any) -> Any:
     below, above, share = _between(old, new, step, align_corners)
     matrix = np.zeros((new, old), np.float32)
     np.add.at(matrix, (np.arange(new), below), 1 - share)
@@ -99,7 +100,7 @@ def _matrix(old, new, step, align_corners):
     return matrix
 
 
-def _cubic(x):
+def _cubic(x: Any) -> Any:
     near, far = (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2
     return np.where(x < 1, near, np.where(x < 2, far, 0))
 
@@ -109,7 +110,7 @@ _FILTERS = {"bilinear": (lambda x: np.maximum(1 - x, 0), 1), "bicubic": (_cubic,
 
 
 @functools.lru_cache(64)
-def _filtered(old, new, step, mode, align_corners):
+def _filtered(old: Any, new: Any, step: Any, mode: Any, align_corners: Any) -> Any:
     """The matrix of a dimension for antialiasing; torchax's function for that raises."""
     weigh, reach = _FILTERS[mode]
     if align_corners:
@@ -123,7 +124,7 @@ def _filtered(old, new, step, mode, align_corners):
     return (weights / weights.sum(1, keepdims=True)).astype(np.float32)
 
 
-def _between(old, new, step, align_corners):
+def _between(old: Any, new: Any, step: Any, align_corners: Any) -> Any:
     """For each position, the elements below and above it, and the weight of the one above."""
     places = np.arange(new, dtype=np.float32)
     if align_corners:
@@ -134,7 +135,7 @@ def _between(old, new, step, align_corners):
     return below, np.minimum(below + 1, old - 1), np.minimum(places - below, 1).astype(np.float32)
 
 
-def _averaged(x, output_size):
+def _averaged(x: Any, output_size: Any) -> Any:
     first = x.ndim - len(output_size)
     sizes = [old if new is None else new for old, new in zip(x.shape[first:], output_size, strict=True)]
     if all(old % new == 0 for old, new in zip(x.shape[first:], sizes, strict=True)):
@@ -149,7 +150,7 @@ def _averaged(x, output_size):
 
 
 @functools.partial(jax.jit, static_argnums=1, inline=True)
-def _multiplied(x, axis, matrix):
+def _multiplied(x: Any, axis: Any, matrix: Any) -> Any:
     """A dimension multiplied by a matrix of shape (new, old)."""
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     flat = x.reshape(-1, x.shape[axis], int(np.prod(after)))

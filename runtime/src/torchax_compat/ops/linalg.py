@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import torch
@@ -12,10 +14,10 @@ from ..patches.declarations import operator
 _aten = torch.ops.aten
 
 
-def _implements(*operations, why):
+def _implements(*operations: Any, why: Any) -> Any:
     """Decorator that declares a function of JAX arrays for operators, and for all overloads of these."""
 
-    def declare(function):
+    def declare(function: Any) -> Any:
         packets = [one for one in operations if hasattr(one, "overloads")]
         overloads = (getattr(one, name) for one in packets for name in one.overloads())
         operator(function, *operations, *overloads, why=why)
@@ -30,18 +32,18 @@ def _implements(*operations, why):
 @_implements(
     torch.det, torch.Tensor.det, torch.linalg.det, _aten.linalg_det, why="torchax lacks determinants."
 )
-def _determinant(x):
+def _determinant(x: Any) -> Any:
     return jnp.linalg.det(x)
 
 
 @_implements(torch.logdet, torch.Tensor.logdet, _aten.logdet, why="torchax lacks `logdet`.")
-def _logarithm_of_determinant(x):
+def _logarithm_of_determinant(x: Any) -> Any:
     sign, logarithm = jnp.linalg.slogdet(x)
     return jnp.where(sign < 0, jnp.nan, logarithm)
 
 
 @_implements(torch.slogdet, torch.Tensor.slogdet, torch.linalg.slogdet, why="torchax lacks `slogdet`.")
-def _determinant_by_logarithm(x):
+def _determinant_by_logarithm(x: Any) -> Any:
     return torch.return_types.slogdet(tuple(jnp.linalg.slogdet(x)))
 
 
@@ -49,7 +51,7 @@ def _determinant_by_logarithm(x):
 
 
 @_implements(_aten.angle, why="JAX's angle of NaN, and of real numbers, differs from PyTorch's.")
-def _angle(x):
+def _angle(x: Any) -> Any:
     if jnp.iscomplexobj(x):
         return jnp.angle(x)
     x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype("float32")
@@ -60,7 +62,7 @@ def _angle(x):
 
 
 @_implements(_aten.sum, why="torchax ignores the argument `dtype`, and sums integers in 32 bits.")
-def _sum(x, dim=None, keepdim=False, *, dtype=None):
+def _sum(x: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
     if dtype is not None:
         x = x.astype(t2j_dtype(dtype))
     elif not jnp.issubdtype(x.dtype, jnp.inexact):
@@ -73,7 +75,7 @@ def _sum(x, dim=None, keepdim=False, *, dtype=None):
 
 
 @_implements(_aten.mode, why="torchax lacks `mode`.")
-def _most(x, dim=-1, keepdim=False):
+def _most(x: Any, dim: Any = -1, keepdim: Any = False) -> Any:
     if not x.ndim:
         return x, jnp.zeros((), "int32")
     x = jnp.moveaxis(x, dim, -1)
@@ -90,7 +92,7 @@ def _most(x, dim=-1, keepdim=False):
 # fake quantization: rounding to integers within bounds
 
 
-def _rounded(x, scale, zero, least, most):
+def _rounded(x: Any, scale: Any, zero: Any, least: Any, most: Any) -> Any:
     """Rounded values within bounds; the gradient passes where a value is within them."""
     whole = jax.lax.stop_gradient(jnp.round(x / scale) + zero)
     inside = (whole >= least) & (whole <= most)
@@ -100,12 +102,14 @@ def _rounded(x, scale, zero, least, most):
 
 
 @_implements(torch.fake_quantize_per_tensor_affine, why="torchax lacks fake quantization.")
-def _rounded_alike(x, scale, zero_point, quant_min, quant_max):
+def _rounded_alike(x: Any, scale: Any, zero_point: Any, quant_min: Any, quant_max: Any) -> Any:
     return _rounded(x, scale, zero_point, quant_min, quant_max)
 
 
 @_implements(torch.fake_quantize_per_channel_affine, why="torchax lacks fake quantization.")
-def _rounded_by_channel(x, scale, zero_point, axis, quant_min, quant_max):
+def _rounded_by_channel(
+    x: Any, scale: Any, zero_point: Any, axis: Any, quant_min: Any, quant_max: Any
+) -> Any:
     shape = [1] * x.ndim
     shape[axis] = -1
     return _rounded(x, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,10 +30,10 @@ _KINDS = (torchax.tensor.Tensor, View)
 _WINDOWS = ("bartlett", "blackman", "hamming", "hann", "kaiser")
 
 
-def _implements(*operations, why, is_jax_function=True):
+def _implements(*operations: Any, why: Any, is_jax_function: Any = True) -> Any:
     """Decorator that declares a function of JAX arrays, or of torch tensors, for operators."""
 
-    def declare(function):
+    def declare(function: Any) -> Any:
         operator(function, *operations, why=why, is_jax_function=is_jax_function)
         return function
 
@@ -40,7 +41,7 @@ def _implements(*operations, why, is_jax_function=True):
 
 
 @_implements(_aten.mT, _aten.mT.default, why="torchax lacks `mT`.")
-def _transposed(x):
+def _transposed(x: Any) -> Any:
     return jnp.swapaxes(x, -1, -2)
 
 
@@ -54,12 +55,12 @@ operator(
 
 
 @_implements(_aten.ldexp, _aten.ldexp.Tensor, why="torchax lacks `ldexp`.")
-def _times_power_of_two(x, power):
+def _times_power_of_two(x: Any, power: Any) -> Any:
     return x * jnp.exp2(power)
 
 
 @_implements(_aten.nextafter, _aten.nextafter.default, why="torchax lacks `nextafter`.")
-def _next_after(x, other):  # which JAX cannot differentiate
+def _next_after(x: Any, other: Any) -> Any:  # which JAX cannot differentiate
     return jnp.nextafter(jax.lax.stop_gradient(x), jax.lax.stop_gradient(other))
 
 
@@ -68,17 +69,17 @@ def _next_after(x, other):  # which JAX cannot differentiate
     _aten._is_any_true.default,
     why="torchax lacks it; `torch.autograd.set_detect_anomaly` looks for NaN with it.",
 )
-def _is_any_true(x):  # `torch.autograd.set_detect_anomaly` looks for NaN with it
+def _is_any_true(x: Any) -> Any:  # `torch.autograd.set_detect_anomaly` looks for NaN with it
     return jnp.any(x)
 
 
 @_implements(_aten._int_mm, _aten._int_mm.default, why="torchax lacks products of integer matrices.")
-def _whole_product(x, y):
+def _whole_product(x: Any, y: Any) -> Any:
     return jnp.matmul(x, y, preferred_element_type="int32")
 
 
 @_implements(_aten.cholesky, _aten.cholesky.default, why="torchax lacks `torch.cholesky`.")
-def _cholesky(x, upper=False):
+def _cholesky(x: Any, upper: Any = False) -> Any:
     return jnp.linalg.cholesky(x, upper=upper)
 
 
@@ -87,7 +88,7 @@ def _cholesky(x, upper=False):
     _aten._is_all_true.default,
     why="torchax lacks it; distributions check their arguments with it.",
 )
-def _is_all_true(x):  # distributions check their arguments with it
+def _is_all_true(x: Any) -> Any:  # distributions check their arguments with it
     return jnp.all(x)
 
 
@@ -110,7 +111,7 @@ operator(
     _aten.argsort.stable,
     why="The order of equal elements differs from PyTorch's.",
 )
-def _order(x, dim=-1, descending=False, *, stable=None):
+def _order(x: Any, dim: Any = -1, descending: Any = False, *, stable: Any = None) -> Any:
     if not x.ndim:
         return jnp.zeros((), "int32")
     x = jax.lax.stop_gradient(x)
@@ -121,7 +122,7 @@ def _order(x, dim=-1, descending=False, *, stable=None):
     return order
 
 
-def _falling(x):
+def _falling(x: Any) -> Any:
     """Keys that ascend where elements descend; NaN is first."""
     return (~jnp.isnan(x), -x) if jnp.issubdtype(x.dtype, jnp.floating) else (~x,)
 
@@ -132,7 +133,7 @@ def _falling(x):
     _aten.sort.stable,
     why="The order of equal elements differs from PyTorch's.",
 )
-def _sorted(x, dim=-1, descending=False, *, stable=None):
+def _sorted(x: Any, dim: Any = -1, descending: Any = False, *, stable: Any = None) -> Any:
     order = _order(x, dim, descending, stable=stable)
     return (jnp.take_along_axis(x, order, dim) if x.ndim else x), order
 
@@ -143,7 +144,7 @@ def _sorted(x, dim=-1, descending=False, *, stable=None):
 @_implements(
     _aten.index_select, _aten.index_select.default, why="In JAX, an index of one number drops the dimension."
 )
-def _selected(x, dim, index):
+def _selected(x: Any, dim: Any, index: Any) -> Any:
     return jnp.take(x, jnp.reshape(index, -1), axis=dim) if x.ndim else x
 
 
@@ -155,7 +156,7 @@ def _selected(x, dim, index):
     _aten.native_batch_norm.default,
     why="torchax returns float32 for an input in half precision.",
 )
-def _batch_norm(x, *parameters):
+def _batch_norm(x: Any, *parameters: Any) -> Any:
     result, *statistics = native_batch_norm(x, *parameters)
     return (result.astype(x.dtype), *statistics)
 
@@ -168,7 +169,16 @@ def _batch_norm(x, *parameters):
     _aten._trilinear.default,
     why="torchax writes out the terms of `nn.Bilinear` one by one, which is slow.",
 )
-def _trilinear(x, y, z, expand_x, expand_y, expand_z, summed, unroll_dim=1):
+def _trilinear(
+    x: Any,
+    y: Any,
+    z: Any,
+    expand_x: Any,
+    expand_y: Any,
+    expand_z: Any,
+    summed: Any,
+    unroll_dim: Any = 1,  # noqa: ARG001 # torch's, for its memory
+) -> Any:
     rank = x.ndim + len(expand_x)
     of = [[d for d in range(rank) if d not in at] for at in (expand_x, expand_y, expand_z)]
     left = [d for d in range(rank) if d not in summed]
@@ -178,11 +188,11 @@ def _trilinear(x, y, z, expand_x, expand_y, expand_z, summed, unroll_dim=1):
 # windows of signals
 
 
-def on_host_first(make):
+def on_host_first(make: Any) -> Any:
     """A function that creates a tensor: first on the host, then moved to the device."""
 
     @functools.wraps(make)
-    def window(*args, device=None, **kwargs):
+    def window(*args: Any, device: Any = None, **kwargs: Any) -> Any:
         kwargs = {name: value for name, value in kwargs.items() if value is not None}
         with no_dispatch(), DisableTorchFunction():
             made = make(*args, **kwargs)
@@ -209,17 +219,21 @@ for _name in _WINDOWS:
 
 
 @_implements(_aten.col2im, _aten.col2im.default, why="torchax supports `F.fold` without padding only.")
-def _folded(x, output_size, kernel_size, dilation, padding, stride):
+def _folded(x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
     places = [
         (size + 2 * pad - apart * (wide - 1) - 1) // step + 1
-        for size, pad, apart, wide, step in zip(output_size, padding, dilation, kernel_size, stride)
+        for size, pad, apart, wide, step in zip(
+            output_size, padding, dilation, kernel_size, stride, strict=False
+        )
     ]
     patches = x.reshape(*x.shape[:-2], -1, *kernel_size, *places)
     unpadded = [(0, 0, 0)] * (patches.ndim - 4)
     made = 0
     for place in np.ndindex(*kernel_size):
         edges = []
-        for i, apart, pad, many, step, size in zip(place, dilation, padding, places, stride, output_size):
+        for i, apart, pad, many, step, size in zip(
+            place, dilation, padding, places, stride, output_size, strict=False
+        ):
             first = i * apart - pad
             edges.append((first, size - first - (many - 1) * step - 1, step - 1))
         made += jax.lax.pad(patches[..., *place, :, :], x.dtype.type(0), (*unpadded, *edges))
@@ -229,12 +243,13 @@ def _folded(x, output_size, kernel_size, dilation, padding, stride):
 # pooling to a given size
 
 
-def _pooled(x, sizes):
+def _pooled(x: Any, sizes: Any) -> Any:
     """The largest element of each window, and its index among the elements of the last dimensions."""
     count = len(sizes)
     shape = x.shape[x.ndim - count :]
     sizes = [size if wanted is None else wanted for size, wanted in zip(shape, sizes, strict=True)]
-    index, inside = 0, True
+    index: Any = 0
+    inside: Any = True
     for axis, (size, wanted) in enumerate(zip(shape, sizes, strict=True)):
         start = np.arange(wanted) * size // wanted
         end = -(-(np.arange(wanted) + 1) * size // wanted)
@@ -257,14 +272,14 @@ def _pooled(x, sizes):
 @_implements(
     _aten.adaptive_max_pool2d, _aten.adaptive_max_pool2d.default, why="torchax lacks adaptive max pooling."
 )
-def _adaptive_max_pool2d(x, output_size):
+def _adaptive_max_pool2d(x: Any, output_size: Any) -> Any:
     return _pooled(x, output_size)
 
 
 @_implements(
     _aten.adaptive_max_pool3d, _aten.adaptive_max_pool3d.default, why="torchax lacks adaptive max pooling."
 )
-def _adaptive_max_pool3d(x, output_size):
+def _adaptive_max_pool3d(x: Any, output_size: Any) -> Any:
     return _pooled(x, output_size)
 
 
@@ -281,7 +296,7 @@ def _adaptive_max_pool3d(x, output_size):
     _aten.max_unpool3d.default,
     why="torchax unpools one element after the other, which is slow.",
 )
-def _unpooled(x, indices, output_size, *_ways):
+def _unpooled(x: Any, indices: Any, output_size: Any, *_ways: Any) -> Any:
     apart = x.shape[: x.ndim - len(output_size)]
     values = x.reshape(math.prod(apart), -1)
     made = _placed(values, indices.reshape(values.shape), math.prod(output_size))
@@ -289,17 +304,17 @@ def _unpooled(x, indices, output_size, *_ways):
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _placed(values, places, size):
+def _placed(values: Any, places: Any, size: Any) -> Any:
     """Zeros with values at some positions; a position shared by windows has its gradient as often."""
     rows = jnp.arange(len(values))[:, None]
     return jnp.zeros((len(values), size), values.dtype).at[rows, places].set(values)
 
 
-def _placed_and_kept(values, places, size):
+def _placed_and_kept(values: Any, places: Any, size: Any) -> Any:
     return _placed(values, places, size), places
 
 
-def _taken_back(_size, places, gradient):
+def _taken_back(_size: Any, places: Any, gradient: Any) -> Any:
     return jnp.take_along_axis(gradient, places, axis=1), None
 
 
@@ -311,8 +326,14 @@ _placed.defvjp(_placed_and_kept, _taken_back)
 
 @_implements(torch.nn.functional.ctc_loss, why="torchax lacks `ctc_loss`.", is_jax_function=False)
 def _ctc_loss(
-    log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False
-):
+    log_probs: Any,
+    targets: Any,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: Any = 0,
+    reduction: Any = "mean",
+    zero_infinity: Any = False,
+) -> Any:
     # The lengths, and sometimes the targets, are on the host.
     env, logs, targets = log_probs._env, log_probs.jax(), _array(targets)
     input_lengths, target_lengths = (_array(one).reshape(-1) for one in (input_lengths, target_lengths))
@@ -334,14 +355,14 @@ def _ctc_loss(
     return torchax.tensor.Tensor(losses if is_batch else losses.reshape(()), env)
 
 
-def _array(numbers):
+def _array(numbers: Any) -> Any:
     if isinstance(numbers, torch.Tensor):
         return numbers.jax() if isinstance(numbers, _KINDS) else arrays.of_host(numbers)
     return jnp.asarray(numbers)
 
 
 @functools.partial(jax.jit, static_argnums=4)
-def _negative_logs(logs, targets, input_lengths, target_lengths, blank):
+def _negative_logs(logs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any) -> Any:
     """The negative logarithm of the sum over all alignments, for each sequence of a batch."""
     steps, batch, _ = logs.shape
     length = targets.shape[1]
@@ -355,15 +376,15 @@ def _negative_logs(logs, targets, input_lengths, target_lengths, blank):
     known = jnp.take_along_axis(logs, jnp.broadcast_to(labels, (steps, *labels.shape)), axis=2)
     impossible = jnp.full((batch, 1), -jnp.inf, logs.dtype)
 
-    def _sum(*ways):
+    def _sum(*alignments: Any) -> Any:
         # Impossible alignments have the gradient zero, not NaN.
-        ways = jnp.stack(ways)
+        ways = jnp.stack(alignments)
         largest = jax.lax.stop_gradient(ways.max(axis=0))
         open_ = jnp.isfinite(largest)
         total = jnp.exp(jnp.where(open_, ways - jnp.where(open_, largest, 0), -jnp.inf)).sum(axis=0)
         return jnp.where(open_, jnp.log(jnp.where(open_, total, 1)) + jnp.where(open_, largest, 0), -jnp.inf)
 
-    def step(so_far, now):
+    def step(so_far: Any, now: Any) -> Any:
         time, log = now
         one = jnp.concatenate([impossible, so_far[:, :-1]], axis=1)
         two = jnp.concatenate([impossible, impossible, so_far[:, :-2]], axis=1)[:, : labels.shape[1]]
@@ -380,11 +401,11 @@ def _negative_logs(logs, targets, input_lengths, target_lengths, blank):
     return -_sum(last, jnp.where(target_lengths > 0, before, -jnp.inf))
 
 
-def _masked_on_host(compute):
+def _masked_on_host(compute: Any) -> Any:
     """`compute_mask` of a pruning method, which writes through a view; in torchax that is a copy."""
 
     @functools.wraps(compute)
-    def compute_mask(method, scores, default_mask):
+    def compute_mask(method: Any, scores: Any, default_mask: Any) -> Any:
         if not isinstance(scores, _KINDS):
             return compute(method, scores, default_mask)
         on_host = torchax.default_env().j2t_copy

@@ -10,10 +10,12 @@ import contextlib
 import functools
 import inspect
 import weakref
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torchax
-from torch.nn import functional as F
+from torch.nn import functional
 from torch.nn.modules import batchnorm
 from torchax.tensor import Tensor
 
@@ -26,7 +28,7 @@ _are_kept = False
 
 
 @contextlib.contextmanager
-def _kept():
+def _kept() -> Iterator[Any]:
     global _are_kept
     before, _are_kept = _are_kept, True
     try:
@@ -35,12 +37,12 @@ def _kept():
         _are_kept = before
 
 
-def _with_statistics(normalize, statistics, flag):
+def _with_statistics(normalize: Any, statistics: Any, flag: Any) -> Any:
     """A normalization that updates the running statistics that it is given."""
     signature = inspect.signature(normalize)
 
     @functools.wraps(normalize)
-    def run(*args, **kwargs):
+    def run(*args: Any, **kwargs: Any) -> Any:
         if _are_kept:
             return normalize(*args, **kwargs)
         bound = signature.bind(*args, **kwargs)
@@ -49,7 +51,7 @@ def _with_statistics(normalize, statistics, flag):
         if given[flag] and isinstance(given["running_mean"], (Tensor, torchax.view.View)):
             with torch.no_grad():
                 found = statistics(given["input"].float())
-                for name, new in zip(("running_mean", "running_var"), found):
+                for name, new in zip(("running_mean", "running_var"), found, strict=False):
                     given[name].copy_(torch.lerp(given[name], new, given["momentum"]))
             given["momentum"] = 0.0  # it may be a tensor
         with _kept():
@@ -58,12 +60,12 @@ def _with_statistics(normalize, statistics, flag):
     return run
 
 
-def _of_batch(x):
+def _of_batch(x: Any) -> Any:
     over = [dim for dim in range(x.ndim) if dim != 1]
     return x.mean(over), x.var(over)
 
 
-def _of_instances(x):
+def _of_instances(x: Any) -> Any:
     over = list(range(2, x.ndim))
     return x.mean(over).mean(0), x.var(over).mean(0)
 
@@ -72,18 +74,18 @@ _WHY = "torchax does not update the running statistics."
 _FUNCTIONS = TORCH + "nn/functional.py"
 _MODULES = TORCH + "nn/modules"
 patch("torch.nn.functional:batch_norm", why=_WHY, upstream=_FUNCTIONS)(
-    _with_statistics(F.batch_norm, _of_batch, "training")
+    _with_statistics(functional.batch_norm, _of_batch, "training")
 )
 patch("torch.nn.functional:instance_norm", why=_WHY, upstream=_FUNCTIONS)(
-    _with_statistics(F.instance_norm, _of_instances, "use_input_stats")
+    _with_statistics(functional.instance_norm, _of_instances, "use_input_stats")
 )
 
 
-def _forward_of(kind):
+def _forward_of(kind: Any) -> Any:
     forward = kind.forward
 
     @functools.wraps(forward)
-    def run(module, x):
+    def run(module: Any, x: Any) -> Any:
         if not (module.training and module.track_running_stats and isinstance(module.running_mean, Tensor)):
             return forward(module, x)
         mean, momentum = module.running_mean.jax(), module.momentum
@@ -99,7 +101,7 @@ def _forward_of(kind):
     return run
 
 
-_before_hooks = weakref.WeakKeyDictionary()
+_before_hooks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 @patch(
@@ -107,7 +109,7 @@ _before_hooks = weakref.WeakKeyDictionary()
     why="A hook of the program that updates the running statistics must not have them updated twice.",
     upstream=f"{_MODULES}/batchnorm.py",
 )
-def _called(module, *args, **kwargs):
+def _called(module: Any, *args: Any, **kwargs: Any) -> Any:
     """A call of a normalization module, which notes the running mean before its hooks."""
     if module._forward_pre_hooks and isinstance(module.running_mean, Tensor):
         _before_hooks[module] = module.running_mean.jax()

@@ -6,6 +6,8 @@ Examples are `searchsorted`, `avg_pool2d` with `ceil_mode`, `embedding_bag`, `li
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +23,15 @@ from .per_dimension import each
 _aten = torch.ops.aten
 
 
-def _searched(sequence, values, *, out_int32=False, right=False, side=None, sorter=None):
+def _searched(
+    sequence: Any,
+    values: Any,
+    *,
+    out_int32: Any = False,  # noqa: ARG001 # torch's; JAX's integers have 32 bits anyway
+    right: Any = False,
+    side: Any = None,
+    sorter: Any = None,
+) -> Any:
     values = jnp.asarray(values)
     if sorter is not None:
         sequence = jnp.take_along_axis(sequence, sorter, -1)
@@ -32,7 +42,7 @@ def _searched(sequence, values, *, out_int32=False, right=False, side=None, sort
     return jax.vmap(lambda row, of: jnp.searchsorted(row, of, side=side))(*rows).reshape(values.shape)
 
 
-def _bucketed(values, boundaries, *, out_int32=False, right=False):
+def _bucketed(values: Any, boundaries: Any, *, right: Any = False, **_options: Any) -> Any:
     return jnp.searchsorted(boundaries, jnp.asarray(values), side="right" if right else "left")
 
 
@@ -50,7 +60,7 @@ operator(
 )
 
 
-def _selected(x, axis, place):
+def _selected(x: Any, axis: Any, place: Any) -> Any:
     """The elements at an index, which may be an input of the compiled function."""
     if isinstance(place, int):
         return lax.index_in_dim(x, place, axis, keepdims=False)
@@ -65,14 +75,24 @@ operator(
 _average = avg_pool
 
 
-def _averaged(x, kernel, stride=(), padding=0, ceil_mode=False, include_padding=True, divisor=None):
+def _averaged(
+    x: Any,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: Any = False,
+    include_padding: Any = True,
+    divisor: Any = None,
+) -> Any:
     """Averages of windows, the last of which may extend beyond the padding."""
     if not ceil_mode:
         return _average(x, kernel, stride, padding, ceil_mode, include_padding, divisor)
     count = len(kernel)
     stride, padding = (each(setting, count) for setting in (stride or kernel, padding))
     edges, among = [(0, 0, 0)] * (x.ndim - count), 1
-    for axis, (old, wide, step, pad) in enumerate(zip(x.shape[-count:], kernel, stride, padding)):
+    for axis, (old, wide, step, pad) in enumerate(
+        zip(x.shape[-count:], kernel, stride, padding, strict=False)
+    ):
         new = -(-(old + 2 * pad - wide) // step) + 1
         new -= (new - 1) * step >= old + pad
         edges.append((pad, (new - 1) * step + wide - old - pad, 0))
@@ -102,16 +122,16 @@ _SUM, _MEAN, _MOST = range(3)
 
 
 def _bagged(
-    weight,
-    indices,
-    offsets,
-    scale_grad_by_freq=False,
-    mode=_SUM,
-    sparse=False,
-    per_sample_weights=None,
-    include_last_offset=False,
-    padding_idx=-1,
-):
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: Any = False,  # noqa: ARG001 # torch's, for gradients only
+    mode: Any = _SUM,
+    sparse: Any = False,  # noqa: ARG001 # torch's; JAX's gradients are dense
+    per_sample_weights: Any = None,
+    include_last_offset: Any = False,
+    padding_idx: Any = -1,
+) -> Any:
     """Sums, means or maxima of the rows of each bag."""
     bags = len(offsets) - bool(include_last_offset)
     of_bag = jnp.searchsorted(offsets[:bags], jnp.arange(len(indices)), side="right") - 1
@@ -138,7 +158,7 @@ operator(
 )
 
 
-def _solved(a, b, *, left=True):
+def _solved(a: Any, b: Any, *, left: Any = True) -> Any:
     """Solutions for several right-hand sides, or one; torchax assumes square matrices."""
     is_one = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     if is_one:
@@ -148,7 +168,7 @@ def _solved(a, b, *, left=True):
     return jnp.linalg.solve(a.mT, b.mT).mT
 
 
-def _solved_and_checked(a, b, *, left=True, check_errors=False):
+def _solved_and_checked(a: Any, b: Any, *, left: Any = True, **_options: Any) -> Any:
     return _solved(a, b, left=left), jnp.zeros(a.shape[:-2], "int32")
 
 
@@ -157,18 +177,18 @@ operator(_solved, torch.linalg.solve, why=_WHY)
 operator(_solved_and_checked, torch.linalg.solve_ex, why=_WHY)
 
 
-def _taken_along(x, indices, dim=None):
+def _taken_along(x: Any, indices: Any, dim: Any = None) -> Any:
     """`take_along_dim`; torch requires indices of 64 bits."""
     if dim is None:
         return jnp.take_along_axis(x.reshape(-1), indices.reshape(-1), 0)
     shape = list(jnp.broadcast_shapes(_without(x.shape, dim), _without(indices.shape, dim)))
     wide = [list(shape), list(shape)]
-    for sizes, one in zip(wide, (x, indices)):
+    for sizes, one in zip(wide, (x, indices), strict=False):
         sizes[dim] = one.shape[dim]
     return jnp.take_along_axis(jnp.broadcast_to(x, wide[0]), jnp.broadcast_to(indices, wide[1]), dim)
 
 
-def _without(shape, dim):
+def _without(shape: Any, dim: Any) -> Any:
     sizes = list(shape)
     sizes[dim] = 1
     return tuple(sizes)
@@ -184,7 +204,7 @@ for _make in (torch.fft.fftfreq, torch.fft.rfftfreq):
     operator(on_host_first(_make), _make, why="torchax lacks options of `torch.fft`.", is_jax_function=False)
 
 
-def _in_real_numbers(x, axes, normalization, last_size):
+def _in_real_numbers(x: Any, axes: Any, normalization: Any, last_size: Any) -> Any:
     """The inverse FFT of real numbers; torchax assumes that the last of several sizes is even."""
     sizes = [*(x.shape[axis] for axis in axes[:-1]), last_size]
     return jnp.fft.irfftn(x, sizes, axes, ("forward", "ortho", "backward")[normalization])
@@ -201,15 +221,15 @@ _numpy = Tensor.numpy
     why="torchax lacks the option `force`.",
     upstream=TORCHAX + "tensor.py",
 )
-def _as_numpy(tensor, *, force=False):
+def _as_numpy(tensor: Any, *, force: Any = False) -> Any:  # noqa: ARG001 # all tensors are copied
     """`Tensor.numpy` with the option `force`."""
     return _numpy(tensor)
 
 
-def _by_low_bits(function):
+def _by_low_bits(function: Any) -> Any:
     """An operation on the lower 32 bits of its operands, for an integer with more bits, as in hashes."""
 
-    def computed(x, other):
+    def computed(x: Any, other: Any) -> Any:
         is_narrow = jnp.issubdtype(x.dtype, jnp.integer) and x.dtype.itemsize < 8
         if type(other) is int and is_narrow and not -(2**31) <= other < 2**31:
             other = (other + 2**31) % 2**32 - 2**31

@@ -9,6 +9,7 @@ that it is compiled once for all lengths.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +28,7 @@ from ..jit import call_by_call, concrete_values, deferred_scalars, padded_sequen
 from ..patches.declarations import operator
 
 
-def _packed(x, lengths, batch_first):
+def _packed(x: Any, lengths: Any, batch_first: Any) -> Any:
     times = x.shape[1 if batch_first else 0]
     if concrete_values.is_active() and isinstance(lengths, (Tensor, View)):
         known = lengths.jax()
@@ -49,7 +50,7 @@ def _packed(x, lengths, batch_first):
     return Tensor(data, x._env), sizes
 
 
-def _unpacked(data, batch_sizes, batch_first, padding_value, total_length):
+def _unpacked(data: Any, batch_sizes: Any, batch_first: Any, padding_value: Any, total_length: Any) -> Any:
     times = getattr(batch_sizes, "times", None)
     if type(data) is padded_sequences.Padded:
         longest = data.lengths.max()
@@ -59,7 +60,7 @@ def _unpacked(data, batch_sizes, batch_first, padding_value, total_length):
     if times is not None and concrete_values.is_active() and total_length < times:
         is_whole = bool(Tensor(longest == times, data._env))
         if type(data) is padded_sequences.Padded and not is_whole:
-            raise deferred_scalars.ValueNeeded(
+            raise deferred_scalars.ValueNeededError(
                 "the longest sequence of the batch is shorter than the padded input"
             )
     if type(data) is padded_sequences.Padded:
@@ -79,32 +80,32 @@ operator(_unpacked, pad_packed_sequence, why=_WHY, is_jax_function=False)
 
 
 @jax.jit
-def _at(x, *places):
+def _at(x: Any, *places: Any) -> Any:
     return x[places]
 
 
 @functools.partial(jax.jit, static_argnums=(3, 5))
-def _spread(data, steps, rows, shape, value, batch_first):
+def _spread(data: Any, steps: Any, rows: Any, shape: Any, value: Any, batch_first: Any) -> Any:
     made = jnp.full((*shape, *data.shape[1:]), value, data.dtype).at[steps, rows].set(data)
     return made.swapaxes(0, 1) if batch_first else made
 
 
-def lengths_of(batch_sizes):
+def lengths_of(batch_sizes: Any) -> Any:
     """The number of sequences at each step, and the length of each sequence."""
     sizes = _numbers(batch_sizes)
     return sizes, (sizes[:, None] > np.arange(sizes[0])).sum(axis=0)
 
 
-def positions_of(lengths):
+def positions_of(lengths: Any) -> Any:
     """The step and the sequence of each element, in the order of a packed sequence."""
     return np.nonzero(np.arange(lengths.max())[:, None] < lengths)
 
 
-def _numbers(tensor):
+def _numbers(tensor: Any) -> Any:
     """The values of an integer tensor; an input of a compiled function does not have them."""
     return np.asarray(tensor.jax() if isinstance(tensor, (Tensor, View)) else tensor.detach())
 
 
-def _on_host(numbers):
+def _on_host(numbers: Any) -> Any:
     with no_dispatch(), DisableTorchFunction():
         return torch.from_numpy(numbers.astype(np.int64))

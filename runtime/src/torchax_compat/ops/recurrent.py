@@ -9,6 +9,7 @@ Elements beyond the end of a packed sequence are computed, and dropped.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from ..patches.declarations import operator
 from . import packed_sequences
 
 
-def _lstm_step(state, gates, weight, bias, projection):
+def _lstm_step(state: Any, gates: Any, weight: Any, bias: Any, projection: Any) -> Any:
     hidden, cell = state
     gates = gates + hidden @ weight.T + bias
     enter, forget, candidate, leave = jnp.split(gates, 4, axis=-1)
@@ -32,7 +33,7 @@ def _lstm_step(state, gates, weight, bias, projection):
     return hidden, cell
 
 
-def _gru_step(state, gates, weight, bias, _projection):
+def _gru_step(state: Any, gates: Any, weight: Any, bias: Any, _projection: Any) -> Any:
     (hidden,) = state
     of_input, of_hidden = (jnp.split(one, 3, axis=-1) for one in (gates, hidden @ weight.T + bias))
     reset = jax.nn.sigmoid(of_input[0] + of_hidden[0])
@@ -41,15 +42,16 @@ def _gru_step(state, gates, weight, bias, _projection):
     return ((1 - update) * candidate + update * hidden,)
 
 
-def _simple_step(activation):
+def _simple_step(activation: Any) -> Any:
     return lambda state, gates, weight, bias, _: (activation(gates + state[0] @ weight.T + bias),)
 
 
-def _layers(step):
+def _layers(step: Any) -> Any:
     """The implementation of a function such as `torch.lstm`, with `step` for each item of a sequence."""
 
-    def run(x, *args, env):
-        sizes, *args = args if isinstance(args[2], (list, tuple)) else (None, *args)
+    def run(x: Any, *given_args: Any, env: Any) -> Any:
+        has_sizes = isinstance(given_args[2], (list, tuple))
+        sizes, *args = given_args if has_sizes else (None, *given_args)
         start, weights, has_biases, count, dropout, train, bidirectional, *batch_first = args
         whole = x if type(x) is padded_sequences.Padded else None
         given = x, list(start) if isinstance(start, (list, tuple)) else [start], list(weights)
@@ -73,7 +75,7 @@ def _layers(step):
     return run
 
 
-def _array(tensor):
+def _array(tensor: Any) -> Any:
     if not isinstance(tensor, Tensor):
         raise AssertionError(
             "a recurrent layer and its inputs must be on the same device: move both to 'jax'"
@@ -81,7 +83,9 @@ def _array(tensor):
     return tensor.jax()
 
 
-def _noise(env, given, dropout, count, directions, kind, batch_first):
+def _noise(
+    env: Any, given: Any, dropout: Any, count: Any, directions: Any, kind: Any, batch_first: Any
+) -> Any:
     """The dropout factors of the outputs of each layer but the last; empty without dropout."""
     if not dropout:
         return ()
@@ -92,7 +96,9 @@ def _noise(env, given, dropout, count, directions, kind, batch_first):
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _computed(step, layout, kind, x, start, weights, noise, places, lengths):
+def _computed(
+    step: Any, layout: Any, kind: Any, x: Any, start: Any, weights: Any, noise: Any, places: Any, lengths: Any
+) -> Any:
     """The outputs of the last layer, and the states of all layers at the ends of the sequences."""
     count, directions, has_biases, batch_first, shape = layout
     x, start, weights = jax.tree.map(lambda array: array.astype(kind), (x, start, weights))
@@ -121,15 +127,15 @@ def _computed(step, layout, kind, x, start, weights, noise, places, lengths):
             ends.append(last)
         x = jnp.concatenate(outputs, axis=-1)
     x = jnp.swapaxes(x, 0, 1) if batch_first else x
-    return (x if places is None else x[places]), *(jnp.stack(parts) for parts in zip(*ends))
+    return (x if places is None else x[places]), *(jnp.stack(parts) for parts in zip(*ends, strict=True))
 
 
-def _at_each(step, weight, bias, projection, lengths, state, given):
+def _at_each(step: Any, weight: Any, bias: Any, projection: Any, lengths: Any, state: Any, given: Any) -> Any:
     time, gates = given
     new = step(state, gates, weight, bias, projection)
     if lengths is not None:
         inside = (time < lengths)[:, None]
-        new = tuple(jnp.where(inside, one, old) for one, old in zip(new, state))
+        new = tuple(jnp.where(inside, one, old) for one, old in zip(new, state, strict=True))
     return new, new[0]
 
 

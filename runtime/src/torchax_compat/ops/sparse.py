@@ -8,6 +8,8 @@ Its indices and values are those that it was created from, or those of its nonze
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy
 import torch
 import torchax
@@ -27,7 +29,9 @@ _WHY = "torchax has no sparse tensors; it moves a sparse matrix to the device as
 
 
 @patch("torch:sparse_coo_tensor", why=_WHY)
-def _made(indices, values, size=None, *, dtype=None, device=None, **options):
+def _made(
+    indices: Any, values: Any, size: Any = None, *, dtype: Any = None, device: Any = None, **options: Any
+) -> Any:
     """`torch.sparse_coo_tensor`."""
     if not _is_for_device(device, indices, values):
         given = (indices, values) if size is None else (indices, values, size)
@@ -44,7 +48,7 @@ def _made(indices, values, size=None, *, dtype=None, device=None, **options):
     return made.requires_grad_() if options.get("requires_grad") else made
 
 
-def _is_for_device(device, *given) -> bool:
+def _is_for_device(device: Any, *given: Any) -> bool:
     """Whether a matrix is to be created on the device: by `device`, or by its indices and values."""
     if device is not None and not torchax.default_env()._should_use_torchax_tensor(device):
         return False
@@ -52,7 +56,16 @@ def _is_for_device(device, *given) -> bool:
 
 
 @patch("torch:sparse_csr_tensor", why=_WHY)
-def _made_of_rows(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, **options):
+def _made_of_rows(
+    crow_indices: Any,
+    col_indices: Any,
+    values: Any,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    **options: Any,
+) -> Any:
     """`torch.sparse_csr_tensor`."""
     if not _is_for_device(device, crow_indices, col_indices, values):
         given = (crow_indices, col_indices, values, *(() if size is None else (size,)))
@@ -68,7 +81,7 @@ def _made_of_rows(crow_indices, col_indices, values, size=None, *, dtype=None, d
     return _made(indices, values, size, dtype=dtype, device=device, **options)
 
 
-def _dense(_sparse_dim, _dense_dim, size, indices, values, **_options):
+def _dense(_sparse_dim: Any, _dense_dim: Any, size: Any, indices: Any, values: Any, **_options: Any) -> Any:
     """The dense matrix of some indices and values; values with the same indices are added."""
     return jax.numpy.zeros(tuple(size), values.dtype).at[tuple(indices)].add(values)
 
@@ -76,7 +89,7 @@ def _dense(_sparse_dim, _dense_dim, size, indices, values, **_options):
 operator(_dense, _aten._sparse_coo_tensor_with_dims_and_tensors.default, why=_WHY)
 
 
-def _pattern(matrix):
+def _pattern(matrix: Any) -> Any:
     """The indices and the values of a matrix."""
     if getattr(matrix, "pattern", None) is None:
         places = torch.nonzero(matrix, as_tuple=True)
@@ -84,38 +97,38 @@ def _pattern(matrix):
     return matrix.pattern
 
 
-def _coalesced(matrix, *_dims):
+def _coalesced(matrix: Any, *_dims: Any) -> Any:
     """`coalesce`, `to_sparse` and `to_sparse_csr`."""
     return arrays.tensor(arrays.on_torchax(matrix).jax())
 
 
-def _has(matrix):
+def _has(matrix: Any) -> Any:
     """Where a matrix has values: where it was created from one, or is not zero."""
     if getattr(matrix, "pattern", None) is None:
         return matrix != 0
     indices = matrix.pattern[0]
     return torch.zeros(matrix.shape, dtype=torch.bool, device=matrix.device).index_put(
-        tuple(indices), torch.tensor(True, device=matrix.device)
+        tuple(indices), torch.ones((), dtype=torch.bool, device=matrix.device)
     )
 
 
-def _masked(matrix, mask):
+def _masked(matrix: Any, mask: Any) -> Any:
     """`sparse_mask`."""
     return torch.where(_has(mask), matrix, 0)
 
 
 @patch("torch.sparse:sum", why=_WHY)
-def _summed(input, dim=None, dtype=None):
+def _summed(input: Any, dim: Any = None, dtype: Any = None) -> Any:  # noqa: A002 # torch's name
     """`torch.sparse.sum`."""
     if not isinstance(input, (Tensor, View)):
         return _sum(input, dim, dtype)
     return input.sum(dtype=dtype) if dim is None else input.sum(dim, dtype=dtype)
 
 
-def _normalized(of_sparse, of_dense):
+def _normalized(of_sparse: Any, of_dense: Any) -> Any:
     """`torch.sparse.softmax` or `log_softmax`, which use only the values that a matrix has."""
 
-    def function(input, dim, *, dtype=None):
+    def function(input: Any, dim: Any, *, dtype: Any = None) -> Any:  # noqa: A002 # torch's name
         if not isinstance(input, (Tensor, View)):
             return of_sparse(input, dim, dtype=dtype)
         has, values = _has(input), input if dtype is None else input.to(dtype)
@@ -130,7 +143,14 @@ patch("torch.sparse:softmax", why=_WHY)(_normalized(_softmax, torch.softmax))
 patch("torch.sparse:log_softmax", why=_WHY)(_normalized(_log_softmax, torch.log_softmax))
 
 
-def _added_to_product(input, mat1, mat2, *, beta=1, alpha=1):
+def _added_to_product(
+    input: Any,  # noqa: A002 # torch's name
+    mat1: Any,
+    mat2: Any,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+) -> Any:
     """`torch.sparse.addmm`."""
     return beta * input + alpha * (mat1 @ mat2)
 

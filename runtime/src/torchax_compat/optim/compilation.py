@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    import torch
+
+_Optimizer = TypeVar("_Optimizer", bound="torch.optim.Optimizer")
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
-def compile_optimizer(optimizer):
+def compile_optimizer(optimizer: _Optimizer) -> _Optimizer:
     """Compile the `step` of an optimizer with JAX; its `lr` and `betas` may differ from step to step.
 
     For example::
@@ -37,10 +46,11 @@ def compile_optimizer(optimizer):
         return optimizer
     from . import steps
 
-    return steps.compile_step(optimizer)
+    compiled: _Optimizer = steps.compile_step(optimizer)
+    return compiled
 
 
-def compile_update(function):
+def compile_update(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Decorator: JAX compiles a function that changes weights without gradients.
 
     For example::
@@ -75,4 +85,5 @@ def compile_update(function):
 
     from ..autograd.differentiable import differentiable
 
-    return torch.no_grad()(differentiable(function))
+    compiled: Callable[_Parameters, _Result] = torch.no_grad()(differentiable(function))
+    return compiled

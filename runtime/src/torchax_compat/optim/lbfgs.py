@@ -9,6 +9,7 @@ The decisions of `LBFGS.step` and the line search are PyTorch's, and `state_dict
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +35,7 @@ _LISTS = ("old_dirs", "old_stps", "ro")
     upstream=TORCH + "optim/lbfgs.py",
 )
 @torch.no_grad()
-def _step(optimizer, closure):
+def _step(optimizer: Any, closure: Any) -> Any:
     """`LBFGS.step`."""
     parameters = optimizer.param_groups[0]["params"]
     if type(optimizer) is not lbfgs.LBFGS or not all(map(_is_plain, parameters)):
@@ -42,7 +43,7 @@ def _step(optimizer, closure):
     return _Descent(optimizer, torch.enable_grad()(closure)).run()
 
 
-def _is_plain(p):
+def _is_plain(p: Any) -> Any:
     is_there = type(p) is Tensor and not isinstance(p.jax(), jax.core.Tracer)
     return is_there and jnp.issubdtype(p.jax().dtype, jnp.floating)
 
@@ -50,7 +51,7 @@ def _is_plain(p):
 class _Descent:
     """One call of `step`."""
 
-    def __init__(self, optimizer, closure):
+    def __init__(self, optimizer: Any, closure: Any) -> None:
         self.parameters, self.closure = optimizer.param_groups[0]["params"], closure
         self.group = optimizer.param_groups[0]
         self.rate = float(self.group["lr"])
@@ -63,7 +64,7 @@ class _Descent:
         )
         self.scale, self.length = _array(state.get("H_diag", 1.0)), _array(state.get("t"))
 
-    def run(self):
+    def run(self) -> Any:
         """Descend, for as many iterations as the settings allow."""
         first = self.closure()
         self.loss, self.gradient = float(first), self._gradient()
@@ -80,7 +81,7 @@ class _Descent:
         self._keep(before)
         return first
 
-    def _advance(self, *, is_last):
+    def _advance(self, *, is_last: Any) -> bool:
         """Find a direction and move along it; False if no direction leads down."""
         if self.state["n_iter"] == 1:
             self._forget()
@@ -104,11 +105,11 @@ class _Descent:
         self.state["func_evals"] += count
         return True
 
-    def _forget(self):
+    def _forget(self) -> None:
         self.direction, self.scale = -self.gradient, 1.0
         self.changes, self.moves, self.inverses = [], [], []
 
-    def _remember(self):
+    def _remember(self) -> None:
         """Remember how the gradient changed with the last move."""
         change, move, curvature, squared = _pair(self.gradient, self.before, self.direction, self.length)
         if curvature > LEAST_CURVATURE:
@@ -121,7 +122,7 @@ class _Descent:
                 del kept[: -self.group["history_size"]]
             self.scale = curvature / squared
 
-    def _newton(self):
+    def _newton(self) -> Any:
         """The direction from the remembered pairs of vectors."""
         count = len(self.changes)
         most = min(1 << max(0, count - 1).bit_length(), self.group["history_size"])
@@ -130,13 +131,13 @@ class _Descent:
         inverses = self.inverses + [nothing[0]] * (most - count)  # the padding has no effect
         return _direction(*pairs, inverses, self.gradient, self.scale)
 
-    def _search(self, slope):
+    def _search(self, slope: Any) -> Any:
         """Find the length of the move along the direction; returns the number of evaluations."""
         if self.group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
         start = [p.jax() for p in self.parameters]
 
-        def evaluate(_start, length, direction):
+        def evaluate(_start: Any, length: Any, direction: Any) -> Any:
             self._move(_array(direction), length)
             loss = float(self.closure())
             gradient = arrays.tensor(self._gradient())
@@ -156,7 +157,7 @@ class _Descent:
         self.gradient, self.length = _array(gradient), _array(self.length)
         return count
 
-    def _is_done(self, before, left):
+    def _is_done(self, before: Any, left: Any) -> Any:
         return (
             not left
             or self.evaluated >= self.group["max_eval"]
@@ -165,61 +166,65 @@ class _Descent:
             or abs(self.loss - before) < self.group["tolerance_change"]
         )
 
-    def _is_flat(self):
+    def _is_flat(self) -> bool:
         return bool(_longest(self.gradient, 1.0) <= self.group["tolerance_grad"])
 
-    def _gradient(self):
+    def _gradient(self) -> Any:
         with DisableTorchFunction():
             gradients = [p.grad for p in self.parameters]
         values = [p.jax() for p in self.parameters]
-        return _flat([jnp.zeros_like(v) if g is None else _array(g) for v, g in zip(values, gradients)])
+        return _flat(
+            [jnp.zeros_like(v) if g is None else _array(g) for v, g in zip(values, gradients, strict=True)]
+        )
 
-    def _move(self, direction, length):
+    def _move(self, direction: Any, length: Any) -> None:
         self._put(_moved([p.jax() for p in self.parameters], direction, _array(length)))
 
-    def _put(self, values):
-        for p, value in zip(self.parameters, values):
+    def _put(self, values: Any) -> None:
+        for p, value in zip(self.parameters, values, strict=False):
             arrays.put(p, value)
 
-    def _keep(self, loss):
+    def _keep(self, loss: Any) -> None:
         state = self.state
-        state.update({name: _tensor(v) for name, v in zip(_VECTORS, (self.direction, self.before))})
+        state.update(
+            {name: _tensor(v) for name, v in zip(_VECTORS, (self.direction, self.before), strict=True)}
+        )
         kept = (self.changes, self.moves, self.inverses)
-        state.update({name: list(map(_tensor, v)) for name, v in zip(_LISTS, kept)})
+        state.update({name: list(map(_tensor, v)) for name, v in zip(_LISTS, kept, strict=True)})
         state.update(t=_tensor(self.length), H_diag=_tensor(self.scale), prev_loss=loss)
         if state["n_iter"] > 1:
             state.setdefault("al", [None] * self.group["history_size"])
 
 
-def _array(value):
+def _array(value: Any) -> Any:
     return arrays.on_torchax(value).jax() if isinstance(value, torch.Tensor) else value
 
 
-def _tensor(value):
+def _tensor(value: Any) -> Any:
     return arrays.tensor(value) if isinstance(value, jax.Array) else value
 
 
 @jax.jit
-def _flat(gradients):
+def _flat(gradients: Any) -> Any:
     return jnp.concatenate([gradient.ravel() for gradient in gradients])
 
 
 @jax.jit
-def _pair(gradient, before, direction, length):
+def _pair(gradient: Any, before: Any, direction: Any, length: Any) -> Any:
     change, move = gradient - before, direction * length
     return change, move, jnp.vdot(change, move), jnp.vdot(change, change)
 
 
 @jax.jit
-def _direction(changes, moves, inverses, gradient, scale):
+def _direction(changes: Any, moves: Any, inverses: Any, gradient: Any, scale: Any) -> Any:
     pairs = jnp.stack(changes), jnp.stack(moves), jnp.stack(inverses)
 
-    def back(rest, pair):
+    def back(rest: Any, pair: Any) -> Any:
         change, move, inverse = pair
         share = jnp.vdot(move, rest) * inverse
         return rest - share * change, share
 
-    def forth(found, pair):
+    def forth(found: Any, pair: Any) -> Any:
         change, move, inverse, share = pair
         return found + (share - jnp.vdot(change, found) * inverse) * move, None
 
@@ -231,14 +236,15 @@ _slope = jax.jit(jnp.vdot)
 
 
 @jax.jit
-def _moved(values, direction, length):
+def _moved(values: Any, direction: Any, length: Any) -> Any:
     ends = list(itertools.accumulate(value.size for value in values))
     parts = jnp.split(direction, ends[:-1])
     return [
-        value + (part.reshape(value.shape) * length).astype(value.dtype) for value, part in zip(values, parts)
+        value + (part.reshape(value.shape) * length).astype(value.dtype)
+        for value, part in zip(values, parts, strict=False)
     ]
 
 
 @jax.jit
-def _longest(vector, factor):
+def _longest(vector: Any, factor: Any) -> Any:
     return jnp.abs(vector * factor).max()

@@ -6,6 +6,8 @@ Rows with a gradient of zero, which no index selected, are not changed, and neit
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..patches.declarations import TORCH, patch
@@ -19,7 +21,7 @@ _step = torch.optim.SparseAdam.step
     upstream=TORCH + "optim/sparse_adam.py",
 )
 @torch.no_grad()
-def _stepped(optimizer, closure=None):
+def _stepped(optimizer: Any, closure: Any = None) -> Any:
     """`SparseAdam.step`."""
     gradients = [p.grad for group in optimizer.param_groups for p in group["params"]]
     if any(gradient is not None and gradient.is_sparse for gradient in gradients):
@@ -35,7 +37,7 @@ def _stepped(optimizer, closure=None):
     return loss
 
 
-def _step_of(parameter, state, group):
+def _step_of(parameter: Any, state: Any, group: Any) -> None:
     gradient = -parameter.grad if group["maximize"] else parameter.grad
     if not state:
         state["step"] = 0

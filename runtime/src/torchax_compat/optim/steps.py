@@ -6,8 +6,10 @@ import contextlib
 import functools
 import types
 import warnings
+from collections.abc import Callable
+from typing import Any
 
-import numpy
+import numpy as np
 import torch
 import torchax
 from torchax.tensor import Tensor
@@ -28,23 +30,23 @@ NEARLY_NOTHING = 1e-30
 _NOT_TRACEABLE = (*trace.NEEDS_VALUE, TypeError)
 #: Which of the numbers that change from step to step are inputs of the compiled step; it is compiled again
 #: for each value of the others.
-_WAYS = (
+_WAYS: tuple[Callable[[set[Any]], set[Any]], ...] = (
     lambda changing: changing,
     lambda changing: {place for place in changing if place[1] == "lr"},
-    lambda changing: set(),  # some optimizers need their rate as a number
+    lambda _changing: set(),  # some optimizers need their rate as a number
 )
 
 
 class _Changing(Tensor):
     """A number of an optimizer that schedulers change, such as a momentum."""
 
-    def __ne__(self, other):
+    def __ne__(self, other: Any) -> bool:
         return True
 
     __gt__ = __ne__  # torch compares with zero to skip terms
 
 
-def compile_step(optimizer):
+def compile_step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     """Compile the `step` of an optimizer with JAX; its `lr` and `betas` may differ from step to step.
 
     Args:
@@ -61,18 +63,20 @@ def compile_step(optimizer):
     for group in optimizer.param_groups:  # torchax lacks the operations of these
         group.update({name: False for name in ("foreach", "fused") if name in group})
     plain, plain_zero_grad = optimizer.step, optimizer.zero_grad
-    versions, latest = {}, {}
-    changing = {(number, "lr", None) for number in range(len(optimizer.param_groups))}
+    versions: dict[Any, Any] = {}
+    latest: dict[Any, Any] = {}
+    changing: set[Any] = {(number, "lr", None) for number in range(len(optimizer.param_groups))}
     ways = list(_WAYS)
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self: Any, set_to_none: Any = True) -> Any:
         if not set_to_none:
             return plain_zero_grad(set_to_none)
         with DisableTorchFunction():  # torch would call it for each gradient
             for p in (p for group in self.param_groups for p in group["params"]):
                 p.grad = None
+        return None
 
-    def step(self, closure=None):
+    def step(self: Any, closure: Any = None) -> Any:
         with DisableTorchFunction():
             parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
         hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
@@ -109,9 +113,9 @@ def compile_step(optimizer):
     return optimizer
 
 
-def _numbers(groups):
+def _numbers(groups: Any) -> Any:
     """The numbers in groups of parameters, by group, name, and position in a tuple."""
-    found = {}
+    found: dict[tuple[int, str, int | None], Any] = {}
     for number, group in enumerate(groups):
         for name, value in group.items():
             if isinstance(value, float) or name == "lr":
@@ -123,7 +127,7 @@ def _numbers(groups):
     return found
 
 
-def _with_numbers(group, number, numbers):
+def _with_numbers(group: Any, number: Any, numbers: Any) -> Any:
     """The entries of a group that contain numbers, with other numbers."""
     entries = {}
     for (where, name, place), value in numbers.items():
@@ -136,7 +140,7 @@ def _with_numbers(group, number, numbers):
     return entries
 
 
-def _step(optimizer, plain, parameters, versions, numbers, given):
+def _step(optimizer: Any, plain: Any, parameters: Any, versions: Any, numbers: Any, given: Any) -> None:
     groups = optimizer.param_groups
     places = sorted(given, key=str)
     others = tuple(
@@ -150,7 +154,7 @@ def _step(optimizer, plain, parameters, versions, numbers, given):
         versions[key] = compiler_settings.Jitted(
             functools.partial(_traced_step, optimizer, plain, parameters, places)
         )
-    kind = numpy.float64 if any(p.dtype == torch.float64 for p in parameters) else numpy.float32
+    kind = np.float64 if any(p.dtype == torch.float64 for p in parameters) else np.float32
     with DisableTorchFunction():
         gradients = [p.grad.jax() for p in parameters]
     values, state = versions[key](
@@ -159,7 +163,7 @@ def _step(optimizer, plain, parameters, versions, numbers, given):
         [_tensors_of(optimizer.state.get(p, {})) for p in parameters],
         [kind(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in places],
     )
-    for p, value, entry in zip(parameters, values, state):
+    for p, value, entry in zip(parameters, values, state, strict=False):
         arrays.put(p, value)
         kept = optimizer.state[p]
         for name, new in entry.items():
@@ -169,14 +173,25 @@ def _step(optimizer, plain, parameters, versions, numbers, given):
                 kept[name] = arrays.tensor(new)
 
 
-def _traced_step(optimizer, plain, parameters, places, values, gradients, state, numbers):
-    numbers = {place: _Changing(value, torchax.default_env()) for place, value in zip(places, numbers)}
+def _traced_step(
+    optimizer: Any,
+    plain: Any,
+    parameters: Any,
+    places: Any,
+    values: Any,
+    gradients: Any,
+    state: Any,
+    numbers: Any,
+) -> Any:
+    numbers = {
+        place: _Changing(value, torchax.default_env()) for place, value in zip(places, numbers, strict=False)
+    }
     with contextlib.ExitStack() as stack:
         tensors = [*parameters, *[p.grad for p in parameters]]
-        for tensor, value in zip(tensors, [*values, *gradients]):
+        for tensor, value in zip(tensors, [*values, *gradients], strict=False):
             stack.callback(arrays.put, tensor, tensor.jax())
             arrays.put(tensor, value)
-        for p, entry in zip(parameters, state):
+        for p, entry in zip(parameters, state, strict=False):
             if p in optimizer.state:
                 stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
                 traced = {name: arrays.tensor(value) for name, value in entry.items()}
@@ -196,5 +211,5 @@ def _traced_step(optimizer, plain, parameters, places, values, gradients, state,
         return [p.jax() for p in parameters], [_tensors_of(optimizer.state.get(p, {})) for p in parameters]
 
 
-def _tensors_of(entry):
+def _tensors_of(entry: Any) -> Any:
     return {name: arrays.on_torchax(v).jax() for name, v in entry.items() if isinstance(v, torch.Tensor)}

@@ -215,7 +215,7 @@ def _on_host(environment, func, args, kwargs, tensors):
     session = concrete_values.session()
     if not all(map(is_held, tensors)):
         if concrete_values.is_replaying():
-            raise concrete_values.UnknownAnswer
+            raise concrete_values.UnknownAnswerError
         return None
     if isinstance(session, concrete_values.Recording):
         session.note(func, is_repeated=False)

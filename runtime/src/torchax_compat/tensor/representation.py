@@ -30,9 +30,9 @@ def _on_host(tensor):
 
 
 def _on_demand(tensor):
-    """Raise `UnknownAnswer` if the text of a traced tensor is needed, which differs at each call."""
+    """Raise `UnknownAnswerError` if the text of a traced tensor is needed, which differs at each call."""
     if arrays.is_traced(tensor) and concrete_values.is_replaying():
-        raise concrete_values.UnknownAnswer
+        raise concrete_values.UnknownAnswerError
 
 
 def _formatted(tensor, form):

@@ -24,7 +24,7 @@ _undone: list[Callable[[], None]] = []
 _import_errors: list[str] = []
 
 
-class UnsupportedVersion(ImportError):
+class UnsupportedVersionError(ImportError):
     """The installed torch, torchax or JAX differs from those that the runtime was tested with."""
 
 
@@ -61,8 +61,8 @@ def enable(*, force: bool = False) -> None:
             all the same.
 
     Raises:
-        UnsupportedVersion: the installed versions were not tested, or lack what a patch replaces; nothing
-            was changed.
+        UnsupportedVersionError: the installed versions were not tested, or lack what a patch replaces;
+            nothing was changed.
         RuntimeError: another copy of this package is enabled.
 
     Example:
@@ -95,7 +95,7 @@ def status() -> list[PatchStatus]:
     """The patches of the runtime, whether or not they are applied.
 
     Raises:
-        UnsupportedVersion: the installed versions lack what the runtime uses.
+        UnsupportedVersionError: the installed versions lack what the runtime uses.
 
     Example:
         >>> import torchax_compat
@@ -132,9 +132,9 @@ def _check_versions(*, force: bool) -> None:
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError as error:
-            raise UnsupportedVersion(f"torchax-compat needs {name}, which is not installed") from error
+            raise UnsupportedVersionError(f"torchax-compat needs {name}, which is not installed") from error
         if not force and not any(_is_of(version, release) for release in tested):
-            raise UnsupportedVersion(_message([f"{name} {version} was not tested"]))
+            raise UnsupportedVersionError(_message([f"{name} {version} was not tested"]))
 
 
 def _is_of(version: str, release: str) -> bool:
@@ -175,17 +175,17 @@ def import_all() -> None:
     """Import all modules of the runtime, which declare the patches.
 
     Raises:
-        UnsupportedVersion: a module uses something that the installed versions do not have.
+        UnsupportedVersionError: a module uses something that the installed versions do not have.
     """
     if _import_errors:  # some modules have declared their patches already
-        raise UnsupportedVersion(_message(_import_errors))
+        raise UnsupportedVersionError(_message(_import_errors))
     try:
         package = importlib.import_module(_PACKAGE)
         for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
             importlib.import_module(module.name)
     except (ImportError, AttributeError) as error:
         _import_errors.append(str(error))
-        raise UnsupportedVersion(_message(_import_errors)) from error
+        raise UnsupportedVersionError(_message(_import_errors)) from error
 
 
 def _apply(undone: list[Callable[[], None]], *, force: bool) -> None:
@@ -202,7 +202,7 @@ def _apply(undone: list[Callable[[], None]], *, force: bool) -> None:
 
     problems = application.moved({} if force else _signatures()) or instance_attributes.problems()
     if problems:
-        raise UnsupportedVersion(_message(problems))
+        raise UnsupportedVersionError(_message(problems))
     undone.extend(application.apply_all())
     setattr(torch, _MARK, _PACKAGE)
     undone.append(functools.partial(delattr, torch, _MARK))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,15 @@ def test_attributes_that_are_listed_are_used() -> None:
     assert instance_attributes.PARAMETER_MARK in used
 
 
+def test_attributes_that_are_listed_are_those_that_ruff_allows() -> None:
+    settings = tomllib.loads(
+        Path(__file__).parents[2].joinpath("src", "ruff.toml").read_text(encoding="utf-8")
+    )
+    allowed = settings["lint"]["flake8-self"]["extend-ignore-names"]
+    listed = READ | ADDED | instance_attributes.OPERATORS | {instance_attributes.PARAMETER_MARK}
+    assert sorted(listed | {"_getframe"}) == allowed
+
+
 @pytest.mark.usefixtures("disabled")
 def test_attributes_that_are_missing_or_taken_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [] == instance_attributes.problems()
@@ -100,6 +110,6 @@ def test_attributes_that_are_missing_or_taken_are_named(monkeypatch: pytest.Monk
         "torch.ops.aten._renamed",
     ]
     assert expected == instance_attributes.problems()
-    with pytest.raises(torchax_compat.UnsupportedVersion, match="; ".join(expected)):
+    with pytest.raises(torchax_compat.UnsupportedVersionError, match="; ".join(expected)):
         torchax_compat.enable()
     assert not torchax_compat.is_enabled()

@@ -19,7 +19,7 @@ from torchax_compat.patches.declarations import (
     OPERATORS,
     PATCHES,
     SETUPS,
-    DuplicatePatch,
+    DuplicatePatchError,
     Operator,
     Patch,
     Setup,
@@ -85,7 +85,7 @@ def _change_owner(monkeypatch: pytest.MonkeyPatch, target: str, owner: Any, name
 
 def _assert_refused(target: str, attribute: str) -> None:
     """`enable()` raises and names a target, and others at most where a class inherits this attribute."""
-    with pytest.raises(torchax_compat.UnsupportedVersion) as raised:
+    with pytest.raises(torchax_compat.UnsupportedVersionError) as raised:
         torchax_compat.enable()
     named = str(raised.value).partition("installed versions: ")[2].partition(". It was tested")[0].split("; ")
     assert target in named
@@ -121,7 +121,7 @@ def test_target_with_another_signature_is_named(target: str, monkeypatch: pytest
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize("target", NEW)
 def test_new_attribute_that_exists_is_named(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, name = application.owner_of(target)
+    _, name = application.owner_of(target)
     _change_owner(monkeypatch, target, types.SimpleNamespace(**{name: None}), name)
     _assert_refused(target, name)
 
@@ -183,7 +183,7 @@ def test_patch_that_raises_leaves_nothing_applied(where: str, monkeypatch: pytes
         monkeypatch.setitem(sys.modules, module.__name__, module)
         target = f"{module.__name__}:refusing.attribute"
         monkeypatch.setitem(PATCHES, target, Patch(target, 1, ""))
-    with pytest.raises((ValueError, TypeError), match="refused|unhashable"):
+    with pytest.raises((ValueError, TypeError), match=r"refused|unhashable"):
         torchax_compat.enable()
 
 
@@ -216,11 +216,11 @@ def test_names_in_libraries_are_left_as_they_are() -> None:
 
 
 def test_second_declaration_of_a_target_is_an_error() -> None:
-    with pytest.raises(DuplicatePatch, match="torch:load"):
+    with pytest.raises(DuplicatePatchError, match="torch:load"):
         patch("torch:load", why="")(torch.load)
-    with pytest.raises(DuplicatePatch, match="copy_"):
+    with pytest.raises(DuplicatePatchError, match="copy_"):
         operator(_raise, torch.ops.aten.copy_, why="")
-    with pytest.raises(DuplicatePatch, match="XLA_FLAGS"):
+    with pytest.raises(DuplicatePatchError, match="XLA_FLAGS"):
         setup("XLA_FLAGS", why="")(_raise)
     assert PATCHES["torch:load"].value is not torch.load
     assert OPERATORS[torch.ops.aten.copy_].function is not _raise

@@ -143,7 +143,7 @@ def test_lazy_modules_of_another_type_or_of_the_host() -> None:
     one = nn.LazyLinear(2).weight
     one.materialize((2, 3), device="jax")
     assert "jax" == one.device.type
-    assert "Linear" in str(lazy_modules.Awaited(nn.Linear(1, 1), ((), {})))
+    assert "Linear" in str(lazy_modules.AwaitedError(nn.Linear(1, 1), ((), {})))
 
 
 def test_modules_without_elements_need_none(alike: Alike) -> None:

@@ -16,14 +16,16 @@ from torchax_compat.vision import decoding
 def _torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
     """A torchvision whose decoders return tensors with their arguments."""
 
-    def decode_image(input: Any, mode: Any = "UNCHANGED") -> Any:
+    def decode_image(contents: Any, mode: Any = "UNCHANGED") -> Any:
         """Decodes an image."""
-        assert type(input) is torch.Tensor
-        return torch.ones(2, device="meta"), input, mode
+        assert type(contents) is torch.Tensor
+        return torch.ones(2, device="meta"), contents, mode
 
-    def decode_jpeg(input: Any, mode: Any = "UNCHANGED", apply_exif_orientation: bool = False) -> Any:
+    def decode_jpeg(contents: Any, mode: Any = "UNCHANGED", apply_exif_orientation: bool = False) -> Any:
         numbers = [float(apply_exif_orientation), float(mode == "RGB")]
-        return [torch.tensor(numbers) for _ in input] if isinstance(input, list) else torch.tensor(numbers)
+        return (
+            [torch.tensor(numbers) for _ in contents] if isinstance(contents, list) else torch.tensor(numbers)
+        )
 
     io = types.SimpleNamespace(
         decode_image=decode_image,
@@ -52,14 +54,14 @@ def test_jpegs_are_decoded_on_the_host_and_moved_to_the_device() -> None:
     jpeg = torch.ones(1, dtype=torch.uint8)
     made = torchax_compat.vision.decode_jpeg(jpeg, device="jax")
     assert ("jax", [0.0, 0.0]) == (made.device.type, made.tolist())
-    several = torchax_compat.vision.decode_jpeg([jpeg, jpeg], "RGB", "cpu", True)
+    several = torchax_compat.vision.decode_jpeg([jpeg, jpeg], "RGB", "cpu", apply_exif_orientation=True)
     assert [("cpu", [1.0, 1.0])] * 2 == [(one.device.type, one.tolist()) for one in several]
 
 
 @pytest.mark.usefixtures("_torchvision")
 def test_decoders_that_torchvision_lacks_are_missing() -> None:
     with pytest.raises(AttributeError, match="decode_avif"):
-        torchax_compat.vision.decode_avif
+        _ = torchax_compat.vision.decode_avif
     with pytest.raises(ImportError, match="write_png"):
         from torchax_compat.vision import write_png  # noqa: F401
 
@@ -69,4 +71,4 @@ def test_torchvision_is_not_needed_for_other_names(monkeypatch: pytest.MonkeyPat
     assert not hasattr(torchax_compat.vision, "no_such_function")
     decoding.__getattr__.cache_clear()
     with pytest.raises(ImportError, match="torchvision"):
-        torchax_compat.vision.read_image
+        _ = torchax_compat.vision.read_image

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy
+import numpy as np
 import torch
 import torchax
 
@@ -23,7 +23,7 @@ def _loader_iterator() -> Any:
 
 
 def _tensor() -> Any:
-    array = jax.device_put(numpy.zeros((), numpy.float32))  # which JAX does not compile
+    array = jax.device_put(np.zeros((), np.float32))  # which JAX does not compile
     return torchax.tensor.Tensor(array, torchax.default_env())
 
 
@@ -52,7 +52,7 @@ READ: dict[Callable[[], Any], set[str]] = {
     lambda: torch.empty(0): {"_version"},
     _storage: {"_cdata"},
     # The generator of bits behind NumPy's old interface.
-    numpy.random.RandomState: {"_bit_generator"},
+    np.random.RandomState: {"_bit_generator"},
     # What the data loader was created with, and the seed of this epoch.
     _loader_iterator: {
         *("_auto_collation", "_base_seed", "_collate_fn", "_dataset", "_dataset_kind", "_drop_last"),

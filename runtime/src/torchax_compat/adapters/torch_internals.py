@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import _ops, _tensor_str
 from torch._functorch import apis, eager_transforms
@@ -100,8 +102,8 @@ WorkerInfo = _utils.worker.WorkerInfo
 numpy_seed = _utils.worker._generate_state
 
 
-def exchange_worker_info(info: WorkerInfo | None) -> WorkerInfo | None:
+def exchange_worker_info(info: Any) -> Any:
     """Set what `get_worker_info()` returns, and return what it was."""
-    before: WorkerInfo | None = _utils.worker._worker_info
+    before = _utils.worker._worker_info
     _utils.worker._worker_info = info
     return before

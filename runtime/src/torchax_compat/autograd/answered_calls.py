@@ -27,7 +27,7 @@ _STARTED_AGAIN = (
     concrete_values.UnknownAnswerError,
     host_random.OtherDrawsError,
     higher_order.NotRecordedError,
-    lazy_modules.Awaited,
+    lazy_modules.AwaitedError,
     frozen_parameters.UnfrozenError,
 )
 

@@ -110,7 +110,7 @@ class CompiledFunction:
         except tensor_objects.ObjectNeededError:
             self.records.is_on = False
             return self(*plain_args, **plain_kwargs)
-        except lazy_modules.Awaited as error:
+        except lazy_modules.AwaitedError as error:
             error.infer()
             return self(*plain_args, **plain_kwargs)
         except frozen_parameters.UnfrozenError as error:

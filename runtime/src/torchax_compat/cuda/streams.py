@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from contextlib import AbstractContextManager
+from typing import Any, Self
 
 import torch
 
@@ -18,34 +20,35 @@ class Stream(Event):
     `torch.cuda.Stream`.
     """
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """A stream, or one of CUDA where the runtime is not enabled."""
         return object.__new__(cls) if is_enabled() else torch.cuda.Stream(*args, **kwargs)
 
-    def record_event(self, event=None):
+    def record_event(self, event: Event | None = None) -> Event:
         """Record an event, by default a new one, and return it."""
         event = Event() if event is None else event
         event.record()
         return event
 
-    def wait_event(self, event):
+    def wait_event(self, event: object) -> None:
         """Does nothing: there is only one stream."""
 
-    def wait_stream(self, stream):
+    def wait_stream(self, stream: object) -> None:
         """Does nothing: there is only one stream."""
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         """Does nothing: there is only one stream."""
 
 
-def current_stream(device=None):
+def current_stream(device: Any = None) -> Stream:
     """`torch.cuda.current_stream`."""
     return Stream() if is_enabled() else torch.cuda.current_stream(device)
 
 
-def stream(stream):
+def stream(stream: Stream | None) -> AbstractContextManager[Any]:
     """`torch.cuda.stream`, for `with torch.cuda.stream(...)`."""
     return contextlib.nullcontext(stream) if is_enabled() else torch.cuda.stream(stream)
 
@@ -58,7 +61,7 @@ _stream = torch.cuda.stream
     why="`torch.cuda.stream` in other files gets the streams of torchax, which it does not know.",
     upstream=TORCH + "cuda/__init__.py",
 )
-def _entered(one):
+def _entered(one: Any) -> Any:
     return contextlib.nullcontext(one) if isinstance(one, Stream) else _stream(one)
 
 
@@ -66,5 +69,5 @@ def _entered(one):
     "torch:Tensor.record_stream",
     why="It rejects streams that are not of CUDA; JAX frees memory only after its last use.",
 )
-def _recorded(tensor, stream):
+def _recorded(tensor: Any, stream: Any) -> None:
     """`Tensor.record_stream`, which has nothing to do."""

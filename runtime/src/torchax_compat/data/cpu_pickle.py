@@ -10,27 +10,29 @@ import collections
 import copyreg
 import pickle
 import sys
+from typing import IO, Any
 
 
 class Pickler(pickle.Pickler):
     """Writes torchax tensors, at any depth of the pickled value, as CPU tensors."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "torchax" in sys.modules:
             from torchax.tensor import Tensor
             from torchax.view import View
 
-            reducers = {Tensor: _as_on_host, View: _view_as_on_host}
-            self.dispatch_table = collections.ChainMap(reducers, copyreg.dispatch_table)
+            reducers: Any = {Tensor: _as_on_host, View: _view_as_on_host}
+            known: Any = copyreg.dispatch_table
+            self.dispatch_table = collections.ChainMap(reducers, known)
 
 
-def dump(value, file, **options):
+def dump(value: object, file: IO[bytes], **options: Any) -> None:
     """`pickle.dump` with this pickler."""
     Pickler(file, **options).dump(value)
 
 
-def _as_on_host(tensor):
+def _as_on_host(tensor: Any) -> Any:
     import torch
 
     host = tensor.cpu().detach()
@@ -41,5 +43,5 @@ def _as_on_host(tensor):
     return host.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
 
 
-def _view_as_on_host(view):
+def _view_as_on_host(view: Any) -> Any:
     return _as_on_host(view.torch())

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
+from typing import Any
 
 import torch
 from torchax.tensor import Tensor
@@ -27,7 +28,8 @@ from ..patches.declarations import TORCH, patch
 _randperm = torch.randperm
 _HOST = torch.device("cpu")
 #: Data sets by `id`: those that need torchax, and those that were fetched from without it.
-_on_torchax, _on_host = weakref.WeakValueDictionary(), weakref.WeakValueDictionary()
+_on_torchax: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_on_host: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 # A `DataLoader` shuffles with it, and `random_split` has it under a name of its own.
@@ -37,7 +39,7 @@ _on_torchax, _on_host = weakref.WeakValueDictionary(), weakref.WeakValueDictiona
     why="torchax computes it on the device, even if it is requested on the host.",
     upstream=TORCH + "utils/data/dataset.py",
 )
-def _permutation(*args, device=None, **kwargs):
+def _permutation(*args: Any, device: Any = None, **kwargs: Any) -> Any:
     """`torch.randperm`, on the host if no device is given."""
     if device is not None:
         return _randperm(*args, device=device, **kwargs)
@@ -50,7 +52,7 @@ def _permutation(*args, device=None, **kwargs):
     why="torchax makes each call ten times as slow as PyTorch, also for items on the host.",
     upstream=TORCH + "utils/data/_utils/fetch.py",
 )
-def _fetched(fetcher, indices):
+def _fetched(fetcher: Any, indices: Any) -> Any:
     """The items at some indices; if torchax is needed, fetched again with the same random numbers."""
     data = fetcher.dataset
     if _is_among(_on_torchax, data) or torch.get_default_device() != _HOST:
@@ -70,11 +72,11 @@ def _fetched(fetcher, indices):
     return fetch_items(fetcher, indices)
 
 
-def _is_among(known, data):
+def _is_among(known: Any, data: Any) -> bool:
     return known.get(id(data)) is data
 
 
-def _note(known, data):
+def _note(known: Any, data: Any) -> None:
     with contextlib.suppress(TypeError):  # no weak references to lists: these are tried again
         known[id(data)] = data
 
@@ -87,17 +89,17 @@ _iterate = torch.utils.data.DataLoader.__iter__
     why="Pinning of memory raises on torchax, and seeds have more bits than the device supports.",
     upstream=TORCH + "utils/data/dataloader.py",
 )
-def _iterated(loader):
+def _iterated(loader: Any) -> Any:
     """`DataLoader.__iter__`."""
     loader.pin_memory = False
     with torch.device(_HOST):
         return _iterate(loader)
 
 
-def _drawing_on_host(plain):
+def _drawing_on_host(plain: Any) -> Any:
     """`__iter__` of a sampler, whose seed has more bits than the device supports, if that is the default."""
 
-    def iterate(sampler):
+    def iterate(sampler: Any) -> Any:
         if torch.get_default_device() == _HOST:
             return plain(sampler)
         with torch.device(_HOST):
@@ -115,7 +117,7 @@ for _name in ("RandomSampler", "SubsetRandomSampler"):
 
 
 @patch("torch:Tensor.pin_memory", why="It raises without CUDA; JAX copies from any memory of the host.")
-def _pinned(tensor, device=None):
+def _pinned(tensor: Any, device: Any = None) -> Any:  # noqa: ARG001 # torch's
     return tensor
 
 
@@ -127,7 +129,7 @@ _load = torch.load
     why='It does not know the device `"jax"` as `map_location`, and leaves whole modules on the host.',
     upstream=TORCH + "serialization.py",
 )
-def _loaded(file, map_location=None, *args, **kwargs):
+def _loaded(file: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
     """`torch.load`, to torchax's device."""
     if map_location is None:  # a whole module returns to the device from which it was saved
         read, moved = _load(file, *args, **kwargs), torch.nn.Module

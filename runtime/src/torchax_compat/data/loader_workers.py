@@ -16,8 +16,10 @@ import copy
 import itertools
 import random
 import types
+from collections.abc import Iterator
+from typing import Any
 
-import numpy
+import numpy as np
 import torch
 import torchax
 
@@ -42,18 +44,19 @@ _OTHERS = (types.FunctionType, types.ModuleType, types.MethodType, random.Random
 class _Worker:
     """One worker: the states of its random generators, and whether it has batches left."""
 
-    def __init__(self, batches, number, start):
+    def __init__(self, batches: Any, number: Any, start: Any) -> None:
         seed = batches._base_seed + number
-        self._batches, self._state, self._data = batches, None, _copied(batches._dataset, {})
+        self._batches, self._data = batches, _copied(batches._dataset, {})
+        self._state: Any = None
         self._info = WorkerInfo(id=number, num_workers=batches._num_workers, seed=seed, dataset=self._data)
         with self._at_work():
             random.seed(seed)
             torch.default_generator.manual_seed(seed)
-            numpy.random.seed(numpy_seed(batches._base_seed, number))
+            np.random.seed(numpy_seed(batches._base_seed, number))
             if start is not None:
                 start(number)
 
-    def begin(self):
+    def begin(self) -> None:
         """Begin an epoch."""
         of = self._batches
         with self._at_work():
@@ -62,7 +65,7 @@ class _Worker:
             )
         self.is_done = False
 
-    def make(self, indices):
+    def make(self, indices: Any) -> Any:
         """A batch, and whether there was one: an iterable data set may have ended."""
         with self._at_work():
             try:
@@ -72,9 +75,9 @@ class _Worker:
                 return None, False
 
     @contextlib.contextmanager
-    def _at_work(self):
+    def _at_work(self) -> Iterator[Any]:
         environment = torchax.default_env()
-        generators = self._batches._generators
+        generators = self._batches.generators
         outside, key = random_states.states(generators), environment.prng_key
         before = exchange_worker_info(self._info)
         if self._state is not None:
@@ -91,29 +94,30 @@ class _Worker:
 class _InTurn(LoaderIterator):
     """The batches of a loader, as its workers would create them."""
 
-    def __init__(self, loader):
+    def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         self._ahead = (loader.prefetch_factor or 2) * self._num_workers
-        self._generators = random_states.generators(_held(loader.dataset))
+        self.generators = random_states.generators(_held(loader.dataset))
         self._workers = [_Worker(self, i, loader.worker_init_fn) for i in range(self._num_workers)]
         self._reset(loader)
 
-    def _reset(self, loader, first_iter=False):
+    def _reset(self, loader: Any, first_iter: Any = False) -> None:
         super()._reset(loader, first_iter)
         for worker in self._workers:
             worker.begin()
-        self._turns, self._tasks = itertools.cycle(self._workers), collections.deque()
+        self._turns = itertools.cycle(self._workers)
+        self._tasks: collections.deque[Any] = collections.deque()
         for _ in range(self._ahead):
             self._plan()
 
-    def _plan(self):
+    def _plan(self) -> None:
         """Draw the next indices, as far ahead as for processes, for a worker with batches left."""
         with contextlib.suppress(StopIteration):
             indices = self._next_index()
             turns = itertools.islice(self._turns, self._num_workers)
             self._tasks.append((next(one for one in turns if not one.is_done), indices))
 
-    def _next_data(self):
+    def _next_data(self) -> Any:
         while self._tasks:
             worker, indices = self._tasks.popleft()
             if worker.is_done:
@@ -125,7 +129,7 @@ class _InTurn(LoaderIterator):
         raise StopIteration
 
 
-def _copied(value, known):
+def _copied(value: Any, known: Any) -> Any:
     """A copy of a data set for one worker, of the parts that it may change: objects and small containers."""
     if id(value) in known:
         return known[id(value)]
@@ -144,9 +148,9 @@ def _copied(value, known):
     return made
 
 
-def _may_be_copied(value):
+def _may_be_copied(value: Any) -> Any:
     """Whether a value is an object without its own way of being copied, and not a module."""
-    type_ = type(value)
+    type_: Any = type(value)
     is_own = type_.__reduce_ex__ is object.__reduce_ex__ and type_.__reduce__ is object.__reduce__
     return (
         is_own
@@ -155,9 +159,10 @@ def _may_be_copied(value):
     )
 
 
-def _held(data):
+def _held(data: Any) -> Any:
     """The objects in a data set, and those within them, such as transforms."""
-    waiting, seen = collections.deque([data]), {}
+    waiting = collections.deque([data])
+    seen: dict[int, Any] = {}
     while waiting and len(seen) < _MOST:
         value = waiting.popleft()
         if id(value) in seen:
@@ -176,6 +181,6 @@ def _held(data):
     why="Worker processes that are forked next to the threads of JAX hang.",
     upstream=TORCH + "utils/data/dataloader.py",
 )
-def _batches(loader):
+def _batches(loader: Any) -> Any:
     """`DataLoader._get_iterator`."""
     return _InTurn(loader) if loader.num_workers else loader_iterator(loader)

@@ -8,6 +8,8 @@ PyTorch without torchax reads the file, and the loaded tensors are on the host.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..adapters.torch_internals import DisableTorchFunction
@@ -23,7 +25,7 @@ from ..tensor import arrays
 @patch(
     "torchax.view:View.__reduce_ex__", why="Views of torchax cannot be pickled.", upstream=TORCHAX + "view.py"
 )
-def _as_on_host(tensor, protocol):
+def _as_on_host(tensor: Any, protocol: Any) -> Any:
     """`__reduce_ex__`."""
     with DisableTorchFunction():
         wants_gradient = tensor.requires_grad
@@ -45,6 +47,6 @@ def _as_on_host(tensor, protocol):
     why="`copy.copy` of a view, which PyTorch does by pickling, would copy its array to the host.",
     is_new=True,
 )
-def _shared(tensor):
+def _shared(tensor: Any) -> Any:
     """`__copy__`."""
     return tensor.__deepcopy__({})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..environment import is_enabled
 
 
-def shard_batches():
+def shard_batches() -> None:
     """Shard tensors over all devices when they are moved to torchax, and replicate the tensors of modules.
 
     From this call until `disable()`, a tensor whose first dimension is a multiple of the number of devices is

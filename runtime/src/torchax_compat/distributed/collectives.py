@@ -8,6 +8,7 @@ with or without a process group.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import torch
 from torch import distributed
@@ -29,16 +30,16 @@ _OF_OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object", "s
 class _Done:
     """The result of an operation with `async_op=True`: it is complete."""
 
-    def wait(self, *_args):
+    def wait(self, *_args: Any) -> bool:
         return True
 
-    def is_completed(self):
+    def is_completed(self) -> bool:
         return True
 
 
-def _through_host(function):
+def _through_host(function: Any) -> Any:
     @functools.wraps(function)
-    def run(*args, **kwargs):
+    def run(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = pytree.tree_flatten((args, kwargs))
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (Tensor, View))]
         if not places:
@@ -59,11 +60,11 @@ def _through_host(function):
     return run
 
 
-def _alone(function):
+def _alone(function: Any) -> Any:
     """A function that does nothing if there is only one process."""
 
     @functools.wraps(function)
-    def run(*args, **kwargs):
+    def run(*args: Any, **kwargs: Any) -> Any:
         if distributed.is_initialized() and distributed.get_world_size(kwargs.get("group")) > 1:
             return function(*args, **kwargs)
         return _Done() if kwargs.get("async_op") else None
@@ -71,22 +72,22 @@ def _alone(function):
     return run
 
 
-def _past_torchax(function):
+def _past_torchax(function: Any) -> Any:
     @functools.wraps(function)
-    def run(*args, **kwargs):
+    def run(*args: Any, **kwargs: Any) -> Any:
         with disable_current_modes():
             return function(*args, **kwargs)
 
     return run
 
 
-def _wait_for_all(group=None, **_kwargs):
+def _wait_for_all(group: Any = None, **_kwargs: Any) -> None:
     """`barrier`, without asking torchax for the devices to wait for."""
     with disable_current_modes():
         _reduce(torch.zeros(1), group=group)
 
 
-def _replace(name, function, why):
+def _replace(name: Any, function: Any, why: Any) -> None:
     for module in (distributed, distributed.distributed_c10d):
         if hasattr(module, name):
             target = f"{module.__name__}:{name}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+from typing import Any
 
 from torch import distributed
 from torch.distributed import device_mesh
@@ -21,12 +22,12 @@ _make = device_mesh.DeviceMesh.__init__
 
 
 @functools.wraps(_make)
-def _made(self, device_type, *args, **kwargs):
+def _made(self: Any, device_type: Any, *args: Any, **kwargs: Any) -> None:
     with disable_current_modes():
         _make(self, "cpu" if device_type in _DEVICES else device_type, *args, **kwargs)
 
 
-def _start(*args, **kwargs):
+def _start(*args: Any, **kwargs: Any) -> None:
     """Start the process group of a mesh."""
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         distributed.init_process_group("gloo", *args, **kwargs)

@@ -9,6 +9,8 @@ synchronized batch normalization.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -20,7 +22,7 @@ _WHY = "It needs GPUs to distribute the module over; on torchax, one process dri
 _UPSTREAM = TORCH + "nn/parallel/data_parallel.py"
 
 
-def _scattered(module, values):
+def _scattered(module: Any, values: Any) -> Any:
     """Inputs with tensors moved to the device of the module's weights, as wrappers do."""
     weights = next(module.parameters(), None)
     if weights is None or weights.device.type != "jax":
@@ -29,7 +31,13 @@ def _scattered(module, values):
 
 
 @patch("torch.nn:DataParallel.__init__", why=_WHY, upstream=_UPSTREAM)
-def _wraps(self, module, device_ids=None, output_device=None, dim=0):
+def _wraps(
+    self: Any,
+    module: Any,
+    device_ids: Any = None,  # noqa: ARG001 # torch's; there is a single device
+    output_device: Any = None,  # noqa: ARG001
+    dim: Any = 0,
+) -> None:
     """`torch.nn.DataParallel.__init__` for a single device."""
     torch.nn.Module.__init__(self)
     self.module, self.dim = module, dim
@@ -38,14 +46,14 @@ def _wraps(self, module, device_ids=None, output_device=None, dim=0):
 
 
 @patch("torch.nn:DataParallel.forward", why=_WHY, upstream=_UPSTREAM)
-def _calls(self, *inputs, **kwargs):
+def _calls(self: Any, *inputs: Any, **kwargs: Any) -> Any:
     """`torch.nn.DataParallel.forward`."""
     inputs, kwargs = _scattered(self.module, (inputs, kwargs))
     return self.module(*inputs, **kwargs)
 
 
 @patch("torch.nn:DataParallel.scatter", why=_WHY, upstream=_UPSTREAM)
-def _scatters(self, inputs, kwargs, device_ids=None):
+def _scatters(self: Any, inputs: Any, kwargs: Any, device_ids: Any = None) -> Any:  # noqa: ARG001 # torch's
     """`torch.nn.DataParallel.scatter` to a single device."""
     inputs, kwargs = _scattered(self.module, (inputs, kwargs))
     return (inputs,), (kwargs,)
@@ -59,22 +67,31 @@ class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
 
     __init__, forward, scatter = _wraps, _calls, _scatters
 
-    def train(self, mode=True):
+    def train(self, mode: bool = True) -> Any:
+        """`Module.train`; that of `DistributedDataParallel` needs a process group."""
         return torch.nn.Module.train(self, mode)
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return self.__dict__.copy()
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         torch.nn.Module.__setstate__(self, state)
 
     @contextlib.contextmanager
-    def no_sync(self):
+    def no_sync(self) -> Iterator[None]:
+        """Does nothing: one process has nothing to synchronize."""
         yield
 
 
 @patch("torch.nn.parallel:data_parallel", why=_WHY, upstream=_UPSTREAM)
-def _data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
+def _data_parallel(
+    module: Any,
+    inputs: Any,
+    device_ids: Any = None,  # noqa: ARG001 # torch's; there is a single device
+    output_device: Any = None,  # noqa: ARG001
+    dim: Any = 0,  # noqa: ARG001
+    module_kwargs: Any = None,
+) -> Any:
     """`torch.nn.parallel.data_parallel`."""
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     inputs, module_kwargs = _scattered(module, (inputs, module_kwargs or {}))

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
-def single_process(module):
+if TYPE_CHECKING:
+    import torch
+
+    from .single_process import DataParallel
+
+
+def single_process(module: torch.nn.Module) -> DataParallel:
     """Wrap a module like `DataParallel` or `DistributedDataParallel`, without distributing it over devices.
 
     Args:
@@ -23,4 +30,5 @@ def single_process(module):
     """
     from .single_process import DataParallel
 
-    return DataParallel(module)
+    wrapped: DataParallel = DataParallel(module)
+    return wrapped

@@ -246,7 +246,10 @@ def using(session: Any) -> Iterator[Any]:
 
 def length(tensor: Any) -> Any:
     """The number in a tensor that is a size: a function is compiled for each size."""
-    answer = lambda: dynamic_slices.Length(tensor.jax().item())  # noqa: E731
+
+    def answer() -> Any:
+        return dynamic_slices.Length(tensor.jax().item())
+
     return answer() if _session is None else _session.ask(tensor, answer, dynamic_slices.Length)
 
 
@@ -267,8 +270,12 @@ def _asking(name: Any) -> Any:
     def ask(tensor: Any) -> Any:
         if tensor.numel() != 1 or tensor.is_complex():
             return plain(tensor.torch() if isinstance(tensor, View) else tensor)
-        # Not by torch, which finds no number in a JAX array for `torch.FloatTensor([a, b])`.
-        answer = lambda: kind(tensor.jax().item())  # noqa: E731
+
+        def answer() -> (
+            Any
+        ):  # not by torch, which finds no number in a JAX array for `torch.FloatTensor([a, b])`
+            return kind(tensor.jax().item())
+
         return answer() if _session is None else _asked(name, tensor, answer)
 
     def ask_on_host(tensor: Any) -> Any:

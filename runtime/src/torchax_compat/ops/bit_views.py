@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -51,7 +52,7 @@ def as_complex(x: Any) -> Any:
 
 
 #: For each operation, the elements of a view, and the elements of its source again.
-BOTH_WAYS = {
+BOTH_WAYS: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {
     _aten.view_as_real.default: (as_real, lambda made, _: as_complex(made)),
     _aten.view_as_complex.default: (as_complex, lambda made, _: as_real(made)),
     _aten._conj.default: (jnp.conj, lambda made, _: jnp.conj(made)),

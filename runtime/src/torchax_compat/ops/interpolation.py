@@ -6,6 +6,7 @@ Each dimension is multiplied by a matrix with the weights of old positions for e
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -106,7 +107,10 @@ def _cubic(x: Any) -> Any:
 
 
 #: The weight of an element by its distance, and the distance from which it is zero.
-_FILTERS = {"bilinear": (lambda x: np.maximum(1 - x, 0), 1), "bicubic": (_cubic, 2)}
+_FILTERS: dict[str, tuple[Callable[[Any], Any], int]] = {
+    "bilinear": (lambda x: np.maximum(1 - x, 0), 1),
+    "bicubic": (_cubic, 2),
+}
 
 
 @functools.lru_cache(64)

@@ -90,8 +90,7 @@ def apply_all() -> list[Undo]:
     """
     undone: list[Undo] = []
     try:
-        for setting in SETUPS.values():
-            undone.append(setting.run())
+        undone.extend(setting.run() for setting in SETUPS.values())
         replaced = {}
         for patch in PATCHES.values():
             owner, name = owner_of(patch.target)

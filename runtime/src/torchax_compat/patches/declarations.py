@@ -62,7 +62,7 @@ class Setup:
     why: str
 
 
-class DuplicatePatch(Exception):
+class DuplicatePatchError(Exception):
     """Two patches were declared for the same target."""
 
 
@@ -81,12 +81,12 @@ def patch(target: str, *, why: str, upstream: str = "", is_new: bool = False) ->
         is_new: whether the attribute does not exist without the patch.
 
     Raises:
-        DuplicatePatch: the target has a patch already.
+        DuplicatePatchError: the target has a patch already.
     """
 
     def declare(value: _Value) -> _Value:
         if target in PATCHES:
-            raise DuplicatePatch(target)
+            raise DuplicatePatchError(target)
         PATCHES[target] = Patch(target, value, why, upstream, is_new)
         return value
 
@@ -103,11 +103,11 @@ def operator(function: Callable[..., Any], *operations: Any, why: str = "", **op
         options: fields of torchax's `Operator`.
 
     Raises:
-        DuplicatePatch: one of the operators has an implementation already.
+        DuplicatePatchError: one of the operators has an implementation already.
     """
     for operation in operations:
         if operation in OPERATORS:
-            raise DuplicatePatch(str(operation))
+            raise DuplicatePatchError(str(operation))
         OPERATORS[operation] = Operator(operation, function, options, why)
 
 
@@ -119,12 +119,12 @@ def setup(name: str, *, why: str) -> Callable[[_Run], _Run]:
         why: what is wrong or slow without it.
 
     Raises:
-        DuplicatePatch: there is a setting of this name already.
+        DuplicatePatchError: there is a setting of this name already.
     """
 
     def declare(run: _Run) -> _Run:
         if name in SETUPS:
-            raise DuplicatePatch(name)
+            raise DuplicatePatchError(name)
         SETUPS[name] = Setup(name, run, why)
         return run
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import jax
-import numpy
+import numpy as np
 import torch
 import torchax
 from torchax.ops import mappings
@@ -21,19 +23,19 @@ _NAMES = {str(dtype).removeprefix("torch.") for dtype in _NUMBERS}
 _LARGE = 1 << 16
 
 
-def tensor(value):
+def tensor(value: Any) -> Any:
     """A torchax tensor around a JAX array."""
     return Tensor(value, torchax.default_env())
 
 
-def on_torchax(tensor):
+def on_torchax(tensor: Any) -> Any:
     """The torchax tensor of a tensor: itself, the contents of a view, or a copy on the device."""
     if isinstance(tensor, torchax.view.View):
         return tensor.torch()
     return tensor if isinstance(tensor, Tensor) else tensor.to("jax")
 
 
-def of_host(tensor):
+def of_host(tensor: Any) -> Any:
     """A JAX array with a copy of a CPU tensor; later writes to the tensor do not change it.
 
     It is not committed to a device: committed arrays, as those from DLPack, would cause a second compilation.
@@ -41,24 +43,24 @@ def of_host(tensor):
     with no_dispatch(), DisableTorchFunction():
         if tensor.dtype not in _NUMBERS or tensor.layout is not torch.strided:
             return mappings.t2j(tensor.clone(), use_dlpack=False)
-        numbers = numpy.array(tensor.detach().resolve_conj().resolve_neg().numpy())
+        numbers = np.array(tensor.detach().resolve_conj().resolve_neg().numpy())
     return jax.numpy.asarray(numbers) if numbers.nbytes < _LARGE else jax.device_put(numbers)
 
 
-def on_host(value):
+def on_host(value: Any) -> Any:
     """A CPU tensor with a copy of a JAX array; NumPy and JAX share one cached copy between all callers."""
     with no_dispatch(), DisableTorchFunction():
         if value.dtype.name not in _NAMES:
             return mappings.j2t(value, use_dlpack=False).clone()
-        return torch.from_numpy(numpy.array(value))
+        return torch.from_numpy(np.array(value))
 
 
-def put(tensor, value):
+def put(tensor: Any, value: Any) -> None:
     """Replace the array of a torchax tensor; for a tensor from `detach()` or `data`, that of its source."""
     getattr(tensor, "_of", tensor).apply_jax_(lambda _: value)
 
 
-def write(tensor, value):
+def write(tensor: Any, value: Any) -> None:
     """Write an array to a torchax tensor; a write to a tensor from `detach()` keeps the source's gradient."""
     if hasattr(tensor, "_of"):
         tensor._elem = value
@@ -66,7 +68,7 @@ def write(tensor, value):
         put(tensor, value)
 
 
-def computed_once(values):
+def computed_once(values: Any) -> Any:
     """Float arrays that XLA does not compute again for each use, with another rounding, as it may on a CPU.
 
     XLA removes optimization barriers before it decides where to compute what, but it keeps branches.
@@ -78,32 +80,32 @@ def computed_once(values):
     return jax.lax.cond(is_number, lambda same: same, lambda same: [x - x + x for x in same], values)
 
 
-def rounded(function, value):
+def rounded(function: Any, value: Any) -> Any:
     """Round floats so that an index and a weight that use the result agree; other arrays are unchanged."""
     if jax.numpy.issubdtype(value.dtype, jax.numpy.floating):
         (value,) = computed_once([function(value)])
     return value
 
 
-def widened(value):
+def widened(value: Any) -> Any:
     """Half precision as float32, for sums of many terms; other arrays are unchanged."""
     return value.astype("float32") if jax.numpy.finfo(value.dtype).bits < 32 else value
 
 
-def computes_on_torchax(tensors):
+def computes_on_torchax(tensors: Any) -> Any:
     """Whether one of the tensors is on torchax, and none of them is being traced."""
     on = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
     return bool(on) and not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in on)
 
 
-def is_traced(value):
+def is_traced(value: Any) -> Any:
     """Whether a value is a torchax tensor that JAX is tracing."""
     is_there = isinstance(value, (Tensor, torchax.view.View))
     return is_there and isinstance(value.jax(), jax.core.Tracer)
 
 
 @contextlib.contextmanager
-def entered():
+def entered() -> Iterator[Any]:
     """Enter the torchax environment, and restore its previous state on exit."""
     environment = torchax.default_env()
     before = environment.enabled
@@ -114,6 +116,6 @@ def entered():
         environment.enabled = before  # torchax does not restore it
 
 
-def first_line(error):
+def first_line(error: Any) -> Any:
     """The first line of an error message, or the type of an error without one."""
     return (str(error).splitlines() or [type(error).__name__])[0]

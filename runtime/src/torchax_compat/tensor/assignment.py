@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import torch
@@ -30,7 +31,7 @@ _COPY = torch.ops.aten.copy_
 _copy = ops_registry.all_aten_ops[_COPY].func
 
 
-def _copied(x, y, *args, **kwargs):
+def _copied(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
     """`x.copy_(y)`, between devices and between shapes."""
     if not isinstance(x, (Tensor, View)):
         return x.copy_(_on_host(y))
@@ -41,11 +42,11 @@ def _copied(x, y, *args, **kwargs):
     return _copy(x, y, *args, **kwargs, env=torchax.default_env())
 
 
-def _on_host(value):
+def _on_host(value: Any) -> Any:
     return torchax.default_env().j2t_copy(value.jax()) if isinstance(value, (Tensor, View)) else value
 
 
-def _set_on_host(tensor, index, value):
+def _set_on_host(tensor: Any, index: Any, value: Any) -> None:
     tensor[pytree.tree_map(_on_host, index)] = _on_host(value)
 
 
@@ -66,7 +67,7 @@ operator(
 )
 
 
-def _with_diagonal(tensor, value, wrap=False):
+def _with_diagonal(tensor: Any, value: Any, wrap: Any = False) -> Any:
     """`tensor.fill_diagonal_(value)`; torchax fills a copy."""
     if not isinstance(tensor, (Tensor, View)):
         with DisableTorchFunction():
@@ -93,7 +94,7 @@ operator(
 )
 
 
-def _resized(tensor, *size, memory_format=None):
+def _resized(tensor: Any, *size: Any, memory_format: Any = None) -> Any:  # noqa: ARG001 # torch's
     """`resize_`, in place: the elements that fit, in order, and zeros after them."""
     size = size[0] if size and not isinstance(size[0], int) else size
     flat, count = tensor.jax().ravel(), math.prod(size)
@@ -102,7 +103,7 @@ def _resized(tensor, *size, memory_format=None):
     return tensor
 
 
-def _resized_as(tensor, other, memory_format=None):
+def _resized_as(tensor: Any, other: Any, memory_format: Any = None) -> Any:  # noqa: ARG001 # torch's
     return _resized(tensor, tuple(other.shape))
 
 
@@ -127,7 +128,7 @@ operator(
     "transpose_ and unsqueeze_",
     why="They change the shape in place, so torchax cannot copy the result into the old array.",
 )
-def _replace_array():
+def _replace_array() -> Any:
     changed = [
         ops_registry.all_aten_ops[operation].func
         for operation in (torch.ops.aten.transpose_, torch.ops.aten.unsqueeze_)
@@ -136,14 +137,14 @@ def _replace_array():
     for one in changed:
         one.replace = True
 
-    def undo():
-        for one, was in zip(changed, before):
+    def undo() -> None:
+        for one, was in zip(changed, before, strict=False):
             one.replace = was
 
     return undo
 
 
-def _in_dtype(value, dtype):
+def _in_dtype(value: Any, dtype: Any) -> Any:
     """A value for an integer or bool tensor, in its dtype, as in torch.
 
     JAX warns about other dtypes, and will reject them.
@@ -157,7 +158,7 @@ def _in_dtype(value, dtype):
     return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
-def _place(array, index):
+def _place(array: Any, index: Any) -> Any:
     """The dimension and the index, if an index consists of full slices and an integer at the end; or None."""
     items = index if isinstance(index, tuple) else (index,)
     is_one = items and type(items[-1]) is int and all(map(_is_full, items[:-1]))
@@ -167,14 +168,14 @@ def _place(array, index):
     return (dim, place) if -array.shape[dim] <= place < array.shape[dim] else None
 
 
-def _is_full(item):
+def _is_full(item: Any) -> Any:
     return type(item) is slice and item == slice(None)
 
 
-def assigning(known):
+def assigning(known: Any) -> Any:
     """torchax's item assignment, for all values that torch allows."""
 
-    def set_items(self, index, value):
+    def set_items(self: Any, index: Any, value: Any) -> None:
         if isinstance(value, torch.Tensor) and not isinstance(value, (Tensor, View)):
             value = value.to("jax")
         value = _in_dtype(value, self.dtype)
@@ -210,7 +211,7 @@ def assigning(known):
 @patch(
     "torchax.view:View.__deepcopy__", why="`copy.deepcopy` of a view raises.", upstream=TORCHAX + "view.py"
 )
-def _deep_copy(tensor, memo):
+def _deep_copy(tensor: Any, memo: Any) -> Any:
     """`copy.deepcopy` of a tensor, which shares the array: no array is changed in place."""
     made = Tensor(tensor.jax(), torchax.default_env())
     with DisableTorchFunction():

@@ -13,9 +13,10 @@ Operations that consist of others are compiled at once, if they do nothing but c
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import jax
-import numpy
+import numpy as np
 import torch
 from torchax.tensor import Tensor
 
@@ -38,7 +39,7 @@ PLAIN = {bool, int, float, complex, str, type(None), torch.dtype, torch.device, 
 PLAIN |= {torch.memory_format}
 
 
-def with_part(value, dim, place, part):
+def with_part(value: Any, dim: Any, place: Any, part: Any) -> Any:
     """An array with another part at one index of a dimension."""
     return value.at[(slice(None),) * dim + (place,)].set(part)
 
@@ -46,13 +47,16 @@ def with_part(value, dim, place, part):
 #: The positions of arguments that are indices, which are inputs of the operation.
 PLACES = {torch.ops.aten.select.int: 2, with_part: 2}
 _ARRAY = ArrayImpl
-_operations, _decompositions = {}, {}
+_operations: dict[Any, Any] = {}
+_decompositions: dict[Any, Any] = {}
 
 
-def computed(func, function, args, options):
+def computed(func: Any, function: Any, args: Any, options: Any) -> Any:
     """The result of an implementation in JAX, for arrays and plain values."""
     leaves, tree = jax.tree.flatten((args, options))
-    key, inputs, floats = [func, tree, torch.get_default_dtype()], [], ()
+    key: Any = [func, tree, torch.get_default_dtype()]
+    inputs: list[Any] = []
+    floats: tuple[float, ...] = ()
     at = _place(func, args)
     for number, leaf in enumerate(leaves):
         type_ = type(leaf)
@@ -61,7 +65,7 @@ def computed(func, function, args, options):
             inputs.append(leaf)
         elif number == at:
             key.append(type_)
-            inputs.append(numpy.int32(leaf))
+            inputs.append(np.int32(leaf))
         elif type_ is float:
             key.append(type_)
             inputs.append(leaf)
@@ -98,7 +102,7 @@ def computed(func, function, args, options):
     return result
 
 
-def _place(func, args):
+def _place(func: Any, args: Any) -> Any:
     """The position of an index among the arguments, if the index is in range."""
     at = PLACES.get(func)
     if at is None or type(args[0]) is not _ARRAY or type(args[at]) is not int:
@@ -112,23 +116,23 @@ class _Operation:
 
     __slots__ = ("compiled", "floats", "is_watched", "needs_floats", "seconds")
 
-    def __init__(self, floats):
+    def __init__(self, floats: Any) -> None:
         self.compiled, self.seconds, self.is_watched = None, 0.0, True
         self.floats, self.needs_floats = {floats}, False
 
-    def depends_on(self, floats):
+    def depends_on(self, floats: Any) -> Any:
         """Whether it is a different operation for other floats."""
         if len(self.floats) <= MOST_FLOATS:
             self.floats.add(floats)
         return self.needs_floats or len(self.floats) <= MOST_FLOATS
 
-    def compile(self, function, leaves, tree, inputs, at, result):
+    def compile(self, function: Any, leaves: Any, tree: Any, inputs: Any, at: Any, result: Any) -> None:
         """Compile it, if its compiled results have the types of a result of its own."""
         self.is_watched = False
         types = {type(leaf) for leaf in inputs}
         leaves = [None if type(leaf) in types or i == at else (leaf,) for i, leaf in enumerate(leaves)]
 
-        def run(*inputs):
+        def run(*inputs: Any) -> Any:
             values = iter(inputs)
             given = [next(values) if leaf is None else leaf[0] for leaf in leaves]
             args, options = jax.tree.unflatten(tree, given)
@@ -145,7 +149,7 @@ class _Operation:
         self.needs_floats = float in types
 
 
-def decomposed(mode, func, function, args, options):
+def decomposed(mode: Any, func: Any, function: Any, args: Any, options: Any) -> Any:
     """The result of an operation that consists of others."""
     leaves, tree = jax.tree.flatten((args, options))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -173,28 +177,28 @@ def decomposed(mode, func, function, args, options):
 class _Decomposition:
     """An operation that consists of others, for some plain arguments."""
 
-    def __init__(self, mode, function, leaves, tree):
+    def __init__(self, mode: Any, function: Any, leaves: Any, tree: Any) -> None:
         self.mode, self.function, self.tree = mode, function, tree
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         self.failed, self.compiled = False, jax.jit(self._compute)
 
-    def __call__(self, values):
+    def __call__(self, values: Any) -> Any:
         results = self.compiled(values)
         tensors = [value if value is None else Tensor(value, self.mode.env) for value in results]
         return tensors[0] if self.shape.is_leaf() else pytree.tree_unflatten(tensors, self.shape)
 
-    def _compute(self, values):
+    def _compute(self, values: Any) -> Any:
         environment = self.mode.env
         leaves, given = list(self.leaves), [Tensor(value, environment) for value in values]
-        for place, tensor in zip(self.places, given):
+        for place, tensor in zip(self.places, given, strict=False):
             leaves[place] = tensor
         args, options = jax.tree.unflatten(self.tree, leaves)
         drawn, collected = environment.prng_key, host_random.CollectedDraws((), ())
         with self.mode, host_random.collecting(collected), host_random.recording_noise():
             result = self.function(*args, **options)
         results, self.shape = pytree.tree_flatten(result)
-        is_written = any(tensor.jax() is not value for tensor, value in zip(given, values))
+        is_written = any(tensor.jax() is not value for tensor, value in zip(given, values, strict=False))
         is_drawn = collected.draws or environment.prng_key is not drawn
         if is_written or is_drawn or {id(r) for r in results} & set(map(id, given)):
             environment.prng_key = drawn

@@ -9,8 +9,11 @@ A tensor as `alpha` or `value`, for whose value PyTorch would wait, stays a tens
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
-import numpy
+import numpy as np
 import torch
 from torchax.ops import mappings
 from torchax.tensor import TENSOR_CONSTRUCTORS, Tensor
@@ -28,7 +31,7 @@ _LIKE |= {torch.zeros_like}
 _LIKE |= {getattr(torch.Tensor, f"new_{name}") for name in ("empty", "full", "ones", "tensor", "zeros")}
 
 
-def _moved(environment, _func, args, kwargs):
+def _moved(environment: Any, _func: Any, args: Any, kwargs: Any) -> Any:
     """`tensor.to(device)` and `tensor.to(dtype)`; None for other calls."""
     if len(args) != 2 or not kwargs.keys() <= {"non_blocking"}:
         return None
@@ -40,7 +43,7 @@ def _moved(environment, _func, args, kwargs):
     return _on_device(environment, tensor) if type(tensor) is torch.Tensor else None
 
 
-def without_host(environment, func, args, kwargs):
+def without_host(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """Arguments with CPU tensors moved to the device, or None.
 
     No program for GPUs mixes them, so these were meant to be on the device, as those of
@@ -62,7 +65,7 @@ def without_host(environment, func, args, kwargs):
     return pytree.tree_unflatten(moved, tree)
 
 
-def cast(environment, tensor, dtype):
+def cast(environment: Any, tensor: Any, dtype: Any) -> Any:
     """A device tensor converted to another dtype."""
     if tensor.dtype == dtype:
         return tensor
@@ -72,14 +75,14 @@ def cast(environment, tensor, dtype):
 _CAST = torch.ops.aten._to_copy.default
 
 
-def _cast(array, dtype):
+def _cast(array: Any, dtype: Any) -> Any:
     made = mappings.t2j_dtype(dtype)
     if jax.numpy.issubdtype(made, jax.numpy.integer):
         array = arrays.rounded(jax.numpy.trunc, array)
     return array.astype(made)
 
 
-def _filled(environment, data, kwargs):
+def _filled(environment: Any, data: Any, kwargs: Any) -> Any:
     """A device tensor with some numbers, or None."""
     if not kwargs.keys() <= {"device", "dtype"} or not _is_plain(data):
         return None
@@ -88,14 +91,14 @@ def _filled(environment, data, kwargs):
     return _on_device(environment, tensor)
 
 
-def _made(environment, func, args, kwargs):
+def _made(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """A tensor that is created on the device, or None."""
     if type(kwargs.get("out")) is Tensor:
         return _made_into(func, args, **kwargs)
     if not _is_device(kwargs.get("device")):
         return None
     if func in _OF_DATA:
-        return _filled(environment, *args, kwargs) if len(args) == 1 else None
+        return _filled(environment, args[0], kwargs) if len(args) == 1 else None
     operation = environment._ops.get(func)
     if (
         operation is None
@@ -108,14 +111,14 @@ def _made(environment, func, args, kwargs):
     return Tensor(result, environment)
 
 
-def _made_into(func, args, out, **kwargs):
+def _made_into(func: Any, args: Any, out: Any, **kwargs: Any) -> Any:
     """`torch.zeros(..., out=tensor.new())`, where `out` was created for this, and only gives its dtype."""
     made = func(*args, **{"device": "jax", "dtype": out.dtype, **kwargs})
     out._elem = made._elem
     return made
 
 
-def _new(environment, _func, args, kwargs):
+def _new(environment: Any, _func: Any, args: Any, kwargs: Any) -> Any:
     """`tensor.new(...)`, or None."""
     like, *given = args
     if kwargs or not isinstance(like, (Tensor, View)):
@@ -128,7 +131,7 @@ def _new(environment, _func, args, kwargs):
     return Tensor(jax.numpy.zeros(sizes, mappings.t2j_dtype(like.dtype)), environment)
 
 
-def _made_like(environment, func, args, kwargs):
+def _made_like(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """`torch.zeros_like(t, device=...)` and `t.new_zeros(..., device=...)` on another device, or None."""
     device = kwargs.get("device")
     if not args or device is None:
@@ -146,19 +149,19 @@ def _made_like(environment, func, args, kwargs):
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
-def _scaled(_environment, func, args, kwargs):
+def _scaled(_environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """`a.add(b, alpha=c)`, or None."""
     times = _times(kwargs, "alpha", *args[1:2])
     return None if times is None or len(args) != 2 else func(args[0], times)
 
 
-def _weighed(_environment, func, args, kwargs):
+def _weighed(_environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """`a.addcmul(b, c, value=d)` and `a.addcdiv(b, c, value=d)`, or None."""
     times = _times(kwargs, "value", *args[1:2])
     return None if times is None or len(args) != 3 else func(args[0], times, args[2])
 
 
-def _times(kwargs, name, other=None):
+def _times(kwargs: Any, name: Any, other: Any = None) -> Any:
     """A tensor times an argument that is a tensor with one element, in the dtype of the former, or None."""
     factor = kwargs.get(name)
     if not isinstance(factor, (Tensor, View)) or len(kwargs) != 1 or factor.requires_grad:
@@ -171,7 +174,7 @@ def _times(kwargs, name, other=None):
     return (other * (factor if factor.ndim == 0 else factor.reshape(()))).to(other.dtype)
 
 
-def _given_data(_environment, func, args, _kwargs):
+def _given_data(_environment: Any, func: Any, args: Any, _kwargs: Any) -> Any:
     """`tensor.data = other` for a CPU tensor, which stays on the host, or None."""
     tensor, other = args
     if isinstance(tensor, (Tensor, View)) or not isinstance(other, (Tensor, View)):
@@ -184,27 +187,27 @@ def _given_data(_environment, func, args, _kwargs):
 _DONE = ()
 
 
-def _is_device(device):
+def _is_device(device: Any) -> Any:
     name = device.type if isinstance(device, torch.device) else device
     return isinstance(name, str) and name.partition(":")[0] == "jax"
 
 
-def _is_plain(data):
+def _is_plain(data: Any) -> Any:
     """Whether data are numbers, also of NumPy, alone or in lists."""
     type_ = type(data)
     if type_ in (list, tuple):
         return all(map(_is_plain, data))
-    return type_ in _PLAIN or isinstance(data, (numpy.ndarray, numpy.generic))
+    return type_ in _PLAIN or isinstance(data, (np.ndarray, np.generic))
 
 
-def _on_device(environment, tensor):
+def _on_device(environment: Any, tensor: Any) -> Any:
     if tensor.layout is not torch.strided or tensor.requires_grad:
         return None
     return Tensor(environment.t2j_copy(tensor), environment)
 
 
 #: Functions that take the faster path if they can.
-FUNCTIONS = {torch.Tensor.to: _moved, torch.Tensor.new: _new}
+FUNCTIONS: dict[Any, Callable[..., Any]] = {torch.Tensor.to: _moved, torch.Tensor.new: _new}
 FUNCTIONS[torch.Tensor.data.__set__] = _given_data
 FUNCTIONS |= dict.fromkeys(TENSOR_CONSTRUCTORS, _made) | dict.fromkeys(_LIKE, _made_like)
 FUNCTIONS |= dict.fromkeys((torch.add, torch.sub, torch.Tensor.add, torch.Tensor.sub), _scaled)

@@ -10,6 +10,8 @@ On a GPU, both copies are complete when the call returns, and share nothing, and
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import torch
 
@@ -21,7 +23,7 @@ from . import arrays
 _placed = None
 
 
-def place_by(function):
+def place_by(function: Any) -> None:
     """Pass all arrays that are copied to the device through a function, which places them on devices.
 
     Args:
@@ -32,7 +34,7 @@ def place_by(function):
 
 
 @setup("placement of batches", why="`disable()` ends the effect of `shard_batches()`.")
-def _placement():
+def _placement() -> Any:
     return lambda: place_by(None)
 
 
@@ -41,7 +43,7 @@ def _placement():
     why="`x.cpu()` shares its memory with JAX, so that writes to it change other tensors.",
     upstream=TORCHAX + "tensor.py",
 )
-def _to_host(environment, values):
+def _to_host(_environment: Any, values: Any) -> Any:
     return pytree.tree_map_only(jax.Array, arrays.on_host, values)
 
 
@@ -50,7 +52,7 @@ def _to_host(environment, values):
     why='`x.to("jax")` reads a large `x` later, when a program may have overwritten it.',
     upstream=TORCHAX + "tensor.py",
 )
-def _to_device(environment, tensors):
+def _to_device(_environment: Any, tensors: Any) -> Any:
     made = pytree.tree_map_only(torch.Tensor, arrays.of_host, tensors)
     return made if _placed is None else jax.tree.map(_placed, made)
 
@@ -60,7 +62,7 @@ def _to_device(environment, tensors):
     why='`x.to("jax", copy=True)` returns `x` itself if it is on the device.',
     upstream=TORCHAX + "tensor.py",
 )
-def _moved(environment, args, kwargs):
+def _moved(environment: Any, args: Any, kwargs: Any) -> Any:
     """`tensor.to(...)`; its last positional argument says whether to copy."""
     result = tensor_to(environment, args, kwargs)
     plain = [one for one in args[1:] if isinstance(one, bool)]

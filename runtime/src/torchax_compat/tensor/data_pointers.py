@@ -8,6 +8,8 @@ Here, tensors that share data in PyTorch have one storage, and no other live ten
 
 from __future__ import annotations
 
+from typing import Any
+
 from torchax.view import View
 
 from ..patches.declarations import TORCHAX, patch
@@ -19,17 +21,17 @@ _WHY = "torchax returns 0 for every tensor, so that all tensors seem to share th
 class _Storage:
     """The attributes of a tensor's storage that programs use."""
 
-    def __init__(self, tensor):
+    def __init__(self, tensor: Any) -> None:
         self._owner = tensor
 
     @property
-    def device(self):
+    def device(self) -> Any:
         return self._owner.device
 
-    def data_ptr(self):
+    def data_ptr(self) -> Any:
         return id(self._owner)
 
-    def nbytes(self):
+    def nbytes(self) -> Any:
         return self._owner.jax().nbytes
 
     size = __len__ = nbytes
@@ -37,7 +39,7 @@ class _Storage:
 
 @patch("torchax.tensor:Tensor.untyped_storage", why=_WHY, upstream=TORCHAX + "tensor.py")
 @patch("torchax.view:View.untyped_storage", why=_WHY, upstream=TORCHAX + "view.py")
-def _storage(tensor):
+def _storage(tensor: Any) -> Any:
     """The storage of the tensor that this one is a view of."""
     memory_format.of(tensor)  # detects copies by `reshape`
     owner = tensor
@@ -54,5 +56,5 @@ def _storage(tensor):
 
 @patch("torchax.tensor:Tensor.data_ptr", why=_WHY, upstream=TORCHAX + "tensor.py")
 @patch("torchax.view:View.data_ptr", why=_WHY, upstream=TORCHAX + "view.py")
-def _address(tensor):
+def _address(tensor: Any) -> Any:
     return _storage(tensor).data_ptr() + memory_format.of(tensor).storage_offset() * tensor.element_size()

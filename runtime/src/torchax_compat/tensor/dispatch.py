@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from typing import Any
 
 import jax
-import numpy
+import numpy as np
 import torch
 from torchax.ops import ops_registry
 from torchax.ops.op_base import InplaceOp, OutVariant
@@ -91,7 +92,7 @@ _NORMAL = {_aten.normal.Tensor_Tensor, _aten.normal.Tensor_float, _aten.normal.f
 _NAMESPACES = {"aten", "_c10d_functional", "torchvision", "xla"}
 
 
-class _Other(Exception):
+class _OtherError(Exception):
     """An argument is neither plain nor a tensor of torchax."""
 
 
@@ -100,7 +101,7 @@ class _Other(Exception):
     why="torchax traverses the arguments of each call several times, in 100 us.",
     upstream=TORCHAX + "tensor.py",
 )
-def _called(mode, func, types, args=(), kwargs=None):
+def _called(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """Torch functions, methods and tensor attributes (`__torch_function__`)."""
     environment = mode.env
     if func is torch.Tensor.__getitem__ and isinstance(args[0], (Tensor, View)):
@@ -176,7 +177,7 @@ def _called(mode, func, types, args=(), kwargs=None):
         if func in TENSOR_CONSTRUCTORS and kwargs:
             kwargs.pop("pin_memory", None)
         if func in environment._ops and not _is_debugged(environment):
-            with contextlib.suppress(_Other, OperatorNotFound):
+            with contextlib.suppress(_OtherError, OperatorNotFound):
                 return _at_once(environment, func, args, kwargs or {})
         return _function(mode, func, types, args, kwargs)
     if func in _WHOLE and is_on_host:
@@ -185,32 +186,32 @@ def _called(mode, func, types, args=(), kwargs=None):
     return func(*args, **(kwargs or {}))
 
 
-def _at_once(environment, func, args, kwargs):
+def _at_once(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """The result of a function, such as `F.linear`, that is not an operation, and that torchax implements."""
     operation = environment._ops[func]
     is_one = operation.is_jax_function and not operation.needs_env and func not in _SPECIAL
     if not is_one or environment.param.autocast_dtype is not None:
-        raise _Other
-    args = [_given(value, True) for value in args]
-    options = {name: _given(value, True) for name, value in kwargs.items()}
+        raise _OtherError
+    args = [_given(value, unwrap=True) for value in args]
+    options = {name: _given(value, unwrap=True) for name, value in kwargs.items()}
     return environment.j2t_iso(compiled_operations.computed(func, operation.func, args, options))
 
 
-def _is_made_there(environment, args, kwargs):
+def _is_made_there(environment: Any, args: Any, kwargs: Any) -> Any:
     """Whether a tensor is created on the device, by `device` or like another tensor."""
     if "device" not in kwargs and any(isinstance(one, torch.Tensor) for one in args):
         return isinstance(args[0], (Tensor, View))
     return environment._should_use_torchax_tensor(kwargs.get("device"))
 
 
-def _is_to(args, kwargs):
+def _is_to(args: Any, kwargs: Any) -> Any:
     """Whether `torch.as_tensor` is the same as `to`; torchax raises for it, or returns an empty tensor."""
     if len(args) != 1 or not isinstance(args[0], torch.Tensor) or not kwargs.keys() <= {"dtype", "device"}:
         return False
     return len(kwargs) == 2 or (len(kwargs) == 1 and isinstance(args[0], (Tensor, View)))
 
 
-def computed(mode, func, types, args=(), kwargs=None):
+def computed(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """The operations below torch functions (`__torch_dispatch__`)."""
     environment, kwargs = mode.env, kwargs or {}
     if func in autocast.POLICIES and autocast.is_on():
@@ -260,7 +261,7 @@ def computed(mode, func, types, args=(), kwargs=None):
     try:
         args = [_given(value, unwrap) for value in args]
         options = {name: _given(value, unwrap) for name, value in kwargs.items()}
-    except _Other:
+    except _OtherError:
         moved = conversions.without_host(environment, func, args, kwargs)
         if moved is not None:
             return computed(mode, func, types, *moved)
@@ -289,12 +290,12 @@ def computed(mode, func, types, args=(), kwargs=None):
     return Tensor(result, environment) if isinstance(result, jax.Array) else environment.j2t_iso(result)
 
 
-def _drawn(mean, std=1.0):
+def _drawn(mean: Any, std: Any = 1.0) -> Any:
     like = mean + 0 * std
     return like + std * torch.randn_like(like)
 
 
-def _in_place(mode, func, types, args, kwargs):
+def _in_place(mode: Any, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """An in-place operation that torchax lacks, such as `abs_`, if it has the out-of-place one.
 
     Operations without tensors, such as `promote_types`, go to torch.
@@ -311,7 +312,7 @@ def _in_place(mode, func, types, args, kwargs):
 
 
 @functools.cache
-def _out_of_place(func):
+def _out_of_place(func: Any) -> Any:
     name = func.overloadpacket.__name__
     packet = getattr(_aten, name.removesuffix("_"), None) if name.endswith("_") else None
     for overload in (func._overloadname, f"Tensor_{func._overloadname}"):  # `pow.Scalar` is of a number
@@ -321,10 +322,10 @@ def _out_of_place(func):
     return None
 
 
-_functionals = {}
+_functionals: dict[Any, Any] = {}
 
 
-def _functional(environment, func, in_place):
+def _functional(environment: Any, func: Any, in_place: Any) -> Any:
     """The out-of-place version of an operation, if it is one implementation and draws no random numbers."""
     if func not in _functionals:
         otherwise, known = _out_of_place(func), None
@@ -336,7 +337,7 @@ def _functional(environment, func, in_place):
     return _functionals[func]
 
 
-def _over_lists(mode, name, tensors, *others, **kwargs):
+def _over_lists(mode: Any, name: Any, tensors: Any, *others: Any, **kwargs: Any) -> Any:
     """An operation over lists of tensors, which torchax lacks."""
     with mode:
         results = [
@@ -347,23 +348,23 @@ def _over_lists(mode, name, tensors, *others, **kwargs):
 
 
 @functools.cache
-def writes_first(func):
+def writes_first(func: Any) -> Any:
     """Whether an operation is in place, as `zero_` is; torchax loses some of these on views."""
     name = func.overloadpacket.__name__
     return name.endswith("_") and not name.endswith("__")
 
 
-def _written(mode, func, types, args, *, out, **kwargs):
+def _written(mode: Any, func: Any, types: Any, args: Any, *, out: Any, **kwargs: Any) -> Any:
     return _put(out, computed(mode, func, types, args, kwargs))
 
 
-def _put(tensor, result):
+def _put(tensor: Any, result: Any) -> Any:
     kept, value = tensor.jax(), result.jax()
     tensor._elem = value if value.dtype == kept.dtype else value.astype(kept.dtype)
     return tensor
 
 
-def _makes_on_host(func, args, kwargs):
+def _makes_on_host(func: Any, args: Any, kwargs: Any) -> Any:
     """Whether a tensor is created on the host, as by `torch.Tensor(2, 3)` and in `pad_sequence`."""
     if "device" not in kwargs or func is _aten.scalar_tensor.default:
         return False
@@ -371,12 +372,12 @@ def _makes_on_host(func, args, kwargs):
     return is_host and not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves((args, kwargs)))
 
 
-def _takes_out(operation):
+def _takes_out(operation: Any) -> Any:
     """Whether a torchax implementation accepts `out`; most do not."""
     return operation is not None and isinstance(operation.func, OutVariant)
 
 
-def _given(value, unwrap):
+def _given(value: Any, unwrap: Any) -> Any:
     """An argument as an implementation expects it: a JAX array, or a torchax tensor."""
     type_ = type(value)
     if type_ is Tensor or type_ is shared_data.Data:
@@ -391,16 +392,16 @@ def _given(value, unwrap):
     if is_scalar:  # of the host
         with DisableTorchFunction(), no_dispatch():
             return value.item()
-    raise _Other
+    raise _OtherError
 
 
-def _is_on_host(args):
+def _is_on_host(args: Any) -> Any:
     items = [item for value in args for item in (value if isinstance(value, (list, tuple)) else (value,))]
     tensors = [item for item in items if isinstance(item, torch.Tensor)]
     return bool(tensors) and not any(isinstance(tensor, (Tensor, View)) for tensor in tensors)
 
 
-def _is_debugged(environment):
+def _is_debugged(environment: Any) -> Any:
     config = environment.config
     return (
         config.debug_print_each_op
@@ -410,14 +411,14 @@ def _is_debugged(environment):
     )
 
 
-def _index_on_host(key):
+def _index_on_host(key: Any) -> Any:
     """An index of a CPU tensor, with device tensors in it copied to the host."""
     if isinstance(key, tuple):
         return tuple(map(_index_on_host, key))
     return key.cpu() if isinstance(key, (Tensor, View)) else key
 
 
-_NOTHING = numpy.zeros(())
+_NOTHING = np.zeros(())
 
 
 @patch(
@@ -425,6 +426,6 @@ _NOTHING = numpy.zeros(())
     why="It computes the view.",
     upstream=TORCHAX + "view.py",
 )
-def _shape_of_part(view, source):
+def _shape_of_part(view: Any, source: Any) -> Any:
     """`NarrowInfo.calculate_output_shape`, without computing the view."""
-    return numpy.broadcast_to(_NOTHING, source.shape)[view.slices].shape
+    return np.broadcast_to(_NOTHING, source.shape)[view.slices].shape

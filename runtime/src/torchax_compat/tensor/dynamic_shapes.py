@@ -11,10 +11,11 @@ Slices, and indices that are tensors, are operations, too, for reading and for w
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy
+import numpy as np
 import torch
 from torchax.tensor import Tensor
 from torchax.view import NarrowInfo, View
@@ -35,13 +36,15 @@ MOST_COUNTED = 4096
 _ARRAY = ArrayImpl
 _OF_NUMPY = (torch.bool, torch.uint8, torch.int32, torch.float32)
 _NOT_PLAIN = (torch.device, torch.Generator, torch.dtype)
-#: How often each operation was called with which shapes, which operations the host can compute, and whose
-#: results have shapes that depend on values.
-_counts, _pure, _sized = {}, {}, {}
+#: How often each operation was called with which shapes.
+_counts: dict[Any, dict[Any, int]] = {}
+#: Which operations the host can compute, and whose results have shapes that depend on values.
+_pure: dict[Any, bool] = {}
+_sized: dict[Any, bool] = {}
 
 
 @functools.cache
-def few_numbers():
+def few_numbers() -> Any:
     """The number of elements up to which the host takes less time than compiling.
 
     Transfers from an accelerator are slower.
@@ -49,7 +52,7 @@ def few_numbers():
     return 1 << (22 if jax.default_backend() == "cpu" else 16)
 
 
-def keeps_changing(what, shapes, counts=_counts):
+def keeps_changing(what: Any, shapes: Any, counts: Any = _counts) -> bool:
     """Whether something has new shapes again; `counts` has the number of calls for its shapes."""
     known = counts.setdefault(what, {})
     count = known.get(shapes)
@@ -67,7 +70,7 @@ def keeps_changing(what, shapes, counts=_counts):
     return True
 
 
-def is_for_host(func, shapes, leaves):
+def is_for_host(func: Any, shapes: Any, leaves: Any) -> Any:
     """Whether the host should compute an operation; `leaves` are its arguments, including JAX arrays."""
     is_pure = _pure.get(func)
     if is_pure is None:
@@ -88,7 +91,7 @@ def is_for_host(func, shapes, leaves):
     return not concrete_values.is_active() if _sized[func] else keeps_changing(func, shapes)
 
 
-def computed(func, args, options):
+def computed(func: Any, args: Any, options: Any) -> Any:
     """The result of an operation for JAX arrays, computed by torch on the host."""
     with no_dispatch(), DisableTorchFunction(), torch.no_grad():
         args, options = jax.tree.map(on_host, (_with_tensors(func, args), options))
@@ -96,24 +99,25 @@ def computed(func, args, options):
         return jax.tree.map(on_device, result)
 
 
-def _with_tensors(func, args):
+def _with_tensors(func: Any, args: Any) -> Any:
     """Arguments with tensors for bools that were CPU tensors, as the condition of `where` may be."""
     return [
         torch.tensor(value) if type(value) is bool and isinstance(wanted.type, torch.TensorType) else value
-        for value, wanted in zip(args, func._schema.arguments)
+        for value, wanted in zip(args, func._schema.arguments, strict=False)
     ]
 
 
-def on_host(value):
+def on_host(value: Any) -> Any:
     """A CPU copy of an array: torch's `native_batch_norm` writes to its arguments, against its schema."""
     if type(value) is not _ARRAY:
         return value
     if value.dtype == jnp.int32:
-        return torch.from_numpy(numpy.asarray(value, numpy.int64))  # as indices have to be
+        return torch.from_numpy(np.asarray(value, np.int64))  # as indices have to be
     return arrays.on_host(value)
 
 
-def on_device(value):
+def on_device(value: Any) -> Any:
+    """A JAX array for a CPU tensor; other values unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     # JAX would convert other types by a compiled operation.
@@ -122,16 +126,16 @@ def on_device(value):
     return jax.device_put(value.numpy()) if value.dtype in _OF_NUMPY else arrays.of_host(value)
 
 
-def indexed(tensor, index):
+def indexed(tensor: Any, index: Any) -> Any:
     """The array of `tensor[index]`, if the host should compute it."""
     source = tensor.jax()
     items = _items(source, index)
     if items is None or not keeps_changing("indexed", (source.aval, *map(_shape, items))):
         return None
-    return jax.device_put(numpy.asarray(source)[_on_numpy(items)])
+    return jax.device_put(np.asarray(source)[_on_numpy(items)])
 
 
-def assigned(source, index, value):
+def assigned(source: Any, index: Any, value: Any) -> Any:
     """The array after `source[index] = value`, if the host should compute it."""
     items = _items(source, index)
     if items is None or not (type(value) is _ARRAY or isinstance(value, (bool, int, float))):
@@ -139,15 +143,15 @@ def assigned(source, index, value):
     key = (_shape(value) if type(value) is _ARRAY else type(value), *map(_shape, items))
     if not keeps_changing("assigned", (source.aval, *key)):
         return None
-    made = numpy.array(source)
-    given = numpy.asarray(value)
+    made = np.array(source)
+    given = np.asarray(value)
     while given.shape[:1] == (1,):  # NumPy accepts fewer of these than torch
         given = given[0]
     made[_on_numpy(items)] = given
     return jax.device_put(made)
 
 
-def _items(source, index):
+def _items(source: Any, index: Any) -> Any:
     """The items of an index, including JAX arrays; None if the host cannot use it, or takes too long."""
     if type(source) is not _ARRAY or source.size > few_numbers():
         return None
@@ -158,22 +162,22 @@ def _items(source, index):
     return items if is_plain else None
 
 
-def _shape(item):
+def _shape(item: Any) -> Any:
     """The shapes for which an operation is compiled; for a mask, the number of selected elements as well."""
     if type(item) is not _ARRAY:
         return _plain(item)
     is_mask = item.dtype == bool and item.ndim
-    return (item.aval, int(numpy.count_nonzero(numpy.asarray(item)))) if is_mask else item.aval
+    return (item.aval, int(np.count_nonzero(np.asarray(item)))) if is_mask else item.aval
 
 
-def _on_numpy(items):
-    return tuple(numpy.asarray(i) if type(i) is _ARRAY else i for i in items)
+def _on_numpy(items: Any) -> Any:
+    return tuple(np.asarray(i) if type(i) is _ARRAY else i for i in items)
 
 
-def _plain(index):
+def _plain(index: Any) -> Any:
     if isinstance(index, (tuple, list)):
         return tuple(map(_plain, index))
-    if isinstance(index, numpy.ndarray):
+    if isinstance(index, np.ndarray):
         return index.shape, index.dtype
     return (index.start, index.stop, index.step) if type(index) is slice else (type(index), index)
 
@@ -186,10 +190,10 @@ _transform = NarrowInfo.transform_tensor
     why="JAX compiles a slice for each of its bounds, in 30 ms or more.",
     upstream=TORCHAX + "view.py",
 )
-def _part(view, source):
+def _part(view: Any, source: Any) -> Any:
     items = view.slices if isinstance(view.slices, tuple) else (view.slices,)
     is_basic = not any(isinstance(item, jax.Array) for item in items)
-    if is_basic and type(source) is _ARRAY and source.size <= few_numbers():
-        if keeps_changing("part", (source.aval, _plain(view.slices))):
-            return jax.device_put(numpy.asarray(source)[view.slices])
+    is_small = is_basic and type(source) is _ARRAY and source.size <= few_numbers()
+    if is_small and keeps_changing("part", (source.aval, _plain(view.slices))):
+        return jax.device_put(np.asarray(source)[view.slices])
     return _transform(view, source)

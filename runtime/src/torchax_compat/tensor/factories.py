@@ -10,10 +10,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import index
+from typing import Any
 
 import jax
-import numpy
+import numpy as np
 import torch
 import torchax
 from torchax.ops import mappings
@@ -32,7 +34,7 @@ _LIKE = {torch.randint_like}
 _OF_DATA = (torch.tensor, torch.as_tensor)
 
 
-def holds_tensors(func, args, kwargs):
+def holds_tensors(func: Any, args: Any, kwargs: Any) -> Any:
     """Whether `torch.tensor` or `torch.as_tensor` is given tensors that torchax would misread."""
     if func not in _OF_DATA or not args:
         return False
@@ -47,7 +49,7 @@ def holds_tensors(func, args, kwargs):
     )
 
 
-def _leaves(data):
+def _leaves(data: Any) -> Iterator[Any]:
     """The numbers, arrays and tensors in lists."""
     for one in data:
         if isinstance(one, (list, tuple)):
@@ -56,7 +58,14 @@ def _leaves(data):
             yield one
 
 
-def made_of(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+def made_of(
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: Any = False,
+    pin_memory: Any = False,  # noqa: ARG001 # torch's; JAX copies from any memory
+) -> Any:
     """`torch.tensor(data)`: a copy of a tensor on its device, or the numbers of several on the host."""
     if isinstance(data, torch.Tensor):
         made = _copied(data, device)
@@ -66,7 +75,7 @@ def made_of(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fa
     return made.requires_grad_() if requires_grad else made
 
 
-def _copied(data, device):
+def _copied(data: Any, device: Any) -> Any:
     """A copy of a tensor on a device, by default its own, without its gradient."""
     is_held = isinstance(data, _TORCHAX_TENSORS)
     if device is None or not torchax.default_env()._should_use_torchax_tensor(device):
@@ -74,7 +83,7 @@ def _copied(data, device):
     return arrays.tensor(jax.lax.stop_gradient(data.jax()) if is_held else arrays.of_host(data))
 
 
-def _of_numbers(data, dtype, device):
+def _of_numbers(data: Any, dtype: Any, device: Any) -> Any:
     leaves = list(_leaves(data)) if isinstance(data, (list, tuple)) else []
     tensors = [one for one in leaves if isinstance(one, torch.Tensor)]
     if not tensors:
@@ -89,23 +98,23 @@ def _of_numbers(data, dtype, device):
     return torch.tensor(_each(data, lambda one: _number(one, known)), dtype=made_dtype, device=device)
 
 
-def _each(data, change):
+def _each(data: Any, change: Any) -> Any:
     """Lists with each tensor in them changed."""
     if isinstance(data, (list, tuple)):
         return [_each(one, change) for one in data]
     return change(data) if isinstance(data, torch.Tensor) else data
 
 
-def _number(tensor, known):
+def _number(tensor: Any, known: Any) -> Any:
     return next(known).item() if isinstance(tensor, _TORCHAX_TENSORS) else tensor.item()
 
 
-def _array(tensor, dtype):
+def _array(tensor: Any, dtype: Any) -> Any:
     array = tensor.jax() if isinstance(tensor, _TORCHAX_TENSORS) else arrays.of_host(tensor)
     return jax.lax.stop_gradient(array.reshape(()).astype(dtype))
 
 
-def _promoted(leaves):
+def _promoted(leaves: Any) -> Any:
     """The dtype of a tensor that holds these numbers."""
     dtypes = set(map(_dtype_of, leaves))
     made = dtypes.pop()
@@ -114,12 +123,12 @@ def _promoted(leaves):
     return made
 
 
-def _dtype_of(leaf):
+def _dtype_of(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
         # Integers of the device have 32 bits in place of 64.
         return torch.int64 if leaf.dtype == torch.int32 and isinstance(leaf, _TORCHAX_TENSORS) else leaf.dtype
-    if isinstance(leaf, (numpy.ndarray, numpy.generic)):
-        return torch.from_numpy(numpy.zeros(0, leaf.dtype)).dtype
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return torch.from_numpy(np.zeros(0, leaf.dtype)).dtype
     if isinstance(leaf, bool):
         return torch.bool
     if isinstance(leaf, int):
@@ -127,14 +136,14 @@ def _dtype_of(leaf):
     return torch.complex64 if isinstance(leaf, complex) else torch.get_default_dtype()
 
 
-def as_array(kwargs):
+def as_array(kwargs: Any) -> Any:
     """The function that replaces `torch.asarray`, which torchax lacks, and its arguments."""
     options = {name: value for name, value in kwargs.items() if value is not None and value is not False}
     is_new = options.pop("copy", False) or "requires_grad" in options
     return torch.tensor if is_new else torch.as_tensor, options
 
 
-def sized(func, args, kwargs):
+def sized(func: Any, args: Any, kwargs: Any) -> Any:
     """The arguments of a function that creates a tensor, with numbers for tensors that are sizes or bounds.
 
     The value for `torch.full` may stay on the device.
@@ -149,7 +158,7 @@ def sized(func, args, kwargs):
     # torch itself accepts tensors of the host for the host.
     converted = torch.Tensor if is_there else _TORCHAX_TENSORS
 
-    def number(value):
+    def number(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)(map(number, value)) if type(value) in (list, tuple) else value
         if not isinstance(value, converted):
@@ -168,14 +177,22 @@ def sized(func, args, kwargs):
     return (*like, *map(number, args)), options
 
 
-def _new_tensor(tensor, data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+def _new_tensor(
+    tensor: Any,
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: Any = False,
+    pin_memory: Any = False,  # noqa: ARG001 # torch's; JAX copies from any memory
+) -> Any:
     """`tensor.new_tensor`, of data."""
     with torchax.default_env():
         made = made_of(data, dtype=dtype or tensor.dtype, device=device or tensor.device)
     return made.requires_grad_() if requires_grad else made
 
 
-def _new(tensor, *given, device=None):
+def _new(tensor: Any, *given: Any, device: Any = None) -> Any:
     """`tensor.new`, of a size or of data."""
     if len(given) == 1 and not isinstance(given[0], (int, torch.Size)):
         return _new_tensor(tensor, given[0], device=device)

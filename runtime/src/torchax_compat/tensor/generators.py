@@ -7,6 +7,8 @@ Here, `torch.Generator` creates a CPU generator, from which numbers for the devi
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torchax
 
@@ -16,10 +18,10 @@ _Generator = torch.Generator
 
 
 class _GeneratorType(type):
-    def __instancecheck__(cls, one):
+    def __instancecheck__(cls, one: Any) -> bool:
         return isinstance(one, _Generator)
 
-    def __call__(cls, device="cpu"):
+    def __call__(cls, device: Any = "cpu") -> Any:
         return _Generator("cpu" if torch.device(device).type == "jax" else device)
 
 
@@ -37,7 +39,7 @@ class Generator(metaclass=_GeneratorType):
     why="torchax's raises, so that `torch.random.fork_rng()` does.",
     upstream=TORCHAX + "device_module.py",
 )
-def _state(device=None):
+def _state(device: Any = None) -> Any:  # noqa: ARG001 # torch's; all devices have one state
     return torchax.default_env().prng_key
 
 
@@ -46,5 +48,5 @@ def _state(device=None):
     why="torchax's raises, so that `torch.random.fork_rng()` does.",
     upstream=TORCHAX + "device_module.py",
 )
-def _put_back(state, device=None):
+def _put_back(state: Any, device: Any = None) -> None:  # noqa: ARG001 # torch's; all devices have one state
     torchax.default_env().prng_key = state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import torch
@@ -17,7 +18,9 @@ from ..patches.declarations import TORCH, patch
     why="It has an operation for each parameter.",
     upstream=TORCH + "nn/utils/clip_grad.py",
 )
-def _norm_of_all(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+def _norm_of_all(
+    tensors: Any, norm_type: Any = 2.0, error_if_nonfinite: Any = False, foreach: Any = None
+) -> Any:
     tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
     if error_if_nonfinite or not _can_be_compiled(tensors):
         return total_norm(tensors, norm_type, error_if_nonfinite, foreach)
@@ -25,7 +28,7 @@ def _norm_of_all(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None)
 
 
 @functools.partial(jax.jit, static_argnums=1)
-def _norm(values, norm_type):
+def _norm(values: Any, norm_type: Any) -> Any:
     norms = [jax.numpy.linalg.norm(value.ravel(), norm_type) for value in values]
     return jax.numpy.linalg.norm(jax.numpy.stack(norms), norm_type)
 
@@ -35,23 +38,24 @@ def _norm(values, norm_type):
     why="It has two operations for each parameter.",
     upstream=TORCH + "nn/utils/clip_grad.py",
 )
-def _clip_all(parameters, max_norm, total_norm, foreach=None):
+def _clip_all(parameters: Any, max_norm: Any, total_norm: Any, foreach: Any = None) -> Any:
     parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
     gradients = [p.grad for p in parameters if p.grad is not None]
     if not _can_be_compiled([*gradients, total_norm]):
         return clip_grads_with_norm(parameters, max_norm, total_norm, foreach)
     values = _clipped([gradient.jax() for gradient in gradients], float(max_norm), total_norm.jax())
-    for gradient, value in zip(gradients, values):
+    for gradient, value in zip(gradients, values, strict=False):
         gradient.apply_jax_(lambda _, value=value: value)
+    return None
 
 
 @jax.jit
-def _clipped(values, most, norm):
+def _clipped(values: Any, most: Any, norm: Any) -> Any:
     factor = jax.numpy.minimum(most / (norm + 1e-6), 1.0)
     return [(value * factor).astype(value.dtype) for value in values]
 
 
-def _can_be_compiled(tensors):
+def _can_be_compiled(tensors: Any) -> Any:
     return bool(tensors) and all(
         isinstance(tensor, Tensor) and not isinstance(tensor.jax(), jax.core.Tracer) for tensor in tensors
     )

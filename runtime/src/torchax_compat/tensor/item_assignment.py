@@ -6,6 +6,8 @@ An assignment goes through three layers: `views.writing()` writes to the source 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torchax.tensor import Tensor
 from torchax.view import View
@@ -16,10 +18,10 @@ from ..patches.declarations import TORCHAX, patch
 from . import assignment, indices, masks, views, wide_integers
 
 
-def _with_any_index(plain):
+def _with_any_index(plain: Any) -> Any:
     """Item assignment that accepts the indices that torch accepts; `plain` accepts those of JAX."""
 
-    def assigned(tensor, key, value):
+    def assigned(tensor: Any, key: Any, value: Any) -> None:
         if concrete_values.is_active():
             key = dynamic_slices.positions(tensor.shape, key, concrete_values.length)
             value = deferred_scalars.for_computation(value)
@@ -42,10 +44,10 @@ def _with_any_index(plain):
     return assigned
 
 
-def _writing_to_source(plain):
+def _writing_to_source(plain: Any) -> Any:
     """Item assignment that writes to the source of a view, too."""
 
-    def assigned(tensor, key, value):
+    def assigned(tensor: Any, key: Any, value: Any) -> None:
         with views.writing(tensor):
             plain(tensor, key, value)
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+from typing import Any
 
 from torch.overrides import get_testing_overrides
 
 
-def in_order(func, function, args, kwargs):
+def in_order(func: Any, function: Any, args: Any, kwargs: Any) -> Any:
     """The arguments of a torch function for its implementation: by position if that has other names."""
     names = _names(function)
     if names is None or kwargs.keys() <= names:
@@ -25,7 +26,7 @@ def in_order(func, function, args, kwargs):
 
 
 @functools.cache
-def _names(function):
+def _names(function: Any) -> Any:
     try:
         return inspect.signature(function).parameters.keys()
     except ValueError:  # a function of torch itself
@@ -33,7 +34,7 @@ def _names(function):
 
 
 @functools.cache
-def _names_of_torch(func):
+def _names_of_torch(func: Any) -> Any:
     listed = get_testing_overrides().get(func)
     names = tuple(inspect.signature(listed).parameters) if listed else ()
     is_of_matrices = func.__name__.startswith("linalg_")  # torch gives their first argument another name

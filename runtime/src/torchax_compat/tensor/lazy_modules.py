@@ -6,6 +6,8 @@ A module that a traced function calls for the first time gets its parameters bef
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import torch
 from torch.nn.parameter import UninitializedTensorMixin
@@ -21,27 +23,27 @@ _materialize = UninitializedTensorMixin.materialize
 _awaited = WeakIdKeyDictionary()
 
 
-class Awaited(Exception):
+class AwaitedError(Exception):
     """A traced function called a module that has no parameters yet."""
 
-    def __init__(self, module, inputs):
+    def __init__(self, module: Any, inputs: Any) -> None:
         super().__init__(module)
         self.module, self.inputs = module, inputs
 
-    def infer(self):
+    def infer(self) -> None:
         """Create the module's parameters before the trace, from the shapes of its inputs."""
         infer_parameters(self.module, self.module, *pytree.tree_map_only(_Shaped, _Shaped.made, self.inputs))
 
 
 class _Shaped:
-    def __init__(self, tensor):
+    def __init__(self, tensor: Any) -> None:
         self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
 
-    def made(self):
+    def made(self) -> Any:
         return torch.zeros(self.shape, dtype=self.dtype, device="jax")
 
 
-def moved(tensor, dtype, is_there):
+def moved(tensor: Any, dtype: Any, is_there: Any) -> Any:
     """A lazy parameter or buffer that was moved, or converted to another dtype if `is_there` is None."""
     if is_there is not None:
         _awaited[tensor] = is_there
@@ -54,7 +56,7 @@ def moved(tensor, dtype, is_there):
     why="A parameter that was moved to torchax before its shape is known is created on the host.",
     upstream=TORCH + "nn/parameter.py",
 )
-def _materialized(tensor, shape, device=None, dtype=None):
+def _materialized(tensor: Any, shape: Any, device: Any = None, dtype: Any = None) -> Any:
     """`UninitializedTensorMixin.materialize`."""
     is_there = torch.device(device).type in ("cuda", "jax") if device else _awaited.pop(tensor, False)
     with DisableTorchFunction():
@@ -65,6 +67,7 @@ def _materialized(tensor, shape, device=None, dtype=None):
     if isinstance(tensor, torch.nn.Parameter):
         made = torch.nn.Parameter(made, wants_gradient)
     torch.utils.swap_tensors(tensor, made)  # optimizers may have it already
+    return None
 
 
 @patch(
@@ -72,10 +75,10 @@ def _materialized(tensor, shape, device=None, dtype=None):
     why="Parameters that are created while JAX traces belong to the trace.",
     upstream=TORCH + "nn/modules/lazy.py",
 )
-def _inferred(self, module, args, kwargs=None):
+def _inferred(self: Any, module: Any, args: Any, kwargs: Any = None) -> Any:
     """`LazyModuleMixin._infer_parameters`, the hook before a lazy module's first call."""
     inputs = args, kwargs or {}
     tensors = [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, (Tensor, View))]
     if not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in tensors):
         return infer_parameters(self, module, *inputs)
-    raise Awaited(self, pytree.tree_map_only((Tensor, View), _Shaped, inputs))
+    raise AwaitedError(self, pytree.tree_map_only((Tensor, View), _Shaped, inputs))

@@ -8,6 +8,8 @@ If it keeps changing, the function runs call by call.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import torch
 from torchax.tensor import Tensor
@@ -19,28 +21,28 @@ from ..patches.declarations import operator
 from . import arrays
 
 
-def are_asked(index):
+def are_asked(index: Any) -> Any:
     """Whether an index holds masks whose number of elements is an answer."""
     return concrete_values.is_active() and any(map(_is_mask, index if type(index) is tuple else (index,)))
 
 
-def places(index):
+def places(index: Any) -> Any:
     """An index with the positions of the selected elements in place of traced masks."""
     if not are_asked(index):
         return index
     items = index if type(index) is tuple else (index,)
-    made = []
+    made: list[Any] = []
     for one in items:
         found = _places_of(one.jax()) if _is_mask(one) else None
         made += [one] if found is None else map(arrays.tensor, found)
     return tuple(made)
 
 
-def _is_mask(item):
+def _is_mask(item: Any) -> Any:
     return isinstance(item, (Tensor, View)) and item.dtype == torch.bool and item.ndim > 0
 
 
-def _places_of(mask):
+def _places_of(mask: Any) -> Any:
     """The positions of the elements that a mask selects; None if it is not traced, or has no answer."""
     if not concrete_values.is_active():
         return None
@@ -51,12 +53,12 @@ def _places_of(mask):
     )
 
 
-def _nonzero(x, as_tuple=False):
+def _nonzero(x: Any, as_tuple: Any = False) -> Any:
     found = _places_of(x != 0) if x.ndim and not as_tuple else None
     return nonzero(x, as_tuple) if found is None else jnp.stack(found, axis=-1)
 
 
-def _masked_select(x, mask):
+def _masked_select(x: Any, mask: Any) -> Any:
     x, mask = jnp.broadcast_arrays(x, mask)
     found = _places_of(mask)
     return x[mask if found is None else found]

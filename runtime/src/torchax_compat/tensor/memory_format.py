@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from typing import Any
 
 import torch
 from torchax.tensor import Tensor
@@ -13,12 +14,12 @@ from ..adapters.torch_internals import disable_current_modes
 from ..jit import dynamic_slices
 
 
-def named(tensor):
+def named(tensor: Any) -> Any:
     """The tensor that writes to this one go to, if it is the `data` of another one."""
     return getattr(tensor, "_of", tensor)
 
 
-def of(tensor):
+def of(tensor: Any) -> Any:
     """A meta tensor with the layout that this tensor would have in torch."""
     if isinstance(tensor, View) and not isinstance(tensor.view_info, dynamic_slices.Span):
         return of(tensor.parent)[tensor.view_info.slices]
@@ -36,7 +37,7 @@ def of(tensor):
         return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device="meta")
 
 
-def kept(made, like):
+def kept(made: Any, like: Any) -> Any:
     """A result of `torch.empty_like`, with the layout of the tensor that it is like."""
     if type(made) is Tensor and isinstance(like, (Tensor, View)):
         there = of(like)
@@ -46,12 +47,12 @@ def kept(made, like):
 
 
 @functools.cache
-def is_by_element(func):
+def is_by_element(func: Any) -> Any:
     """Whether an operation is elementwise."""
     return torch.Tag.pointwise in func.tags and not func._schema.is_mutable
 
 
-def with_layout_of_arguments(made, func, args, kwargs=None):
+def with_layout_of_arguments(made: Any, func: Any, args: Any, kwargs: Any = None) -> Any:
     """The result of an operation, with the layout that torch gives it for such arguments."""
     tensors = [one for one in args if isinstance(one, (Tensor, View))]
     if type(made) is not Tensor or not any(map(_may_have_other_layout, tensors)):
@@ -65,5 +66,5 @@ def with_layout_of_arguments(made, func, args, kwargs=None):
     return made
 
 
-def _may_have_other_layout(tensor):
+def _may_have_other_layout(tensor: Any) -> Any:
     return isinstance(tensor, View) or not vars(named(tensor)).keys().isdisjoint(("_taken", "_stride"))

@@ -9,6 +9,8 @@ tensors by device.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torchax.tensor import Tensor
 from torchax.view import View
@@ -19,12 +21,12 @@ from ..patches.declarations import patch
 _TORCHAX_TENSORS = (Tensor, View)
 
 
-def is_meta(device):
+def is_meta(device: Any) -> Any:
     """Whether a device, or its name, is `meta`."""
     return device == "meta" or (isinstance(device, torch.device) and device.type == "meta")
 
 
-def made(func, args, kwargs):
+def made(func: Any, args: Any, kwargs: Any) -> Any:
     """The meta tensor that a torch function creates, or copies a tensor to; None for other calls."""
     moves = func is torch.Tensor.to and len(args) > 1 and is_meta(args[1])
     if not moves and not is_meta(kwargs.get("device")):
@@ -35,13 +37,13 @@ def made(func, args, kwargs):
         return func(*args, **kwargs)
 
 
-def on_host(tensor):
+def on_host(tensor: Any) -> Any:
     """A CPU tensor like a meta tensor."""
     with disable_current_modes(), DisableTorchFunction():
         return _like(tensor, "cpu")
 
 
-def _like(tensor, device):
+def _like(tensor: Any, device: Any) -> Any:
     return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device=device)
 
 
@@ -49,12 +51,12 @@ def _like(tensor, device):
     "torch._C:_group_tensors_by_device_and_dtype",
     why="It takes torchax tensors for meta tensors, beside other meta tensors.",
 )
-def _in_groups(lists, with_indices=False):
+def _in_groups(lists: Any, with_indices: Any = False) -> Any:
     """Lists of tensors by device and dtype; weight averaging moves a count to that device."""
     groups = grouped_tensors(lists, with_indices)
     return {(_device(group[0], device), dtype): group for (device, dtype), group in groups.items()}
 
 
-def _device(lists, device):
+def _device(lists: Any, device: Any) -> Any:
     tensor = next((one for tensors in lists for one in tensors if isinstance(one, _TORCHAX_TENSORS)), None)
     return device if tensor is None else tensor.device

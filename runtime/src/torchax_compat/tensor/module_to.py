@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from typing import Any
 
 import torch
 from torch.nn.utils import clip_grad
@@ -24,18 +25,18 @@ from ..adapters.torchax_internals import to_copy
 from ..patches.declarations import TORCH, TORCHAX, patch
 from . import arrays, lazy_modules
 
-_optimizers = weakref.WeakSet()
+_optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
 #: The new parameter for each old one.
 _became = WeakIdKeyDictionary()
 #: Modules with parameters, by `id`, since not all are hashable.
-_holders = weakref.WeakValueDictionary()
+_holders: weakref.WeakValueDictionary[int, torch.nn.Module] = weakref.WeakValueDictionary()
 _make = torch.optim.Optimizer.__init__
 _register, _to = torch.nn.Module.register_parameter, torch.nn.Module.to
 #: The depth of nested modules that are being moved.
 _depth = 0
 
 
-def is_moving():
+def is_moving() -> bool:
     """Whether a module is being moved, or converted."""
     return _depth > 0
 
@@ -45,7 +46,7 @@ def is_moving():
     why="The parameters of a module are new ones after it was moved to torchax.",
     upstream=TORCH + "optim/optimizer.py",
 )
-def _made(optimizer, *args, **kwargs):
+def _made(optimizer: Any, *args: Any, **kwargs: Any) -> None:
     """`Optimizer.__init__`."""
     _make(optimizer, *args, **kwargs)
     _optimizers.add(optimizer)
@@ -58,7 +59,7 @@ def _made(optimizer, *args, **kwargs):
     why="Modules that share a parameter get the new one when one of them is moved.",
     upstream=TORCH + "nn/modules/module.py",
 )
-def _registered(module, name, parameter):
+def _registered(module: Any, name: Any, parameter: Any) -> None:
     """`Module.register_parameter`."""
     _register(module, name, parameter)
     _holders[id(module)] = module
@@ -69,7 +70,7 @@ def _registered(module, name, parameter):
     why="Optimizers and other modules keep the old parameters of a module that is moved to torchax.",
     upstream=TORCH + "nn/modules/module.py",
 )
-def _moved(module, *args, **kwargs):
+def _moved(module: Any, *args: Any, **kwargs: Any) -> Any:
     """`Module._apply`, behind `.to("jax")`; torch calls it for submodules as well."""
     global _depth
     _depth += 1
@@ -87,7 +88,7 @@ def _moved(module, *args, **kwargs):
     upstream=TORCH + "nn/modules/module.py",
 )
 @functools.wraps(_to)
-def _like(module, *args, **kwargs):
+def _like(module: Any, *args: Any, **kwargs: Any) -> Any:
     """`Module.to`, which may get a tensor for its device and dtype: torch would see that it has no data."""
     like = args[0] if args else kwargs.get("tensor")
     if not isinstance(like, (Tensor, View)):
@@ -96,7 +97,7 @@ def _like(module, *args, **kwargs):
     return _to(module, "jax", like.dtype, *args[1:], **kwargs)
 
 
-def _share():
+def _share() -> None:
     """Replace old parameters by new ones in modules that share them."""
     for holder in list(_holders.values()):
         for name, p in list(holder._parameters.items()):
@@ -105,7 +106,7 @@ def _share():
                 holder._parameters[name] = new
 
 
-def _moved_with_others(module, *args, **kwargs):
+def _moved_with_others(module: Any, *args: Any, **kwargs: Any) -> Any:
     _holders[id(module)] = module  # a copy registers no parameters
     before = {name: _latest(p) for name, p in module._parameters.items() if p is not None}
     for name, p in before.items():
@@ -128,37 +129,37 @@ def _moved_with_others(module, *args, **kwargs):
     return result
 
 
-def _type_of(tensor):
+def _type_of(tensor: Any) -> Any:
     """The dtype that torch's own checks see."""
     with DisableTorchFunction():
         return torch.Tensor.dtype.__get__(tensor)
 
 
-def _made_anew(parameter):
+def _made_anew(parameter: Any) -> Any:
     new = torch.nn.Parameter(parameter, parameter.requires_grad)
     new.grad = None if parameter.grad is None else arrays.tensor(parameter.grad.jax().astype(new.jax().dtype))
     return new
 
 
-def _clipping(clip):
+def _clipping(clip: Any) -> Any:
     """Gradient clipping, for a list that may have been created before the module was moved."""
 
     @functools.wraps(clip)
-    def run(parameters, *args, **kwargs):
+    def run(parameters: Any, *args: Any, **kwargs: Any) -> Any:
         given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         return clip(list(map(_latest, given)), *args, **kwargs)
 
     return run
 
 
-def latest(args):
+def latest(args: Any) -> Any:
     """Arguments with new parameters in place of those from before a move."""
     if not any(type(one) is torch.nn.Parameter for one in args):
         return args
     return tuple(_latest(one) if type(one) is torch.nn.Parameter else one for one in args)
 
 
-def _latest(parameter):
+def _latest(parameter: Any) -> Any:
     while parameter in _became:
         parameter = _became[parameter]
     return parameter
@@ -169,7 +170,7 @@ def _latest(parameter):
     why='It does not move tensors to a device `"cuda"` of a string known at run time, nor lazy parameters.',
     upstream=TORCHAX + "tensor.py",
 )
-def _copied(environment, tensor, dtype, device):
+def _copied(environment: Any, tensor: Any, dtype: Any, device: Any) -> Any:
     """`Environment._to_copy`, behind `.to(...)`."""
     is_there = device is not None and torch.device(device).type in ("cuda", "jax")
     if torch.nn.parameter.is_lazy(tensor):

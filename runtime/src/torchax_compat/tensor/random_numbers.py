@@ -13,9 +13,11 @@ are copies; here, it draws on the host.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
-import numpy
+import numpy as np
 import torch
 from torchax.ops.mappings import t2j_dtype
 from torchax.tensor import Tensor
@@ -50,7 +52,7 @@ _ELSEWHERE = ("dirac_", "eye_", "orthogonal_")
 _PLACING = ("device", "layout", "memory_format", "pin_memory", "requires_grad")
 
 
-def _overloads(names):
+def _overloads(names: Any) -> Any:
     packets = [getattr(_aten, name) for name in names]
     return {getattr(packet, name) for packet in packets for name in packet.overloads() if "out" not in name}
 
@@ -62,12 +64,12 @@ DRAWS = _overloads((*_IN_PLACE, *_NEW, *_OF_TENSORS, *_ON_HOST))
 _FILLS, _CHOSEN = _overloads(_IN_PLACE), _overloads(_ON_HOST)
 
 
-def is_held(tensor):
+def is_held(tensor: Any) -> Any:
     """Whether a tensor is on the device, and not traced."""
     return isinstance(tensor, _TORCHAX_TENSORS) and not isinstance(tensor.jax(), jax.core.Tracer)
 
 
-def drawn(environment, func, args, kwargs):
+def drawn(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """The result of a function or operation that draws; None if torchax computes it.
 
     PyTorch draws in the order of the elements in memory.
@@ -89,13 +91,14 @@ def drawn(environment, func, args, kwargs):
     return _made(environment, func, args, kwargs)
 
 
-def _made(environment, func, args, kwargs):
+def _made(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """A new tensor."""
     options = {name: value for name, value in kwargs.items() if name not in _PLACING}
     args = [_like(one) if isinstance(one, torch.Tensor) else _plain(one) for one in args]
     value = host_random.noise(host_random.Draw(func, tuple(args), options))
     if value is None and func in (torch.normal, _aten.normal.float_float):
-        mean, std, size = (*args, *(kwargs[name] for name in ("mean", "std", "size") if name in kwargs))
+        named = [kwargs[name] for name in ("mean", "std", "size") if name in kwargs]
+        mean, std, size = args + named
         value = mean + std * jax.random.normal(environment.get_and_rotate_prng_key(), tuple(size))
         value = value.astype(t2j_dtype(kwargs.get("dtype") or torch.get_default_dtype()))
     if value is None:
@@ -103,20 +106,20 @@ def _made(environment, func, args, kwargs):
     return Tensor(value, environment, requires_grad=bool(kwargs.get("requires_grad")))
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """Python numbers in place of NumPy's, as in sizes."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_plain, value))
-    return value.item() if isinstance(value, numpy.generic) else value
+    return value.item() if isinstance(value, np.generic) else value
 
 
-def _like(tensor, dtype=None):
+def _like(tensor: Any, dtype: Any = None) -> Any:
     with no_dispatch(), DisableTorchFunction():
         made = torch.empty_like(memory_format.of(tensor))
     return host_random.Layout(tuple(made.shape), made.stride(), dtype or tensor.dtype)
 
 
-def _filled(environment, func, args, kwargs):
+def _filled(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """A tensor filled with the numbers that a CPU tensor is filled with."""
     tensor, *others = args
     if func is _aten.bernoulli_.Tensor:
@@ -131,28 +134,28 @@ def _filled(environment, func, args, kwargs):
     return _put(tensor, value)
 
 
-def _of_device(environment, func, tensor, args, kwargs):
+def _of_device(environment: Any, func: Any, tensor: Any, args: Any, kwargs: Any) -> Any:
     """The numbers with which an accelerator fills a tensor."""
     options = {name: value for name, value in kwargs.items() if name != "generator"}
     key = environment.get_and_rotate_prng_key(kwargs.get("generator"))
     return _OF_DEVICE[func.overloadpacket.__name__](key, tensor.jax(), *args, **options)
 
 
-def _whole(key, x, *bounds, **options):
+def _whole(key: Any, x: Any, *bounds: Any, **options: Any) -> Any:
     low, high = (0, *bounds)[-2:] if bounds or options else (0, 2**24 if x.dtype.kind == "f" else 2**31 - 1)
     return jax.random.randint(key, x.shape, options.get("from", low), options.get("to", high))
 
 
-def _normal(key, x, mean=0.0, std=1.0):
+def _normal(key: Any, x: Any, mean: Any = 0.0, std: Any = 1.0) -> Any:
     return mean + std * jax.random.normal(key, x.shape)
 
 
-def _uniform(key, x, low=0.0, high=1.0, **bounds):
+def _uniform(key: Any, x: Any, low: Any = 0.0, high: Any = 1.0, **bounds: Any) -> Any:
     low, high = bounds.get("from", low), bounds.get("to", high)
     return jax.random.uniform(key, x.shape, minval=low, maxval=high)
 
 
-_OF_DEVICE = {
+_OF_DEVICE: dict[str, Callable[..., Any]] = {
     "bernoulli_": lambda key, x, p=0.5: jax.random.uniform(key, x.shape) < p,
     "cauchy_": lambda key, x, median=0.0, sigma=1.0: median + sigma * jax.random.cauchy(key, x.shape),
     "exponential_": lambda key, x, lambd=1.0: jax.random.exponential(key, x.shape) / lambd,
@@ -164,7 +167,7 @@ _OF_DEVICE = {
 }
 
 
-def _put(tensor, value):
+def _put(tensor: Any, value: Any) -> Any:
     value = value.astype(tensor.jax().dtype)
     if isinstance(tensor, View):
         tensor.update(value)
@@ -173,21 +176,23 @@ def _put(tensor, value):
     return tensor
 
 
-def _noise(environment, function, like, generator, draw):
+def _noise(environment: Any, function: Any, like: Any, generator: Any, draw: Any) -> Any:
     """Numbers of a torch function, or of the device, by a function such as `jax.random.uniform`."""
     options = {} if generator is None else {"generator": generator}
     value = host_random.noise(host_random.Draw(function, (like,), options))
     return draw(environment.get_and_rotate_prng_key(generator), like.shape) if value is None else value
 
 
-def _true(environment, chance, generator=None):
+def _true(environment: Any, chance: Any, generator: Any = None) -> Any:
     """`torch.bernoulli(chance)`."""
     like = _like(chance, torch.float64 if chance.dtype == torch.float64 else torch.float32)
     value = _noise(environment, torch.rand_like, like, generator, jax.random.uniform)
     return Tensor((value < chance.jax()).astype(chance.jax().dtype), environment)
 
 
-def _chosen(environment, chance, count, replacement=False, generator=None):
+def _chosen(
+    environment: Any, chance: Any, count: Any, replacement: Any = False, generator: Any = None
+) -> Any:
     """`torch.multinomial(chance, count, replacement)`, as in torch; torchax's is the same in all rows."""
     if replacement and count > 1:
         rows = tuple(chance.shape[:-1])
@@ -203,14 +208,14 @@ def _chosen(environment, chance, count, replacement=False, generator=None):
     return Tensor(jax.lax.top_k(odds, count)[1], environment)
 
 
-def _repeatedly(chance, value):
+def _repeatedly(chance: Any, value: Any) -> Any:
     sums = jax.numpy.cumsum(chance, -1)
     sums = (sums / sums[..., -1:]).reshape(-1, chance.shape[-1])
     places = jax.vmap(jax.numpy.searchsorted)(sums, value.reshape(len(sums), -1))
     return places.reshape(value.shape)
 
 
-def _on_host(environment, func, args, kwargs, tensors):
+def _on_host(environment: Any, func: Any, args: Any, kwargs: Any, tensors: Any) -> Any:
     """Numbers that torch draws on the host for tensors with known values; None if the values are unknown."""
     session = concrete_values.session()
     if not all(map(is_held, tensors)):
@@ -227,9 +232,9 @@ def _on_host(environment, func, args, kwargs, tensors):
     return Tensor(arrays.of_host(made), environment)
 
 
-def _initialising(plain):
+def _initialising(plain: Any) -> Any:
     @functools.wraps(plain)
-    def initialised(tensor, *args, **kwargs):
+    def initialised(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_held(tensor):
             return plain(tensor, *args, **kwargs)
         with DisableTorchFunction(), no_dispatch(), torch.no_grad():
@@ -246,6 +251,7 @@ for _name in _ELSEWHERE:
         upstream=TORCH + "nn/init.py",
     )(_initialising(getattr(torch.nn.init, _name)))
 
+_IS_META = False
 _WHY = "`torch.nn.init` skips tensors without data, which torchax tensors seem."
-patch("torchax.tensor:Tensor.is_meta", why=_WHY, upstream=TORCHAX + "tensor.py")(False)
-patch("torchax.view:View.is_meta", why=_WHY, upstream=TORCHAX + "view.py")(False)
+patch("torchax.tensor:Tensor.is_meta", why=_WHY, upstream=TORCHAX + "tensor.py")(_IS_META)
+patch("torchax.view:View.is_meta", why=_WHY, upstream=TORCHAX + "view.py")(_IS_META)

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
-import numpy
+import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import module_to
 
 
 @functools.cache
-def mesh():
+def mesh() -> Any:
     """All devices, as a mesh of one dimension."""
-    return Mesh(numpy.array(jax.devices()), ("data",))
+    return Mesh(np.array(jax.devices()), ("data",))
 
 
 @functools.cache
-def rows():
+def rows() -> Any:
     """The sharding of a batch, by its first dimension."""
     return NamedSharding(mesh(), PartitionSpec("data"))
 
 
 @functools.cache
-def replicated():
+def replicated() -> Any:
     """The sharding of an array that each device has as a whole."""
     return NamedSharding(mesh(), PartitionSpec())
 
 
-def placed(array):
+def placed(array: Any) -> Any:
     """An array on all devices: sharded if its first dimension can be, and it is none of a moved module."""
     if module_to.is_moving() or array.ndim == 0 or array.shape[0] % mesh().size:
         return jax.device_put(array, replicated())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from typing import Any
 
 import jax
 import torch
@@ -31,18 +32,19 @@ class Data(Tensor):
     """
 
     @staticmethod
-    def __new__(cls, tensor):
+    def __new__(cls: Any, tensor: Any) -> Any:
+        """A tensor that shows the data of another."""
         return Tensor.__new__(cls, tensor.jax(), tensor._env)
 
-    def __init__(self, tensor):
+    def __init__(self, tensor: Any) -> None:
         self._shown, self._env, self._stopped = _shown(tensor) or _Shown(tensor), tensor._env, (None, None)
 
     @property
-    def _of(self):
+    def _of(self) -> Any:
         return self._shown.tensor
 
     @property
-    def _elem(self):
+    def _elem(self) -> Any:
         value = self._of._elem
         if not isinstance(value, jax.core.Tracer):
             return value
@@ -51,7 +53,7 @@ class Data(Tensor):
         return self._stopped[1]
 
     @_elem.setter
-    def _elem(self, value):
+    def _elem(self, value: Any) -> None:
         self._of._elem = _unseen(self._of, value)
 
 
@@ -61,7 +63,7 @@ class _Shown:
     A tensor that was computed with gradients is not kept alive, since its graph would be, too.
     """
 
-    def __init__(self, tensor):
+    def __init__(self, tensor: Any) -> None:
         with DisableTorchFunction():
             self._kept = tensor if tensor.grad_fn is None else None
         if self._kept is None:  # torch cannot swap tensors with weak references
@@ -69,7 +71,7 @@ class _Shown:
         vars(tensor)["_shown_by"] = weakref.ref(self)
 
     @property
-    def tensor(self):
+    def tensor(self) -> Any:
         if self._kept is None:
             shown = self._weak()
             if shown is not None:
@@ -78,24 +80,24 @@ class _Shown:
             self._kept = Tensor(self._last, torchax.default_env())
         return self._kept
 
-    def set_aside(self, tensor):
+    def set_aside(self, tensor: Any) -> None:
         """Keep the data of a tensor that is given other data."""
         self._kept = Tensor(tensor.jax(), tensor._env)
         del vars(tensor)["_shown_by"]
 
 
-def _shown(tensor):
+def _shown(tensor: Any) -> Any:
     """The data that the results of a tensor's `data` show, if one of these still exists."""
     reference = vars(tensor).get("_shown_by")
     return reference and reference()
 
 
-def _data(tensor):
+def _data(tensor: Any) -> Any:
     """`tensor.data`."""
     return tensor if isinstance(tensor, Data) else Data(tensor)
 
 
-def _replaced(tensor, other):
+def _replaced(tensor: Any, other: Any) -> None:
     """`tensor.data = other`."""
     value, shown = arrays.on_torchax(other).jax(), _shown(tensor)
     if shown is not None:
@@ -103,7 +105,7 @@ def _replaced(tensor, other):
     tensor._elem = _unseen(tensor, value)
 
 
-def _unseen(tensor, value):
+def _unseen(tensor: Any, value: Any) -> Any:
     """The array that a write leaves in a tensor, which keeps its gradient."""
     before = tensor._elem
     return no_grad.hidden_write(before, value) if isinstance(before, jax.core.Tracer) else value
@@ -112,7 +114,7 @@ def _unseen(tensor, value):
 _detach, _shares_all = Tensor.detach, False
 
 
-def detached(tensor):
+def detached(tensor: Any) -> Any:
     """`detach()`, which shares writes; not for tensors computed with gradients, which tracing sees."""
     if isinstance(tensor, Data):
         return tensor
@@ -120,7 +122,7 @@ def detached(tensor):
     return Data(tensor) if is_shared or _is_plain(tensor) else _detach(tensor)
 
 
-def _is_plain(tensor):
+def _is_plain(tensor: Any) -> Any:
     """Whether a tensor has a concrete array, and no graph."""
     with DisableTorchFunction():
         return tensor.grad_fn is None and not isinstance(tensor._elem, jax.core.Tracer)
@@ -135,7 +137,7 @@ _state_dict = torch.nn.Module.state_dict
     upstream=TORCH + "nn/modules/module.py",
 )
 @functools.wraps(_state_dict)
-def _shared_state(*args, **kwargs):
+def _shared_state(*args: Any, **kwargs: Any) -> Any:
     """`state_dict()`, whose buffers share their data also while JAX traces."""
     global _shares_all
     before, _shares_all = _shares_all, True
@@ -150,7 +152,7 @@ def _shared_state(*args, **kwargs):
     why="Writes to the detached view are lost.",
     upstream=TORCHAX + "view.py",
 )
-def _part_of_data(view):
+def _part_of_data(view: Any) -> Any:
     """`detach()` and `data` of a view: the same view of the detached tensor."""
     parent = view.parent
     if isinstance(parent, View):

@@ -7,6 +7,8 @@ Here, they create device tensors, and device tensors are their instances.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torchax.tensor import Tensor
 from torchax.view import View
@@ -32,15 +34,17 @@ _NAMES = {
 class _Type(type):
     """The metaclass of these types, whose instances are device tensors."""
 
-    def __call__(cls, *data):
+    dtype: torch.dtype
+
+    def __call__(cls, *data: Any) -> Any:
         if len(data) == 1 and isinstance(data[0], (Tensor, View)):
             return data[0].to(cls.dtype)
         return getattr(torch, cls.__name__)(*data).to("jax")
 
-    def __instancecheck__(cls, one):
+    def __instancecheck__(cls, one: Any) -> Any:
         return isinstance(one, (Tensor, View)) and one.dtype == cls.dtype
 
-    def __repr__(cls):
+    def __repr__(cls) -> str:
         return f"<class '{_CUDA}{cls.__name__}'>"
 
 
@@ -51,7 +55,7 @@ for _dtype, _name in _NAMES.items():
     patch(f"torch.cuda:{_name}", why="Without CUDA, the types of CUDA tensors raise.")(_made)
 
 
-def _typed(_environment, _func, args, kwargs):
+def _typed(_environment: Any, _func: Any, args: Any, kwargs: Any) -> Any:
     """`tensor.type(...)` that moves it to the device, or its type if it is there; None for other calls."""
     tensor, *given = args
     wanted = given[0] if given else kwargs.get("dtype")

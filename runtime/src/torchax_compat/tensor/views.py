@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import jax
-import numpy
+import numpy as np
 import torch
 import torchax
 from torchax.ops import jtorch, ops_registry  # noqa: F401 # which registers functions
@@ -53,12 +54,12 @@ class _Taken:
 
     __slots__ = ("args", "array", "func", "number", "source")
 
-    def __init__(self, source, func, args, number=None):
+    def __init__(self, source: Any, func: Any, args: Any, number: Any = None) -> None:
         self.source, self.func, self.number = source, func, number
         self.args = tuple(tuple(one) if isinstance(one, list) else one for one in args)
         self.array = _root(source)._elem
 
-    def anew(self, shape):
+    def anew(self, shape: Any) -> Any:
         """The present elements."""
         whole = self.source.jax()
         if self.func in bit_views.BOTH_WAYS:
@@ -69,7 +70,7 @@ class _Taken:
             return jax.numpy.broadcast_to(whole, shape)
         return whole.reshape(shape) if self.func in _WHOLE else whole.reshape(-1)[self._places().numbers]
 
-    def put(self, value, before):
+    def put(self, value: Any, before: Any) -> None:
         """Write the elements, which were other ones before, to the source."""
         whole, is_repeated = self.source.jax(), False
         if self.func in bit_views.BOTH_WAYS:
@@ -81,7 +82,7 @@ class _Taken:
             value = value if value.dtype == whole.dtype else value.astype(whole.dtype)
             places, is_repeated = self._places()
             if is_repeated:  # an element that is several times in the view was written at one of its places
-                is_new = (value != before) & ~((value != value) & (before != before))  # noqa: PLR0124
+                is_new = (value != before) & ~((value != value) & (before != before))
                 places = jax.numpy.where(is_new, places, whole.size)
             made = whole.reshape(-1).at[places].set(value, mode="drop").reshape(whole.shape)
         is_unseen = self.func is _aten.detach.default or not torch.is_grad_enabled()
@@ -95,44 +96,44 @@ class _Taken:
         # The other places of an element that is several times in the view are read again.
         self.array = None if is_repeated else _root(self.source)._elem
 
-    def is_certain(self):
+    def is_certain(self) -> Any:
         """Whether torch has this view in any case: of a whole tensor that is not a view itself."""
         of_all = self.func is _aten.detach.default and type(self.source) is Tensor
         return of_all and not _is_view(self.source)
 
-    def layout(self):
+    def layout(self) -> Any:
         """A meta tensor with the layout that this view would have in torch."""
         made = self.func(memory_format.of(self.source), *self.args)
         return made if self.number is None else made[self.number]
 
-    def _places(self):
+    def _places(self) -> Any:
         return _places(self.func, self.args, self.number, tuple(self.source.shape))
 
 
 class _Places(NamedTuple):
     """The positions of a view's elements among those of its source."""
 
-    numbers: numpy.ndarray
+    numbers: np.ndarray
     are_repeated: bool
 
 
 @functools.lru_cache(_MOST_PLACES)
-def _places(func, args, number, shape):
+def _places(func: Any, args: Any, number: Any, shape: Any) -> Any:
     with disable_current_modes():
         numbers = torch.arange(torch.Size(shape).numel(), dtype=torch.int32)
         made = func(numbers.reshape(shape), *args)
         made = (made if number is None else made[number]).numpy()
-    return _Places(made, func in _REPEATING and numpy.unique(made).size < made.size)
+    return _Places(made, func in _REPEATING and np.unique(made).size < made.size)
 
 
-def _root(tensor):
+def _root(tensor: Any) -> Any:
     while isinstance(tensor, View):
         tensor = tensor.parent
     return tensor
 
 
 @contextlib.contextmanager
-def writing(tensor):
+def writing(tensor: Any) -> Iterator[Any]:
     """Context of a write to a tensor; if it is a view, its source is written to as well."""
     tensor = memory_format.named(tensor)
     if not _is_shared(tensor):
@@ -149,7 +150,7 @@ def writing(tensor):
         del tensor._taken
 
 
-def _elements(tensor):
+def _elements(tensor: Any) -> Any:
     """`Tensor._elem`; a view has the present elements of its source."""
     held = vars(tensor)
     taken = held.get("_taken")
@@ -160,11 +161,11 @@ def _elements(tensor):
     return held["_elem"]
 
 
-def _hold(tensor, array):
+def _hold(tensor: Any, array: Any) -> None:
     vars(tensor)["_elem"] = array
 
 
-def _is_shared(tensor):
+def _is_shared(tensor: Any) -> bool:
     """Whether a tensor that was taken from another one is a view in torch, too."""
     taken = vars(tensor).get("_taken")
     if taken is not None and not taken.is_certain():
@@ -173,7 +174,7 @@ def _is_shared(tensor):
     return "_taken" in vars(tensor)
 
 
-def take(result, func, args):
+def take(result: Any, func: Any, args: Any) -> None:
     """Note the source of a view, or of several."""
     source = args[0]
     if not isinstance(source, (Tensor, View)):
@@ -187,8 +188,8 @@ def take(result, func, args):
                 one._taken = _Taken(source, func, args[1:], number)
 
 
-def _sharing(plain):
-    def computed(mode, func, types, args=(), kwargs=None):
+def _sharing(plain: Any) -> Any:
+    def computed(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is _aten.empty_like.default:
             return memory_format.kept(plain(mode, func, types, args, kwargs), args[0])
         if func is _aten.as_strided.default:
@@ -212,7 +213,7 @@ def _sharing(plain):
     return computed
 
 
-def _of_memory(args, kwargs):
+def _of_memory(args: Any, kwargs: Any) -> Any:
     """The arguments of `as_strided`, which counts in the memory that a view is of, not in the view."""
     tensor, size, stride, offset = (*args, *(kwargs.values()), None)[:4]
     if not isinstance(tensor, (Tensor, View)):
@@ -226,21 +227,21 @@ def _of_memory(args, kwargs):
     return (tensor, tuple(size), tuple(stride), start), {}
 
 
-def _is_view(tensor):
+def _is_view(tensor: Any) -> bool:
     return "_taken" in vars(memory_format.named(tensor))
 
 
 @functools.cache
-def _writes(func):
+def _writes(func: Any) -> Any:
     return dispatch.writes_first(func) and func.overloadpacket.__name__ not in _OTHERWISE
 
 
 @functools.cache
-def _shapes(func):
+def _shapes(func: Any) -> bool:
     return func.overloadpacket.__name__ in _SHAPING
 
 
-def _change_shape_in_torch(func, args, kwargs):
+def _change_shape_in_torch(func: Any, args: Any, kwargs: Any) -> None:
     """Change the shape of torch's own side of a tensor as well.
 
     torch squeezes the result of `vector @ matrix` in place, for example, and would take it for a matrix
@@ -258,8 +259,8 @@ def _change_shape_in_torch(func, args, kwargs):
         func(*args, **(kwargs or {}))
 
 
-def _updating(plain):
-    def update(view, *args, **kwargs):
+def _updating(plain: Any) -> Any:
+    def update(view: Any, *args: Any, **kwargs: Any) -> None:
         with writing(_root(view)):
             plain(view, *args, **kwargs)
 
@@ -276,7 +277,7 @@ def _updating(plain):
     why="torchax returns a copy of a view that is contiguous.",
     upstream=TORCHAX + "view.py",
 )
-def _contiguous(tensor, **kwargs):
+def _contiguous(tensor: Any, **kwargs: Any) -> Any:
     """`contiguous()`, which returns the tensor itself unless torch copies."""
     if isinstance(tensor, View) or _is_view(tensor):
         with disable_current_modes():
@@ -291,7 +292,7 @@ def _contiguous(tensor, **kwargs):
     why="Writes to a detached tensor are lost.",
     upstream=TORCHAX + "tensor.py",
 )
-def _detached(tensor):
+def _detached(tensor: Any) -> Any:
     made = shared_data.detached(tensor)
     with DisableTorchFunction():
         is_alone = tensor.grad_fn is None  # else it would keep the graph
@@ -319,11 +320,11 @@ patch(
 
 
 @setup("tensor_split", why="PyTorch's own consists of slices, which are views; torchax's copies.")
-def _remove_tensor_split():
+def _remove_tensor_split() -> Any:
     registries = ops_registry.all_torch_functions, torchax.default_env()._ops
     removed = [(one, one.pop(torch.tensor_split)) for one in registries if torch.tensor_split in one]
 
-    def undo():
+    def undo() -> None:
         for registry, operation in removed:
             registry[torch.tensor_split] = operation
 

@@ -5,18 +5,20 @@ JAX does not accept them, so they become floats.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import torch
 
 _MOST = 2**31
 
 
-def is_wide(value):
+def is_wide(value: Any) -> Any:
     """Whether a value is a Python integer that 32 bits cannot hold."""
     return type(value) is int and not -_MOST <= value < _MOST
 
 
-def as_floats(given):
+def as_floats(given: Any) -> Any:
     """Arguments with such integers as floats, as they become beside any float; None if there are none."""
     leaves, tree = jax.tree.flatten(given)
     has_floats = any(map(_is_of_floats, leaves))
@@ -25,7 +27,7 @@ def as_floats(given):
     return jax.tree.unflatten(tree, [float(leaf) if is_wide(leaf) else leaf for leaf in leaves])
 
 
-def _is_of_floats(value):
+def _is_of_floats(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.is_floating_point()
     return isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.numpy.floating)

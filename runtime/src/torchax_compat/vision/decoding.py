@@ -11,6 +11,7 @@ torchvision is imported when a function is used for the first time.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import torch
 
@@ -22,7 +23,7 @@ _NAMES |= {"decode_webp", "read_file", "read_image"}
 
 
 @functools.cache
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from torchvision import io
@@ -30,30 +31,35 @@ def __getattr__(name):
     return _decoding_jpeg(io) if name == "decode_jpeg" else _outside(getattr(io, name))
 
 
-def _outside(function):
+def _outside(function: Any) -> Any:
     """A function of torchvision that runs outside of the torchax environment."""
 
     @functools.wraps(function)
-    def decoded(*args, **kwargs):
-        args = [_on_host(value) for value in args]
-        kwargs = {name: _on_host(value) for name, value in kwargs.items()}
+    def decoded(*args: Any, **kwargs: Any) -> Any:
+        given = [_on_host(value) for value in args]
+        options = {name: _on_host(value) for name, value in kwargs.items()}
         with DisableTorchFunction(), disable_current_modes():
-            return function(*args, **kwargs)
+            return function(*given, **options)
 
     return decoded
 
 
-def _on_host(value):
+def _on_host(value: Any) -> Any:
     if isinstance(value, list):
         return [_on_host(one) for one in value]
     return value.cpu() if isinstance(value, torch.Tensor) else value
 
 
-def _decoding_jpeg(io):
+def _decoding_jpeg(io: Any) -> Any:
     decode = _outside(io.decode_jpeg)
 
     @functools.wraps(io.decode_jpeg)
-    def decode_jpeg(input, mode=io.ImageReadMode.UNCHANGED, device="cpu", apply_exif_orientation=False):
+    def decode_jpeg(
+        input: Any,  # noqa: A002 # torchvision's name
+        mode: Any = io.ImageReadMode.UNCHANGED,
+        device: Any = "cpu",
+        apply_exif_orientation: Any = False,
+    ) -> Any:
         """`torchvision.io.decode_jpeg`, which decodes on the host, also for another device."""
         made = decode(input, mode, apply_exif_orientation=apply_exif_orientation)
         return [one.to(device) for one in made] if isinstance(made, list) else made.to(device)

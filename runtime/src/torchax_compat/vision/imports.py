@@ -12,7 +12,9 @@ import contextlib
 import functools
 import importlib
 import sys
+from collections.abc import Callable
 from importlib.abc import MetaPathFinder
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,37 +31,37 @@ _LIBRARIES = frozenset({"torchvision", "torchaudio"})
 class _ImportHook(MetaPathFinder):
     """Executes the modules of some libraries outside of the torchax environment."""
 
-    def __init__(self):
-        self._registered = []
+    def __init__(self) -> None:
+        self._registered: list[Callable[[], None]] = []
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(self, fullname: Any, path: Any = None, target: Any = None) -> Any:
         if fullname.partition(".")[0] not in _LIBRARIES:
             return None
         later = sys.meta_path[sys.meta_path.index(self) + 1 :]
         specs = (finder.find_spec(fullname, path, target) for finder in later)
         spec = next((spec for spec in specs if spec is not None), None)
-        if spec is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader.exec_module = functools.partial(self.execute, spec.loader.exec_module)
+        loader: Any = None if spec is None else spec.loader
+        if hasattr(loader, "exec_module"):
+            loader.exec_module = functools.partial(self.execute, loader.exec_module)
         return spec
 
-    def execute(self, execute, module):
+    def execute(self, execute: Any, module: Any) -> None:
         """Execute a module by a function of its loader."""
         with DisableTorchFunction(), no_dispatch():
             execute(module)
         if module.__name__ == "torchvision":
             self.register_nms()
 
-    def register_nms(self):
+    def register_nms(self) -> None:
         """Register `nms`, if torchvision has its operators."""
-        with contextlib.suppress(
-            ImportError, AttributeError, RuntimeError
-        ):  # a torchvision without operators
+        # A torchvision may lack operators.
+        with contextlib.suppress(ImportError, AttributeError, RuntimeError):
             importlib.import_module("torchax.ops.jtorchvision_nms")  # which registers torchax's own
             packet = torch.ops.torchvision.nms
             for operation in (packet, packet.default):
                 self._registered.append(application.register(Operator(operation, _kept, _OPTIONS, _WHY)))
 
-    def remove(self):
+    def remove(self) -> None:
         """Remove the hook, and what it registered."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -74,7 +76,7 @@ _WHY = "torchax's `nms` returns an index for each box, including suppressed ones
     "sys.meta_path",
     why="torchvision and torchaudio call operators that torchax lacks while they are imported.",
 )
-def _add_hook():
+def _add_hook() -> Any:
     hook = _ImportHook()
     sys.meta_path.insert(0, hook)
     if "torchvision" in sys.modules:
@@ -82,7 +84,7 @@ def _add_hook():
     return hook.remove
 
 
-def _kept(boxes, scores, iou_threshold):
+def _kept(boxes: Any, scores: Any, iou_threshold: Any) -> Any:
     """The indices of the boxes that are kept."""
     boxes, scores = (np.array(arrays.on_torchax(x).jax(), dtype=np.float32) for x in (boxes, scores))
     with DisableTorchFunction(), no_dispatch():

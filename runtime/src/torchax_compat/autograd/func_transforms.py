@@ -200,7 +200,7 @@ def _pulled_back(function: Any, *args: Any, argnums: Any = None, has_aux: Any = 
     def pulled(
         cotangents: Any,
         retain_graph: Any = True,  # noqa: ARG001 # torch's; JAX keeps the residuals, and differentiates all
-        create_graph: Any = None,  # noqa: ARG001
+        create_graph: Any = None,  # noqa: ARG001 # torch's
     ) -> Any:
         found = pullback(conjugated([array_of(one) for one in pytree.tree_leaves(cotangents)]))
         whole = len(args) == 1 and argnums is None

@@ -58,8 +58,8 @@ def _jacobian(
     func: Any,
     inputs: Any,
     create_graph: Any = False,  # noqa: ARG001 # torch's, for its graph
-    strict: Any = False,  # noqa: ARG001
-    vectorize: Any = False,  # noqa: ARG001
+    strict: Any = False,  # noqa: ARG001 # torch's
+    vectorize: Any = False,  # noqa: ARG001 # torch's
     strategy: Any = "reverse-mode",
 ) -> Any:
     at = _At(func, inputs)
@@ -72,9 +72,9 @@ def _hessian(
     func: Any,
     inputs: Any,
     create_graph: Any = False,  # noqa: ARG001 # torch's, for its graph
-    strict: Any = False,  # noqa: ARG001
-    vectorize: Any = False,  # noqa: ARG001
-    outer_jacobian_strategy: Any = "reverse-mode",  # noqa: ARG001
+    strict: Any = False,  # noqa: ARG001 # torch's
+    vectorize: Any = False,  # noqa: ARG001 # torch's
+    outer_jacobian_strategy: Any = "reverse-mode",  # noqa: ARG001 # torch's
 ) -> Any:
     at = _At(func, inputs)
     rows = [at.as_inputs(row) for row in jax.hessian(at.output)(at.values)]
@@ -86,7 +86,7 @@ def _vjp(
     inputs: Any,
     v: Any = None,
     create_graph: Any = False,  # noqa: ARG001 # torch's, for its graph
-    strict: Any = False,  # noqa: ARG001
+    strict: Any = False,  # noqa: ARG001 # torch's
 ) -> Any:
     at = _At(func, inputs)
     made, pullback = jax.vjp(at.outputs, at.values)
@@ -99,7 +99,7 @@ def _jvp(
     inputs: Any,
     v: Any = None,
     create_graph: Any = False,  # noqa: ARG001 # torch's, for its graph
-    strict: Any = False,  # noqa: ARG001
+    strict: Any = False,  # noqa: ARG001 # torch's
 ) -> Any:
     at = _At(func, inputs)
     made, changes = jax.jvp(at.outputs, (at.values,), (at.along(v, at.values),))
@@ -111,7 +111,7 @@ def _hvp(
     inputs: Any,
     v: Any = None,
     create_graph: Any = False,  # noqa: ARG001 # torch's, for its graph
-    strict: Any = False,  # noqa: ARG001
+    strict: Any = False,  # noqa: ARG001 # torch's
 ) -> Any:
     at = _At(func, inputs)
     (made, _), (_, found) = jax.jvp(jax.value_and_grad(at.output), (at.values,), (at.along(v, at.values),))

@@ -35,7 +35,7 @@ def _wraps(
     self: Any,
     module: Any,
     device_ids: Any = None,  # noqa: ARG001 # torch's; there is a single device
-    output_device: Any = None,  # noqa: ARG001
+    output_device: Any = None,  # noqa: ARG001 # torch's
     dim: Any = 0,
 ) -> None:
     """`torch.nn.DataParallel.__init__` for a single device."""
@@ -88,8 +88,8 @@ def _data_parallel(
     module: Any,
     inputs: Any,
     device_ids: Any = None,  # noqa: ARG001 # torch's; there is a single device
-    output_device: Any = None,  # noqa: ARG001
-    dim: Any = 0,  # noqa: ARG001
+    output_device: Any = None,  # noqa: ARG001 # torch's
+    dim: Any = 0,  # noqa: ARG001 # torch's
     module_kwargs: Any = None,
 ) -> Any:
     """`torch.nn.parallel.data_parallel`."""

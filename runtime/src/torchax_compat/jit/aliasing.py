@@ -15,12 +15,12 @@ class Origin(NamedTuple):
     """The origin of a tensor in a result, and the views between."""
 
     source: str
-    index: int  # type: ignore[assignment]  # a field of this name hides the method of tuples
+    place: int
     views: tuple[Any, ...] = ()
 
     def tensor(self, sources: Any) -> Any:
         """The tensor, from the tensors of each source."""
-        tensor = sources[self.source][self.index]
+        tensor = sources[self.source][self.place]
         for view in self.views:
             tensor = View(tensor, view, torchax.default_env())
         return tensor

@@ -368,8 +368,8 @@ class _Compiled(trace.Trace):
             raise NotCompilableError
         left = {id(tensor): i for i, tensor in enumerate(watch.left())}
         self.origins = [
-            origin._replace(source="left", index=left[id(self.new[origin.index])])
-            if origin and origin.source == "new" and id(self.new[origin.index]) in left
+            origin._replace(source="left", place=left[id(self.new[origin.place])])
+            if origin and origin.source == "new" and id(self.new[origin.place]) in left
             else origin
             for origin in self.origins
         ]

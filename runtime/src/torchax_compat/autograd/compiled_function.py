@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ from . import answered_calls, frozen_parameters, higher_order, recording, specia
 class CompiledFunction:
     """The function under `@differentiable`, with its compiled versions."""
 
-    def __init__(self, function: Any, *, compiled: Any = True) -> None:
+    def __init__(self, function: Callable[..., Any], *, compiled: bool = True) -> None:
         self.function, self.name = function, getattr(function, "__name__", repr(function))
         self.known = trace.Traces(takes_numbers=True)
         self.plain: set[Any] = set()

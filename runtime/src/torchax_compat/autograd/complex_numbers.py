@@ -29,7 +29,7 @@ def _is_complex(value: Any) -> Any:
     return jax.numpy.issubdtype(value.dtype, jax.numpy.complexfloating)
 
 
-def _pairs(tensor: Any) -> Any:
+def _pairs(tensor: torch.Tensor) -> Any:
     value = tensor.jax()
     return arrays.tensor(jax.numpy.stack([value.real, value.imag], axis=-1))
 
@@ -46,7 +46,7 @@ def _by_pairs(step: Any) -> Any:
     """A `step` that gets complex torchax parameters as pairs of real numbers."""
 
     @functools.wraps(step)
-    def stepped(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    def stepped(optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
         places = [
             (group["params"], i)
             for group in optimizer.param_groups

@@ -56,7 +56,7 @@ patch(
 )(classmethod(_applied))
 
 
-def _is_inexact(value: Any) -> Any:
+def _is_inexact(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
@@ -65,7 +65,7 @@ def _recomputes(backward: Any) -> bool:
 
 
 @functools.lru_cache
-def _may_write(code: Any) -> Any:
+def _may_write(code: Any) -> bool:
     """Whether a function calls in-place methods, or assigns to elements."""
     names = reachable_modules.names(code)
     return any(name.endswith("_") and not name.startswith("_") for name in names) or any(
@@ -229,7 +229,7 @@ class _Saved:
         return jax.numpy.conj(gradient.jax()).astype(kind.dtype)
 
 
-def _put_back(tensor: Any, before: Any, value: Any) -> None:
+def _put_back(tensor: torch.Tensor, before: Any, value: Any) -> None:
     """Restore the array of a module's tensor, and keep a value that `backward` wrote to it."""
     written = tensor.jax()
     arrays.put(tensor, before)
@@ -237,7 +237,7 @@ def _put_back(tensor: Any, before: Any, value: Any) -> None:
         _leave(tensor, written)
 
 
-def _leave(tensor: Any, value: Any) -> None:
+def _leave(tensor: torch.Tensor, value: Any) -> None:
     """Write the value that `backward` wrote to a tensor to that tensor, if it still exists."""
     if arrays.is_traced(tensor):
         return  # it was created while `forward` was traced

@@ -15,6 +15,7 @@ torchax's implementations for floats are replaced; those for integers and comple
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -33,7 +34,7 @@ _LEAST = -100.0  # PyTorch's value for the logarithm of 0 in `binary_cross_entro
 def _replaces(*operations: Any, why: Any) -> Any:
     """Decorator that declares an implementation for floats."""
 
-    def replacing(function: Any) -> Any:
+    def replacing(function: Callable[..., Any]) -> Any:
         for operation in operations:
             plain = _PLAIN.get(operation)
             operator(function if plain is None else _of_floats(function, plain.func), operation, why=why)
@@ -42,7 +43,7 @@ def _replaces(*operations: Any, why: Any) -> Any:
     return replacing
 
 
-def _of_floats(function: Any, plain: Any) -> Any:
+def _of_floats(function: Callable[..., Any], plain: Any) -> Any:
     @functools.wraps(plain)
     def chosen(x: Any, *args: Any, **kwargs: Any) -> Any:
         is_float = isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating)
@@ -121,12 +122,12 @@ def _mish(x: Any) -> Any:
 
 
 @_replaces(_aten.max.dim, why="JAX spreads the gradient over all largest elements; PyTorch takes one.")
-def _max(x: Any, dim: Any, keepdim: Any = False) -> Any:
+def _max(x: Any, dim: Any, keepdim: bool = False) -> Any:
     return _picked(x, jnp.argmax, dim, keepdim)
 
 
 @_replaces(_aten.min.dim, why="JAX spreads the gradient over all smallest elements; PyTorch takes one.")
-def _min(x: Any, dim: Any, keepdim: Any = False) -> Any:
+def _min(x: Any, dim: Any, keepdim: bool = False) -> Any:
     return _picked(x, jnp.argmin, dim, keepdim)
 
 
@@ -145,7 +146,7 @@ def _vector_norm(
     x: Any,
     ord: Any = 2,  # noqa: A002 # torch's name
     dim: Any = None,
-    keepdim: Any = False,
+    keepdim: bool = False,
     dtype: Any = None,
 ) -> Any:
     plain = _PLAIN[_aten.linalg_vector_norm].func
@@ -162,7 +163,7 @@ def _vector_norm(
 @_replaces(
     _aten.std.correction, why="JAX's gradient of the deviation of equal elements is NaN, PyTorch's is 0."
 )
-def _std(x: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
+def _std(x: Any, dim: Any = None, *, correction: Any = 1, keepdim: bool = False) -> Any:
     correction = 1 if correction is None else correction
     variance = var(x, dim, correction=correction, keepdim=keepdim)
     return jnp.where(variance == 0, 0, jnp.sqrt(jnp.where(variance == 0, 1, variance)))
@@ -171,7 +172,7 @@ def _std(x: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) 
 @_replaces(
     _aten.std_mean.correction, why="JAX's gradient of the deviation of equal elements is NaN, PyTorch's is 0."
 )
-def _std_mean(x: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
+def _std_mean(x: Any, dim: Any = None, *, correction: Any = 1, keepdim: bool = False) -> Any:
     return _std(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
 
 

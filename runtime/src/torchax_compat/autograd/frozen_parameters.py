@@ -34,7 +34,7 @@ class UnfrozenError(Exception):
         self.parameter = parameter
 
 
-def wants_gradients(tensors: Any, thawed: Any) -> Any:
+def wants_gradients(tensors: Any, thawed: Any) -> list[Any]:
     """For each tensor, whether its gradient is wanted; `thawed` are the `id`s of thawed parameters."""
     with DisableTorchFunction():
         if not torch.is_grad_enabled():
@@ -92,7 +92,7 @@ class Frozen:
             if wants != was
         ]
 
-    def set(self, tensor: Any, requires_grad: Any = True) -> None:
+    def set(self, tensor: torch.Tensor, requires_grad: bool = True) -> None:
         """Called before the function sets `requires_grad`."""
         if id(tensor) not in self._learned:
             return
@@ -106,7 +106,7 @@ class Frozen:
         elif self._learns and not self._learned[id(tensor)]:
             raise UnfrozenError(tensor)
 
-    def _freeze(self, tensor: Any) -> None:
+    def _freeze(self, tensor: torch.Tensor) -> None:
         live = tensor.jax()
         if id(tensor) not in self._apart and jax.numpy.issubdtype(live.dtype, jax.numpy.inexact):
             arrays.put(tensor, jax.lax.stop_gradient(live))

@@ -9,7 +9,7 @@ PyTorch's Jacobians consist of these, too.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -47,7 +47,9 @@ def are_on_torchax(*values: Any) -> bool:
 class ArrayFunction:
     """A function of tensors as a function of arrays; results that are not tensors are those of the trace."""
 
-    def __init__(self, function: Any, args: Any, kwargs: Any, places: Any, *, has_aux: Any = False) -> None:
+    def __init__(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, places: Any, *, has_aux: bool = False
+    ) -> None:
         self.function, self.kwargs, self.places, self.has_aux = function, kwargs, places, has_aux
         self.leaves, self.tree = pytree.tree_flatten(args)
 
@@ -103,7 +105,13 @@ def array_of(leaf: Any) -> Any:
     upstream=TORCH + "_functorch/apis.py",
 )
 def _mapped(
-    function: Any, in_dims: Any, out_dims: Any, randomness: Any, chunk_size: Any, *args: Any, **kwargs: Any
+    function: Callable[..., Any],
+    in_dims: Any,
+    out_dims: Any,
+    randomness: Any,
+    chunk_size: Any,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
     """`vmap(function, ...)(*args, **kwargs)`."""
     if not are_on_torchax(args, kwargs):
@@ -155,7 +163,7 @@ def _shaped(values: Any, chosen: Any, argnums: Any) -> Any:
     why="PyTorch's gradients do not include what torchax computes.",
     upstream=TORCH + "_functorch/eager_transforms.py",
 )
-def _differentiated(function: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+def _differentiated(function: Callable[..., Any], argnums: Any, has_aux: bool, args: Any, kwargs: Any) -> Any:
     """`grad_and_value(function, argnums, has_aux)(*args, **kwargs)`."""
     if not are_on_torchax(args, kwargs):
         return _grad_and_value(function, argnums, has_aux, args, kwargs)
@@ -176,7 +184,7 @@ def _differentiated(function: Any, argnums: Any, has_aux: Any, args: Any, kwargs
     why="PyTorch's gradients do not include what torchax computes.",
     upstream=TORCH + "_functorch/eager_transforms.py",
 )
-def _gradient(function: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+def _gradient(function: Callable[..., Any], argnums: Any, has_aux: bool, args: Any, kwargs: Any) -> Any:
     """`grad(function, argnums, has_aux)(*args, **kwargs)`."""
     if not are_on_torchax(args, kwargs):
         return _grad(function, argnums, has_aux, args, kwargs)
@@ -189,7 +197,7 @@ def _gradient(function: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any)
     why="PyTorch's gradients do not include what torchax computes.",
     upstream=TORCH + "_functorch/eager_transforms.py",
 )
-def _pulled_back(function: Any, *args: Any, argnums: Any = None, has_aux: Any = False) -> Any:
+def _pulled_back(function: Callable[..., Any], *args: Any, argnums: Any = None, has_aux: bool = False) -> Any:
     """`vjp(function, *args)`, for the arguments `argnums`."""
     if not are_on_torchax(args):
         return _vjp(function, *args, argnums=argnums, has_aux=has_aux)
@@ -199,7 +207,7 @@ def _pulled_back(function: Any, *args: Any, argnums: Any = None, has_aux: Any = 
 
     def pulled(
         cotangents: Any,
-        retain_graph: Any = True,  # noqa: ARG001 # torch's; JAX keeps the residuals, and differentiates all
+        retain_graph: bool = True,  # noqa: ARG001 # torch's; JAX keeps the residuals, and differentiates all
         create_graph: Any = None,  # noqa: ARG001 # torch's
     ) -> Any:
         found = pullback(conjugated([array_of(one) for one in pytree.tree_leaves(cotangents)]))
@@ -216,7 +224,13 @@ def _pulled_back(function: Any, *args: Any, argnums: Any = None, has_aux: Any = 
     upstream=TORCH + "_functorch/eager_transforms.py",
 )
 def _pushed_forward(
-    function: Any, args: Any, tangents: Any, argnums: Any, *, strict: Any = False, has_aux: Any
+    function: Callable[..., Any],
+    args: Any,
+    tangents: Any,
+    argnums: Any,
+    *,
+    strict: bool = False,
+    has_aux: bool,
 ) -> Any:
     """`jvp(function, args, tangents)`, for the arguments `argnums`."""
     if not are_on_torchax(args, tangents):

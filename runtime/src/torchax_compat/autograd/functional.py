@@ -8,6 +8,7 @@ The results have no autograd graph; within a function that JAX differentiates, t
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ from .func_transforms import ArrayFunction, are_on_torchax, array_of
 class _At:
     """A function at its inputs: its values there, and their derivatives."""
 
-    def __init__(self, function: Any, inputs: Any) -> None:
+    def __init__(self, function: Callable[..., Any], inputs: Any) -> None:
         self.is_tuple = isinstance(inputs, tuple)
         self.inputs = inputs if self.is_tuple else (inputs,)
         self.plain = ArrayFunction(function, self.inputs, {}, range(len(self.inputs)))
@@ -57,9 +58,9 @@ class _At:
 def _jacobian(
     func: Any,
     inputs: Any,
-    create_graph: Any = False,  # noqa: ARG001 # torch's, for its graph
-    strict: Any = False,  # noqa: ARG001 # torch's
-    vectorize: Any = False,  # noqa: ARG001 # torch's
+    create_graph: bool = False,  # noqa: ARG001 # torch's, for its graph
+    strict: bool = False,  # noqa: ARG001 # torch's
+    vectorize: bool = False,  # noqa: ARG001 # torch's
     strategy: Any = "reverse-mode",
 ) -> Any:
     at = _At(func, inputs)
@@ -71,9 +72,9 @@ def _jacobian(
 def _hessian(
     func: Any,
     inputs: Any,
-    create_graph: Any = False,  # noqa: ARG001 # torch's, for its graph
-    strict: Any = False,  # noqa: ARG001 # torch's
-    vectorize: Any = False,  # noqa: ARG001 # torch's
+    create_graph: bool = False,  # noqa: ARG001 # torch's, for its graph
+    strict: bool = False,  # noqa: ARG001 # torch's
+    vectorize: bool = False,  # noqa: ARG001 # torch's
     outer_jacobian_strategy: Any = "reverse-mode",  # noqa: ARG001 # torch's
 ) -> Any:
     at = _At(func, inputs)
@@ -85,8 +86,8 @@ def _vjp(
     func: Any,
     inputs: Any,
     v: Any = None,
-    create_graph: Any = False,  # noqa: ARG001 # torch's, for its graph
-    strict: Any = False,  # noqa: ARG001 # torch's
+    create_graph: bool = False,  # noqa: ARG001 # torch's, for its graph
+    strict: bool = False,  # noqa: ARG001 # torch's
 ) -> Any:
     at = _At(func, inputs)
     made, pullback = jax.vjp(at.outputs, at.values)
@@ -98,8 +99,8 @@ def _jvp(
     func: Any,
     inputs: Any,
     v: Any = None,
-    create_graph: Any = False,  # noqa: ARG001 # torch's, for its graph
-    strict: Any = False,  # noqa: ARG001 # torch's
+    create_graph: bool = False,  # noqa: ARG001 # torch's, for its graph
+    strict: bool = False,  # noqa: ARG001 # torch's
 ) -> Any:
     at = _At(func, inputs)
     made, changes = jax.jvp(at.outputs, (at.values,), (at.along(v, at.values),))
@@ -110,8 +111,8 @@ def _hvp(
     func: Any,
     inputs: Any,
     v: Any = None,
-    create_graph: Any = False,  # noqa: ARG001 # torch's, for its graph
-    strict: Any = False,  # noqa: ARG001 # torch's
+    create_graph: bool = False,  # noqa: ARG001 # torch's, for its graph
+    strict: bool = False,  # noqa: ARG001 # torch's
 ) -> Any:
     at = _At(func, inputs)
     (made, _), (_, found) = jax.jvp(jax.value_and_grad(at.output), (at.values,), (at.along(v, at.values),))
@@ -129,7 +130,7 @@ _WHY = "PyTorch's version returns zeros: its autograd graph does not contain tor
 _UPSTREAM = TORCH + "autograd/functional.py"
 
 
-def _exchange(function: Any, by_jax: Any) -> None:
+def _exchange(function: Callable[..., Any], by_jax: Any) -> None:
     """Declare that a function of torch's module runs `by_jax`, also where it was imported."""
     name = function.__name__
     plain = types.FunctionType(function.__code__, function.__globals__, name, function.__defaults__)

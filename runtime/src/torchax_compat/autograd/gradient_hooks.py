@@ -71,11 +71,11 @@ def _fitted(gradient: Any, like: Any) -> Any:
 _tapped.defvjp(_forth, _back, symbolic_zeros=True)
 
 
-def _is_traced(value: Any) -> Any:
+def _is_traced(value: Any) -> bool:
     return isinstance(value, Tensor) and isinstance(value.jax(), jax.core.Tracer)
 
 
-def _may_be_tapped(value: Any) -> Any:
+def _may_be_tapped(value: Any) -> bool:
     is_there = _is_traced(value) and _is_marked() and torch.is_grad_enabled()
     return is_there and jax.numpy.issubdtype(value.jax().dtype, jax.numpy.inexact)
 
@@ -114,7 +114,7 @@ def note_use(arguments: Any) -> None:
             one.is_used = True  # an attribute: torch cannot swap tensors with weak references
 
 
-def _tap_of(tensor: Any) -> Any:
+def _tap_of(tensor: torch.Tensor) -> Any:
     """The tap of a tensor; computations that use the tensor later go through it."""
     if getattr(tensor, "tap", None) is None:
         if getattr(tensor, "is_used", False):
@@ -141,7 +141,7 @@ _WHY = (
     why=_WHY,
     upstream=TORCH + "_tensor.py",
 )
-def _hooked(tensor: Any, hook: Any) -> Any:
+def _hooked(tensor: torch.Tensor, hook: Any) -> Any:
     """`tensor.register_hook`."""
     if _is_traced(tensor) and not _is_marked():
         return RemovableHandle(OrderedDict())
@@ -158,7 +158,7 @@ def _hooked(tensor: Any, hook: Any) -> Any:
     why=_WHY,
     upstream=TORCH + "_tensor.py",
 )
-def _retained(tensor: Any) -> None:
+def _retained(tensor: torch.Tensor) -> None:
     """`tensor.retain_grad()`."""
     if _may_be_tapped(tensor):
         _tap_of(tensor)
@@ -166,7 +166,7 @@ def _retained(tensor: Any) -> None:
         _retain_grad(tensor)
 
 
-def retain_gradient(tensor: Any, tap: Any) -> None:
+def retain_gradient(tensor: torch.Tensor, tap: Any) -> None:
     """Store the gradient that reaches a tap as that of a tensor."""
     tap.keeper = weakref.ref(tensor)
 
@@ -259,7 +259,7 @@ _get_hooks = get_backward_hooks
     why="PyTorch calls non-full hooks from the autograd node of the last operation, which JAX has none of.",
     upstream=TORCH + "nn/modules/module.py",
 )
-def _hooks_of(module: Any) -> Any:
+def _hooks_of(module: torch.nn.Module) -> Any:
     """The gradient hooks of a module; in a decorated function, non-full hooks are treated as full ones."""
     full, others = _get_hooks(module)
     if others and _is_marked():
@@ -267,7 +267,7 @@ def _hooks_of(module: Any) -> Any:
     return full, others
 
 
-def _of_old_kind(hook: Any, module: Any, of_inputs: Any, of_outputs: Any) -> Any:
+def _of_old_kind(hook: Any, module: torch.nn.Module, of_inputs: Any, of_outputs: Any) -> Any:
     """Call a non-full hook: it gets the gradients of the last operation, not always of the inputs."""
     is_one = not any(True for _ in module.children()) and not isinstance(module, torch.nn.Linear)
     return hook(module, of_inputs if is_one else (None,) * len(of_inputs), of_outputs)

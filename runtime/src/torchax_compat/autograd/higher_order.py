@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -45,7 +45,7 @@ _NO_GRAPH = "element 0 of tensors does not require grad and does not have a grad
 class _Call:
     """A call of a torch function, with the values of its arguments at that time, and its result."""
 
-    def __init__(self, function: Any, args: Any, kwargs: Any) -> None:
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         self.function, self.key = function, torchax.default_env().prng_key
         self.leaves, self.tree = pytree.tree_flatten((args, kwargs or {}))
         self.values = [_value(leaf) for leaf in self.leaves]
@@ -59,7 +59,7 @@ class _Call:
             for leaf, value in zip(self.leaves, self.values, strict=True)
         )
 
-    def writes_part(self) -> Any:
+    def writes_part(self) -> bool:
         """Whether it writes to a view, which changes the whole tensor."""
         return isinstance(self.result, View) and any(self.result is leaf for leaf in self.leaves)
 
@@ -132,7 +132,7 @@ class Recorder(TorchFunctionMode):
         tensors: Any,
         gradient: Any = None,
         retain_graph: Any = None,
-        create_graph: Any = False,
+        create_graph: bool = False,
         inputs: Any = None,
     ) -> None:
         """`backward()`: adds the gradients to the leaves that were created in the function."""
@@ -159,7 +159,7 @@ class Recorder(TorchFunctionMode):
         inputs: Any,
         grad_outputs: Any = None,
         retain_graph: Any = None,  # noqa: ARG004 # torch's; what is recorded stays
-        create_graph: Any = False,
+        create_graph: bool = False,
         *,
         _known: Any = None,
         _at: Any = None,
@@ -199,7 +199,7 @@ class Recorder(TorchFunctionMode):
         return tuple(torch_view(value) for value in found)
 
 
-def is_backward(func: Any) -> Any:
+def is_backward(func: Any) -> bool:
     """Whether a function is `Tensor.backward` or `torch.autograd.backward`, wrapped or not."""
     return func.__name__ == "backward" and func.__module__ in ("torch._tensor", "torch.autograd")
 
@@ -217,7 +217,7 @@ def _leaves(calls: Any, inputs: Any) -> Any:
 
 def _is_known(
     calls: Any, outputs: Any, inputs: Any, *_args: Any, allow_unused: Any = None, **_options: Any
-) -> Any:
+) -> bool:
     """Whether calls lead from the inputs to the outputs; with `allow_unused` they need not."""
     return bool(allow_unused) or _leads(calls, _as_list(inputs), _as_list(outputs))
 
@@ -263,7 +263,7 @@ def _values(inputs: Any) -> Any:
     return {id(one): _value(one) for one in inputs}
 
 
-def _is_given(leaf: Any, value: Any, known: Any, inputs: Any) -> Any:
+def _is_given(leaf: Any, value: Any, known: Any, inputs: Any) -> bool:
     """Whether an argument of a call is known; an input only if it was not written to since."""
     now = inputs.get(id(leaf))
     return id(leaf) in known and (now is None or now is value or isinstance(leaf, View))

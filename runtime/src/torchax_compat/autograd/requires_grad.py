@@ -34,7 +34,7 @@ def unknown() -> Iterator[Any]:
         _is_known = before
 
 
-def is_differentiated(value: Any) -> Any:
+def is_differentiated(value: Any) -> bool:
     """Whether JAX differentiates the values that a traced array depends on."""
     global _is_differentiated
     if not jax.numpy.issubdtype(value.dtype, jax.numpy.inexact):

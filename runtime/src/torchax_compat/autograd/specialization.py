@@ -85,7 +85,7 @@ class Specialization(trace.Trace):
         self.reached_from: dict[Any, Any] = {}  # the same, by which outputs have gradients
         self.backward = jitted(vjp_functions.pull_back, static_argnums=(2, 3))
 
-    def __call__(self, given: Any, is_compiled: Any) -> Any:
+    def __call__(self, given: Any, is_compiled: bool) -> Any:
         """Call the function for some tensors, compiled or call by call."""
         if is_compiled:
             with active_programs.using(None), frozen_parameters.linked(given, self.with_gradient):

@@ -69,5 +69,5 @@ def _entered(one: Any) -> Any:
     "torch:Tensor.record_stream",
     why="It rejects streams that are not of CUDA; JAX frees memory only after its last use.",
 )
-def _recorded(tensor: Any, stream: Any) -> None:
+def _recorded(tensor: torch.Tensor, stream: Any) -> None:
     """`Tensor.record_stream`, which has nothing to do."""

@@ -117,7 +117,7 @@ for _name in ("RandomSampler", "SubsetRandomSampler"):
 
 
 @patch("torch:Tensor.pin_memory", why="It raises without CUDA; JAX copies from any memory of the host.")
-def _pinned(tensor: Any, device: Any = None) -> Any:  # noqa: ARG001 # torch's
+def _pinned(tensor: torch.Tensor, device: Any = None) -> Any:  # noqa: ARG001 # torch's
     return tensor
 
 

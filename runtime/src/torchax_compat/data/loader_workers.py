@@ -101,7 +101,7 @@ class _InTurn(LoaderIterator):
         self._workers = [_Worker(self, i, loader.worker_init_fn) for i in range(self._num_workers)]
         self._reset(loader)
 
-    def _reset(self, loader: Any, first_iter: Any = False) -> None:
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
         super()._reset(loader, first_iter)
         for worker in self._workers:
             worker.begin()
@@ -148,7 +148,7 @@ def _copied(value: Any, known: Any) -> Any:
     return made
 
 
-def _may_be_copied(value: Any) -> Any:
+def _may_be_copied(value: Any) -> bool:
     """Whether a value is an object without its own way of being copied, and not a module."""
     type_: Any = type(value)
     is_own = type_.__reduce_ex__ is object.__reduce_ex__ and type_.__reduce__ is object.__reduce__

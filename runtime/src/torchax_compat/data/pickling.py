@@ -25,7 +25,7 @@ from ..tensor import arrays
 @patch(
     "torchax.view:View.__reduce_ex__", why="Views of torchax cannot be pickled.", upstream=TORCHAX + "view.py"
 )
-def _as_on_host(tensor: Any, protocol: Any) -> Any:
+def _as_on_host(tensor: torch.Tensor, protocol: Any) -> Any:
     """`__reduce_ex__`."""
     with DisableTorchFunction():
         wants_gradient = tensor.requires_grad
@@ -47,6 +47,6 @@ def _as_on_host(tensor: Any, protocol: Any) -> Any:
     why="`copy.copy` of a view, which PyTorch does by pickling, would copy its array to the host.",
     is_new=True,
 )
-def _shared(tensor: Any) -> Any:
+def _shared(tensor: torch.Tensor) -> Any:
     """`__copy__`."""
     return tensor.__deepcopy__({})

@@ -8,6 +8,7 @@ with or without a process group.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ class _Done:
         return True
 
 
-def _through_host(function: Any) -> Any:
+def _through_host(function: Callable[..., Any]) -> Any:
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = pytree.tree_flatten((args, kwargs))
@@ -60,7 +61,7 @@ def _through_host(function: Any) -> Any:
     return run
 
 
-def _alone(function: Any) -> Any:
+def _alone(function: Callable[..., Any]) -> Any:
     """A function that does nothing if there is only one process."""
 
     @functools.wraps(function)
@@ -72,7 +73,7 @@ def _alone(function: Any) -> Any:
     return run
 
 
-def _past_torchax(function: Any) -> Any:
+def _past_torchax(function: Callable[..., Any]) -> Any:
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         with disable_current_modes():
@@ -87,7 +88,7 @@ def _wait_for_all(group: Any = None, **_kwargs: Any) -> None:
         _reduce(torch.zeros(1), group=group)
 
 
-def _replace(name: Any, function: Any, why: Any) -> None:
+def _replace(name: Any, function: Callable[..., Any], why: Any) -> None:
     for module in (distributed, distributed.distributed_c10d):
         if hasattr(module, name):
             target = f"{module.__name__}:{name}"

@@ -22,7 +22,7 @@ _WHY = "It needs GPUs to distribute the module over; on torchax, one process dri
 _UPSTREAM = TORCH + "nn/parallel/data_parallel.py"
 
 
-def _scattered(module: Any, values: Any) -> Any:
+def _scattered(module: torch.nn.Module, values: Any) -> Any:
     """Inputs with tensors moved to the device of the module's weights, as wrappers do."""
     weights = next(module.parameters(), None)
     if weights is None or weights.device.type != "jax":
@@ -33,7 +33,7 @@ def _scattered(module: Any, values: Any) -> Any:
 @patch("torch.nn:DataParallel.__init__", why=_WHY, upstream=_UPSTREAM)
 def _wraps(
     self: Any,
-    module: Any,
+    module: torch.nn.Module,
     device_ids: Any = None,  # noqa: ARG001 # torch's; there is a single device
     output_device: Any = None,  # noqa: ARG001 # torch's
     dim: Any = 0,
@@ -85,7 +85,7 @@ class DataParallel(torch.nn.DataParallel, DistributedDataParallel):
 
 @patch("torch.nn.parallel:data_parallel", why=_WHY, upstream=_UPSTREAM)
 def _data_parallel(
-    module: Any,
+    module: torch.nn.Module,
     inputs: Any,
     device_ids: Any = None,  # noqa: ARG001 # torch's; there is a single device
     output_device: Any = None,  # noqa: ARG001 # torch's

@@ -14,7 +14,7 @@ class Programs:
     `objects` returns the objects whose attributes the modules may read and write.
     """
 
-    def __init__(self, *, hesitates: Any = False) -> None:
+    def __init__(self, *, hesitates: bool = False) -> None:
         self.by_module: dict[int, Any] = {}
         self.objects: Callable[[], list[Any]] = list
         self.hesitates = hesitates

@@ -42,7 +42,7 @@ class Container:
 _containers: dict[int, Container] = {}
 
 
-def hooks_of(module: Any) -> Any:
+def hooks_of(module: torch.nn.Module) -> Any:
     """The forward hooks and gradient hooks of a module."""
     gradients = (*module._backward_pre_hooks.values(), *module._backward_hooks.values())
     return [*module._forward_pre_hooks.values(), *module._forward_hooks.values(), *gradients]
@@ -87,7 +87,7 @@ def _meant(value: Any) -> Any:
     return value.content if isinstance(value, Container) else value
 
 
-def _is_own(one: Any) -> Any:
+def _is_own(one: Any) -> bool:
     of_library = type(one).__module__.partition(".")[0] in ("torch", "torchax", "jax", "numpy", "builtins")
     is_other = isinstance(one, (type, torch.nn.Module, torch.Tensor))
     return hasattr(one, "__dict__") and not of_library and not is_other

@@ -18,12 +18,12 @@ from . import concrete_values, deferred_scalars
 _MOST = 2**31 - 1
 
 
-def is_number(value: Any) -> Any:
+def is_number(value: Any) -> bool:
     """Whether a value is a number that can be an input."""
     return type(value) is float or (type(value) is int and abs(value) <= _MOST)
 
 
-def has_grown(before: Any, now: Any, content: Any) -> Any:
+def has_grown(before: Any, now: Any, content: Any) -> bool:
     """Whether a list is the same, with items appended; a deque only has to be the same."""
     if type(now) not in (list, deque) or now is not before or content is None:
         return False

@@ -107,7 +107,7 @@ class Guard:
         self.watched, self.elements = watched, list(map(_element, attribute.tensors(value, watched)))
         self.version = _version(value)
 
-    def holds(self) -> Any:
+    def holds(self) -> bool:
         """Whether the attribute is as it was read."""
         value = deferred_scalars.plain(self.attribute.get())
         if value is not self.value:
@@ -133,7 +133,7 @@ class Guard:
             if type(self.content[place]) is attribute_placeholders.AppendedItems:
                 self.content[place] = originals[id(self.content[place])]
 
-    def has_grown(self) -> Any:
+    def has_grown(self) -> bool:
         """Whether the value is the same list, with items appended."""
         return attribute_placeholders.has_grown(self.value, self.attribute.get(), self.content)
 
@@ -161,7 +161,7 @@ class Watch:
     """
 
     def __init__(
-        self, objects: Any, given: Any = (), apart: Any = frozenset(), *, is_traced: Any = True
+        self, objects: Any, given: Any = (), apart: Any = frozenset(), *, is_traced: bool = True
     ) -> None:
         self.objects = {key_of(one): one for one in objects}
         self.given, self.apart, self.is_traced = given, apart, is_traced
@@ -321,7 +321,7 @@ class Watch:
             _refill(before, content)
         attribute.set(self.originals.get(attribute.key, before))
 
-    def _is_as_nested(self, attribute: Any) -> Any:
+    def _is_as_nested(self, attribute: Any) -> bool:
         """Whether containers within a container, which are not watched, have the same items as before."""
         leaves, shape = self.nested.get(attribute.key, ((), None))
         if shape is None:
@@ -350,7 +350,7 @@ class Watch:
         ]
         return written, [tensor for tensor, _ in self.put]
 
-    def _is_traced(self, leaf: Any) -> Any:
+    def _is_traced(self, leaf: Any) -> bool:
         is_tensor = isinstance(leaf, _KINDS) and id(leaf) not in self.apart
         return is_tensor and isinstance(_element(leaf), jax.core.Tracer)
 
@@ -450,7 +450,7 @@ def _tensors(value: Any) -> Any:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, _KINDS)]
 
 
-def _element(tensor: Any) -> Any:
+def _element(tensor: torch.Tensor) -> Any:
     return arrays.on_torchax(tensor).jax()
 
 
@@ -475,13 +475,13 @@ def _content(value: Any) -> Any:
     return list(value) if isinstance(value, _CONTAINERS) else None
 
 
-def _same(one: Any, other: Any) -> Any:
+def _same(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
     return len(one) == len(other) and all(map(_is_same, one, other))
 
 
-def _is_same(one: Any, other: Any) -> Any:
+def _is_same(one: Any, other: Any) -> bool:
     """Whether two values are the same object, or equal plain values."""
     return one is other or (type(one) is type(other) and isinstance(one, _PLAIN) and one == other)
 

@@ -62,7 +62,7 @@ _functions: dict[Any, program.Program] = {}  # the compiled versions of torch fu
     why="Each operation of a module would run on its own: JAX compiles a call of a module as a whole.",
     upstream=TORCH + "nn/modules/module.py",
 )
-def call_module(module: Any, *args: Any, **kwargs: Any) -> Any:
+def call_module(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     """`Module.__call__`."""
     programs = active_programs.state.programs
     if programs is None or any(hasattr(mode, "record") for mode in function_modes()):
@@ -83,7 +83,7 @@ def call_module(module: Any, *args: Any, **kwargs: Any) -> Any:
         return call_module(module, *args, **kwargs)
 
 
-def _may_learn(module: Any, args: Any, kwargs: Any) -> Any:
+def _may_learn(module: torch.nn.Module, args: Any, kwargs: Any) -> bool:
     """Whether gradients may be needed of a call outside of decorated functions."""
     leaves = pytree.tree_leaves((args, kwargs))
     return module.training or any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor))
@@ -152,7 +152,7 @@ class Calls(no_grad.NoGradMode):
         )
 
 
-def _is_whole() -> Any:
+def _is_whole() -> bool:
     """Whether the running function is compiled as a whole, not call by call."""
     programs = active_programs.state.programs
     return programs is None or programs is active_programs.OUTSIDE
@@ -162,14 +162,14 @@ class OnHost(Tensor):
     """A copy to the host in a function that is compiled as a whole: its result is copied to the host."""
 
 
-def _is_copy_to_host(func: Any, args: Any, kwargs: Any) -> Any:
+def _is_copy_to_host(func: Any, args: Any, kwargs: Any) -> bool:
     if func is torch.Tensor.cpu:
         return True
     places = (*args[1:], *kwargs.values()) if func is torch.Tensor.to else ()
     return len(places) == 1 and places[0] in _HOST
 
 
-def _is_traced(value: Any) -> Any:
+def _is_traced(value: Any) -> bool:
     """Whether one of the arguments is a tensor that JAX differentiates."""
     if isinstance(value, (list, tuple)):
         return any(map(_is_traced, value))

@@ -13,7 +13,7 @@ import inspect
 import sys
 import types
 from collections import deque
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -160,7 +160,7 @@ class Surroundings:
                 for item in list(vars(value).values()):
                     self._visit(item, depth - 1)
 
-    def _visit_function(self, function: Any, depth: Any) -> None:
+    def _visit_function(self, function: Callable[..., Any], depth: Any) -> None:
         known = function.__globals__
         names = [name for name in reachable_modules.global_names(function.__code__) if name in known]
         self._note(known, known, known.get("__name__"), filter(lambda name: _may_change(known[name]), names))
@@ -249,7 +249,7 @@ class Executed:
         }
 
 
-def captured(function: Any, modules: Any, leaves: Any, apart: Any = ()) -> Any:
+def captured(function: Callable[..., Any] | None, modules: Any, leaves: Any, apart: Any = ()) -> Any:
     """The names that a function, modules and arguments lead to, and objects of the program.
 
     `apart` are the `id`s of containers that are handled in another way.
@@ -258,24 +258,24 @@ def captured(function: Any, modules: Any, leaves: Any, apart: Any = ()) -> Any:
     return [*found.held.values(), *found.objects.values()]
 
 
-def is_own(one: Any) -> Any:
+def is_own(one: Any) -> bool:
     """Whether an object is one of the program, and neither computes nor provides data."""
     if not hasattr(one, "__dict__") or isinstance(one, _OTHERS):
         return False
     return isinstance(one, _NAMESPACES) or _is_of_program(type(one).__module__)
 
 
-def _may_change(value: Any) -> Any:
+def _may_change(value: Any) -> bool:
     """Whether a function is traced for a value."""
     return isinstance(value, (*_PLAIN, torch.Tensor)) or _is_container(value)
 
 
-def _is_container(value: Any) -> Any:
+def _is_container(value: Any) -> bool:
     return isinstance(value, (list, dict, set, deque)) and len(value) <= _MOST_ITEMS
 
 
 @functools.cache
-def _is_of_program(name: Any) -> Any:
+def _is_of_program(name: Any) -> bool:
     """Whether the file with this module name is one of the program."""
     path = getattr(sys.modules.get(name), "__file__", None)
     is_there = path is not None and not str(path).startswith(reachable_modules.PATHS_OF_LIBRARIES)

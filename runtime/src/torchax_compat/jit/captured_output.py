@@ -86,7 +86,7 @@ class RecordedOutput(Output):
             self.lines.append(text)
         return marked + rest
 
-    def is_complete(self) -> Any:
+    def is_complete(self) -> bool:
         """Whether all formatted numbers were printed, and nothing else holds them."""
         texts = set(map(id, self.numbers.texts))
         # The list, the variable and `getrefcount` hold a line.

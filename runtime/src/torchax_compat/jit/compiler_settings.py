@@ -24,6 +24,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -103,7 +104,9 @@ class Jitted:
     the same results.
     """
 
-    def __init__(self, function: Any, took: Any = None, few_calls: Any = FEW_CALLS, **options: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], took: Any = None, few_calls: Any = FEW_CALLS, **options: Any
+    ) -> None:
         self._took, self._compiled = took, None
         self._within = self._optimized = self._used = jax.jit(function, **options)
         self._quick_calls_left = 0

@@ -60,7 +60,7 @@ class _Session:
     Integers are answers if it `asks_counts`, and numbers that are read otherwise.
     """
 
-    def __init__(self, answers: Any, buffers: Any, *, asks_counts: Any) -> None:
+    def __init__(self, answers: Any, buffers: Any, *, asks_counts: bool) -> None:
         self.answers, self.buffers = answers, set(map(id, buffers))
         self.asks_counts, self.reads_counts = asks_counts, False
         self.reads = deferred_scalars.Reads(self.compare)
@@ -72,7 +72,7 @@ class _Session:
         """The answer of a comparison of numbers that are read."""
         raise NotImplementedError
 
-    def counts(self, tensor: Any, *, may_read: Any) -> Any:
+    def counts(self, tensor: torch.Tensor, *, may_read: bool) -> Any:
         """Whether the integer in a tensor is an answer.
 
         Integers that are read are mostly logged, such as a count of correct predictions: they differ at each
@@ -94,12 +94,12 @@ class Recording(_Session):
     `generators` are the random generators whose states can be restored.
     """
 
-    def __init__(self, buffers: Any, generators: Any, *, asks_counts: Any) -> None:
+    def __init__(self, buffers: Any, generators: Any, *, asks_counts: bool) -> None:
         super().__init__([], buffers, asks_counts=asks_counts)
         self.generators = generators
         self.draws: list[Any] = []
 
-    def note(self, draw: Any, *, is_repeated: Any) -> None:
+    def note(self, draw: Any, *, is_repeated: bool) -> None:
         """Note a draw; one that differs each time has to be made by the function itself."""
         if is_repeated:
             self.draws.append(draw)
@@ -134,7 +134,7 @@ class Replaying(_Session):
     """
 
     def __init__(
-        self, answers: Any, buffers: Any, collected: Any, *, asks_counts: Any, has_recording: Any
+        self, answers: Any, buffers: Any, collected: Any, *, asks_counts: bool, has_recording: bool
     ) -> None:
         super().__init__(answers, buffers, asks_counts=asks_counts)
         self.collected, self.drawn = collected, 0
@@ -145,7 +145,7 @@ class Replaying(_Session):
         self.compared: dict[int, Any] = {}  # by position, the placeholder for the result of a comparison
         self.trace = jax.extend.core.get_opaque_trace_state()
 
-    def ask(self, tensor: Any, plain: Any, kind: Any) -> Any:
+    def ask(self, tensor: torch.Tensor, plain: Any, kind: Any) -> Any:
         """The answer for a tensor, which the compiled function returns for comparison."""
         self.count += 1
         if not arrays.is_traced(tensor):
@@ -167,7 +167,7 @@ class Replaying(_Session):
             raise UnknownAnswerError
         return self.answers[self.count - 1]
 
-    def read(self, tensor: Any, plain: Any) -> Any:
+    def read(self, tensor: torch.Tensor, plain: Any) -> Any:
         """A placeholder for the number in a tensor."""
         if not arrays.is_traced(tensor):
             return plain()
@@ -175,13 +175,13 @@ class Replaying(_Session):
             raise UnknownAnswerError
         return self.reads.later(self._value(tensor), float if tensor.is_floating_point() else int)
 
-    def convert(self, tensor: Any, plain: Any) -> Any:
+    def convert(self, tensor: torch.Tensor, plain: Any) -> Any:
         """The number in a tensor as it is; a traced tensor has none, which raises an error."""
         if arrays.is_traced(tensor) and not self.has_recording:
             raise UnknownAnswerError
         return plain()
 
-    def _value(self, tensor: Any) -> Any:
+    def _value(self, tensor: torch.Tensor) -> Any:
         # The values of an inner trace, such as a custom gradient, cannot be returned.
         if jax.extend.core.get_opaque_trace_state() != self.trace:
             raise UnknownAnswerError
@@ -244,7 +244,7 @@ def using(session: Any) -> Iterator[Any]:
         _session = before
 
 
-def length(tensor: Any) -> Any:
+def length(tensor: torch.Tensor) -> Any:
     """The number in a tensor that is a size: a function is compiled for each size."""
 
     def answer() -> Any:
@@ -267,7 +267,7 @@ _ANSWERS = {"__bool__": bool, "__int__": int, "__float__": float, "__index__": i
 def _asking(name: Any) -> Any:
     plain, kind = getattr(torch.Tensor, name), _KINDS[name]
 
-    def ask(tensor: Any) -> Any:
+    def ask(tensor: torch.Tensor) -> Any:
         if tensor.numel() != 1 or tensor.is_complex():
             return plain(tensor.torch() if isinstance(tensor, View) else tensor)
 
@@ -278,7 +278,7 @@ def _asking(name: Any) -> Any:
 
         return answer() if _session is None else _asked(name, tensor, answer)
 
-    def ask_on_host(tensor: Any) -> Any:
+    def ask_on_host(tensor: torch.Tensor) -> Any:
         is_copy = _session is not None and _session.has_copies and type(tensor) is torch.Tensor
         if not is_copy or tensor.numel() != 1 or tensor.is_complex():
             return plain(tensor)
@@ -292,7 +292,7 @@ def _asking(name: Any) -> Any:
     return ask, ask_on_host
 
 
-def _asked(name: Any, tensor: Any, answer: Any) -> Any:
+def _asked(name: Any, tensor: torch.Tensor, answer: Any) -> Any:
     is_truth = name == "__bool__" or tensor.dtype == torch.bool
     if is_truth or _session.counts(tensor, may_read=name == "item"):
         return _session.ask(tensor, answer, _ANSWERS.get(name, bool if is_truth else int))
@@ -317,7 +317,7 @@ for _name in _KINDS:
 class Answers:
     """The answers of a function, for one combination of arguments."""
 
-    def __init__(self, *, asks_counts: Any = False) -> None:
+    def __init__(self, *, asks_counts: bool = False) -> None:
         self.asks_counts = asks_counts
         self.before: Any = None
         self.known: list[Any] = []

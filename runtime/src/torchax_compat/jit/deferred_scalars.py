@@ -17,6 +17,7 @@ import gc
 import math
 import operator
 import types
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -179,7 +180,7 @@ class _Later(_One):
     """
 
     def __init__(
-        self, reads: Any, kind: Any, number: Any, traced: Any, parts: Any = (), *, is_early: Any = False
+        self, reads: Any, kind: Any, number: Any, traced: Any, parts: Any = (), *, is_early: bool = False
     ) -> None:
         self.of(reads)
         self.is_early = is_early or (bool(parts) and all(part.is_early for part in parts))
@@ -210,7 +211,7 @@ class _Later(_One):
     __str__ = __repr__
 
 
-def deferred(compute: Any, *parts: Any, traced: Any = None) -> Any:
+def deferred(compute: Callable[..., Any], *parts: Any, traced: Any = None) -> Any:
     """The result of a function of numbers of which some are not known yet; `traced` is for arrays."""
     laters = [part for part in parts if type(part) is _Later]
     if any(type(part) not in (_Later, bool, int, float) for part in parts):
@@ -246,7 +247,7 @@ def for_computation(arguments: Any) -> Any:
     return pytree.tree_unflatten(leaves, tree)
 
 
-def _computing(compute: Any, *, is_turned: Any = False) -> Any:
+def _computing(compute: Callable[..., Any], *, is_turned: bool = False) -> Any:
     if is_turned:
         return lambda self, other: deferred(compute, other, self)
     return lambda self, *others: deferred(compute, self, *others)
@@ -275,7 +276,7 @@ def cast(kind: Any, *args: Any) -> Any:
     return _made_of_numbers(kind, lambda value: value.astype(kind), *args)
 
 
-def _made_of_numbers(compute: Any, traced: Any, *args: Any) -> Any:
+def _made_of_numbers(compute: Callable[..., Any], traced: Any, *args: Any) -> Any:
     """The result of a function: a placeholder, or a recording number, if one of its arguments is one."""
     if any(type(one) is _Later for one in args):
         found = deferred(compute, *args, traced=traced)
@@ -301,7 +302,7 @@ def _of_arrays(name: Any) -> Any:
     return traced
 
 
-def _of_numbers(name: Any, compute: Any) -> Any:
+def _of_numbers(name: Any, compute: Callable[..., Any]) -> Any:
     def made(*args: Any, **options: Any) -> Any:
         return compute(*args, **options) if options else _made_of_numbers(compute, _of_arrays(name), *args)
 
@@ -326,7 +327,7 @@ def is_deferred(value: Any) -> bool:
     return type(value) is _Later
 
 
-def is_read(value: Any) -> Any:
+def is_read(value: Any) -> bool:
     """Whether a value is a number that was read, or a placeholder for one."""
     return type(value) is _Later or isinstance(value, _Recorded)
 

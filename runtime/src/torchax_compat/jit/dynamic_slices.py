@@ -79,11 +79,11 @@ class _Places(Tensor):
     """The positions of the elements of a slice."""
 
 
-def _is_beside_numbers(item: Any) -> Any:
+def _is_beside_numbers(item: Any) -> bool:
     return item is None or item is Ellipsis or type(item) is int or isinstance(item, slice)
 
 
-def _is_span(item: Any) -> Any:
+def _is_span(item: Any) -> bool:
     is_between = isinstance(item, slice) and (
         deferred_scalars.is_read(item.start) or deferred_scalars.is_read(item.stop)
     )
@@ -96,11 +96,11 @@ def _is_between_tensors(item: Any) -> bool:
     return any(_is_number(bound) for bound in (item.start, item.stop))
 
 
-def _is_number(bound: Any) -> Any:
+def _is_number(bound: Any) -> bool:
     return isinstance(bound, (Tensor, View)) and bound.numel() == 1 and not bound.is_floating_point()
 
 
-def _places_between(span: Any, size: Any, ask: Any, *, is_alone: Any) -> Any:
+def _places_between(span: Any, size: Any, ask: Any, *, is_alone: bool) -> Any:
     """The positions for a slice between tensors, whose length is an answer; the slice if it is not traced."""
     first = _place(0 if span.start is None else span.start, size)
     length = jax.numpy.maximum(_place(size if span.stop is None else span.stop, size) - first, 0)
@@ -122,7 +122,7 @@ def _place(bound: Any, size: Any) -> Any:
     return jax.numpy.clip(jax.numpy.where(bound < 0, bound + size, bound), 0, size)
 
 
-def _places(span: Any, size: Any, *, is_alone: Any) -> Any:
+def _places(span: Any, size: Any, *, is_alone: bool) -> Any:
     start: Any = 0 if span.start is None else span.start
     stop = size if span.stop is None else span.stop
     if not any(map(deferred_scalars.is_deferred, (start, stop))):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -50,7 +51,7 @@ def note_trace() -> None:
     _trace = jax.extend.core.get_opaque_trace_state()
 
 
-def keeps_changing(call: Any, program: Any) -> Any:
+def keeps_changing(call: Any, program: Any) -> bool:
     """Whether a call that is not compiled yet has new shapes again, and few elements."""
     if getattr(program.function, "__name__", "") in _HALF_ON_HOST:
         return False
@@ -64,14 +65,14 @@ def keeps_changing(call: Any, program: Any) -> Any:
     )
 
 
-def _asks(function: Any, tensors: Any) -> Any:
+def _asks(function: Callable[..., Any], tensors: Any) -> Any:
     """Whether a function needs a number of elements, which is an answer."""
     name = getattr(function, "__name__", "")  # the call of a module has none
     is_mask = name == "__getitem__" and any(tensor.dtype == torch.bool for tensor in tensors)
     return is_mask or name in _SIZED
 
 
-def result_on_host(function: Any, args: Any, kwargs: Any) -> Any:
+def result_on_host(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """The result of a torch function on the host, for traced tensors; None if it cannot run there."""
     leaves, tree = pytree.tree_flatten((args, kwargs))
     kind = function, tuple(map(type, leaves))
@@ -89,7 +90,7 @@ def result_on_host(function: Any, args: Any, kwargs: Any) -> Any:
 class _Run:
     """A call on the host, and its backward pass."""
 
-    def __init__(self, function: Any, leaves: Any, tree: Any) -> None:
+    def __init__(self, function: Callable[..., Any], leaves: Any, tree: Any) -> None:
         self._function, self._leaves, self._tree = function, leaves, tree
 
     def forth(self, values: Any, are_wanted: Any) -> Any:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -108,12 +108,12 @@ class Draw(NamedTuple):
             place = {"device": device} if device != "cpu" and not any(map(_is_like, self.args)) else {}
             return self.function(*args, **{**self.kwargs, **place})
 
-    def is_like(self, other: Any) -> Any:
+    def is_like(self, other: Any) -> bool:
         """Whether another draw is made in the same way."""
         return self.function is other.function and self[1:] == other[1:]
 
 
-def _kind(tensor: Any) -> Any:
+def _kind(tensor: torch.Tensor) -> Any:
     return jax.dtypes.canonicalize_dtype(mappings.t2j_dtype(tensor.dtype))
 
 
@@ -124,7 +124,7 @@ def _is_like(value: Any) -> bool:
 class OtherDrawsError(Exception):
     """The function made other draws than known; `draws` are all of them."""
 
-    def __init__(self, draws: Any, *, are_more: Any) -> None:
+    def __init__(self, draws: Any, *, are_more: bool) -> None:
         super().__init__("the function made other random draws than known")
         self.draws, self.are_more = draws, are_more
 
@@ -135,11 +135,11 @@ class CollectedDraws:
     Noise may have other shapes than the known draws if it `may_be_other`.
     """
 
-    def __init__(self, draws: Any, taken: Any, *, may_be_other: Any = False) -> None:
+    def __init__(self, draws: Any, taken: Any, *, may_be_other: bool = False) -> None:
         self.draws, self.taken, self.count = list(draws), taken, 0
         self.may_be_other = may_be_other
 
-    def value(self, one: Any, *, is_noise: Any = False) -> Any:
+    def value(self, one: Any, *, is_noise: bool = False) -> Any:
         """The numbers for a draw; for unknown noise, zeros of its shape."""
         place, self.count = self.count, self.count + 1
         if place < len(self.taken):
@@ -248,7 +248,7 @@ class DrawnArray:
         )
 
 
-def draw(function: Any, args: Any, kwargs: Any) -> Any:
+def draw(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """The result of a function that draws, while draws are recorded or a function is traced."""
     session, one = concrete_values.session(), Draw(function, args, kwargs)
     if isinstance(session, concrete_values.Recording):
@@ -270,7 +270,7 @@ def _note(session: Any, one: Any) -> None:
     session.note(one, is_repeated=_is_repeated(one.args, one.kwargs, session.generators))
 
 
-def _is_repeated(args: Any, kwargs: Any, generators: Any) -> Any:
+def _is_repeated(args: Any, kwargs: Any, generators: Any) -> bool:
     given = {name: value for name, value in kwargs.items() if name != "generator"}
     generator = kwargs.get("generator")
     is_known = generator is None or any(generator is one for one in generators)

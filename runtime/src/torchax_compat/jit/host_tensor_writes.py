@@ -66,12 +66,12 @@ def replacement_of(value: Any) -> Any:
     return vars(value).get(_MARK, value) if type(value) is torch.Tensor else value
 
 
-def _is_shared(tensor: Any) -> bool:
+def _is_shared(tensor: torch.Tensor) -> bool:
     """Whether a CPU tensor has a view, which does not know its replacement."""
     return _sharing(tensor) > _sharing(torch.empty(()))
 
 
-def _sharing(tensor: Any) -> int:
+def _sharing(tensor: torch.Tensor) -> int:
     count: int = storage_use_count(tensor.untyped_storage()._cdata)
     return count
 

@@ -74,7 +74,7 @@ def _each(result: Any, change: Any) -> Any:
     return tuple(map(change, result)) if type(result) is tuple else change(result)
 
 
-def _are_same(one: Any, other: Any) -> Any:
+def _are_same(one: Any, other: Any) -> bool:
     leaves, tree = pytree.tree_flatten(one)
     others, like = pytree.tree_flatten(other)
     return tree == like and all(map(operator.is_, leaves, others))

@@ -12,7 +12,7 @@ import functools
 import io
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -91,7 +91,7 @@ class _Silent(io.TextIOBase):
 class Program:
     """A function of tensors, or a module, and its compiled versions."""
 
-    def __init__(self, function: Any, module: Any = None, *, hesitates: Any = False) -> None:
+    def __init__(self, function: Callable[..., Any], module: Any = None, *, hesitates: bool = False) -> None:
         self.function, self.module, self.hesitates = function, module, hesitates
         # A module without parameters may be created for one call, as in `nn.MSELoss()(output, target)`.
         self.beyond = reachable_modules.modules_used_by(module) if module is not None else []
@@ -149,7 +149,7 @@ class Program:
                 self.compilations.note(call.kind(), args, kwargs)
         return compiled.finish(call, results)
 
-    def _waits(self, call: Any) -> Any:
+    def _waits(self, call: Any) -> bool:
         """Whether a call with new arguments should not be compiled."""
         if call.key not in self.seconds and len(self.seconds) >= self.most:
             if not self.hesitates:
@@ -197,7 +197,7 @@ class Program:
 class _Call:
     """The arguments of a call, and the state of its modules; `key` is None if it cannot be compiled."""
 
-    def __init__(self, module: Any, beyond: Any, leaves: Any, tree: Any) -> None:
+    def __init__(self, module: torch.nn.Module, beyond: Any, leaves: Any, tree: Any) -> None:
         self.leaves, self.tree = leaves, tree
         self.modules = [*module.modules(), *beyond] if module is not None else []
         self.parameters = trace.unique(p for one in self.modules for p in one._parameters.values())
@@ -296,7 +296,7 @@ class _Compiled(trace.Trace):
             tensors = list(map(jax.lax.stop_gradient, tensors))
         return tensors, *changes
 
-    def compute(self, call: Any, *, is_new: Any) -> Any:
+    def compute(self, call: Any, *, is_new: bool) -> Any:
         """The results of a call, and all that it changes."""
         states = random_states.states(self.generators) if is_new and self.draws else None
         given = jax.tree.leaves((self._given(call), host_random.new_numbers(self.draws)))
@@ -347,7 +347,7 @@ class _Compiled(trace.Trace):
             self.origins.append(self._origin(leaf, known, shared) if is_tensor else None)
         return [arrays.on_torchax(tensor).jax() for tensor in self.new]
 
-    def _are_changed(self, inputs: Any, arguments: Any) -> Any:
+    def _are_changed(self, inputs: Any, arguments: Any) -> bool:
         """Whether lists and dictionaries among the arguments were changed."""
         leaves, tree = pytree.tree_flatten(arguments)
         before = [inputs[self.places[i]] if i in self.places else leaf for i, leaf in enumerate(self.leaves)]

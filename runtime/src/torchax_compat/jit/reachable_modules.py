@@ -9,6 +9,7 @@ import itertools
 import sys
 import sysconfig
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,12 +34,12 @@ _LIBRARIES = {"torch", "torchax", "jax", "numpy", "builtins", PACKAGE}
 PATHS_OF_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
-def modules_of(function: Any, leaves: Any) -> Any:
+def modules_of(function: Callable[..., Any], leaves: Any) -> Any:
     """The modules that a function can access by its arguments, globals and closure, with their submodules."""
     return modules_and_tensors(function, leaves)[0]
 
 
-def modules_and_tensors(function: Any, leaves: Any) -> Any:
+def modules_and_tensors(function: Callable[..., Any] | None, leaves: Any) -> Any:
     """The modules that a function can access, and the trainable tensors that belong to none of them.
 
     Such tensors are globals, or attributes of other objects, such as the temperature of an agent.
@@ -136,7 +137,7 @@ def globals_of(cls: Any) -> Any:
     return {"__name__": cls.__module__} if file is None else vars(file)
 
 
-def is_of_library(names: Any) -> Any:
+def is_of_library(names: Any) -> bool:
     """Whether the namespace of a file belongs to an installed package, not to the program."""
     name, path = names.get("__name__", ""), names.get("__file__")
     if name.partition(".")[0] in _LIBRARIES:
@@ -170,7 +171,7 @@ def _named_by(cls: Any) -> Any:
     return tuple(found.values())
 
 
-def modules_used_by(module: Any) -> Any:
+def modules_used_by(module: torch.nn.Module) -> Any:
     """The modules that a module uses but does not hold: globals, and variables of closures that it holds."""
     held = list(module.modules())
     named = [names.get(name) for cls in set(map(type, held)) for names, name in _named_by(cls)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ _LOG = logging.getLogger("torchax_compat")
 class Compilations:
     """The compilations of a function, or of a module, for the shapes of its arguments."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.seconds = 0.0
         self.latest: dict[Any, Any] = {}
@@ -79,7 +80,7 @@ class Compilations:
         )
 
 
-def _shapes(function: Any, args: Any, kwargs: Any) -> Any:
+def _shapes(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """The shapes of the tensors among the arguments, by the names of these, as in `masks[1]`."""
     try:
         given = inspect.signature(function).bind(*args, **kwargs).arguments

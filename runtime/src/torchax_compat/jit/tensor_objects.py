@@ -74,7 +74,7 @@ class Record:
         for key, value in zip(self.keys, values[len(self.names) :], strict=False):
             (OrderedDict if isinstance(one, OrderedDict) else dict).__setitem__(one, key, value)
 
-    def is_kept(self, one: Any) -> Any:
+    def is_kept(self, one: Any) -> bool:
         """Whether a new object still has the same contents."""
         now = Record.of(one)
         are_same = len(now.values) == len(self.values) and all(map(_is, now.values, self.values))
@@ -109,7 +109,7 @@ def with_records(value: Any, known: Any) -> Any:
     return _apart(value, known, {}, is_within=False)
 
 
-def _apart(value: Any, known: Any, numbers: Any, *, is_within: Any) -> Any:
+def _apart(value: Any, known: Any, numbers: Any, *, is_within: bool) -> Any:
     if isinstance(value, torch.Tensor) or id(value) in known:
         return value
     if _is_container(value):
@@ -145,7 +145,7 @@ def _holds_traced(value: Any, known: Any) -> bool:
     return False
 
 
-def _is_container(value: Any) -> Any:
+def _is_container(value: Any) -> bool:
     return type(value) in pytree.SUPPORTED_NODES or pytree.is_namedtuple_instance(value)
 
 
@@ -180,7 +180,7 @@ def _is_record(value: Any) -> bool:
     return isinstance(value, Record)
 
 
-def _may_be_made(value: Any) -> Any:
+def _may_be_made(value: Any) -> bool:
     kind = type(value)
     if isinstance(value, enum.Enum) or not (
         _is_of_program(kind) or kind.__module__.startswith("torch.distributions.")
@@ -222,12 +222,12 @@ pytree.register_pytree_node(
 class Records:
     """The arguments of a function that are new objects at each call."""
 
-    def __init__(self, *, is_on: Any) -> None:
+    def __init__(self, *, is_on: bool) -> None:
         self.is_on = is_on
         self.seen: dict[Any, Any] = {}
 
     @property
-    def are_taken(self) -> Any:
+    def are_taken(self) -> bool:
         """Whether an argument was taken apart."""
         return self.is_on and 0 in self.seen.values()
 
@@ -251,7 +251,7 @@ class Records:
         return record
 
 
-def _is_of_program(kind: Any) -> Any:
+def _is_of_program(kind: Any) -> bool:
     root = kind.__module__.partition(".")[0]
     is_other = issubclass(kind, _OTHERS) or kind in pytree.SUPPORTED_NODES
     return root not in ("torch", "torchax", "jax", "numpy", "builtins") and not is_other

@@ -93,7 +93,7 @@ def _traced(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) ->
     why=_WHY,
     upstream=TORCH + "jit/_serialization.py",
 )
-def _saved(module: Any, *args: Any, **kwargs: Any) -> Any:
+def _saved(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     """`torch.jit.save`."""
     if not isinstance(module, _compiled):
         plain, to_script = copy.copy(module), module.__dict__.get("_to_script", _script)

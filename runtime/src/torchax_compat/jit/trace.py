@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -52,7 +52,7 @@ class TooManyStatesError(Exception):
 class Traces:
     """The traces of a function, for each combination of arguments."""
 
-    def __init__(self, most_states: Any = MOST_STATES, *, takes_numbers: Any = False) -> None:
+    def __init__(self, most_states: Any = MOST_STATES, *, takes_numbers: bool = False) -> None:
         self.traces: dict[Any, list[Any]] = {}
         self.states: dict[Any, Any] = {}
         self.most_states = most_states
@@ -107,7 +107,7 @@ class Trace:
 
     def __init__(
         self,
-        function: Any,
+        function: Callable[..., Any],
         leaves: Any,
         tree: Any,
         places: Any,
@@ -144,7 +144,7 @@ class Trace:
         """The contexts in which the function runs."""
         return ()
 
-    def run(self, values: Any, buffers: Any, random: Any, states: Any, *, is_traced: Any = True) -> Any:
+    def run(self, values: Any, buffers: Any, random: Any, states: Any, *, is_traced: bool = True) -> Any:
         """Call the function with other tensors; all that it changes is restored, and returned."""
         count = len(self.parameters)
         plain = {self.places[i] for i in self.in_place_of}
@@ -256,7 +256,7 @@ def identity(leaf: Any) -> Any:
     return leaf if isinstance(leaf, _PLAIN) else id(leaf)
 
 
-def _settings(module: Any) -> Any:
+def _settings(module: torch.nn.Module) -> Any:
     """All settings of one of torch's own modules, such as a loss that is created for each epoch."""
     if not type(module).__module__.startswith("torch.nn."):
         return None
@@ -324,7 +324,7 @@ def modes() -> Any:
     return torch.is_grad_enabled(), torchax.default_env().param.autocast_dtype, autocast.state()
 
 
-def _of_files(function: Any, modules: Any) -> Any:
+def _of_files(function: Callable[..., Any], modules: Any) -> Any:
     """The global values of the program's files that define a function, and the classes of modules."""
     names = {getattr(function, "__module__", None), *(type(module).__module__ for module in modules)}
     files = [sys.modules.get(name) for name in names if name and not name.startswith("torch.")]

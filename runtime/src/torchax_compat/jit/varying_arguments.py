@@ -31,7 +31,7 @@ class VaryingArguments:
         self.is_on = True
         self.seen: dict[Any, set[Any]] = {}
 
-    def taken(self, leaves: Any, tree: Any, *, has_texts: Any = False) -> Any:
+    def taken(self, leaves: Any, tree: Any, *, has_texts: bool = False) -> Any:
         """The arguments, with tensors for those that vary, and their positions."""
         places = [i for i, leaf in enumerate(leaves) if self.is_on and self._varies(leaf, (tree, i))]
         leaves = list(leaves)
@@ -46,7 +46,7 @@ class VaryingArguments:
             leaves[i] = placeholder(jax.numpy.asarray(value))  # of a Python float: it promotes no others
         return leaves, places
 
-    def _varies(self, leaf: Any, place: Any) -> Any:
+    def _varies(self, leaf: Any, place: Any) -> bool:
         if isinstance(leaf, np.ndarray):
             return np.issubdtype(leaf.dtype, np.integer)
         if not isinstance(leaf, float) and type(leaf) is not int:

@@ -35,9 +35,9 @@ def _attention(
     value: Any,
     attn_mask: Any = None,
     dropout_p: Any = 0.0,
-    is_causal: Any = False,
+    is_causal: bool = False,
     scale: Any = None,
-    enable_gqa: Any = False,
+    enable_gqa: bool = False,
 ) -> Any:
     if attn_mask is None:
         return _without_mask(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)

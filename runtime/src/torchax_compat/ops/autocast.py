@@ -178,7 +178,7 @@ _UPSTREAM = TORCH + "amp/autocast_mode.py"
 @patch("torch.amp.autocast_mode:autocast.__init__", why=_WHY, upstream=_UPSTREAM)
 @functools.wraps(_make)
 def _made(
-    self: Any, device_type: Any, dtype: Any = None, enabled: Any = True, cache_enabled: Any = None
+    self: Any, device_type: Any, dtype: Any = None, enabled: bool = True, cache_enabled: Any = None
 ) -> None:
     """`torch.autocast(...)`."""
     if device_type not in ("cuda", "jax"):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -43,7 +44,7 @@ def is_slow(sizes: Any, kernel: Any, groups: Any, padding: Any) -> Any:
     return 1 < math.prod(kernel) <= _MOST_PLACES
 
 
-def _is_small(sizes: Any, kernel: Any, padding: Any) -> Any:
+def _is_small(sizes: Any, kernel: Any, padding: Any) -> bool:
     """Whether a kernel covers a whole image, at more than one position.
 
     The image is the smaller one: the output, or the input of a transposed convolution.
@@ -85,7 +86,7 @@ def transposed(
     )
 
 
-def _quick(function: Any, static: Any) -> Any:
+def _quick(function: Callable[..., Any], static: Any) -> Any:
     """A function that is compiled, also in a program that runs eagerly.
 
     The arguments are kept for the gradients, not the slices of `x` for each element of the kernel.
@@ -211,7 +212,7 @@ def _transpose_on_cpu(gradient: Any, x: Any, weight: Any, **settings: Any) -> An
 
 def _is_spread(
     window_strides: Any, lhs_dilation: Any, feature_group_count: Any, batch_group_count: Any, **_: Any
-) -> Any:
+) -> bool:
     is_alone = feature_group_count == batch_group_count == 1
     return is_alone and set(window_strides) == {1} and any(step > 1 for step in lhs_dilation)
 

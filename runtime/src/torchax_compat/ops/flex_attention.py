@@ -45,8 +45,8 @@ def _attention(
     score_mod: Any = None,
     block_mask: Any = None,
     scale: Any = None,
-    enable_gqa: Any = False,
-    return_lse: Any = False,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
     kernel_options: Any = None,  # noqa: ARG001 # of torch's kernels for GPUs
     *,
     return_aux: Any = None,

@@ -30,7 +30,7 @@ _STEEPNESS = -0.75
 
 
 def _sampled(
-    x: Any, grid: Any, mode: Any = _LINEAR, padding: Any = _ZEROS, align_corners: Any = False
+    x: Any, grid: Any, mode: Any = _LINEAR, padding: Any = _ZEROS, align_corners: bool = False
 ) -> Any:
     """The values at the positions of a grid, from -1 to 1, with the last dimension first."""
     sizes = x.shape[2:]

@@ -13,7 +13,9 @@ from ..patches.declarations import operator
 _aten = torch.ops.aten
 
 
-def _index_reduce(x: Any, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: Any = True) -> Any:
+def _index_reduce(
+    x: Any, dim: Any, index: Any, source: Any, reduce: Any, *, include_self: bool = True
+) -> Any:
     if not x.ndim:
         made = _index_reduce(x[None], 0, index, source.reshape(-1), reduce, include_self=include_self)
         return made[0]
@@ -27,13 +29,13 @@ def _index_reduce(x: Any, dim: Any, index: Any, source: Any, reduce: Any, *, inc
 
 def _extremes(reduced: Any) -> Any:
     @jax.custom_vjp
-    def extreme(x: Any, is_own: Any, index: Any, source: Any) -> Any:
+    def extreme(x: Any, is_own: bool, index: Any, source: Any) -> Any:
         is_float = jnp.issubdtype(x.dtype, jnp.floating)
         limits = (-jnp.inf, jnp.inf) if is_float else (jnp.iinfo(x.dtype).min, jnp.iinfo(x.dtype).max)
         start = jnp.where(is_own, x, limits[reduced == "min"])
         return getattr(start.at[index], reduced)(source)
 
-    def with_parts(x: Any, is_own: Any, index: Any, source: Any) -> Any:
+    def with_parts(x: Any, is_own: bool, index: Any, source: Any) -> Any:
         best = extreme(x, is_own, index, source)
         return best, (x, is_own, index, source, best)
 
@@ -49,18 +51,18 @@ def _extremes(reduced: Any) -> Any:
     return extreme
 
 
-def _mean(x: Any, is_own: Any, index: Any, source: Any) -> Any:
+def _mean(x: Any, is_own: bool, index: Any, source: Any) -> Any:
     total = jnp.where(is_own, x, 0).at[index].add(source)
     count = jnp.broadcast_to(is_own, x.shape).astype(x.dtype).at[index].add(1)
     return total / count if jnp.issubdtype(x.dtype, jnp.floating) else total // count
 
 
 @jax.custom_vjp
-def _prod(x: Any, is_own: Any, index: Any, source: Any) -> Any:
+def _prod(x: Any, is_own: bool, index: Any, source: Any) -> Any:
     return jnp.where(is_own, x, 1).at[index].multiply(source)
 
 
-def _prod_with_parts(x: Any, is_own: Any, index: Any, source: Any) -> Any:
+def _prod_with_parts(x: Any, is_own: bool, index: Any, source: Any) -> Any:
     return _prod(x, is_own, index, source), (x, is_own, index, source)
 
 

@@ -35,7 +35,7 @@ def _interpolated(
     mode: Any = "nearest",
     align_corners: Any = None,
     recompute_scale_factor: Any = None,
-    antialias: Any = False,
+    antialias: bool = False,
 ) -> Any:
     linear = {3: "linear", 4: "bilinear", 5: "trilinear"}.get(x.ndim)
     smooth = antialias and mode in _FILTERS and x.ndim == 4

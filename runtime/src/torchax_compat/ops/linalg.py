@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ _aten = torch.ops.aten
 def _implements(*operations: Any, why: Any) -> Any:
     """Decorator that declares a function of JAX arrays for operators, and for all overloads of these."""
 
-    def declare(function: Any) -> Any:
+    def declare(function: Callable[..., Any]) -> Any:
         packets = [one for one in operations if hasattr(one, "overloads")]
         overloads = (getattr(one, name) for one in packets for name in one.overloads())
         operator(function, *operations, *overloads, why=why)
@@ -62,7 +63,7 @@ def _angle(x: Any) -> Any:
 
 
 @_implements(_aten.sum, why="torchax ignores the argument `dtype`, and sums integers in 32 bits.")
-def _sum(x: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
+def _sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dtype is not None:
         x = x.astype(t2j_dtype(dtype))
     elif not jnp.issubdtype(x.dtype, jnp.inexact):
@@ -75,7 +76,7 @@ def _sum(x: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) ->
 
 
 @_implements(_aten.mode, why="torchax lacks `mode`.")
-def _most(x: Any, dim: Any = -1, keepdim: Any = False) -> Any:
+def _most(x: Any, dim: Any = -1, keepdim: bool = False) -> Any:
     if not x.ndim:
         return x, jnp.zeros((), "int32")
     x = jnp.moveaxis(x, dim, -1)

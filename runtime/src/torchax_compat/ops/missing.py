@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -30,10 +31,10 @@ _KINDS = (torchax.tensor.Tensor, View)
 _WINDOWS = ("bartlett", "blackman", "hamming", "hann", "kaiser")
 
 
-def _implements(*operations: Any, why: Any, is_jax_function: Any = True) -> Any:
+def _implements(*operations: Any, why: Any, is_jax_function: bool = True) -> Any:
     """Decorator that declares a function of JAX arrays, or of torch tensors, for operators."""
 
-    def declare(function: Any) -> Any:
+    def declare(function: Callable[..., Any]) -> Any:
         operator(function, *operations, why=why, is_jax_function=is_jax_function)
         return function
 
@@ -79,7 +80,7 @@ def _whole_product(x: Any, y: Any) -> Any:
 
 
 @_implements(_aten.cholesky, _aten.cholesky.default, why="torchax lacks `torch.cholesky`.")
-def _cholesky(x: Any, upper: Any = False) -> Any:
+def _cholesky(x: Any, upper: bool = False) -> Any:
     return jnp.linalg.cholesky(x, upper=upper)
 
 
@@ -111,7 +112,7 @@ operator(
     _aten.argsort.stable,
     why="The order of equal elements differs from PyTorch's.",
 )
-def _order(x: Any, dim: Any = -1, descending: Any = False, *, stable: Any = None) -> Any:
+def _order(x: Any, dim: Any = -1, descending: bool = False, *, stable: Any = None) -> Any:
     if not x.ndim:
         return jnp.zeros((), "int32")
     x = jax.lax.stop_gradient(x)
@@ -133,7 +134,7 @@ def _falling(x: Any) -> Any:
     _aten.sort.stable,
     why="The order of equal elements differs from PyTorch's.",
 )
-def _sorted(x: Any, dim: Any = -1, descending: Any = False, *, stable: Any = None) -> Any:
+def _sorted(x: Any, dim: Any = -1, descending: bool = False, *, stable: Any = None) -> Any:
     order = _order(x, dim, descending, stable=stable)
     return (jnp.take_along_axis(x, order, dim) if x.ndim else x), order
 
@@ -332,7 +333,7 @@ def _ctc_loss(
     target_lengths: Any,
     blank: Any = 0,
     reduction: Any = "mean",
-    zero_infinity: Any = False,
+    zero_infinity: bool = False,
 ) -> Any:
     # The lengths, and sometimes the targets, are on the host.
     env, logs, targets = log_probs._env, log_probs.jax(), _array(targets)
@@ -401,7 +402,7 @@ def _negative_logs(logs: Any, targets: Any, input_lengths: Any, target_lengths: 
     return -_sum(last, jnp.where(target_lengths > 0, before, -jnp.inf))
 
 
-def _masked_on_host(compute: Any) -> Any:
+def _masked_on_host(compute: Callable[..., Any]) -> Any:
     """`compute_mask` of a pruning method, which writes through a view; in torchax that is a copy."""
 
     @functools.wraps(compute)

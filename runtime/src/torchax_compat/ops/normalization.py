@@ -85,7 +85,7 @@ def _forward_of(kind: Any) -> Any:
     forward = kind.forward
 
     @functools.wraps(forward)
-    def run(module: Any, x: Any) -> Any:
+    def run(module: torch.nn.Module, x: Any) -> Any:
         if not (module.training and module.track_running_stats and isinstance(module.running_mean, Tensor)):
             return forward(module, x)
         mean, momentum = module.running_mean.jax(), module.momentum
@@ -109,7 +109,7 @@ _before_hooks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
     why="A hook of the program that updates the running statistics must not have them updated twice.",
     upstream=f"{_MODULES}/batchnorm.py",
 )
-def _called(module: Any, *args: Any, **kwargs: Any) -> Any:
+def _called(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     """A call of a normalization module, which notes the running mean before its hooks."""
     if module._forward_pre_hooks and isinstance(module.running_mean, Tensor):
         _before_hooks[module] = module.running_mean.jax()

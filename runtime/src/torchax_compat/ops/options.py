@@ -6,6 +6,7 @@ Examples are `searchsorted`, `avg_pool2d` with `ceil_mode`, `embedding_bag`, `li
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -27,8 +28,8 @@ def _searched(
     sequence: Any,
     values: Any,
     *,
-    out_int32: Any = False,  # noqa: ARG001 # torch's; JAX's integers have 32 bits anyway
-    right: Any = False,
+    out_int32: bool = False,  # noqa: ARG001 # torch's; JAX's integers have 32 bits anyway
+    right: bool = False,
     side: Any = None,
     sorter: Any = None,
 ) -> Any:
@@ -42,7 +43,7 @@ def _searched(
     return jax.vmap(lambda row, of: jnp.searchsorted(row, of, side=side))(*rows).reshape(values.shape)
 
 
-def _bucketed(values: Any, boundaries: Any, *, right: Any = False, **_options: Any) -> Any:
+def _bucketed(values: Any, boundaries: Any, *, right: bool = False, **_options: Any) -> Any:
     return jnp.searchsorted(boundaries, jnp.asarray(values), side="right" if right else "left")
 
 
@@ -80,8 +81,8 @@ def _averaged(
     kernel: Any,
     stride: Any = (),
     padding: Any = 0,
-    ceil_mode: Any = False,
-    include_padding: Any = True,
+    ceil_mode: bool = False,
+    include_padding: bool = True,
     divisor: Any = None,
 ) -> Any:
     """Averages of windows, the last of which may extend beyond the padding."""
@@ -125,11 +126,11 @@ def _bagged(
     weight: Any,
     indices: Any,
     offsets: Any,
-    scale_grad_by_freq: Any = False,  # noqa: ARG001 # torch's, for gradients only
+    scale_grad_by_freq: bool = False,  # noqa: ARG001 # torch's, for gradients only
     mode: Any = _SUM,
-    sparse: Any = False,  # noqa: ARG001 # torch's; JAX's gradients are dense
+    sparse: bool = False,  # noqa: ARG001 # torch's; JAX's gradients are dense
     per_sample_weights: Any = None,
-    include_last_offset: Any = False,
+    include_last_offset: bool = False,
     padding_idx: Any = -1,
 ) -> Any:
     """Sums, means or maxima of the rows of each bag."""
@@ -158,7 +159,7 @@ operator(
 )
 
 
-def _solved(a: Any, b: Any, *, left: Any = True) -> Any:
+def _solved(a: Any, b: Any, *, left: bool = True) -> Any:
     """Solutions for several right-hand sides, or one; torchax assumes square matrices."""
     is_one = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     if is_one:
@@ -168,7 +169,7 @@ def _solved(a: Any, b: Any, *, left: Any = True) -> Any:
     return jnp.linalg.solve(a.mT, b.mT).mT
 
 
-def _solved_and_checked(a: Any, b: Any, *, left: Any = True, **_options: Any) -> Any:
+def _solved_and_checked(a: Any, b: Any, *, left: bool = True, **_options: Any) -> Any:
     return _solved(a, b, left=left), jnp.zeros(a.shape[:-2], "int32")
 
 
@@ -221,12 +222,12 @@ _numpy = Tensor.numpy
     why="torchax lacks the option `force`.",
     upstream=TORCHAX + "tensor.py",
 )
-def _as_numpy(tensor: Any, *, force: Any = False) -> Any:  # noqa: ARG001 # all tensors are copied
+def _as_numpy(tensor: torch.Tensor, *, force: bool = False) -> Any:  # noqa: ARG001 # all tensors are copied
     """`Tensor.numpy` with the option `force`."""
     return _numpy(tensor)
 
 
-def _by_low_bits(function: Any) -> Any:
+def _by_low_bits(function: Callable[..., Any]) -> Any:
     """An operation on the lower 32 bits of its operands, for an integer with more bits, as in hashes."""
 
     def computed(x: Any, other: Any) -> Any:

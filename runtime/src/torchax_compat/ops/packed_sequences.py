@@ -101,7 +101,7 @@ def positions_of(lengths: Any) -> Any:
     return np.nonzero(np.arange(lengths.max())[:, None] < lengths)
 
 
-def _numbers(tensor: Any) -> Any:
+def _numbers(tensor: torch.Tensor) -> Any:
     """The values of an integer tensor; an input of a compiled function does not have them."""
     return np.asarray(tensor.jax() if isinstance(tensor, (Tensor, View)) else tensor.detach())
 

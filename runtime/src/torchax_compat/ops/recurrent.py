@@ -75,7 +75,7 @@ def _layers(step: Any) -> Any:
     return run
 
 
-def _array(tensor: Any) -> Any:
+def _array(tensor: torch.Tensor) -> Any:
     if not isinstance(tensor, Tensor):
         raise AssertionError(
             "a recurrent layer and its inputs must be on the same device: move both to 'jax'"

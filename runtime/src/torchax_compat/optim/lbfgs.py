@@ -35,7 +35,7 @@ _LISTS = ("old_dirs", "old_stps", "ro")
     upstream=TORCH + "optim/lbfgs.py",
 )
 @torch.no_grad()
-def _step(optimizer: Any, closure: Any) -> Any:
+def _step(optimizer: torch.optim.Optimizer, closure: Any) -> Any:
     """`LBFGS.step`."""
     parameters = optimizer.param_groups[0]["params"]
     if type(optimizer) is not lbfgs.LBFGS or not all(map(_is_plain, parameters)):
@@ -43,7 +43,7 @@ def _step(optimizer: Any, closure: Any) -> Any:
     return _Descent(optimizer, torch.enable_grad()(closure)).run()
 
 
-def _is_plain(p: Any) -> Any:
+def _is_plain(p: Any) -> bool:
     is_there = type(p) is Tensor and not isinstance(p.jax(), jax.core.Tracer)
     return is_there and jnp.issubdtype(p.jax().dtype, jnp.floating)
 
@@ -51,7 +51,7 @@ def _is_plain(p: Any) -> Any:
 class _Descent:
     """One call of `step`."""
 
-    def __init__(self, optimizer: Any, closure: Any) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, closure: Any) -> None:
         self.parameters, self.closure = optimizer.param_groups[0]["params"], closure
         self.group = optimizer.param_groups[0]
         self.rate = float(self.group["lr"])
@@ -81,7 +81,7 @@ class _Descent:
         self._keep(before)
         return first
 
-    def _advance(self, *, is_last: Any) -> bool:
+    def _advance(self, *, is_last: bool) -> bool:
         """Find a direction and move along it; False if no direction leads down."""
         if self.state["n_iter"] == 1:
             self._forget()
@@ -157,7 +157,7 @@ class _Descent:
         self.gradient, self.length = _array(gradient), _array(self.length)
         return count
 
-    def _is_done(self, before: Any, left: Any) -> Any:
+    def _is_done(self, before: Any, left: Any) -> bool:
         return (
             not left
             or self.evaluated >= self.group["max_eval"]

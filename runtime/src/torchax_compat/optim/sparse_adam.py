@@ -21,7 +21,7 @@ _step = torch.optim.SparseAdam.step
     upstream=TORCH + "optim/sparse_adam.py",
 )
 @torch.no_grad()
-def _stepped(optimizer: Any, closure: Any = None) -> Any:
+def _stepped(optimizer: torch.optim.Optimizer, closure: Any = None) -> Any:
     """`SparseAdam.step`."""
     gradients = [p.grad for group in optimizer.param_groups for p in group["params"]]
     if any(gradient is not None and gradient.is_sparse for gradient in gradients):

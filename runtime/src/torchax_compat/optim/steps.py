@@ -68,7 +68,7 @@ def compile_step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     changing: set[Any] = {(number, "lr", None) for number in range(len(optimizer.param_groups))}
     ways = list(_WAYS)
 
-    def zero_grad(self: Any, set_to_none: Any = True) -> Any:
+    def zero_grad(self: Any, set_to_none: bool = True) -> Any:
         if not set_to_none:
             return plain_zero_grad(set_to_none)
         with DisableTorchFunction():  # torch would call it for each gradient
@@ -140,7 +140,9 @@ def _with_numbers(group: Any, number: Any, numbers: Any) -> Any:
     return entries
 
 
-def _step(optimizer: Any, plain: Any, parameters: Any, versions: Any, numbers: Any, given: Any) -> None:
+def _step(
+    optimizer: torch.optim.Optimizer, plain: Any, parameters: Any, versions: Any, numbers: Any, given: Any
+) -> None:
     groups = optimizer.param_groups
     places = sorted(given, key=str)
     others = tuple(
@@ -174,7 +176,7 @@ def _step(optimizer: Any, plain: Any, parameters: Any, versions: Any, numbers: A
 
 
 def _traced_step(
-    optimizer: Any,
+    optimizer: torch.optim.Optimizer,
     plain: Any,
     parameters: Any,
     places: Any,

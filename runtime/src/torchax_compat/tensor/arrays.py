@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -28,14 +28,14 @@ def tensor(value: Any) -> Any:
     return Tensor(value, torchax.default_env())
 
 
-def on_torchax(tensor: Any) -> Any:
+def on_torchax(tensor: torch.Tensor) -> Any:
     """The torchax tensor of a tensor: itself, the contents of a view, or a copy on the device."""
     if isinstance(tensor, torchax.view.View):
         return tensor.torch()
     return tensor if isinstance(tensor, Tensor) else tensor.to("jax")
 
 
-def of_host(tensor: Any) -> Any:
+def of_host(tensor: torch.Tensor) -> Any:
     """A JAX array with a copy of a CPU tensor; later writes to the tensor do not change it.
 
     It is not committed to a device: committed arrays, as those from DLPack, would cause a second compilation.
@@ -55,12 +55,12 @@ def on_host(value: Any) -> Any:
         return torch.from_numpy(np.array(value))
 
 
-def put(tensor: Any, value: Any) -> None:
+def put(tensor: torch.Tensor, value: Any) -> None:
     """Replace the array of a torchax tensor; for a tensor from `detach()` or `data`, that of its source."""
     getattr(tensor, "_of", tensor).apply_jax_(lambda _: value)
 
 
-def write(tensor: Any, value: Any) -> None:
+def write(tensor: torch.Tensor, value: Any) -> None:
     """Write an array to a torchax tensor; a write to a tensor from `detach()` keeps the source's gradient."""
     if hasattr(tensor, "_of"):
         tensor._elem = value
@@ -80,7 +80,7 @@ def computed_once(values: Any) -> Any:
     return jax.lax.cond(is_number, lambda same: same, lambda same: [x - x + x for x in same], values)
 
 
-def rounded(function: Any, value: Any) -> Any:
+def rounded(function: Callable[..., Any], value: Any) -> Any:
     """Round floats so that an index and a weight that use the result agree; other arrays are unchanged."""
     if jax.numpy.issubdtype(value.dtype, jax.numpy.floating):
         (value,) = computed_once([function(value)])
@@ -92,13 +92,13 @@ def widened(value: Any) -> Any:
     return value.astype("float32") if jax.numpy.finfo(value.dtype).bits < 32 else value
 
 
-def computes_on_torchax(tensors: Any) -> Any:
+def computes_on_torchax(tensors: Any) -> bool:
     """Whether one of the tensors is on torchax, and none of them is being traced."""
     on = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
     return bool(on) and not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in on)
 
 
-def is_traced(value: Any) -> Any:
+def is_traced(value: Any) -> bool:
     """Whether a value is a torchax tensor that JAX is tracing."""
     is_there = isinstance(value, (Tensor, torchax.view.View))
     return is_there and isinstance(value.jax(), jax.core.Tracer)

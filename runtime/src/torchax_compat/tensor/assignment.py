@@ -46,7 +46,7 @@ def _on_host(value: Any) -> Any:
     return torchax.default_env().j2t_copy(value.jax()) if isinstance(value, (Tensor, View)) else value
 
 
-def _set_on_host(tensor: Any, index: Any, value: Any) -> None:
+def _set_on_host(tensor: torch.Tensor, index: Any, value: Any) -> None:
     tensor[pytree.tree_map(_on_host, index)] = _on_host(value)
 
 
@@ -67,7 +67,7 @@ operator(
 )
 
 
-def _with_diagonal(tensor: Any, value: Any, wrap: Any = False) -> Any:
+def _with_diagonal(tensor: torch.Tensor, value: Any, wrap: bool = False) -> Any:
     """`tensor.fill_diagonal_(value)`; torchax fills a copy."""
     if not isinstance(tensor, (Tensor, View)):
         with DisableTorchFunction():
@@ -94,7 +94,7 @@ operator(
 )
 
 
-def _resized(tensor: Any, *size: Any, memory_format: Any = None) -> Any:  # noqa: ARG001 # torch's
+def _resized(tensor: torch.Tensor, *size: Any, memory_format: Any = None) -> Any:  # noqa: ARG001 # torch's
     """`resize_`, in place: the elements that fit, in order, and zeros after them."""
     size = size[0] if size and not isinstance(size[0], int) else size
     flat, count = tensor.jax().ravel(), math.prod(size)
@@ -103,7 +103,7 @@ def _resized(tensor: Any, *size: Any, memory_format: Any = None) -> Any:  # noqa
     return tensor
 
 
-def _resized_as(tensor: Any, other: Any, memory_format: Any = None) -> Any:  # noqa: ARG001 # torch's
+def _resized_as(tensor: torch.Tensor, other: Any, memory_format: Any = None) -> Any:  # noqa: ARG001 # torch's
     return _resized(tensor, tuple(other.shape))
 
 
@@ -168,7 +168,7 @@ def _place(array: Any, index: Any) -> Any:
     return (dim, place) if -array.shape[dim] <= place < array.shape[dim] else None
 
 
-def _is_full(item: Any) -> Any:
+def _is_full(item: Any) -> bool:
     return type(item) is slice and item == slice(None)
 
 
@@ -211,7 +211,7 @@ def assigning(known: Any) -> Any:
 @patch(
     "torchax.view:View.__deepcopy__", why="`copy.deepcopy` of a view raises.", upstream=TORCHAX + "view.py"
 )
-def _deep_copy(tensor: Any, memo: Any) -> Any:
+def _deep_copy(tensor: torch.Tensor, memo: Any) -> Any:
     """`copy.deepcopy` of a tensor, which shares the array: no array is changed in place."""
     made = Tensor(tensor.jax(), torchax.default_env())
     with DisableTorchFunction():

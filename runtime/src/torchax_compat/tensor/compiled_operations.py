@@ -13,6 +13,7 @@ Operations that consist of others are compiled at once, if they do nothing but c
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -51,7 +52,7 @@ _operations: dict[Any, Any] = {}
 _decompositions: dict[Any, Any] = {}
 
 
-def computed(func: Any, function: Any, args: Any, options: Any) -> Any:
+def computed(func: Any, function: Callable[..., Any], args: Any, options: Any) -> Any:
     """The result of an implementation in JAX, for arrays and plain values."""
     leaves, tree = jax.tree.flatten((args, options))
     key: Any = [func, tree, torch.get_default_dtype()]
@@ -120,13 +121,15 @@ class _Operation:
         self.compiled, self.seconds, self.is_watched = None, 0.0, True
         self.floats, self.needs_floats = {floats}, False
 
-    def depends_on(self, floats: Any) -> Any:
+    def depends_on(self, floats: Any) -> bool:
         """Whether it is a different operation for other floats."""
         if len(self.floats) <= MOST_FLOATS:
             self.floats.add(floats)
         return self.needs_floats or len(self.floats) <= MOST_FLOATS
 
-    def compile(self, function: Any, leaves: Any, tree: Any, inputs: Any, at: Any, result: Any) -> None:
+    def compile(
+        self, function: Callable[..., Any], leaves: Any, tree: Any, inputs: Any, at: Any, result: Any
+    ) -> None:
         """Compile it, if its compiled results have the types of a result of its own."""
         self.is_watched = False
         types = {type(leaf) for leaf in inputs}
@@ -149,7 +152,7 @@ class _Operation:
         self.needs_floats = float in types
 
 
-def decomposed(mode: Any, func: Any, function: Any, args: Any, options: Any) -> Any:
+def decomposed(mode: Any, func: Any, function: Callable[..., Any], args: Any, options: Any) -> Any:
     """The result of an operation that consists of others."""
     leaves, tree = jax.tree.flatten((args, options))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -177,7 +180,7 @@ def decomposed(mode: Any, func: Any, function: Any, args: Any, options: Any) -> 
 class _Decomposition:
     """An operation that consists of others, for some plain arguments."""
 
-    def __init__(self, mode: Any, function: Any, leaves: Any, tree: Any) -> None:
+    def __init__(self, mode: Any, function: Callable[..., Any], leaves: Any, tree: Any) -> None:
         self.mode, self.function, self.tree = mode, function, tree
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]

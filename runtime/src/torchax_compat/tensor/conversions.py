@@ -65,7 +65,7 @@ def without_host(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return pytree.tree_unflatten(moved, tree)
 
 
-def cast(environment: Any, tensor: Any, dtype: Any) -> Any:
+def cast(environment: Any, tensor: torch.Tensor, dtype: Any) -> Any:
     """A device tensor converted to another dtype."""
     if tensor.dtype == dtype:
         return tensor
@@ -187,12 +187,12 @@ def _given_data(_environment: Any, func: Any, args: Any, _kwargs: Any) -> Any:
 _DONE = ()
 
 
-def _is_device(device: Any) -> Any:
+def _is_device(device: Any) -> bool:
     name = device.type if isinstance(device, torch.device) else device
     return isinstance(name, str) and name.partition(":")[0] == "jax"
 
 
-def _is_plain(data: Any) -> Any:
+def _is_plain(data: Any) -> bool:
     """Whether data are numbers, also of NumPy, alone or in lists."""
     type_ = type(data)
     if type_ in (list, tuple):
@@ -200,7 +200,7 @@ def _is_plain(data: Any) -> Any:
     return type_ in _PLAIN or isinstance(data, (np.ndarray, np.generic))
 
 
-def _on_device(environment: Any, tensor: Any) -> Any:
+def _on_device(environment: Any, tensor: torch.Tensor) -> Any:
     if tensor.layout is not torch.strided or tensor.requires_grad:
         return None
     return Tensor(environment.t2j_copy(tensor), environment)

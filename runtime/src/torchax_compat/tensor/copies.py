@@ -10,6 +10,7 @@ On a GPU, both copies are complete when the call returns, and share nothing, and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ from . import arrays
 _placed = None
 
 
-def place_by(function: Any) -> None:
+def place_by(function: Callable[..., Any] | None) -> None:
     """Pass all arrays that are copied to the device through a function, which places them on devices.
 
     Args:

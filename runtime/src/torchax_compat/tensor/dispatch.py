@@ -204,7 +204,7 @@ def _is_made_there(environment: Any, args: Any, kwargs: Any) -> Any:
     return environment._should_use_torchax_tensor(kwargs.get("device"))
 
 
-def _is_to(args: Any, kwargs: Any) -> Any:
+def _is_to(args: Any, kwargs: Any) -> bool:
     """Whether `torch.as_tensor` is the same as `to`; torchax raises for it, or returns an empty tensor."""
     if len(args) != 1 or not isinstance(args[0], torch.Tensor) or not kwargs.keys() <= {"dtype", "device"}:
         return False
@@ -348,7 +348,7 @@ def _over_lists(mode: Any, name: Any, tensors: Any, *others: Any, **kwargs: Any)
 
 
 @functools.cache
-def writes_first(func: Any) -> Any:
+def writes_first(func: Any) -> bool:
     """Whether an operation is in place, as `zero_` is; torchax loses some of these on views."""
     name = func.overloadpacket.__name__
     return name.endswith("_") and not name.endswith("__")
@@ -358,7 +358,7 @@ def _written(mode: Any, func: Any, types: Any, args: Any, *, out: Any, **kwargs:
     return _put(out, computed(mode, func, types, args, kwargs))
 
 
-def _put(tensor: Any, result: Any) -> Any:
+def _put(tensor: torch.Tensor, result: Any) -> Any:
     kept, value = tensor.jax(), result.jax()
     tensor._elem = value if value.dtype == kept.dtype else value.astype(kept.dtype)
     return tensor
@@ -395,7 +395,7 @@ def _given(value: Any, unwrap: Any) -> Any:
     raise _OtherError
 
 
-def _is_on_host(args: Any) -> Any:
+def _is_on_host(args: Any) -> bool:
     items = [item for value in args for item in (value if isinstance(value, (list, tuple)) else (value,))]
     tensors = [item for item in items if isinstance(item, torch.Tensor)]
     return bool(tensors) and not any(isinstance(tensor, (Tensor, View)) for tensor in tensors)

@@ -70,7 +70,7 @@ def keeps_changing(what: Any, shapes: Any, counts: Any = _counts) -> bool:
     return True
 
 
-def is_for_host(func: Any, shapes: Any, leaves: Any) -> Any:
+def is_for_host(func: Any, shapes: Any, leaves: Any) -> bool:
     """Whether the host should compute an operation; `leaves` are its arguments, including JAX arrays."""
     is_pure = _pure.get(func)
     if is_pure is None:
@@ -126,7 +126,7 @@ def on_device(value: Any) -> Any:
     return jax.device_put(value.numpy()) if value.dtype in _OF_NUMPY else arrays.of_host(value)
 
 
-def indexed(tensor: Any, index: Any) -> Any:
+def indexed(tensor: torch.Tensor, index: Any) -> Any:
     """The array of `tensor[index]`, if the host should compute it."""
     source = tensor.jax()
     items = _items(source, index)

@@ -34,7 +34,7 @@ _LIKE = {torch.randint_like}
 _OF_DATA = (torch.tensor, torch.as_tensor)
 
 
-def holds_tensors(func: Any, args: Any, kwargs: Any) -> Any:
+def holds_tensors(func: Any, args: Any, kwargs: Any) -> bool:
     """Whether `torch.tensor` or `torch.as_tensor` is given tensors that torchax would misread."""
     if func not in _OF_DATA or not args:
         return False
@@ -63,8 +63,8 @@ def made_of(
     *,
     dtype: Any = None,
     device: Any = None,
-    requires_grad: Any = False,
-    pin_memory: Any = False,  # noqa: ARG001 # torch's; JAX copies from any memory
+    requires_grad: bool = False,
+    pin_memory: bool = False,  # noqa: ARG001 # torch's; JAX copies from any memory
 ) -> Any:
     """`torch.tensor(data)`: a copy of a tensor on its device, or the numbers of several on the host."""
     if isinstance(data, torch.Tensor):
@@ -105,11 +105,11 @@ def _each(data: Any, change: Any) -> Any:
     return change(data) if isinstance(data, torch.Tensor) else data
 
 
-def _number(tensor: Any, known: Any) -> Any:
+def _number(tensor: torch.Tensor, known: Any) -> Any:
     return next(known).item() if isinstance(tensor, _TORCHAX_TENSORS) else tensor.item()
 
 
-def _array(tensor: Any, dtype: Any) -> Any:
+def _array(tensor: torch.Tensor, dtype: Any) -> Any:
     array = tensor.jax() if isinstance(tensor, _TORCHAX_TENSORS) else arrays.of_host(tensor)
     return jax.lax.stop_gradient(array.reshape(()).astype(dtype))
 
@@ -178,13 +178,13 @@ def sized(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _new_tensor(
-    tensor: Any,
+    tensor: torch.Tensor,
     data: Any,
     *,
     dtype: Any = None,
     device: Any = None,
-    requires_grad: Any = False,
-    pin_memory: Any = False,  # noqa: ARG001 # torch's; JAX copies from any memory
+    requires_grad: bool = False,
+    pin_memory: bool = False,  # noqa: ARG001 # torch's; JAX copies from any memory
 ) -> Any:
     """`tensor.new_tensor`, of data."""
     with torchax.default_env():
@@ -192,7 +192,7 @@ def _new_tensor(
     return made.requires_grad_() if requires_grad else made
 
 
-def _new(tensor: Any, *given: Any, device: Any = None) -> Any:
+def _new(tensor: torch.Tensor, *given: Any, device: Any = None) -> Any:
     """`tensor.new`, of a size or of data."""
     if len(given) == 1 and not isinstance(given[0], (int, torch.Size)):
         return _new_tensor(tensor, given[0], device=device)

@@ -19,7 +19,7 @@ from ..patches.declarations import TORCH, patch
     upstream=TORCH + "nn/utils/clip_grad.py",
 )
 def _norm_of_all(
-    tensors: Any, norm_type: Any = 2.0, error_if_nonfinite: Any = False, foreach: Any = None
+    tensors: Any, norm_type: Any = 2.0, error_if_nonfinite: bool = False, foreach: Any = None
 ) -> Any:
     tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
     if error_if_nonfinite or not _can_be_compiled(tensors):
@@ -55,7 +55,7 @@ def _clipped(values: Any, most: Any, norm: Any) -> Any:
     return [(value * factor).astype(value.dtype) for value in values]
 
 
-def _can_be_compiled(tensors: Any) -> Any:
+def _can_be_compiled(tensors: Any) -> bool:
     return bool(tensors) and all(
         isinstance(tensor, Tensor) and not isinstance(tensor.jax(), jax.core.Tracer) for tensor in tensors
     )

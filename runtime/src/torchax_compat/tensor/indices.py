@@ -81,13 +81,13 @@ def is_basic(index: Any) -> bool:
     return all(_is_basic(one) for one in (index if type(index) is tuple else (index,)))
 
 
-def _is_basic(item: Any) -> Any:
+def _is_basic(item: Any) -> bool:
     if type(item) is slice:
         return all(bound is None or type(bound) is int for bound in (item.start, item.stop, item.step))
     return item is None or item is Ellipsis or type(item) is int
 
 
-def view_at(tensor: Any, index: Any, environment: Any) -> Any:
+def view_at(tensor: torch.Tensor, index: Any, environment: Any) -> Any:
     """The view for an index with numbers in device tensors, such as `x[i, :3]`; None for other indices."""
     items = index if type(index) is tuple else (index,)
     if not all(_is_basic(one) or _is_number(one) for one in items):
@@ -99,7 +99,7 @@ def view_at(tensor: Any, index: Any, environment: Any) -> Any:
     )
 
 
-def _is_number(item: Any) -> Any:
+def _is_number(item: Any) -> bool:
     return (
         isinstance(item, _TORCHAX_TENSORS) and not item.ndim and item.dtype not in (torch.bool, torch.uint8)
     )

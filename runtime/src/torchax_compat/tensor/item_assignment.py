@@ -21,7 +21,7 @@ from . import assignment, indices, masks, views, wide_integers
 def _with_any_index(plain: Any) -> Any:
     """Item assignment that accepts the indices that torch accepts; `plain` accepts those of JAX."""
 
-    def assigned(tensor: Any, key: Any, value: Any) -> None:
+    def assigned(tensor: torch.Tensor, key: Any, value: Any) -> None:
         if concrete_values.is_active():
             key = dynamic_slices.positions(tensor.shape, key, concrete_values.length)
             value = deferred_scalars.for_computation(value)
@@ -47,7 +47,7 @@ def _with_any_index(plain: Any) -> Any:
 def _writing_to_source(plain: Any) -> Any:
     """Item assignment that writes to the source of a view, too."""
 
-    def assigned(tensor: Any, key: Any, value: Any) -> None:
+    def assigned(tensor: torch.Tensor, key: Any, value: Any) -> None:
         with views.writing(tensor):
             plain(tensor, key, value)
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from torch.overrides import get_testing_overrides
 
 
-def in_order(func: Any, function: Any, args: Any, kwargs: Any) -> Any:
+def in_order(func: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """The arguments of a torch function for its implementation: by position if that has other names."""
     names = _names(function)
     if names is None or kwargs.keys() <= names:
@@ -26,7 +27,7 @@ def in_order(func: Any, function: Any, args: Any, kwargs: Any) -> Any:
 
 
 @functools.cache
-def _names(function: Any) -> Any:
+def _names(function: Callable[..., Any]) -> Any:
     try:
         return inspect.signature(function).parameters.keys()
     except ValueError:  # a function of torch itself

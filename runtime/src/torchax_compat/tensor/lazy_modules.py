@@ -26,7 +26,7 @@ _awaited = WeakIdKeyDictionary()
 class AwaitedError(Exception):
     """A traced function called a module that has no parameters yet."""
 
-    def __init__(self, module: Any, inputs: Any) -> None:
+    def __init__(self, module: torch.nn.Module, inputs: Any) -> None:
         super().__init__(module)
         self.module, self.inputs = module, inputs
 
@@ -36,14 +36,14 @@ class AwaitedError(Exception):
 
 
 class _Shaped:
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: torch.Tensor) -> None:
         self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
 
     def made(self) -> Any:
         return torch.zeros(self.shape, dtype=self.dtype, device="jax")
 
 
-def moved(tensor: Any, dtype: Any, is_there: Any) -> Any:
+def moved(tensor: torch.Tensor, dtype: Any, is_there: bool | None) -> Any:
     """A lazy parameter or buffer that was moved, or converted to another dtype if `is_there` is None."""
     if is_there is not None:
         _awaited[tensor] = is_there
@@ -56,7 +56,7 @@ def moved(tensor: Any, dtype: Any, is_there: Any) -> Any:
     why="A parameter that was moved to torchax before its shape is known is created on the host.",
     upstream=TORCH + "nn/parameter.py",
 )
-def _materialized(tensor: Any, shape: Any, device: Any = None, dtype: Any = None) -> Any:
+def _materialized(tensor: torch.Tensor, shape: Any, device: Any = None, dtype: Any = None) -> Any:
     """`UninitializedTensorMixin.materialize`."""
     is_there = torch.device(device).type in ("cuda", "jax") if device else _awaited.pop(tensor, False)
     with DisableTorchFunction():
@@ -75,7 +75,7 @@ def _materialized(tensor: Any, shape: Any, device: Any = None, dtype: Any = None
     why="Parameters that are created while JAX traces belong to the trace.",
     upstream=TORCH + "nn/modules/lazy.py",
 )
-def _inferred(self: Any, module: Any, args: Any, kwargs: Any = None) -> Any:
+def _inferred(self: Any, module: torch.nn.Module, args: Any, kwargs: Any = None) -> Any:
     """`LazyModuleMixin._infer_parameters`, the hook before a lazy module's first call."""
     inputs = args, kwargs or {}
     tensors = [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, (Tensor, View))]

@@ -21,7 +21,7 @@ from ..patches.declarations import operator
 from . import arrays
 
 
-def are_asked(index: Any) -> Any:
+def are_asked(index: Any) -> bool:
     """Whether an index holds masks whose number of elements is an answer."""
     return concrete_values.is_active() and any(map(_is_mask, index if type(index) is tuple else (index,)))
 
@@ -38,7 +38,7 @@ def places(index: Any) -> Any:
     return tuple(made)
 
 
-def _is_mask(item: Any) -> Any:
+def _is_mask(item: Any) -> bool:
     return isinstance(item, (Tensor, View)) and item.dtype == torch.bool and item.ndim > 0
 
 
@@ -53,7 +53,7 @@ def _places_of(mask: Any) -> Any:
     )
 
 
-def _nonzero(x: Any, as_tuple: Any = False) -> Any:
+def _nonzero(x: Any, as_tuple: bool = False) -> Any:
     found = _places_of(x != 0) if x.ndim and not as_tuple else None
     return nonzero(x, as_tuple) if found is None else jnp.stack(found, axis=-1)
 

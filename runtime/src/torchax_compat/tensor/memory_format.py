@@ -14,12 +14,12 @@ from ..adapters.torch_internals import disable_current_modes
 from ..jit import dynamic_slices
 
 
-def named(tensor: Any) -> Any:
+def named(tensor: torch.Tensor) -> Any:
     """The tensor that writes to this one go to, if it is the `data` of another one."""
     return getattr(tensor, "_of", tensor)
 
 
-def of(tensor: Any) -> Any:
+def of(tensor: torch.Tensor) -> Any:
     """A meta tensor with the layout that this tensor would have in torch."""
     if isinstance(tensor, View) and not isinstance(tensor.view_info, dynamic_slices.Span):
         return of(tensor.parent)[tensor.view_info.slices]
@@ -47,7 +47,7 @@ def kept(made: Any, like: Any) -> Any:
 
 
 @functools.cache
-def is_by_element(func: Any) -> Any:
+def is_by_element(func: Any) -> bool:
     """Whether an operation is elementwise."""
     return torch.Tag.pointwise in func.tags and not func._schema.is_mutable
 
@@ -66,5 +66,5 @@ def with_layout_of_arguments(made: Any, func: Any, args: Any, kwargs: Any = None
     return made
 
 
-def _may_have_other_layout(tensor: Any) -> Any:
+def _may_have_other_layout(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, View) or not vars(named(tensor)).keys().isdisjoint(("_taken", "_stride"))

@@ -21,7 +21,7 @@ from ..patches.declarations import patch
 _TORCHAX_TENSORS = (Tensor, View)
 
 
-def is_meta(device: Any) -> Any:
+def is_meta(device: Any) -> bool:
     """Whether a device, or its name, is `meta`."""
     return device == "meta" or (isinstance(device, torch.device) and device.type == "meta")
 
@@ -37,13 +37,13 @@ def made(func: Any, args: Any, kwargs: Any) -> Any:
         return func(*args, **kwargs)
 
 
-def on_host(tensor: Any) -> Any:
+def on_host(tensor: torch.Tensor) -> Any:
     """A CPU tensor like a meta tensor."""
     with disable_current_modes(), DisableTorchFunction():
         return _like(tensor, "cpu")
 
 
-def _like(tensor: Any, device: Any) -> Any:
+def _like(tensor: torch.Tensor, device: Any) -> Any:
     return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device=device)
 
 
@@ -51,7 +51,7 @@ def _like(tensor: Any, device: Any) -> Any:
     "torch._C:_group_tensors_by_device_and_dtype",
     why="It takes torchax tensors for meta tensors, beside other meta tensors.",
 )
-def _in_groups(lists: Any, with_indices: Any = False) -> Any:
+def _in_groups(lists: Any, with_indices: bool = False) -> Any:
     """Lists of tensors by device and dtype; weight averaging moves a count to that device."""
     groups = grouped_tensors(lists, with_indices)
     return {(_device(group[0], device), dtype): group for (device, dtype), group in groups.items()}

@@ -46,7 +46,7 @@ def is_moving() -> bool:
     why="The parameters of a module are new ones after it was moved to torchax.",
     upstream=TORCH + "optim/optimizer.py",
 )
-def _made(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+def _made(optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
     """`Optimizer.__init__`."""
     _make(optimizer, *args, **kwargs)
     _optimizers.add(optimizer)
@@ -59,7 +59,7 @@ def _made(optimizer: Any, *args: Any, **kwargs: Any) -> None:
     why="Modules that share a parameter get the new one when one of them is moved.",
     upstream=TORCH + "nn/modules/module.py",
 )
-def _registered(module: Any, name: Any, parameter: Any) -> None:
+def _registered(module: torch.nn.Module, name: Any, parameter: Any) -> None:
     """`Module.register_parameter`."""
     _register(module, name, parameter)
     _holders[id(module)] = module
@@ -70,7 +70,7 @@ def _registered(module: Any, name: Any, parameter: Any) -> None:
     why="Optimizers and other modules keep the old parameters of a module that is moved to torchax.",
     upstream=TORCH + "nn/modules/module.py",
 )
-def _moved(module: Any, *args: Any, **kwargs: Any) -> Any:
+def _moved(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     """`Module._apply`, behind `.to("jax")`; torch calls it for submodules as well."""
     global _depth
     _depth += 1
@@ -88,7 +88,7 @@ def _moved(module: Any, *args: Any, **kwargs: Any) -> Any:
     upstream=TORCH + "nn/modules/module.py",
 )
 @functools.wraps(_to)
-def _like(module: Any, *args: Any, **kwargs: Any) -> Any:
+def _like(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     """`Module.to`, which may get a tensor for its device and dtype: torch would see that it has no data."""
     like = args[0] if args else kwargs.get("tensor")
     if not isinstance(like, (Tensor, View)):
@@ -106,7 +106,7 @@ def _share() -> None:
                 holder._parameters[name] = new
 
 
-def _moved_with_others(module: Any, *args: Any, **kwargs: Any) -> Any:
+def _moved_with_others(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     _holders[id(module)] = module  # a copy registers no parameters
     before = {name: _latest(p) for name, p in module._parameters.items() if p is not None}
     for name, p in before.items():
@@ -129,7 +129,7 @@ def _moved_with_others(module: Any, *args: Any, **kwargs: Any) -> Any:
     return result
 
 
-def _type_of(tensor: Any) -> Any:
+def _type_of(tensor: torch.Tensor) -> Any:
     """The dtype that torch's own checks see."""
     with DisableTorchFunction():
         return torch.Tensor.dtype.__get__(tensor)
@@ -170,7 +170,7 @@ def _latest(parameter: Any) -> Any:
     why='It does not move tensors to a device `"cuda"` of a string known at run time, nor lazy parameters.',
     upstream=TORCHAX + "tensor.py",
 )
-def _copied(environment: Any, tensor: Any, dtype: Any, device: Any) -> Any:
+def _copied(environment: Any, tensor: torch.Tensor, dtype: Any, device: Any) -> Any:
     """`Environment._to_copy`, behind `.to(...)`."""
     is_there = device is not None and torch.device(device).type in ("cuda", "jax")
     if torch.nn.parameter.is_lazy(tensor):

@@ -64,7 +64,7 @@ DRAWS = _overloads((*_IN_PLACE, *_NEW, *_OF_TENSORS, *_ON_HOST))
 _FILLS, _CHOSEN = _overloads(_IN_PLACE), _overloads(_ON_HOST)
 
 
-def is_held(tensor: Any) -> Any:
+def is_held(tensor: torch.Tensor) -> bool:
     """Whether a tensor is on the device, and not traced."""
     return isinstance(tensor, _TORCHAX_TENSORS) and not isinstance(tensor.jax(), jax.core.Tracer)
 
@@ -113,7 +113,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _like(tensor: Any, dtype: Any = None) -> Any:
+def _like(tensor: torch.Tensor, dtype: Any = None) -> Any:
     with no_dispatch(), DisableTorchFunction():
         made = torch.empty_like(memory_format.of(tensor))
     return host_random.Layout(tuple(made.shape), made.stride(), dtype or tensor.dtype)
@@ -134,7 +134,7 @@ def _filled(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return _put(tensor, value)
 
 
-def _of_device(environment: Any, func: Any, tensor: Any, args: Any, kwargs: Any) -> Any:
+def _of_device(environment: Any, func: Any, tensor: torch.Tensor, args: Any, kwargs: Any) -> Any:
     """The numbers with which an accelerator fills a tensor."""
     options = {name: value for name, value in kwargs.items() if name != "generator"}
     key = environment.get_and_rotate_prng_key(kwargs.get("generator"))
@@ -167,7 +167,7 @@ _OF_DEVICE: dict[str, Callable[..., Any]] = {
 }
 
 
-def _put(tensor: Any, value: Any) -> Any:
+def _put(tensor: torch.Tensor, value: Any) -> Any:
     value = value.astype(tensor.jax().dtype)
     if isinstance(tensor, View):
         tensor.update(value)
@@ -176,7 +176,7 @@ def _put(tensor: Any, value: Any) -> Any:
     return tensor
 
 
-def _noise(environment: Any, function: Any, like: Any, generator: Any, draw: Any) -> Any:
+def _noise(environment: Any, function: Callable[..., Any], like: Any, generator: Any, draw: Any) -> Any:
     """Numbers of a torch function, or of the device, by a function such as `jax.random.uniform`."""
     options = {} if generator is None else {"generator": generator}
     value = host_random.noise(host_random.Draw(function, (like,), options))
@@ -191,7 +191,7 @@ def _true(environment: Any, chance: Any, generator: Any = None) -> Any:
 
 
 def _chosen(
-    environment: Any, chance: Any, count: Any, replacement: Any = False, generator: Any = None
+    environment: Any, chance: Any, count: Any, replacement: bool = False, generator: Any = None
 ) -> Any:
     """`torch.multinomial(chance, count, replacement)`, as in torch; torchax's is the same in all rows."""
     if replacement and count > 1:
@@ -234,7 +234,7 @@ def _on_host(environment: Any, func: Any, args: Any, kwargs: Any, tensors: Any) 
 
 def _initialising(plain: Any) -> Any:
     @functools.wraps(plain)
-    def initialised(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    def initialised(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if not is_held(tensor):
             return plain(tensor, *args, **kwargs)
         with DisableTorchFunction(), no_dispatch(), torch.no_grad():

@@ -27,17 +27,17 @@ _TORCHAX_TENSORS = (Tensor, View)
 _UNSAID = (torch.int32, torch.bool)
 
 
-def _on_host(tensor: Any) -> Any:
+def _on_host(tensor: torch.Tensor) -> Any:
     return torchax.default_env().j2t_copy(tensor.jax())
 
 
-def _on_demand(tensor: Any) -> None:
+def _on_demand(tensor: torch.Tensor) -> None:
     """Raise `UnknownAnswerError` if the text of a traced tensor is needed, which differs at each call."""
     if arrays.is_traced(tensor) and concrete_values.is_replaying():
         raise concrete_values.UnknownAnswerError
 
 
-def _formatted(tensor: Any, form: Any) -> Any:
+def _formatted(tensor: torch.Tensor, form: Any) -> Any:
     is_number = tensor.ndim == 0 and (form or concrete_values.is_active() or not arrays.is_traced(tensor))
     return format(tensor.item() if is_number else str(tensor), form)
 
@@ -45,7 +45,7 @@ def _formatted(tensor: Any, form: Any) -> Any:
 def _shown(plain: Any) -> Any:
     """The `repr` of a class of tensors; traced tensors print as before."""
 
-    def text(tensor: Any, *, tensor_contents: Any = None) -> Any:  # noqa: ARG001 # torch's
+    def text(tensor: torch.Tensor, *, tensor_contents: Any = None) -> Any:  # noqa: ARG001 # torch's
         _on_demand(tensor)
         if arrays.is_traced(tensor):
             return plain(tensor)
@@ -81,7 +81,7 @@ for _type in _TORCHAX_TENSORS:
     upstream=TORCHAX + "tensor.py",
 )
 @patch("torchax.view:View.tolist", why="Views of torchax have no `tolist`.", upstream=TORCHAX + "view.py")
-def _as_list(tensor: Any) -> Any:
+def _as_list(tensor: torch.Tensor) -> Any:
     """`Tensor.tolist`, also of tensors that JAX differentiates."""
     return jax.lax.stop_gradient(tensor.jax()).tolist()
 
@@ -99,7 +99,7 @@ _make = Tensor.__init__
     why="`torch.Tensor(t)` raises for a torchax tensor.",
     upstream=TORCHAX + "tensor.py",
 )
-def _made(tensor: Any, value: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
+def _made(tensor: torch.Tensor, value: Any, env: Any = None, *args: Any, **kwargs: Any) -> None:
     """`Tensor.__init__`; for `torch.Tensor(t)`, which passes its argument, the tensor exists already."""
     if env is not None:
         _make(tensor, value, env, *args, **kwargs)
@@ -108,7 +108,7 @@ def _made(tensor: Any, value: Any, env: Any = None, *args: Any, **kwargs: Any) -
 _new_parameter = torch.nn.Parameter.__new__
 
 
-def _parameter(cls: Any, data: Any = None, requires_grad: Any = True) -> Any:
+def _parameter(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
     """`torch.nn.Parameter`, also of a tensor or a view, with data of its own."""
     if not isinstance(data, (Tensor, View)):
         return _new_parameter(cls, data, requires_grad)
@@ -125,7 +125,7 @@ patch(
 )(staticmethod(_parameter))
 
 
-def _uniform_like(tensor: Any, *, dtype: Any = None, device: Any = None, **_options: Any) -> Any:
+def _uniform_like(tensor: torch.Tensor, *, dtype: Any = None, device: Any = None, **_options: Any) -> Any:
     """`torch.rand_like`, created on the device."""
     return torch.rand(tensor.shape, dtype=dtype or tensor.dtype, device=device or "jax")
 
@@ -140,7 +140,7 @@ operator(
 )
 
 
-def _are_close(one: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+def _are_close(one: Any, other: Any, *args: Any, **kwargs: Any) -> bool:
     """`torch.allclose`, which is a bool, not a tensor."""
     result = jax.numpy.allclose(one.jax(), other.jax(), *args, **kwargs)
     return Tensor(result, torchax.default_env()) if isinstance(result, jax.core.Tracer) else bool(result)
@@ -169,7 +169,7 @@ _is_contiguous = torch.Tensor.is_contiguous
     why="It is false for `channels_last`, where XLA chooses the layout in memory.",
     upstream=TORCHAX + "view.py",
 )
-def _is_contiguous_in_format(tensor: Any, *, memory_format: Any = torch.contiguous_format) -> Any:
+def _is_contiguous_in_format(tensor: torch.Tensor, *, memory_format: Any = torch.contiguous_format) -> Any:
     """`tensor.is_contiguous(memory_format=torch.channels_last)`."""
     if memory_format is torch.contiguous_format:
         return _is_contiguous(tensor)

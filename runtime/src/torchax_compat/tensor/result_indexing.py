@@ -19,7 +19,7 @@ from . import arrays
 _BOUNDS = (int, type(None))
 
 
-def wants_gradient(tensor: Any) -> Any:
+def wants_gradient(tensor: torch.Tensor) -> Any:
     """Whether gradients have to go through an index of this tensor."""
     if not torch.is_grad_enabled() or isinstance(tensor._elem, jax.core.Tracer):
         return False
@@ -27,7 +27,7 @@ def wants_gradient(tensor: Any) -> Any:
         return tensor.requires_grad
 
 
-def are_places(index: Any) -> Any:
+def are_places(index: Any) -> bool:
     """Whether JAX accepts an index, except for tensors in it."""
     places = index if isinstance(index, tuple) else (index,)
     bounds = [b for one in places if isinstance(one, slice) for b in (one.start, one.stop, one.step)]
@@ -35,7 +35,7 @@ def are_places(index: Any) -> Any:
     return all(isinstance(one, types) for one in places) and all(isinstance(b, _BOUNDS) for b in bounds)
 
 
-def of(tensor: Any, index: Any) -> Any:
+def of(tensor: torch.Tensor, index: Any) -> Any:
     """`tensor[index]`, in memory of its own."""
     places = index if isinstance(index, tuple) else (index,)
     return _Part.apply(tensor, tuple(map(_of_jax, places)))

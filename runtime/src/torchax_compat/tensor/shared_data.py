@@ -32,11 +32,11 @@ class Data(Tensor):
     """
 
     @staticmethod
-    def __new__(cls: Any, tensor: Any) -> Any:
+    def __new__(cls: Any, tensor: torch.Tensor) -> Any:
         """A tensor that shows the data of another."""
         return Tensor.__new__(cls, tensor.jax(), tensor._env)
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: torch.Tensor) -> None:
         self._shown, self._env, self._stopped = _shown(tensor) or _Shown(tensor), tensor._env, (None, None)
 
     @property
@@ -63,7 +63,7 @@ class _Shown:
     A tensor that was computed with gradients is not kept alive, since its graph would be, too.
     """
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: torch.Tensor) -> None:
         with DisableTorchFunction():
             self._kept = tensor if tensor.grad_fn is None else None
         if self._kept is None:  # torch cannot swap tensors with weak references
@@ -80,24 +80,24 @@ class _Shown:
             self._kept = Tensor(self._last, torchax.default_env())
         return self._kept
 
-    def set_aside(self, tensor: Any) -> None:
+    def set_aside(self, tensor: torch.Tensor) -> None:
         """Keep the data of a tensor that is given other data."""
         self._kept = Tensor(tensor.jax(), tensor._env)
         del vars(tensor)["_shown_by"]
 
 
-def _shown(tensor: Any) -> Any:
+def _shown(tensor: torch.Tensor) -> Any:
     """The data that the results of a tensor's `data` show, if one of these still exists."""
     reference = vars(tensor).get("_shown_by")
     return reference and reference()
 
 
-def _data(tensor: Any) -> Any:
+def _data(tensor: torch.Tensor) -> Any:
     """`tensor.data`."""
     return tensor if isinstance(tensor, Data) else Data(tensor)
 
 
-def _replaced(tensor: Any, other: Any) -> None:
+def _replaced(tensor: torch.Tensor, other: Any) -> None:
     """`tensor.data = other`."""
     value, shown = arrays.on_torchax(other).jax(), _shown(tensor)
     if shown is not None:
@@ -105,7 +105,7 @@ def _replaced(tensor: Any, other: Any) -> None:
     tensor._elem = _unseen(tensor, value)
 
 
-def _unseen(tensor: Any, value: Any) -> Any:
+def _unseen(tensor: torch.Tensor, value: Any) -> Any:
     """The array that a write leaves in a tensor, which keeps its gradient."""
     before = tensor._elem
     return no_grad.hidden_write(before, value) if isinstance(before, jax.core.Tracer) else value
@@ -114,7 +114,7 @@ def _unseen(tensor: Any, value: Any) -> Any:
 _detach, _shares_all = Tensor.detach, False
 
 
-def detached(tensor: Any) -> Any:
+def detached(tensor: torch.Tensor) -> Any:
     """`detach()`, which shares writes; not for tensors computed with gradients, which tracing sees."""
     if isinstance(tensor, Data):
         return tensor
@@ -122,7 +122,7 @@ def detached(tensor: Any) -> Any:
     return Data(tensor) if is_shared or _is_plain(tensor) else _detach(tensor)
 
 
-def _is_plain(tensor: Any) -> Any:
+def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether a tensor has a concrete array, and no graph."""
     with DisableTorchFunction():
         return tensor.grad_fn is None and not isinstance(tensor._elem, jax.core.Tracer)

@@ -96,7 +96,7 @@ class _Taken:
         # The other places of an element that is several times in the view are read again.
         self.array = None if is_repeated else _root(self.source)._elem
 
-    def is_certain(self) -> Any:
+    def is_certain(self) -> bool:
         """Whether torch has this view in any case: of a whole tensor that is not a view itself."""
         of_all = self.func is _aten.detach.default and type(self.source) is Tensor
         return of_all and not _is_view(self.source)
@@ -126,14 +126,14 @@ def _places(func: Any, args: Any, number: Any, shape: Any) -> Any:
     return _Places(made, func in _REPEATING and np.unique(made).size < made.size)
 
 
-def _root(tensor: Any) -> Any:
+def _root(tensor: torch.Tensor) -> Any:
     while isinstance(tensor, View):
         tensor = tensor.parent
     return tensor
 
 
 @contextlib.contextmanager
-def writing(tensor: Any) -> Iterator[Any]:
+def writing(tensor: torch.Tensor) -> Iterator[Any]:
     """Context of a write to a tensor; if it is a view, its source is written to as well."""
     tensor = memory_format.named(tensor)
     if not _is_shared(tensor):
@@ -150,7 +150,7 @@ def writing(tensor: Any) -> Iterator[Any]:
         del tensor._taken
 
 
-def _elements(tensor: Any) -> Any:
+def _elements(tensor: torch.Tensor) -> Any:
     """`Tensor._elem`; a view has the present elements of its source."""
     held = vars(tensor)
     taken = held.get("_taken")
@@ -161,11 +161,11 @@ def _elements(tensor: Any) -> Any:
     return held["_elem"]
 
 
-def _hold(tensor: Any, array: Any) -> None:
+def _hold(tensor: torch.Tensor, array: Any) -> None:
     vars(tensor)["_elem"] = array
 
 
-def _is_shared(tensor: Any) -> bool:
+def _is_shared(tensor: torch.Tensor) -> bool:
     """Whether a tensor that was taken from another one is a view in torch, too."""
     taken = vars(tensor).get("_taken")
     if taken is not None and not taken.is_certain():
@@ -227,7 +227,7 @@ def _of_memory(args: Any, kwargs: Any) -> Any:
     return (tensor, tuple(size), tuple(stride), start), {}
 
 
-def _is_view(tensor: Any) -> bool:
+def _is_view(tensor: torch.Tensor) -> bool:
     return "_taken" in vars(memory_format.named(tensor))
 
 
@@ -277,7 +277,7 @@ def _updating(plain: Any) -> Any:
     why="torchax returns a copy of a view that is contiguous.",
     upstream=TORCHAX + "view.py",
 )
-def _contiguous(tensor: Any, **kwargs: Any) -> Any:
+def _contiguous(tensor: torch.Tensor, **kwargs: Any) -> Any:
     """`contiguous()`, which returns the tensor itself unless torch copies."""
     if isinstance(tensor, View) or _is_view(tensor):
         with disable_current_modes():
@@ -292,7 +292,7 @@ def _contiguous(tensor: Any, **kwargs: Any) -> Any:
     why="Writes to a detached tensor are lost.",
     upstream=TORCHAX + "tensor.py",
 )
-def _detached(tensor: Any) -> Any:
+def _detached(tensor: torch.Tensor) -> Any:
     made = shared_data.detached(tensor)
     with DisableTorchFunction():
         is_alone = tensor.grad_fn is None  # else it would keep the graph

@@ -13,7 +13,7 @@ import torch
 _MOST = 2**31
 
 
-def is_wide(value: Any) -> Any:
+def is_wide(value: Any) -> bool:
     """Whether a value is a Python integer that 32 bits cannot hold."""
     return type(value) is int and not -_MOST <= value < _MOST
 

@@ -11,6 +11,7 @@ torchvision is imported when a function is used for the first time.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ def __getattr__(name: str) -> Any:
     return _decoding_jpeg(io) if name == "decode_jpeg" else _outside(getattr(io, name))
 
 
-def _outside(function: Any) -> Any:
+def _outside(function: Callable[..., Any]) -> Any:
     """A function of torchvision that runs outside of the torchax environment."""
 
     @functools.wraps(function)
@@ -58,7 +59,7 @@ def _decoding_jpeg(io: Any) -> Any:
         input: Any,  # noqa: A002 # torchvision's name
         mode: Any = io.ImageReadMode.UNCHANGED,
         device: Any = "cpu",
-        apply_exif_orientation: Any = False,
+        apply_exif_orientation: bool = False,
     ) -> Any:
         """`torchvision.io.decode_jpeg`, which decodes on the host, also for another device."""
         made = decode(input, mode, apply_exif_orientation=apply_exif_orientation)

@@ -197,7 +197,7 @@ class Program:
 class _Call:
     """The arguments of a call, and the state of its modules; `key` is None if it cannot be compiled."""
 
-    def __init__(self, module: torch.nn.Module, beyond: Any, leaves: Any, tree: Any) -> None:
+    def __init__(self, module: torch.nn.Module | None, beyond: Any, leaves: Any, tree: Any) -> None:
         self.leaves, self.tree = leaves, tree
         self.modules = [*module.modules(), *beyond] if module is not None else []
         self.parameters = trace.unique(p for one in self.modules for p in one._parameters.values())

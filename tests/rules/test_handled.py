@@ -60,9 +60,7 @@ def test_rules_name_entries_of_the_table_and_all_of_them() -> None:
 def test_rules_leave_findings_to_the_runtime_by_the_table_alone() -> None:
     texts = {path.stem: path.read_text() for path in _rule_files().values()}
     asking = {
-        name
-        for name, text in texts.items()
-        if re.search(r"\b(uses_runtime|program_uses_runtime)\b", text)
+        name for name, text in texts.items() if re.search(r"\b(uses_runtime|program_uses_runtime)\b", text)
     }
     assert asking == {"missing_compat_runtime"}  # which is about the import itself
 

@@ -171,7 +171,9 @@ HANDLED: Mapping[str, Handled] = {
         with_gradients=True,
     ),
     "imports of torchvision": Handled(
-        ("vision/test_imports.py::test_libraries_with_operators_of_their_own_are_imported_outside_of_torchax",),
+        (
+            "vision/test_imports.py::test_libraries_with_operators_of_their_own_are_imported_outside_of_torchax",
+        ),
         frozenset({"torchvision"}),
     ),
     "models called without gradients": Handled(

@@ -13,7 +13,7 @@ import copy
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import deferred_scalars
@@ -23,7 +23,13 @@ _handle = logging.Logger.handle
 
 
 class Output:
-    """The output of one run of a function; `pattern` has it with markers in place of numbers."""
+    """The output of one run of a function; `pattern` has it with markers in place of numbers.
+
+    `write` gets text with the output that it is for, and `log` a message with its logger.
+    """
+
+    write: Callable[[Any, Any], Any]
+    log: Callable[[Any, Any], None]
 
     def __init__(self, numbers: Any) -> None:
         self.numbers = numbers
@@ -43,10 +49,6 @@ class Output:
         given = record.args if isinstance(record.args, tuple) else (record.args,)
         arguments = ("a number" if deferred_scalars.is_read(one) else one for one in given)
         self.pattern.append((record.name, record.levelno, message, *arguments))
-
-    def log(self, logger: Any, record: Any) -> None:
-        """Called with each record that a logger gets."""
-        raise NotImplementedError
 
 
 class RecordedOutput(Output):

@@ -58,7 +58,10 @@ class _Session:
     """A call whose answers are recorded or replayed; `buffers` are those of its modules.
 
     Integers are answers if it `asks_counts`, and numbers that are read otherwise.
+    `compare` gives the answer for the result of a comparison.
     """
+
+    compare: Callable[[Any], Any]
 
     def __init__(self, answers: Any, buffers: Any, *, asks_counts: bool) -> None:
         self.answers, self.buffers = answers, set(map(id, buffers))
@@ -67,10 +70,6 @@ class _Session:
         #: Whether a tensor was copied to the host, which tracing keeps on the device: from then on, values of
         #: CPU tensors are answers, too.
         self.has_copies = False
-
-    def compare(self, answer: Any) -> Any:
-        """The answer of a comparison of numbers that are read."""
-        raise NotImplementedError
 
     def counts(self, tensor: torch.Tensor, *, may_read: bool) -> Any:
         """Whether the integer in a tensor is an answer.

@@ -9,7 +9,7 @@ The flag has no effect once a backend is initialized, so `enable()` sets it befo
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
 
 import jaxlib
 
@@ -20,7 +20,7 @@ _FLAG = "xla_cpu_experimental_ynn_fusion_type"
 
 
 @setup("XLA_FLAGS", why="In jaxlib 0.10 on CPUs, sums over arrays with seven dimensions end the process.")
-def set_flags() -> Any:
+def set_flags() -> Callable[[], None]:
     """Set the flag in `XLA_FLAGS`, for jaxlib 0.10, if it is not set and no backend is initialized yet.
 
     Returns:

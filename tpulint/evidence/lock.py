@@ -187,7 +187,7 @@ def _files(folder: Path) -> list[Path]:
 
 @cache
 def _runtime() -> str:
-    """A digest of the code of the installed runtime, without its tables of versions, which are in the lock."""
+    """A digest of the installed runtime's code, without its tables of versions, which are in the lock."""
     spec = importlib.util.find_spec(PACKAGE)
     folders = spec.submodule_search_locations if spec is not None else None
     files = [path for folder in folders or () for path in sorted(Path(folder).rglob("*.py"))]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from .autograd.differentiable import differentiable
 from .autograd.recording import higher_order
 from .distributed.wrapping import single_process
-from .environment import PatchStatus, UnsupportedVersionError, disable, enable, is_enabled, status
+from .environment import PatchStatus, UnsupportedVersion, disable, enable, is_enabled, status
 from .optim.compilation import compile_optimizer, compile_update
 from .version import __version__
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PatchStatus",
-    "UnsupportedVersionError",
+    "UnsupportedVersion",
     "__version__",
     "compile_optimizer",
     "compile_update",

@@ -7,6 +7,7 @@ import importlib
 import json
 import pkgutil
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata, resources
@@ -19,12 +20,14 @@ _PACKAGE = __package__ or __name__.rpartition(".")[0]
 _MARK = "_torchax_compat"
 #: The package that was written beside programs before this one.
 _FORMER = "torchax_training"
+_lock = threading.RLock()
+#: What restores all that is changed, to be called in reverse; empty unless the runtime is enabled.
 _undone: list[Callable[[], None]] = []
 #: Why a module of the runtime cannot be imported with the installed versions.
 _import_errors: list[str] = []
 
 
-class UnsupportedVersionError(ImportError):
+class UnsupportedVersion(ImportError):  # noqa: N818 # as Python's `StopIteration`, it says what is so
     """The installed torch, torchax or JAX differs from those that the runtime was tested with."""
 
 
@@ -54,14 +57,15 @@ def enable(*, force: bool = False) -> None:
     """Enter the torchax environment, and make it behave as PyTorch on a GPU does.
 
     All patches are applied, or none is.
-    A second call does nothing.
+    A second call only enters the environment again, if the program has left it.
+    The environment is entered in the thread that calls this function, and in threads that are started later.
 
     Args:
         force: whether to go on with versions that were not tested. Targets that do not exist are an error
             all the same.
 
     Raises:
-        UnsupportedVersionError: the installed versions were not tested, or lack what a patch replaces;
+        UnsupportedVersion: the installed versions were not tested, or lack what a patch replaces;
             nothing was changed.
         RuntimeError: another copy of this package is enabled.
 
@@ -71,31 +75,39 @@ def enable(*, force: bool = False) -> None:
         >>> torch.ones(2, device="jax").sum().item()
         2.0
     """
-    if _undone:
-        return
-    _check_versions(force=force)
-    _check_copies()
-    undone: list[Callable[[], None]] = []
-    try:
-        undone.append(_before_jax_starts())
-        import_all()
-        _apply(undone, force=force)
-    except BaseException:
-        application.restore(undone)
-        raise
-    _undone.extend(undone)
+    with _lock:
+        if _undone:
+            _enter()
+            return
+        _check_versions(force=force)
+        _check_copies()
+        undone: list[Callable[[], None]] = []
+        try:
+            undone.append(_before_jax_starts())
+            import_all()
+            _apply(undone, force=force)
+        except BaseException:
+            application.restore(undone)
+            raise
+        _undone.extend(undone)
 
 
 def disable() -> None:
-    """Leave the torchax environment, and restore everything that `enable()` changed."""
-    application.restore(_undone)
+    """Leave the torchax environment, and restore everything that `enable()` changed.
+
+    Names by which modules imported functions while the runtime was enabled keep the patched functions.
+    """
+    with _lock:
+        if _undone and not application.is_entered():
+            _enter()  # which the program, or another thread, has left
+        application.restore(_undone)
 
 
 def status() -> list[PatchStatus]:
     """The patches of the runtime, whether or not they are applied.
 
     Raises:
-        UnsupportedVersionError: the installed versions lack what the runtime uses.
+        UnsupportedVersion: the installed versions lack what the runtime uses.
 
     Example:
         >>> import torchax_compat
@@ -132,9 +144,10 @@ def _check_versions(*, force: bool) -> None:
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError as error:
-            raise UnsupportedVersionError(f"torchax-compat needs {name}, which is not installed") from error
+            text = f"torchax-compat needs {name}, which is not installed: pip install {name}=={tested[-1]}"
+            raise UnsupportedVersion(text) from error
         if not force and not any(_is_of(version, release) for release in tested):
-            raise UnsupportedVersionError(_message([f"{name} {version} was not tested"]))
+            raise UnsupportedVersion(_message([f"{name} {version} was not tested"]))
 
 
 def _is_of(version: str, release: str) -> bool:
@@ -142,13 +155,15 @@ def _is_of(version: str, release: str) -> bool:
     return f"{version.partition('+')[0]}.".startswith(f"{release}.")
 
 
-def _message(problems: list[str]) -> str:
+def _message(problems: list[str], *, force: bool = False) -> str:
     tested = ", ".join(f"{name} {' or '.join(found)}" for name, found in tested_versions().items())
-    return (
+    text = (
         f"torchax-compat {__version__} does not fit the installed versions: {'; '.join(problems)}. "
-        f"It was tested with {tested}. Install these, or call `torchax_compat.enable(force=True)` to try "
-        "versions that were not tested."
+        f"It was tested with {tested}. Install these"
     )
+    if force:
+        return f"{text}."
+    return f"{text}, or call `torchax_compat.enable(force=True)` to try versions that were not tested."
 
 
 def _check_copies() -> None:
@@ -175,17 +190,17 @@ def import_all() -> None:
     """Import all modules of the runtime, which declare the patches.
 
     Raises:
-        UnsupportedVersionError: a module uses something that the installed versions do not have.
+        UnsupportedVersion: a module uses something that the installed versions do not have.
     """
     if _import_errors:  # some modules have declared their patches already
-        raise UnsupportedVersionError(_message(_import_errors))
+        raise UnsupportedVersion(_message(_import_errors))
     try:
         package = importlib.import_module(_PACKAGE)
         for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
             importlib.import_module(module.name)
     except (ImportError, AttributeError) as error:
         _import_errors.append(str(error))
-        raise UnsupportedVersionError(_message(_import_errors)) from error
+        raise UnsupportedVersion(_message(_import_errors)) from error
 
 
 def _apply(undone: list[Callable[[], None]], *, force: bool) -> None:
@@ -202,10 +217,17 @@ def _apply(undone: list[Callable[[], None]], *, force: bool) -> None:
 
     problems = application.moved({} if force else _signatures()) or instance_attributes.problems()
     if problems:
-        raise UnsupportedVersionError(_message(problems))
+        raise UnsupportedVersion(_message(problems, force=force))
     undone.extend(application.apply_all())
     setattr(torch, _MARK, _PACKAGE)
     undone.append(functools.partial(delattr, torch, _MARK))
     if not application.is_entered():
         torchax.enable_globally()
         undone.append(torchax.disable_globally)
+
+
+def _enter() -> None:
+    import torchax
+
+    if not application.is_entered():
+        torchax.enable_globally()

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -465,3 +466,29 @@ def test_without_the_runtime_torchax_tensors_are_an_error_and_host_tensors_are_n
     assert double(torch.ones(1, device="cpu")).item() == 2
     with pytest.raises(RuntimeError, match=r"call `torchax_compat\.enable\(\)`"):
         double(torch.ones(1, device="jax"))
+
+
+@differentiable
+def double_at_module_level(x: torch.Tensor) -> torch.Tensor:
+    return 2 * x
+
+
+def test_decorated_functions_are_copied_and_pickled_by_name() -> None:
+    assert copy.copy(double_at_module_level) is double_at_module_level
+    assert copy.deepcopy({"function": double_at_module_level})["function"] is double_at_module_level
+    reduced = double_at_module_level.__reduce__()
+    assert reduced == "double_at_module_level" == double_at_module_level.__name__
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "generator", "classmethod", "number"])
+def test_what_cannot_be_compiled_is_refused_when_it_is_decorated(kind: str) -> None:
+    async def coroutine(x: Any) -> Any:
+        return x
+
+    def generator(x: Any) -> Any:
+        yield x
+
+    values = {"coroutine": coroutine, "generator": generator, "classmethod": classmethod(generator)}
+    given: Any = values.get(kind, 3)
+    with pytest.raises(TypeError, match="`@differentiable`"):
+        differentiable(given)

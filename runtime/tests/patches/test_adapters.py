@@ -110,6 +110,6 @@ def test_attributes_that_are_missing_or_taken_are_named(monkeypatch: pytest.Monk
         "torch.ops.aten._renamed",
     ]
     assert expected == instance_attributes.problems()
-    with pytest.raises(torchax_compat.UnsupportedVersionError, match="; ".join(expected)):
+    with pytest.raises(torchax_compat.UnsupportedVersion, match="; ".join(expected)):
         torchax_compat.enable()
     assert not torchax_compat.is_enabled()

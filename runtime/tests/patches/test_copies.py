@@ -22,3 +22,13 @@ def test_second_copy_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, environment._MARK, "pkg._vendor.torchax_compat", raising=False)
     with pytest.raises(RuntimeError, match=r"already: `pkg\._vendor\.torchax_compat`"):
         environment._check_copies()
+
+
+def test_environment_that_the_program_has_left_is_entered_again() -> None:
+    import torch
+    import torchax
+    import torchax_compat
+
+    torchax.disable_globally()
+    torchax_compat.enable()
+    assert torch.ones(2, device="jax").sum().item() == 2

@@ -22,7 +22,7 @@ def test_another_copy_that_is_enabled_is_an_error(monkeypatch: pytest.MonkeyPatc
 def test_versions_that_were_not_tested_are_refused_unless_forced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "tested_versions", lambda: {"torch": ["1.0", "2.0"]})
     with pytest.raises(
-        torchax_compat.UnsupportedVersionError, match=r"torch 2.* was not tested.*torch 1.0 or 2.0"
+        torchax_compat.UnsupportedVersion, match=r"torch 2.* was not tested.*torch 1.0 or 2.0"
     ):
         torchax_compat.enable()
     assert not torchax_compat.is_enabled()
@@ -33,9 +33,7 @@ def test_versions_that_were_not_tested_are_refused_unless_forced(monkeypatch: py
 
 def test_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "tested_versions", lambda: {"no-such-package": ["1"]})
-    with pytest.raises(
-        torchax_compat.UnsupportedVersionError, match="needs no-such-package, which is not inst"
-    ):
+    with pytest.raises(torchax_compat.UnsupportedVersion, match="needs no-such-package, which is not inst"):
         torchax_compat.enable(force=True)
 
 
@@ -58,7 +56,7 @@ def test_module_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(environment, "_import_errors", [])
     for refused in (torchax_compat.enable, torchax_compat.enable, torchax_compat.status):
         with pytest.raises(
-            torchax_compat.UnsupportedVersionError, match=r"No module named '.*of_another_torchax'"
+            torchax_compat.UnsupportedVersion, match=r"No module named '.*of_another_torchax'"
         ):
             refused()
     assert not torchax_compat.is_enabled()

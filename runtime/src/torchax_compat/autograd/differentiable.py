@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable
@@ -21,6 +22,10 @@ class DifferentiableFunction(Generic[_Parameters, _Result]):
     """A function that is decorated with `@differentiable`."""
 
     def __init__(self, function: Callable[_Parameters, _Result], *, compiled: bool = True) -> None:
+        if isinstance(function, classmethod) or not callable(function):
+            raise TypeError(f"`@differentiable` decorates functions, not {type(function).__name__}")
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise TypeError("`@differentiable` cannot decorate `async` functions and generators")
         functools.update_wrapper(self, function)
         self.function = function
         self._is_compiled = compiled
@@ -34,6 +39,15 @@ class DifferentiableFunction(Generic[_Parameters, _Result]):
 
             self._made = CompiledFunction(self.function, compiled=self._is_compiled)
         return self._made
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self  # as functions are
+
+    def __reduce__(self) -> str:
+        return str(getattr(self, "__qualname__", ""))  # by name, as functions are
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> Self: ...

@@ -21,7 +21,8 @@ _FORMS: dict[Any, str] = {
 
 _MISSING = object()
 #: Packages whose modules keep the functions that they imported by name.
-_KEPT = ("torch", "torchax", "jax", "jaxlib", "numpy", __package__.partition(".")[0])
+_KEPT = ("torch", "torchax", "jax", "jaxlib", "numpy")
+_OWN = __package__.rpartition(".")[0]
 
 
 def owner_of(target: str) -> tuple[Any, str]:
@@ -61,22 +62,27 @@ def _parameters(value: Any) -> str:
 
 
 def moved(signatures: dict[str, list[str]]) -> list[str]:
-    """The targets that do not exist here, or whose signature is none of those on record.
+    """The targets that do not exist here, or whose signature is none of those on record, with what differs.
 
     Args:
         signatures: the signatures that each target has in the versions that were tested.
     """
-    return [patch.target for patch in PATCHES.values() if not _fits(patch, signatures.get(patch.target))]
+    found = ((patch, _difference(patch, signatures.get(patch.target))) for patch in PATCHES.values())
+    return [f"`{patch.target}` {difference}" for patch, difference in found if difference]
 
 
-def _fits(patch: Patch, known: list[str] | None) -> bool:
+def _difference(patch: Patch, known: list[str] | None) -> str:
     try:
         owner, name = owner_of(patch.target)
     except (AttributeError, ImportError):
-        return False
+        return "does not exist"
     if patch.is_new:
-        return not hasattr(owner, name)
-    return hasattr(owner, name) and (known is None or signature_of(owner, name) in known)
+        return "exists already" if hasattr(owner, name) else ""
+    if not hasattr(owner, name):
+        return "does not exist"
+    if known is None or signature_of(owner, name) in known:
+        return ""
+    return f"has the signature {signature_of(owner, name)}, not {' or '.join(known)}"
 
 
 def apply_all() -> list[Undo]:
@@ -107,9 +113,19 @@ def apply_all() -> list[Undo]:
 
 
 def restore(undone: list[Undo]) -> None:
-    """Take back what `apply_all` changed."""
+    """Take back what `apply_all` changed.
+
+    Raises:
+        Exception: the first that a function raised, once all were called.
+    """
+    errors: list[Exception] = []
     while undone:
-        undone.pop()()
+        try:
+            undone.pop()()
+        except Exception as error:  # the others restore what they can
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def is_entered() -> bool:
@@ -139,7 +155,8 @@ def _set(owner: Any, name: str, value: Any) -> Undo:
 def _imported_by_name(replaced: dict[int, tuple[Any, Any]]) -> Iterator[tuple[ModuleType, str, Any]]:
     """The names by which modules of the program imported functions that are replaced."""
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in _KEPT or not isinstance(module, ModuleType):
+        is_own = name == _OWN or name.startswith(f"{_OWN}.")
+        if is_own or name.partition(".")[0] in _KEPT or not isinstance(module, ModuleType):
             continue
         for attribute, value in list(vars(module).items()):
             if id(value) in replaced and callable(value):

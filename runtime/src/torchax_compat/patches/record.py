@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from torchax_compat import environment
-from torchax_compat.patches import application
-from torchax_compat.patches.declarations import PATCHES
+from .. import environment
+from . import application
+from .declarations import PATCHES
 
 FILE = Path(__file__).with_name("signatures.json")
 

@@ -120,7 +120,7 @@ class CompiledFunction:
         output_containers.apply(changed, (plain_args, plain_kwargs))
         return output_containers.with_arguments(result, (plain_args, plain_kwargs))
 
-    def stop_compiling(self, why: Any) -> None:
+    def stop_compiling(self, why: str) -> None:
         """Run call by call from now on, and warn that this is slower."""
         self.is_compiled = False
         warnings.warn(

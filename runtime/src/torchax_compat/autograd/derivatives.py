@@ -31,7 +31,7 @@ _PLAIN = {**ops_registry.all_aten_ops, **ops_registry.all_torch_functions}
 _LEAST = -100.0  # PyTorch's value for the logarithm of 0 in `binary_cross_entropy`
 
 
-def _replaces(*operations: Any, why: Any) -> Any:
+def _replaces(*operations: Any, why: str) -> Any:
     """Decorator that declares an implementation for floats."""
 
     def replacing(function: Callable[..., Any]) -> Any:

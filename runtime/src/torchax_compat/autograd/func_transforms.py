@@ -48,7 +48,13 @@ class ArrayFunction:
     """A function of tensors as a function of arrays; results that are not tensors are those of the trace."""
 
     def __init__(
-        self, function: Callable[..., Any], args: Any, kwargs: Any, places: Any, *, has_aux: bool = False
+        self,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: dict[str, Any],
+        places: Any,
+        *,
+        has_aux: bool = False,
     ) -> None:
         self.function, self.kwargs, self.places, self.has_aux = function, kwargs, places, has_aux
         self.leaves, self.tree = pytree.tree_flatten(args)
@@ -163,7 +169,9 @@ def _shaped(values: Any, chosen: Any, argnums: Any) -> Any:
     why="PyTorch's gradients do not include what torchax computes.",
     upstream=TORCH + "_functorch/eager_transforms.py",
 )
-def _differentiated(function: Callable[..., Any], argnums: Any, has_aux: bool, args: Any, kwargs: Any) -> Any:
+def _differentiated(
+    function: Callable[..., Any], argnums: Any, has_aux: bool, args: Any, kwargs: dict[str, Any]
+) -> Any:
     """`grad_and_value(function, argnums, has_aux)(*args, **kwargs)`."""
     if not are_on_torchax(args, kwargs):
         return _grad_and_value(function, argnums, has_aux, args, kwargs)
@@ -184,7 +192,9 @@ def _differentiated(function: Callable[..., Any], argnums: Any, has_aux: bool, a
     why="PyTorch's gradients do not include what torchax computes.",
     upstream=TORCH + "_functorch/eager_transforms.py",
 )
-def _gradient(function: Callable[..., Any], argnums: Any, has_aux: bool, args: Any, kwargs: Any) -> Any:
+def _gradient(
+    function: Callable[..., Any], argnums: Any, has_aux: bool, args: Any, kwargs: dict[str, Any]
+) -> Any:
     """`grad(function, argnums, has_aux)(*args, **kwargs)`."""
     if not are_on_torchax(args, kwargs):
         return _grad(function, argnums, has_aux, args, kwargs)

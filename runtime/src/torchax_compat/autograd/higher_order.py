@@ -45,7 +45,7 @@ _NO_GRAPH = "element 0 of tensors does not require grad and does not have a grad
 class _Call:
     """A call of a torch function, with the values of its arguments at that time, and its result."""
 
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None) -> None:
         self.function, self.key = function, torchax.default_env().prng_key
         self.leaves, self.tree = pytree.tree_flatten((args, kwargs or {}))
         self.values = [_value(leaf) for leaf in self.leaves]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -51,7 +51,7 @@ class Specialization(trace.Trace):
         owner: Any,
         leaves: Any,
         tree: Any,
-        modules: Any,
+        modules: Sequence[torch.nn.Module],
         parameters: Any,
         with_gradient: Any,
         in_place_of: Any,

@@ -24,7 +24,7 @@ def reached_inputs(pullback: Any, wanted: Any = None) -> Any:
     return tuple(v in needed for v in program.invars[first:])
 
 
-def differentiable_outputs(pullback: Any, count: Any) -> Any:
+def differentiable_outputs(pullback: Any, count: int) -> Any:
     """For each output, whether it depends on an input that JAX differentiates."""
     is_zero, program = pullback.fun.args[1:3]
     bears = [not zero for zero in is_zero]

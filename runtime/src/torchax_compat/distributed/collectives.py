@@ -88,7 +88,7 @@ def _wait_for_all(group: Any = None, **_kwargs: Any) -> None:
         _reduce(torch.zeros(1), group=group)
 
 
-def _replace(name: Any, function: Callable[..., Any], why: Any) -> None:
+def _replace(name: str, function: Callable[..., Any], why: str) -> None:
     for module in (distributed, distributed.distributed_c10d):
         if hasattr(module, name):
             target = f"{module.__name__}:{name}"

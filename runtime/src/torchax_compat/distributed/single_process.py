@@ -53,7 +53,7 @@ def _calls(self: Any, *inputs: Any, **kwargs: Any) -> Any:
 
 
 @patch("torch.nn:DataParallel.scatter", why=_WHY, upstream=_UPSTREAM)
-def _scatters(self: Any, inputs: Any, kwargs: Any, device_ids: Any = None) -> Any:  # noqa: ARG001 # torch's
+def _scatters(self: Any, inputs: Any, kwargs: dict[str, Any], device_ids: Any = None) -> Any:  # noqa: ARG001 # torch's
     """`torch.nn.DataParallel.scatter` to a single device."""
     inputs, kwargs = _scattered(self.module, (inputs, kwargs))
     return (inputs,), (kwargs,)

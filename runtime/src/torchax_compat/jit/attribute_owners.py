@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ import torch
 from . import captured_objects, reachable_modules, tensor_objects
 
 
-def owners(modules: Any, leaves: Any, function: Any = None) -> Any:
+def owners(modules: Sequence[torch.nn.Module], leaves: Any, function: Any = None) -> Any:
     """The modules and program objects that a function gets or uses, with the objects that these hold."""
     own = [leaf for leaf in leaves if _is_own(leaf)]
     held = [one for one in attribute_values([*modules, *own]) if _is_own(one)]
@@ -67,7 +68,7 @@ def objects_filled_by(hooks: Any) -> Any:
     return found
 
 
-def with_containers(hooks: Any, args: Any, kwargs: Any) -> Any:
+def with_containers(hooks: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Arguments with objects for containers that hooks fill, which must not be replaced by copies."""
     known = {id(one.content): one for one in objects_filled_by(hooks) if isinstance(one, Container)}
     return (
@@ -76,7 +77,7 @@ def with_containers(hooks: Any, args: Any, kwargs: Any) -> Any:
     )
 
 
-def without_containers(args: Any, kwargs: Any) -> Any:
+def without_containers(args: Any, kwargs: dict[str, Any]) -> Any:
     """Arguments as the function expects them."""
     return tuple(_meant(value) for value in args), {name: _meant(value) for name, value in kwargs.items()}
 

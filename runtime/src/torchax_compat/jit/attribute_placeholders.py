@@ -40,7 +40,7 @@ class AppendedItems(list[Any]):
         return list.copy(self)
 
 
-def _refusing(name: Any) -> Any:
+def _refusing(name: str) -> Any:
     def refuse(_self: Any, *_args: Any, **_options: Any) -> Any:
         raise deferred_scalars.ValueNeededError(f"`{name}` needs the items of a list that grows at each call")
 

@@ -83,7 +83,7 @@ def call_module(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         return call_module(module, *args, **kwargs)
 
 
-def _may_learn(module: torch.nn.Module, args: Any, kwargs: Any) -> bool:
+def _may_learn(module: torch.nn.Module, args: Any, kwargs: dict[str, Any]) -> bool:
     """Whether gradients may be needed of a call outside of decorated functions."""
     leaves = pytree.tree_leaves((args, kwargs))
     return module.training or any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor))
@@ -110,7 +110,7 @@ class Calls(no_grad.NoGradMode):
         self._written.note(result, (args, kwargs))
         return result
 
-    def _called(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def _called(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if func is torch.autograd.grad or (higher_order.is_backward(func) and _is_traced(args)):
             raise higher_order.NotRecordedError
         if concrete_values.is_active():
@@ -162,7 +162,7 @@ class OnHost(Tensor):
     """A copy to the host in a function that is compiled as a whole: its result is copied to the host."""
 
 
-def _is_copy_to_host(func: Any, args: Any, kwargs: Any) -> bool:
+def _is_copy_to_host(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
     if func is torch.Tensor.cpu:
         return True
     places = (*args[1:], *kwargs.values()) if func is torch.Tensor.to else ()

@@ -13,7 +13,7 @@ import inspect
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,7 @@ class Surroundings:
         for value in values:
             self._visit(value, _DEPTH)
 
-    def _visit(self, value: Any, depth: Any) -> None:
+    def _visit(self, value: Any, depth: int) -> None:
         if type(value) in _WITHOUT_NAMES or id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -160,7 +160,7 @@ class Surroundings:
                 for item in list(vars(value).values()):
                     self._visit(item, depth - 1)
 
-    def _visit_function(self, function: Callable[..., Any], depth: Any) -> None:
+    def _visit_function(self, function: Callable[..., Any], depth: int) -> None:
         known = function.__globals__
         names = [name for name in reachable_modules.global_names(function.__code__) if name in known]
         self._note(known, known, known.get("__name__"), filter(lambda name: _may_change(known[name]), names))
@@ -186,7 +186,7 @@ class Surroundings:
             for name in cells:
                 self._visit(cells[name], depth)
 
-    def _visit_class(self, kind: Any, depth: Any) -> None:
+    def _visit_class(self, kind: Any, depth: int) -> None:
         for one in kind.__mro__:
             if _is_of_program(one.__module__):
                 held = vars(one)
@@ -249,7 +249,9 @@ class Executed:
         }
 
 
-def captured(function: Callable[..., Any] | None, modules: Any, leaves: Any, apart: Any = ()) -> Any:
+def captured(
+    function: Callable[..., Any] | None, modules: Sequence[torch.nn.Module], leaves: Any, apart: Any = ()
+) -> Any:
     """The names that a function, modules and arguments lead to, and objects of the program.
 
     `apart` are the `id`s of containers that are handled in another way.

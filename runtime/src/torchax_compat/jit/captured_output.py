@@ -158,7 +158,7 @@ class _Stream:
         for line in lines:
             self.write(line)
 
-    def __getattr__(self, name: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._output, name)
 
 

@@ -87,7 +87,7 @@ def _options(level: Any) -> Any:
 
 
 @functools.cache
-def _is_known(name: Any, value: Any) -> bool:
+def _is_known(name: str, value: Any) -> bool:
     try:
         jax.jit(lambda: 0, compiler_options={name: value})()
     except jax.errors.JaxRuntimeError:

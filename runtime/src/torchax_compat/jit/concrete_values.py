@@ -263,7 +263,7 @@ _KINDS["__index__"] = operator.index
 _ANSWERS = {"__bool__": bool, "__int__": int, "__float__": float, "__index__": int}
 
 
-def _asking(name: Any) -> Any:
+def _asking(name: str) -> Any:
     plain, kind = getattr(torch.Tensor, name), _KINDS[name]
 
     def ask(tensor: torch.Tensor) -> Any:
@@ -291,7 +291,7 @@ def _asking(name: Any) -> Any:
     return ask, ask_on_host
 
 
-def _asked(name: Any, tensor: torch.Tensor, answer: Any) -> Any:
+def _asked(name: str, tensor: torch.Tensor, answer: Any) -> Any:
     is_truth = name == "__bool__" or tensor.dtype == torch.bool
     if is_truth or _session.counts(tensor, may_read=name == "item"):
         return _session.ask(tensor, answer, _ANSWERS.get(name, bool if is_truth else int))

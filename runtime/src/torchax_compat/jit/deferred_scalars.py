@@ -117,7 +117,7 @@ class _RecordedInt(_Recorded, int):
     pass
 
 
-def _recording(kind: Any, name: Any) -> Any:
+def _recording(kind: Any, name: str) -> Any:
     plain = getattr(kind, name)
 
     def result(self: Any, *others: Any) -> Any:
@@ -127,7 +127,7 @@ def _recording(kind: Any, name: Any) -> Any:
     return result
 
 
-def _asking_of(kind: Any, name: Any) -> Any:
+def _asking_of(kind: Any, name: str) -> Any:
     plain = getattr(kind, name)
 
     def result(self: Any, *others: Any) -> Any:
@@ -137,7 +137,7 @@ def _asking_of(kind: Any, name: Any) -> Any:
     return result
 
 
-def _using(kind: Any, name: Any) -> Any:
+def _using(kind: Any, name: str) -> Any:
     plain = getattr(kind, name)
 
     def result(self: Any, *others: Any) -> Any:
@@ -147,7 +147,7 @@ def _using(kind: Any, name: Any) -> Any:
     return result
 
 
-def _texting(kind: Any, name: Any) -> Any:
+def _texting(kind: Any, name: str) -> Any:
     plain = getattr(kind, name)
 
     def text(self: Any, *form: Any) -> Any:
@@ -253,7 +253,7 @@ def _computing(compute: Callable[..., Any], *, is_turned: bool = False) -> Any:
     return lambda self, *others: deferred(compute, self, *others)
 
 
-def _needing(name: Any) -> Any:
+def _needing(name: str) -> Any:
     def refuse(_self: Any, *_: Any) -> Any:
         raise ValueNeededError(f"`{name}` needs the value of a number that is read from a tensor")
 
@@ -290,7 +290,7 @@ def _made_of_numbers(compute: Callable[..., Any], traced: Any, *args: Any) -> An
     return reads.recorded(found) if type(found) in (int, float) else reads.answer(found)
 
 
-def _of_arrays(name: Any) -> Any:
+def _of_arrays(name: str) -> Any:
     """The version of a `math` function for arrays."""
     compute = getattr(jax.numpy, name, None)
 
@@ -302,7 +302,7 @@ def _of_arrays(name: Any) -> Any:
     return traced
 
 
-def _of_numbers(name: Any, compute: Callable[..., Any]) -> Any:
+def _of_numbers(name: str, compute: Callable[..., Any]) -> Any:
     def made(*args: Any, **options: Any) -> Any:
         return compute(*args, **options) if options else _made_of_numbers(compute, _of_arrays(name), *args)
 

@@ -72,7 +72,7 @@ def _asks(function: Callable[..., Any], tensors: Any) -> Any:
     return is_mask or name in _SIZED
 
 
-def result_on_host(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def result_on_host(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of a torch function on the host, for traced tensors; None if it cannot run there."""
     leaves, tree = pytree.tree_flatten((args, kwargs))
     kind = function, tuple(map(type, leaves))

@@ -242,13 +242,13 @@ class DrawnArray:
             "it uses a random NumPy array for more than to create a tensor from it"
         )
 
-    def __getattr__(self, name: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
         raise deferred_scalars.ValueNeededError(
             f"it uses `{name}` of a random NumPy array; create a tensor from the array first"
         )
 
 
-def draw(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def draw(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of a function that draws, while draws are recorded or a function is traced."""
     session, one = concrete_values.session(), Draw(function, args, kwargs)
     if isinstance(session, concrete_values.Recording):
@@ -270,7 +270,7 @@ def _note(session: Any, one: Any) -> None:
     session.note(one, is_repeated=_is_repeated(one.args, one.kwargs, session.generators))
 
 
-def _is_repeated(args: Any, kwargs: Any, generators: Any) -> bool:
+def _is_repeated(args: Any, kwargs: dict[str, Any], generators: Any) -> bool:
     given = {name: value for name, value in kwargs.items() if name != "generator"}
     generator = kwargs.get("generator")
     is_known = generator is None or any(generator is one for one in generators)
@@ -280,7 +280,7 @@ def _is_repeated(args: Any, kwargs: Any, generators: Any) -> bool:
     )
 
 
-def drawn_by_torch(func: Any, args: Any, kwargs: Any) -> Any:
+def drawn_by_torch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of `torch.randn(x.shape)` while recording or tracing; None if not drawn on the host."""
     if func not in _OF_TORCH or "out" in kwargs or any(isinstance(one, (Tensor, View)) for one in args):
         return None

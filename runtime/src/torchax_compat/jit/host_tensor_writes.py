@@ -36,7 +36,7 @@ class HostTensors:
         ):
             self._made[result] = True
 
-    def latest(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def latest(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """A call with the replacements of tensors that were written to."""
         if not self._became:
             return func, args, kwargs

@@ -12,7 +12,7 @@ import functools
 import io
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -60,7 +60,7 @@ _call = torch.nn.Module.__call__
 
 
 @contextlib.contextmanager
-def compiled(programs: Any, modules: Any, objects: Any) -> Iterator[Any]:
+def compiled(programs: Any, modules: Sequence[torch.nn.Module], objects: Any) -> Iterator[Any]:
     """Compile calls of modules within the context.
 
     Args:
@@ -105,7 +105,7 @@ class Program:
         #: Seconds of calls with new shapes: all and the last one without compilation, and the last with it.
         self.new, self.last_new, self.last_compiled = 0.0, 0.0, 0.0
 
-    def __call__(self, args: Any, kwargs: Any, plain: Any = None) -> Any:
+    def __call__(self, args: Any, kwargs: dict[str, Any], plain: Any = None) -> Any:
         """Call the compiled version for some arguments; `plain` calls the function as it is."""
         leaves, tree = pytree.tree_flatten((args, kwargs))
         plain = plain or (lambda args, kwargs: self.function(*args, **kwargs))
@@ -376,7 +376,7 @@ class _Compiled(trace.Trace):
         self.new = []
 
 
-def _objects(modules: Any) -> Any:
+def _objects(modules: Sequence[torch.nn.Module]) -> Any:
     """The objects that may be read and written while modules are called, and the names that they use."""
     others = [
         one for one in active_programs.state.programs.objects() if type(one) is not captured_objects.Held

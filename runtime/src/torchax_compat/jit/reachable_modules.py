@@ -46,7 +46,7 @@ def modules_and_tensors(function: Callable[..., Any] | None, leaves: Any) -> Any
     """
     found, tensors, seen = {}, {}, set()
 
-    def visit(value: Any, depth: Any) -> None:
+    def visit(value: Any, depth: int) -> None:
         if type(value) is Tensor:
             tensors[id(value)] = value
             return

@@ -44,7 +44,7 @@ class Compilations:
         """Whether the shapes keep changing."""
         return self.shapes >= MANY_SHAPES
 
-    def note(self, kind: Any, args: Any, kwargs: Any) -> None:
+    def note(self, kind: Any, args: Any, kwargs: dict[str, Any]) -> None:
         """Note a compilation for arguments; those of the same `kind` differ only in their shapes."""
         # Another function is recorded or traced, with the messages that it logs.
         if concrete_values.is_active():
@@ -61,7 +61,7 @@ class Compilations:
             name = changed[0]
             self._log_message(name, before[name], now[name])
 
-    def _log_message(self, name: Any, before: Any, now: Any) -> None:
+    def _log_message(self, name: str, before: Any, now: Any) -> None:
         name_of_function = getattr(self.function, "__qualname__", type(self.function).__name__)
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         where = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
@@ -80,7 +80,7 @@ class Compilations:
         )
 
 
-def _shapes(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _shapes(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """The shapes of the tensors among the arguments, by the names of these, as in `masks[1]`."""
     try:
         given = inspect.signature(function).bind(*args, **kwargs).arguments

@@ -16,7 +16,7 @@ import inspect
 import math
 import random
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ _STAND_INS = {kind.__name__: _StandIn(kind.__name__, (kind,), {}) for kind in (f
 
 
 @contextlib.contextmanager
-def replaced(function: Callable[..., Any], modules: Any) -> Iterator[Any]:
+def replaced(function: Callable[..., Any], modules: Sequence[torch.nn.Module]) -> Iterator[Any]:
     """Replace these names in the files of a function, of the classes of modules, and of their imports."""
     changed: list[tuple[Any, str, Any, Any]] = []
     files = _files(function, modules)
@@ -81,7 +81,7 @@ def replaced(function: Callable[..., Any], modules: Any) -> Iterator[Any]:
                 names[name] = value
 
 
-def _files(function: Callable[..., Any], modules: Any) -> Any:
+def _files(function: Callable[..., Any], modules: Sequence[torch.nn.Module]) -> Any:
     """The namespaces of the program's files that a function and modules lead to."""
     found, waiting = {}, [function, *map(type, modules)]
     while waiting:

@@ -231,7 +231,7 @@ class Records:
         """Whether an argument was taken apart."""
         return self.is_on and 0 in self.seen.values()
 
-    def taken(self, args: Any, kwargs: Any) -> Any:
+    def taken(self, args: Any, kwargs: dict[str, Any]) -> Any:
         """The arguments, with records for those that are taken apart."""
         if not self.is_on:
             return args, kwargs

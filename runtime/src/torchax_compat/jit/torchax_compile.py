@@ -49,7 +49,7 @@ def _compiled(self: Any, method: Any) -> Any:
 
 
 @patch("torchax.interop:JittableModule.jittable_call", why=_WHY, upstream=_UPSTREAM)
-def _jittable_call(self: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+def _jittable_call(self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     """The method `jittable_call`."""
     if name not in self._jitted:
         self._jitted[name] = _compiled(self, name)
@@ -57,6 +57,6 @@ def _jittable_call(self: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @patch("torchax.interop:JittableModule.make_jitted", why=_WHY, upstream=_UPSTREAM)
-def _make_jitted(self: Any, name: Any) -> None:
+def _make_jitted(self: Any, name: str) -> None:
     """The method `make_jitted`."""
     self._jitted[name] = _compiled(self, name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -111,7 +111,7 @@ class Trace:
         leaves: Any,
         tree: Any,
         places: Any,
-        modules: Any,
+        modules: Sequence[torch.nn.Module],
         parameters: Any,
         objects: Any,
         states: Any,
@@ -291,13 +291,13 @@ def unique(tensors: Any) -> Any:
     return list({id(tensor): tensor for tensor in tensors if tensor is not None}.values())
 
 
-def parameters_on_device(modules: Any) -> Any:
+def parameters_on_device(modules: Sequence[torch.nn.Module]) -> Any:
     """The parameters of modules, without those of modules that were not moved, such as unused ones."""
     found = (tensor for module in modules for tensor in module._parameters.values())
     return (tensor for tensor in found if isinstance(tensor, Tensor))
 
 
-def buffers_of(modules: Any) -> Any:
+def buffers_of(modules: Sequence[torch.nn.Module]) -> Any:
     """The buffers by module and name; a buffer with several names occurs once."""
     named, seen = {}, set()
     for module in modules:
@@ -308,7 +308,7 @@ def buffers_of(modules: Any) -> Any:
     return named
 
 
-def parameters_of(modules: Any, parameters: Any) -> Any:
+def parameters_of(modules: Sequence[torch.nn.Module], parameters: Any) -> Any:
     """The indices of parameters, by module and name."""
     numbers = {id(parameter): i for i, parameter in enumerate(parameters)}
     return {
@@ -324,7 +324,7 @@ def modes() -> Any:
     return torch.is_grad_enabled(), torchax.default_env().param.autocast_dtype, autocast.state()
 
 
-def _of_files(function: Callable[..., Any], modules: Any) -> Any:
+def _of_files(function: Callable[..., Any], modules: Sequence[torch.nn.Module]) -> Any:
     """The global values of the program's files that define a function, and the classes of modules."""
     names = {getattr(function, "__module__", None), *(type(module).__module__ for module in modules)}
     files = [sys.modules.get(name) for name in names if name and not name.startswith("torch.")]

@@ -97,7 +97,7 @@ class Text:
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _needed
     __add__ = __radd__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _needed
 
-    def __getattr__(self, name: Any) -> None:
+    def __getattr__(self, name: str) -> None:
         if name.startswith("__"):  # for lookups by this package
             raise AttributeError(name)
         self._needed()

@@ -76,20 +76,20 @@ def state() -> Any:
     return _state.dtype
 
 
-def _lower(args: Any, kwargs: Any) -> Any:
+def _lower(args: Any, kwargs: dict[str, Any]) -> Any:
     return _converted((args, kwargs), _state.dtype)
 
 
-def _float32(args: Any, kwargs: Any) -> Any:
+def _float32(args: Any, kwargs: dict[str, Any]) -> Any:
     return _converted((args, kwargs), torch.float32)
 
 
-def _unless_given(args: Any, kwargs: Any) -> Any:
+def _unless_given(args: Any, kwargs: dict[str, Any]) -> Any:
     is_given = any(isinstance(value, torch.dtype) for value in (*args, *kwargs.values()))
     return (args, kwargs) if is_given else _float32(args, kwargs)
 
 
-def _widest(args: Any, kwargs: Any) -> Any:
+def _widest(args: Any, kwargs: dict[str, Any]) -> Any:
     kinds = {one.dtype for one in _tensors((args, kwargs))}
     return (
         _converted((args, kwargs), torch.float32)

@@ -15,7 +15,7 @@ from ..patches.declarations import operator
 _aten = torch.ops.aten
 
 
-def _implements(*operations: Any, why: Any) -> Any:
+def _implements(*operations: Any, why: str) -> Any:
     """Decorator that declares a function of JAX arrays for operators, and for all overloads of these."""
 
     def declare(function: Callable[..., Any]) -> Any:

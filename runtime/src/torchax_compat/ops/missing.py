@@ -31,7 +31,7 @@ _KINDS = (torchax.tensor.Tensor, View)
 _WINDOWS = ("bartlett", "blackman", "hamming", "hann", "kaiser")
 
 
-def _implements(*operations: Any, why: Any, is_jax_function: bool = True) -> Any:
+def _implements(*operations: Any, why: str, is_jax_function: bool = True) -> Any:
     """Decorator that declares a function of JAX arrays, or of torch tensors, for operators."""
 
     def declare(function: Callable[..., Any]) -> Any:

@@ -84,7 +84,7 @@ def _array(tensor: torch.Tensor) -> Any:
 
 
 def _noise(
-    env: Any, given: Any, dropout: Any, count: Any, directions: Any, kind: Any, batch_first: Any
+    env: Any, given: Any, dropout: Any, count: int, directions: Any, kind: Any, batch_first: Any
 ) -> Any:
     """The dropout factors of the outputs of each layer but the last; empty without dropout."""
     if not dropout:

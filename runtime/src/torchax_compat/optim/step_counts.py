@@ -25,7 +25,7 @@ class State(dict[str, Any]):
         for name, value in dict(entries).items():
             self[name] = value
 
-    def __setitem__(self, name: Any, value: Any) -> None:
+    def __setitem__(self, name: str, value: Any) -> None:
         if name == "step" and isinstance(value, torch.Tensor) and value.ndim == 0:
             value = _Count(arrays.on_torchax(value).jax(), torchax.default_env())
         super().__setitem__(name, value)
@@ -48,7 +48,7 @@ class _Power(Tensor):
     def __new__(cls: Any, value: Any, _base: Any, _count: Any) -> Any:
         return Tensor.__new__(cls, value, torchax.default_env())
 
-    def __init__(self, value: Any, base: Any, count: Any) -> None:
+    def __init__(self, value: Any, base: Any, count: int) -> None:
         super().__init__(value, torchax.default_env())
         self._logarithm = count * math.log(base)
 

@@ -31,7 +31,7 @@ _LIKE |= {torch.zeros_like}
 _LIKE |= {getattr(torch.Tensor, f"new_{name}") for name in ("empty", "full", "ones", "tensor", "zeros")}
 
 
-def _moved(environment: Any, _func: Any, args: Any, kwargs: Any) -> Any:
+def _moved(environment: Any, _func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """`tensor.to(device)` and `tensor.to(dtype)`; None for other calls."""
     if len(args) != 2 or not kwargs.keys() <= {"non_blocking"}:
         return None
@@ -43,7 +43,7 @@ def _moved(environment: Any, _func: Any, args: Any, kwargs: Any) -> Any:
     return _on_device(environment, tensor) if type(tensor) is torch.Tensor else None
 
 
-def without_host(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def without_host(environment: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Arguments with CPU tensors moved to the device, or None.
 
     No program for GPUs mixes them, so these were meant to be on the device, as those of
@@ -82,7 +82,7 @@ def _cast(array: Any, dtype: Any) -> Any:
     return array.astype(made)
 
 
-def _filled(environment: Any, data: Any, kwargs: Any) -> Any:
+def _filled(environment: Any, data: Any, kwargs: dict[str, Any]) -> Any:
     """A device tensor with some numbers, or None."""
     if not kwargs.keys() <= {"device", "dtype"} or not _is_plain(data):
         return None
@@ -91,7 +91,7 @@ def _filled(environment: Any, data: Any, kwargs: Any) -> Any:
     return _on_device(environment, tensor)
 
 
-def _made(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def _made(environment: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A tensor that is created on the device, or None."""
     if type(kwargs.get("out")) is Tensor:
         return _made_into(func, args, **kwargs)
@@ -118,7 +118,7 @@ def _made_into(func: Any, args: Any, out: Any, **kwargs: Any) -> Any:
     return made
 
 
-def _new(environment: Any, _func: Any, args: Any, kwargs: Any) -> Any:
+def _new(environment: Any, _func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """`tensor.new(...)`, or None."""
     like, *given = args
     if kwargs or not isinstance(like, (Tensor, View)):
@@ -131,7 +131,7 @@ def _new(environment: Any, _func: Any, args: Any, kwargs: Any) -> Any:
     return Tensor(jax.numpy.zeros(sizes, mappings.t2j_dtype(like.dtype)), environment)
 
 
-def _made_like(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def _made_like(environment: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """`torch.zeros_like(t, device=...)` and `t.new_zeros(..., device=...)` on another device, or None."""
     device = kwargs.get("device")
     if not args or device is None:
@@ -149,19 +149,19 @@ def _made_like(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
-def _scaled(_environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def _scaled(_environment: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """`a.add(b, alpha=c)`, or None."""
     times = _times(kwargs, "alpha", *args[1:2])
     return None if times is None or len(args) != 2 else func(args[0], times)
 
 
-def _weighed(_environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def _weighed(_environment: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """`a.addcmul(b, c, value=d)` and `a.addcdiv(b, c, value=d)`, or None."""
     times = _times(kwargs, "value", *args[1:2])
     return None if times is None or len(args) != 3 else func(args[0], times, args[2])
 
 
-def _times(kwargs: Any, name: Any, other: Any = None) -> Any:
+def _times(kwargs: dict[str, Any], name: str, other: Any = None) -> Any:
     """A tensor times an argument that is a tensor with one element, in the dtype of the former, or None."""
     factor = kwargs.get(name)
     if not isinstance(factor, (Tensor, View)) or len(kwargs) != 1 or factor.requires_grad:

@@ -63,7 +63,7 @@ def _to_device(_environment: Any, tensors: Any) -> Any:
     why='`x.to("jax", copy=True)` returns `x` itself if it is on the device.',
     upstream=TORCHAX + "tensor.py",
 )
-def _moved(environment: Any, args: Any, kwargs: Any) -> Any:
+def _moved(environment: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """`tensor.to(...)`; its last positional argument says whether to copy."""
     result = tensor_to(environment, args, kwargs)
     plain = [one for one in args[1:] if isinstance(one, bool)]

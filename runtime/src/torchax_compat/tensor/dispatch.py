@@ -186,7 +186,7 @@ def _called(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
     return func(*args, **(kwargs or {}))
 
 
-def _at_once(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def _at_once(environment: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of a function, such as `F.linear`, that is not an operation, and that torchax implements."""
     operation = environment._ops[func]
     is_one = operation.is_jax_function and not operation.needs_env and func not in _SPECIAL
@@ -197,14 +197,14 @@ def _at_once(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return environment.j2t_iso(compiled_operations.computed(func, operation.func, args, options))
 
 
-def _is_made_there(environment: Any, args: Any, kwargs: Any) -> Any:
+def _is_made_there(environment: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Whether a tensor is created on the device, by `device` or like another tensor."""
     if "device" not in kwargs and any(isinstance(one, torch.Tensor) for one in args):
         return isinstance(args[0], (Tensor, View))
     return environment._should_use_torchax_tensor(kwargs.get("device"))
 
 
-def _is_to(args: Any, kwargs: Any) -> bool:
+def _is_to(args: Any, kwargs: dict[str, Any]) -> bool:
     """Whether `torch.as_tensor` is the same as `to`; torchax raises for it, or returns an empty tensor."""
     if len(args) != 1 or not isinstance(args[0], torch.Tensor) or not kwargs.keys() <= {"dtype", "device"}:
         return False
@@ -295,7 +295,7 @@ def _drawn(mean: Any, std: Any = 1.0) -> Any:
     return like + std * torch.randn_like(like)
 
 
-def _in_place(mode: Any, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+def _in_place(mode: Any, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """An in-place operation that torchax lacks, such as `abs_`, if it has the out-of-place one.
 
     Operations without tensors, such as `promote_types`, go to torch.
@@ -337,7 +337,7 @@ def _functional(environment: Any, func: Any, in_place: Any) -> Any:
     return _functionals[func]
 
 
-def _over_lists(mode: Any, name: Any, tensors: Any, *others: Any, **kwargs: Any) -> Any:
+def _over_lists(mode: Any, name: str, tensors: Any, *others: Any, **kwargs: Any) -> Any:
     """An operation over lists of tensors, which torchax lacks."""
     with mode:
         results = [
@@ -364,7 +364,7 @@ def _put(tensor: torch.Tensor, result: Any) -> Any:
     return tensor
 
 
-def _makes_on_host(func: Any, args: Any, kwargs: Any) -> Any:
+def _makes_on_host(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Whether a tensor is created on the host, as by `torch.Tensor(2, 3)` and in `pad_sequence`."""
     if "device" not in kwargs or func is _aten.scalar_tensor.default:
         return False

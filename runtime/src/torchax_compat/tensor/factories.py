@@ -34,7 +34,7 @@ _LIKE = {torch.randint_like}
 _OF_DATA = (torch.tensor, torch.as_tensor)
 
 
-def holds_tensors(func: Any, args: Any, kwargs: Any) -> bool:
+def holds_tensors(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
     """Whether `torch.tensor` or `torch.as_tensor` is given tensors that torchax would misread."""
     if func not in _OF_DATA or not args:
         return False
@@ -136,14 +136,14 @@ def _dtype_of(leaf: Any) -> Any:
     return torch.complex64 if isinstance(leaf, complex) else torch.get_default_dtype()
 
 
-def as_array(kwargs: Any) -> Any:
+def as_array(kwargs: dict[str, Any]) -> Any:
     """The function that replaces `torch.asarray`, which torchax lacks, and its arguments."""
     options = {name: value for name, value in kwargs.items() if value is not None and value is not False}
     is_new = options.pop("copy", False) or "requires_grad" in options
     return torch.tensor if is_new else torch.as_tensor, options
 
 
-def sized(func: Any, args: Any, kwargs: Any) -> Any:
+def sized(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The arguments of a function that creates a tensor, with numbers for tensors that are sizes or bounds.
 
     The value for `torch.full` may stay on the device.

@@ -13,7 +13,7 @@ from typing import Any
 from torch.overrides import get_testing_overrides
 
 
-def in_order(func: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def in_order(func: Any, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """The arguments of a torch function for its implementation: by position if that has other names."""
     names = _names(function)
     if names is None or kwargs.keys() <= names:

@@ -26,7 +26,7 @@ def is_meta(device: Any) -> bool:
     return device == "meta" or (isinstance(device, torch.device) and device.type == "meta")
 
 
-def made(func: Any, args: Any, kwargs: Any) -> Any:
+def made(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The meta tensor that a torch function creates, or copies a tensor to; None for other calls."""
     moves = func is torch.Tensor.to and len(args) > 1 and is_meta(args[1])
     if not moves and not is_meta(kwargs.get("device")):

@@ -59,7 +59,7 @@ def _made(optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
     why="Modules that share a parameter get the new one when one of them is moved.",
     upstream=TORCH + "nn/modules/module.py",
 )
-def _registered(module: torch.nn.Module, name: Any, parameter: Any) -> None:
+def _registered(module: torch.nn.Module, name: str, parameter: Any) -> None:
     """`Module.register_parameter`."""
     _register(module, name, parameter)
     _holders[id(module)] = module

@@ -69,7 +69,7 @@ def is_held(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, _TORCHAX_TENSORS) and not isinstance(tensor.jax(), jax.core.Tracer)
 
 
-def drawn(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def drawn(environment: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of a function or operation that draws; None if torchax computes it.
 
     PyTorch draws in the order of the elements in memory.
@@ -91,7 +91,7 @@ def drawn(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return _made(environment, func, args, kwargs)
 
 
-def _made(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def _made(environment: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A new tensor."""
     options = {name: value for name, value in kwargs.items() if name not in _PLACING}
     args = [_like(one) if isinstance(one, torch.Tensor) else _plain(one) for one in args]
@@ -119,7 +119,7 @@ def _like(tensor: torch.Tensor, dtype: Any = None) -> Any:
     return host_random.Layout(tuple(made.shape), made.stride(), dtype or tensor.dtype)
 
 
-def _filled(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def _filled(environment: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A tensor filled with the numbers that a CPU tensor is filled with."""
     tensor, *others = args
     if func is _aten.bernoulli_.Tensor:
@@ -134,7 +134,7 @@ def _filled(environment: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return _put(tensor, value)
 
 
-def _of_device(environment: Any, func: Any, tensor: torch.Tensor, args: Any, kwargs: Any) -> Any:
+def _of_device(environment: Any, func: Any, tensor: torch.Tensor, args: Any, kwargs: dict[str, Any]) -> Any:
     """The numbers with which an accelerator fills a tensor."""
     options = {name: value for name, value in kwargs.items() if name != "generator"}
     key = environment.get_and_rotate_prng_key(kwargs.get("generator"))
@@ -191,7 +191,7 @@ def _true(environment: Any, chance: Any, generator: Any = None) -> Any:
 
 
 def _chosen(
-    environment: Any, chance: Any, count: Any, replacement: bool = False, generator: Any = None
+    environment: Any, chance: Any, count: int, replacement: bool = False, generator: Any = None
 ) -> Any:
     """`torch.multinomial(chance, count, replacement)`, as in torch; torchax's is the same in all rows."""
     if replacement and count > 1:
@@ -215,7 +215,7 @@ def _repeatedly(chance: Any, value: Any) -> Any:
     return places.reshape(value.shape)
 
 
-def _on_host(environment: Any, func: Any, args: Any, kwargs: Any, tensors: Any) -> Any:
+def _on_host(environment: Any, func: Any, args: Any, kwargs: dict[str, Any], tensors: Any) -> Any:
     """Numbers that torch draws on the host for tensors with known values; None if the values are unknown."""
     session = concrete_values.session()
     if not all(map(is_held, tensors)):

@@ -55,10 +55,10 @@ for _dtype, _name in _NAMES.items():
     patch(f"torch.cuda:{_name}", why="Without CUDA, the types of CUDA tensors raise.")(_made)
 
 
-def _typed(_environment: Any, _func: Any, args: Any, kwargs: Any) -> Any:
+def _typed(_environment: Any, _func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """`tensor.type(...)` that moves it to the device, or its type if it is there; None for other calls."""
     tensor, *given = args
-    wanted = given[0] if given else kwargs.get("dtype")
+    wanted: Any = given[0] if given else kwargs.get("dtype")
     if wanted is None:
         known = isinstance(tensor, (Tensor, View)) and tensor.dtype in _NAMES
         return _CUDA + _NAMES[tensor.dtype] if known else None

@@ -213,7 +213,7 @@ def _sharing(plain: Any) -> Any:
     return computed
 
 
-def _of_memory(args: Any, kwargs: Any) -> Any:
+def _of_memory(args: Any, kwargs: dict[str, Any]) -> Any:
     """The arguments of `as_strided`, which counts in the memory that a view is of, not in the view."""
     tensor, size, stride, offset = (*args, *(kwargs.values()), None)[:4]
     if not isinstance(tensor, (Tensor, View)):
@@ -241,7 +241,7 @@ def _shapes(func: Any) -> bool:
     return func.overloadpacket.__name__ in _SHAPING
 
 
-def _change_shape_in_torch(func: Any, args: Any, kwargs: Any) -> None:
+def _change_shape_in_torch(func: Any, args: Any, kwargs: dict[str, Any] | None) -> None:
     """Change the shape of torch's own side of a tensor as well.
 
     torch squeezes the result of `vector @ matrix` in place, for example, and would take it for a matrix

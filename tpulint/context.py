@@ -13,7 +13,7 @@ from tpulint.editing import Editing
 from tpulint.finding import Applicability, Edit, Finding, Fix, Location, Related, Span
 from tpulint.formatted import within
 from tpulint.knowledge.handled import HANDLED, Handled
-from tpulint.knowledge.runtime import ENABLE, PACKAGE
+from tpulint.knowledge.runtime import DISABLE, ENABLE, PACKAGE
 from tpulint.model.module import Module
 from tpulint.model.names.at_hand import names_at_hand
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
@@ -439,12 +439,19 @@ class Context(Editing):
             for call, at in self.calls("enable_globally")
             if at.qualified_name(call.func) == "torchax.enable_globally"
         )
-        entry = entry or next(entries, None)
+        first = next(entries, None)
+        entry = entry or first
         imports = self.runtime_import() if entry is not None else None
         if entry is None or imports is None:
             return None
-        edit = self.replace(entry, f"{ENABLE}()")
-        return self.fix(title, *imports, edit, applicability=Applicability.UNSAFE)
+        edits = [self.replace(entry, f"{ENABLE}()")]
+        if entry is first:
+            edits += [
+                self.replace(call, f"{DISABLE}()")
+                for call, at in self.calls("disable_globally")
+                if at.qualified_name(call.func) == "torchax.disable_globally"
+            ]
+        return self.fix(title, *imports, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
 def _one_line(text: str) -> str:

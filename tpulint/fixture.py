@@ -46,7 +46,7 @@ class Case:
         """The settings of the case's own pyproject.toml, or those by default."""
         config = self.folder / "pyproject.toml"
         settings = load(self.folder, config) if config.is_file() else Settings(root=self.folder)
-        return replace(settings, has_runtime=False)  # the same findings wherever the runtime is installed
+        return replace(settings, runtime_is_installed=False)  # whether it is here or not
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -77,7 +77,7 @@ class Settings:
     `root` is what patterns are relative to, `traced` one of `CERTAINTIES`, `keep_gpu` whether fixed programs
     still run on CUDA, `environment` what of `ENVIRONMENT` is set up where a fixed program starts,
     `time_limit` the seconds of processor time that each of the two passes over a file may take, and
-    `has_runtime` whether the runtime torchax-compat is installed, None to look for it.
+    `runtime_is_installed` whether the runtime torchax-compat is installed, None to look for it.
     """
 
     root: Path = field(default_factory=Path.cwd)
@@ -96,7 +96,7 @@ class Settings:
     environment: tuple[str, ...] = ()
     cache_dir: Path | None = None
     time_limit: float = 60
-    has_runtime: bool | None = None
+    runtime_is_installed: bool | None = None
     command_line: Selectors = Selectors()
 
     def selects(self, code: str, name: str) -> bool:

@@ -15,23 +15,29 @@ CUDA = 'import torch\n\nx = torch.ones(2, device="cuda")\n'
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"),
+    ("path", "held", "expected"),
     [
-        ("/project/torchax_compat/tensor/views.py", True),
-        ("/project/pkg/_vendor/torchax_compat/__init__.py", True),
-        ("/project/torchax_training/once.py", True),
-        ("/project/torchax_mesh.py", True),
-        ("/project/views.py", False),
-        ("/project/my_torchax_compat/views.py", False),
+        ("torchax_compat/tensor/views.py", "torchax_compat/environment.py", True),
+        ("pkg/_vendor/torchax_compat/__init__.py", "pkg/_vendor/torchax_compat/environment.py", True),
+        ("torchax_training/once.py", "torchax_training/amended.py", True),
+        ("torchax_mesh.py", "", True),
+        ("views.py", "", False),
+        ("my_torchax_compat/views.py", "my_torchax_compat/environment.py", False),
+        ("torchax_training/train.py", "torchax_training/model.py", False),
     ],
 )
-def test_files_of_the_runtime_are_recognized_by_their_folder(path: str, expected: bool) -> None:
-    (unit,) = as_units({path: b""}).values()
+def test_files_of_the_runtime_are_recognized_by_their_folder(
+    path: str, held: str, expected: bool, tmp_path: Path
+) -> None:
+    if held:
+        (tmp_path / held).parent.mkdir(parents=True)
+        (tmp_path / held).touch()
+    (unit,) = as_units({str(tmp_path / path): b""}).values()
     assert expected == is_shipped(unit)
 
 
 def test_check_does_not_analyze_the_runtime(tmp_path: Path) -> None:
-    for name in ("main.py", "torchax_compat/views.py"):
+    for name in ("main.py", "torchax_compat/views.py", "torchax_compat/environment.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(CUDA)
     found = analyse(sorted(tmp_path.rglob("*.py")), Settings(root=tmp_path), jobs=1, cache=False).findings
@@ -42,5 +48,6 @@ def test_explaining_a_line_of_the_runtime_says_that_it_is_not_analyzed(tmp_path:
     file = tmp_path / "torchax_compat/views.py"
     file.parent.mkdir()
     file.write_text(CUDA)
+    (file.parent / "environment.py").touch()
     with pytest.raises(InquiryError, match="not analyzed"):
         inquire(file, 1, [file], Settings(root=tmp_path))

@@ -57,7 +57,7 @@ def test_statistics_count_by_rule_and_mark_the_fixable(make: Make) -> None:
 def test_what_was_fixed_is_counted_by_file_and_rule() -> None:
     expected = "Fixed 3 findings in 1 file:\n  a.py: 2 × TPU301 item-in-traced-code, 1 × TPU101\n"
     names = {"TPU301": "item-in-traced-code"}
-    assert expected == statistics.applied({"a.py": {"TPU101": 1, "TPU301": 2}}, names, "", [], PLAIN)
+    assert expected == statistics.applied({"a.py": {"TPU101": 1, "TPU301": 2}}, names, [], [], PLAIN)
 
 
 def test_a_file_that_is_not_analyzed_is_no_finding_to_explain(make: Make) -> None:

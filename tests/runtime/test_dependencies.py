@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tpulint.runtime.dependencies import is_declared, to_extend
+from tpulint.runtime.dependencies import declarations, is_declared, to_extend
 
 LINE = "torchax-compat>=0.1"
 
@@ -30,26 +30,26 @@ def test_dependency_is_added_with_the_layout_of_the_file(tmp_path: Path, name: s
     text = "".join(one for one in lines if one.strip(' -",\r\n') != "{}").replace(', "{}"', "")
     expected = form.replace("{}", LINE)
     (tmp_path / name).write_bytes(text.encode())
-    found = to_extend(tmp_path)
+    found = to_extend([*declarations(tmp_path)])
     assert found is not None
     assert found.path.name == name
     assert expected == found.extended
     found.path.write_bytes(expected.encode())
     assert is_declared(tmp_path)
-    assert to_extend(tmp_path) is None
+    assert to_extend([*declarations(tmp_path)]) is None
 
 
 def test_dependency_is_added_to_the_table_of_poetry(tmp_path: Path) -> None:
     before, after = '[tool.poetry.dependencies]\ntorch = "^2"\n', "\n[tool.black]\nline-length = 99\n"
     (tmp_path / "pyproject.toml").write_text(f"{before}{after}")
-    found = to_extend(tmp_path)
+    found = to_extend([*declarations(tmp_path)])
     assert found is not None
     assert found.extended == f'{before}torchax-compat = ">=0.1"\n{after}'
 
 
 def test_last_line_without_an_end_gets_one(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("numpy")
-    found = to_extend(tmp_path)
+    found = to_extend([*declarations(tmp_path)])
     assert found is not None and found.extended == f"numpy\n{LINE}\n"
 
 
@@ -70,12 +70,52 @@ def test_files_without_a_list_and_those_that_have_it_are_left_alone(
     tmp_path: Path, name: str, text: str
 ) -> None:
     (tmp_path / name).write_text(text)
-    assert to_extend(tmp_path) is None
+    assert to_extend([*declarations(tmp_path)]) is None
 
 
 def test_dependency_goes_where_torch_is_declared(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["numpy"]\n')
     (tmp_path / "requirements-dev.txt").write_text("pytest\n")
     (tmp_path / "requirements-gpu.txt").write_text("torch\n")
-    found = to_extend(tmp_path)
+    found = to_extend([*declarations(tmp_path)])
     assert found is not None and found.path.name == "requirements-gpu.txt"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "torch \\"),
+        ("pyproject.toml", "project = 1\n"),
+        ("pyproject.toml", '[tool]\npoetry = "x"\n'),
+        ("pyproject.toml", "[project]\ndependencies = 3\n"),
+        ("environment.yml", "- a\n"),
+        ("environment.yml", "dependencies: 3\n"),
+    ],
+)
+def test_files_of_another_form_are_no_error(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = to_extend([*declarations(tmp_path)])
+    assert found is None or LINE in (found.extended or "")
+
+
+def test_line_endings_of_a_table_are_kept(tmp_path: Path) -> None:
+    text = '[project]\r\ndependencies = [\r\n  "torch",\r\n]\r\n'
+    (tmp_path / "pyproject.toml").write_bytes(text.encode())
+    found = to_extend([*declarations(tmp_path)])
+    assert found is not None and found.extended is not None
+    assert found.extended.count("\n") == found.extended.count("\r\n")
+
+
+def test_requirements_come_before_those_for_development(tmp_path: Path) -> None:
+    for name in ("requirements-dev.txt", "requirements.txt"):
+        (tmp_path / name).write_text("numpy\n")
+    found = to_extend([*declarations(tmp_path)])
+    assert found is not None and found.path.name == "requirements.txt"
+
+
+def test_list_of_another_section_is_left_alone(tmp_path: Path) -> None:
+    other = "[mypy]\ninstall_requires =\n    a\n\n"
+    (tmp_path / "setup.cfg").write_text(f"{other}[options]\ninstall_requires =\n    torch\n")
+    found = to_extend([*declarations(tmp_path)])
+    assert found is not None
+    assert found.extended == f"{other}[options]\ninstall_requires =\n    torch\n    {LINE}\n"

@@ -79,8 +79,10 @@ def test_command_makes_checks_and_upgrades_a_copy(
 def test_folder_without_a_copy_and_a_damaged_stamp_are_errors(
     tmp_path: Path, older: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["vendor", "--check", str(tmp_path / "nothing")]) == 2
-    assert "has no copy of torchax-compat" in capsys.readouterr().err
+    assert run(["vendor", "--check", str(tmp_path / "nothing")]) == 1
+    assert "has no copy of torchax-compat" in capsys.readouterr().out
+    assert run(["vendor", "--check", "--upgrade", str(older)]) == 2
+    capsys.readouterr()
     (older / "torchax_compat" / vendoring.STAMP).write_text("{")
     assert run(["vendor", "--check", str(older)]) == 2
     assert "cannot be read as a stamp" in capsys.readouterr().err
@@ -88,5 +90,28 @@ def test_folder_without_a_copy_and_a_damaged_stamp_are_errors(
 
 def test_without_the_runtime_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("importlib.machinery.PathFinder.find_spec", lambda *_: None)
     with pytest.raises(VendorError, match="pip install torchax-compat"):
         vendoring.source()
+
+
+@pytest.mark.parametrize("stamp", ['{"files": ["a"]}', "null", "3", "{}"])
+def test_stamps_of_another_form_are_errors(older: Path, stamp: str) -> None:
+    (older / "torchax_compat" / vendoring.STAMP).write_text(stamp)
+    with pytest.raises(VendorError, match="stamp"):
+        copy_in(older)
+
+
+def test_what_lies_in_the_way_is_no_copy(tmp_path: Path) -> None:
+    (tmp_path / "torchax_compat").write_text("")
+    with pytest.raises(VendorError, match="no copy"):
+        write(tmp_path)
+
+
+def test_copy_in_the_current_folder_is_not_compared_with_itself(
+    older: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(older)
+    monkeypatch.syspath_prepend("")
+    copy = copy_in(Path())
+    assert copy is not None and not is_current(copy)

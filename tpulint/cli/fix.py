@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from tpulint.cli.output import CLEAN, ERROR, FINDINGS, complain, finish, write
 from tpulint.finding import FileError
 
 if TYPE_CHECKING:
+    from tpulint.engine.change import Change
     from tpulint.runtime.vendoring import Copy
 
 
@@ -64,7 +66,7 @@ def fix(
     if not given:
         return finish(errors, CLEAN)
     from tpulint.engine.fix import fix as fixed
-    from tpulint.engine.supply import declaring, import_root, newly_importing
+    from tpulint.engine.supply import declarations_for, newly_importing, vendoring_folder
     from tpulint.report.formats import is_text, render
     from tpulint.report.paint import paint_for
 
@@ -79,14 +81,18 @@ def fix(
     )
     errors += result.errors
     importing = [] if given.stdin else newly_importing(result.changes)
-    declared = None if vendor else declaring(importing, given.settings.root)
-    changes = [*result.changes, *([declared] if declared is not None else [])]
+    declared = [] if vendor else declarations_for(importing, given.settings.root)
+    folder = vendoring_folder(importing) if vendor and importing else None
+    if folder is not None and not diff:
+        _vendored(folder)
     if diff:
         from tpulint.report import diff as diffs
 
         paint = paint_for(sys.stdout, color)
-        for change in changes:
+        for change in [*result.changes, *declared]:
             write(diffs.render(change.path, change.before, change.after, paint))
+        if folder is not None and not quiet:
+            complain(f"torchax-compat would be copied into {folder}", kind="note")
         if result.remaining and not quiet:
             from tpulint.report.statistics import left
 
@@ -99,13 +105,12 @@ def fix(
         sys.stdout.buffer.write(result.changes[0].data if result.changes else given.stdin[1])
         sys.stdout.buffer.flush()
     else:
-        if vendor and importing:
-            errors += _vendored(import_root(importing, given.settings.root))
-        for change in changes:
-            try:
-                change.write()
-            except OSError as error:
-                errors.append(FileError(change.path, f"cannot be written: {error.strerror or error}"))
+        errors += (failed := _written(result.changes))
+        if not {error.path for error in failed} >= {str(path) for path in importing}:
+            errors += (undeclared := _written(declared))
+            declared = [one for one in declared if one.path not in {error.path for error in undeclared}]
+        else:
+            declared = []
     paint = paint_for(stream, color)
     summary = not quiet and is_text(output_format)
     if summary:
@@ -113,7 +118,7 @@ def fix(
         from tpulint.report.statistics import applied, next_steps
 
         names = {rule.code: rule.name for rule in rules()}
-        extended = declared.path if declared is not None else ""
+        extended = [change.path for change in declared]
         write(applied(result.applied, names, extended, result.tests, paint), stream)
     write(render(result.remaining, errors, output_format, paint, summary=summary), stream)
     if summary:
@@ -129,16 +134,33 @@ def fix(
     return finish(errors, FINDINGS if result.remaining and not exit_zero else CLEAN)
 
 
-def _vendored(folder: Path) -> list[FileError]:
-    """Copy the runtime into a folder that has no copy yet; why that failed."""
+def _written(changes: Sequence[Change]) -> list[FileError]:
+    """Write changes to their files; which of them cannot be written."""
+    errors = []
+    for change in changes:
+        try:
+            change.write()
+        except OSError as error:
+            errors.append(FileError(change.path, f"cannot be written: {error.strerror or error}"))
+    return errors
+
+
+def _vendored(folder: Path) -> None:
+    """Copy the runtime into a folder that has no copy yet.
+
+    Raises:
+        click.UsageError: it cannot be copied; no file was changed.
+    """
     from tpulint.runtime import vendoring
 
     try:
-        if vendoring.copy_in(folder) is None:
+        copy = vendoring.copy_in(folder)
+        if copy is None:
             complain(_made(vendoring.write(folder)), kind="note")
+        elif not vendoring.is_current(copy):
+            complain(f"{copy.folder} is not current: `tpulint vendor --upgrade {folder}`", kind="note")
     except (vendoring.VendorError, OSError) as error:
-        return [FileError(str(folder), str(error))]
-    return []
+        raise click.UsageError(f"--vendor: {error}") from error
 
 
 def _made(copy: Copy) -> str:
@@ -147,7 +169,11 @@ def _made(copy: Copy) -> str:
 
 @cli.command(short_help="Copy the runtime torchax-compat into a project.")
 @click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path, file_okay=False), default=".")
-@click.option("--check", is_flag=True, help="Change nothing; the exit code is 1 if the copy is not current.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Change nothing; the exit code is 1 if there is no copy, or it is not current.",
+)
 @click.option("--upgrade", is_flag=True, help="Replace an unchanged copy with the installed version.")
 def vendor(folder: Path, check: bool, upgrade: bool) -> int:
     """Copy the runtime torchax-compat into a project that wants no dependency on it.
@@ -155,6 +181,8 @@ def vendor(folder: Path, check: bool, upgrade: bool) -> int:
     The copy is the folder torchax_compat in DIR, by default the current folder. Programs find it if DIR is
     on their import path, as the folder of a script is. Commit the copy with the project.
     """
+    if check and upgrade:
+        raise click.UsageError("--check changes nothing: do not combine it with --upgrade")
     from tpulint.runtime import vendoring
 
     try:
@@ -163,14 +191,14 @@ def vendor(folder: Path, check: bool, upgrade: bool) -> int:
             return CLEAN
         copy = vendoring.copy_in(folder)
         if copy is None:
-            raise vendoring.VendorError(f"{folder} has no copy of torchax-compat")
+            write(f"{folder} has no copy of torchax-compat\n")
+            return FINDINGS
         if vendoring.is_current(copy):
             write(f"{copy.folder}: torchax-compat {copy.version}, current\n")
             return CLEAN
         installed, _ = vendoring.source()
-        changed = f", {len(copy.changed)} files changed" if copy.changed else ""
-        version = copy.version or "of an unknown version"
-        write(f"{copy.folder}: torchax-compat {version}{changed}; {installed} is installed\n")
+        changed = f", changed in {', '.join(copy.changed)}" if copy.changed else ""
+        write(f"{copy.folder}: torchax-compat {copy.version}{changed}; {installed} is installed\n")
     except (vendoring.VendorError, OSError) as error:
         complain(str(error))
         return ERROR

@@ -26,7 +26,8 @@ torchax_compat.enable()
 - The runtime imports only torch, torchax, JAX and NumPy.
   Your program does not need tpulint.
 - `enable()` applies all patches or none.
-  It raises `UnsupportedVersion` if the installed torch, torchax or JAX lacks what a patch replaces.
+  It raises `UnsupportedVersion` if the installed torch, torchax or JAX was not tested, or lacks what a patch
+  replaces.
   `disable()` restores everything, and `status()` lists the patches with their reasons.
 - In a program that was fixed with `--keep-gpu`, `enable()` is called only where CUDA is not available.
   Elsewhere, decorators such as `differentiable` call the functions unchanged, and torchax is not imported.

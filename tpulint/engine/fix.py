@@ -85,7 +85,7 @@ def fix_units(
     After the first round only the files that changed are looked at, until nothing changes in them; then
     all are once more, since a change in one file can lead to findings in another.
     """
-    settings = replace(settings, has_runtime=True)  # it is added when the files are written
+    settings = replace(settings, runtime_is_installed=True)  # it is added when the files are written
     allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
     # What a desk can follow must not be too deep for the proof that its fix is sound.
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))

@@ -137,7 +137,9 @@ def linked(
 
 def _finds_runtime(project: ProjectFacts, settings: Settings) -> bool:
     importing = [one.path for one in project.modules.values() if any(map(is_of_runtime, one.imports))]
-    return (settings.has_runtime is None and is_installed()) or is_in_project(importing, settings.root)
+    if settings.runtime_is_installed is None and is_installed():
+        return True
+    return is_in_project(importing, settings.root)
 
 
 def _summaries(units: Mapping[str, Unit], desks: _Desks, cache: Cache | None) -> dict[str, Summary]:
@@ -180,8 +182,8 @@ def _linked(summaries: Mapping[str, Summary], settings: Settings) -> ProjectFact
     modules = (module for module in facts if module is not None)
     project = link(modules, settings.trace_roots, Certainty[settings.traced.upper()])
     project.keeps_gpu = settings.keep_gpu
-    if project.uses_runtime and not settings.has_runtime:
-        project.has_runtime = _finds_runtime(project, settings)
+    if project.uses_runtime and not settings.runtime_is_installed:
+        project.finds_runtime = _finds_runtime(project, settings)
     project.environment = settings.environment
     return project
 

@@ -8,16 +8,26 @@ from pathlib import Path
 from tpulint.engine.desk import Unit
 from tpulint.knowledge.runtime import FORMER, PACKAGE
 
-_NAMES = frozenset(
-    {PACKAGE, FORMER, "torchax_events", "torchax_pickle", "torchax_mesh.py", "torchax_images.py"}
-)
+#: The folders and files by their names, each folder with a file that it holds.
+_FOLDERS = {
+    PACKAGE: "environment.py",
+    FORMER: "amended.py",
+    "torchax_events": "events.py",
+    "torchax_pickle": "pickling.py",
+}
+_FILES = frozenset({"torchax_mesh.py", "torchax_images.py"})
 
 
 def users_own(units: Mapping[str, Unit]) -> dict[str, Unit]:
-    """The files without those of the runtime, which are recognized by the names of their folders."""
+    """The files without those of the runtime, which are recognized by their folders."""
     return {path: unit for path, unit in units.items() if not is_shipped(unit)}
 
 
 def is_shipped(unit: Unit) -> bool:
     """Whether a file is one of the runtime."""
-    return not _NAMES.isdisjoint(Path(unit.path).parts)
+    path = Path(unit.path)
+    if path.name in _FILES:
+        return True
+    return any(
+        folder.name in _FOLDERS and (folder / _FOLDERS[folder.name]).is_file() for folder in path.parents
+    )

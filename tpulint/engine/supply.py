@@ -24,37 +24,39 @@ def _imports(text: str) -> bool:
     return _IMPORT.search(text) is not None
 
 
-def declaring(importing: Sequence[Path], root: Path) -> Change | None:
-    """The change that declares the dependency, in the nearest folder above the files that declares any.
+def declarations_for(importing: Sequence[Path], root: Path) -> list[Change]:
+    """The changes that declare the dependency, each in the nearest folder above some files that declares any.
 
-    None if there is no such folder up to the root of the project or of its repository, or if the dependency
-    is declared there already.
+    The folders reach up to the root of the repository, or of the project.
+
+    Args:
+        importing: the files that import the runtime.
+        root: the root of the project.
     """
-    if not importing:
-        return None
-    folder = Path(os.path.commonpath([path.parent for path in importing]))
-    outermost = _repository(folder) or root
-    for place in (folder, *folder.parents):
-        if any(True for _ in dependencies.declarations(place)):
-            found = dependencies.to_extend(place)
-            if found is None or found.extended is None:
-                return None
-            before, after = found.text, found.extended
-            return Change(str(found.path), before, after, before.encode(), after.encode())
-        if place == outermost:
-            return None
-    return None
+    found: dict[str, Change] = {}
+    for folder in {path.parent: None for path in importing}:
+        outermost = _repository(folder) or (root if root in folder.parents else folder)
+        for place in (folder, *folder.parents):
+            declared = list(dependencies.declarations(place))
+            extended = dependencies.to_extend(declared)
+            if extended is not None and extended.extended is not None:
+                before, after = extended.text, extended.extended
+                change = Change(str(extended.path), before, after, before.encode(), after.encode())
+                found[change.path] = change
+            if declared or place == outermost:
+                break
+    return list(found.values())
 
 
 def _repository(folder: Path) -> Path | None:
     return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
 
 
-def import_root(importing: Sequence[Path], root: Path) -> Path:
-    """The folder from which all files find a vendored copy.
+def vendoring_folder(importing: Sequence[Path]) -> Path:
+    """The folder from which the files find a vendored copy.
 
-    It is the folder that the files' outermost packages lie in, else the root of the project: programs in
-    other folders need it on their path.
+    It is the folder that the files' outermost packages lie in, if that is one; else the root of the
+    repository, or the folder that holds all files.
     """
     found = set()
     for path in importing:
@@ -62,4 +64,7 @@ def import_root(importing: Sequence[Path], root: Path) -> Path:
         while (folder / "__init__.py").is_file():
             folder = folder.parent
         found.add(folder)
-    return found.pop() if len(found) == 1 else root
+    if len(found) == 1:
+        return found.pop()
+    common = Path(os.path.commonpath(found))
+    return _repository(common) or common

@@ -15,7 +15,10 @@ FORMER = "torchax_training"
 #: The call that enters the torchax environment, and makes it behave as PyTorch does.
 ENABLE = f"{PACKAGE}.enable"
 
-#: What that call imports itself.
+#: The call that leaves it, and restores torch and torchax.
+DISABLE = f"{PACKAGE}.disable"
+
+#: What `ENABLE` imports itself.
 IMPORTED_BY_ENABLE = frozenset({"torchax", "jax"})
 
 #: The decorator of functions whose gradients JAX computes; see `backward-on-torchax`.

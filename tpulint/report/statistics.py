@@ -86,7 +86,7 @@ def _count(number: int, noun: str) -> str:
 def applied(
     by_file: Mapping[str, Mapping[str, int]],
     names: Mapping[str, str],
-    extended: str,
+    extended: Sequence[str],
     tests: Sequence[str],
     paint: Paint,
 ) -> str:
@@ -95,7 +95,7 @@ def applied(
     Args:
         by_file: how many findings of each rule were fixed, by file.
         names: the names of the rules by their codes.
-        extended: the file to which the runtime was added as a dependency, or "".
+        extended: the files to which the runtime was added as a dependency.
         tests: the files with tests that were left alone although they have fixes.
         paint: the colors.
     """
@@ -103,8 +103,7 @@ def applied(
     rows = [f"  {shown(path)}: {_rules(counts, names, paint)}\n" for path, counts in sorted(by_file.items())]
     if rows:
         rows.insert(0, paint.good(f"Fixed {_count(total, 'finding')} in {_count(len(rows), 'file')}:") + "\n")
-    if extended:
-        rows.append(f"Added {REQUIREMENT} to {shown(extended)}\n")
+    rows += [f"Added {REQUIREMENT} to {shown(path)}\n" for path in extended]
     if tests:
         some = ", ".join(map(shown, tests[:3])) + (", ..." if len(tests) > 3 else "")
         files = _count(len(tests), "file")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import configparser
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,9 +41,8 @@ def is_declared(root: Path) -> bool:
     return any(DISTRIBUTION in one.names for one in declarations(root))
 
 
-def to_extend(root: Path) -> Declaration | None:
+def to_extend(found: Sequence[Declaration]) -> Declaration | None:
     """The file to which torchax-compat is to be added; None if no file can be, or one has it already."""
-    found = [*declarations(root)]
     if any(DISTRIBUTION in one.names for one in found):
         return None
     able = [one for one in found if one.extended is not None]
@@ -57,7 +56,8 @@ def declarations(root: Path) -> Iterator[Declaration]:
     Files that cannot be read or parsed are left out.
     """
     for pattern, read in _READERS.items():
-        for path in sorted(root.glob(pattern)):
+        # `requirements.txt` comes before those for other purposes.
+        for path in sorted(root.glob(pattern), key=lambda path: (len(path.name), path.name)):
             try:
                 with path.open(encoding="utf-8", newline="") as stream:
                     text = stream.read()
@@ -84,7 +84,7 @@ def _of_requirements(text: str) -> tuple[list[str], str | None]:
     names = [_name(line) for line in lines]
     newline = "\r\n" if "\r\n" in text else "\n"
     at = next((row for row, name in enumerate(names, 1) if name.lower() in _TORCH), len(lines))
-    while at and lines[at - 1].rstrip("\r\n").endswith("\\"):  # the requirement goes on in the next line
+    while 0 < at < len(lines) and lines[at - 1].rstrip("\r\n").endswith("\\"):  # it goes on in the next line
         at += 1
     if at and not lines[at - 1].endswith(("\n", "\r")):
         lines[at - 1] += newline
@@ -102,17 +102,29 @@ def _of_pyproject(text: str) -> tuple[list[str], str | None]:
         document = tomlkit.parse(text)
     except TOMLKitError as error:
         raise ValueError(str(error)) from error
-    listed = document.get("project", {}).get("dependencies")
+    listed = _within(document, "project", "dependencies")
     if isinstance(listed, Array):
         names = [_name(str(one)) for one in listed]
         _append(listed)
-        return names, tomlkit.dumps(document)
-    table = document.get("tool", {}).get("poetry", {}).get("dependencies")
+        return names, _with_endings_of(text, tomlkit.dumps(document))
+    table = _within(document, "tool", "poetry", "dependencies")
     if isinstance(table, Table):
         names = [str(name) for name in table]
         table[DISTRIBUTION] = REQUIREMENT.removeprefix(DISTRIBUTION)
-        return names, tomlkit.dumps(document)
+        return names, _with_endings_of(text, tomlkit.dumps(document))
     return [], None
+
+
+def _within(document: object, *keys: str) -> object:
+    """What a document has below some keys; None if there is none."""
+    for key in keys:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document
+
+
+def _with_endings_of(text: str, changed: str) -> str:
+    """A changed text with the line endings of the original."""
+    return changed.replace("\r\n", "\n").replace("\n", "\r\n") if "\r\n" in text else changed
 
 
 def _append(listed: list[str]) -> None:
@@ -139,7 +151,9 @@ def _of_setup(text: str) -> tuple[list[str], str | None]:
         return [], None
     names = [_name(line) for line in wanted.splitlines()]
     lines = text.splitlines(keepends=True)
-    first = next((row for row, line in enumerate(lines) if re.match(r"install_requires\s*=\s*$", line)), None)
+    options = next((row for row, line in enumerate(lines) if line.startswith("[options]")), len(lines))
+    rows = range(options, len(lines))
+    first = next((row for row in rows if re.match(r"install_requires\s*=\s*$", lines[row])), None)
     if first is None:
         return [name for name in names if name], None
     last = first

@@ -11,9 +11,11 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from tpulint.digest import digest
@@ -34,7 +36,7 @@ class Copy:
 
     Attributes:
         folder: the folder of the copy.
-        version: its version; "" without a stamp.
+        version: its version.
         changed: the files that differ from what was copied, relative to the folder.
     """
 
@@ -49,10 +51,20 @@ def source() -> tuple[str, Mapping[str, bytes]]:
     Raises:
         VendorError: it is not installed.
     """
-    spec = importlib.util.find_spec(PACKAGE)
+    here = os.path.realpath(os.curdir)
+    # Not the copy in the current folder, which `python -m tpulint` has on its path.
+    path = [one for one in sys.path if os.path.realpath(one or os.curdir) != here]
+    spec = PathFinder.find_spec(PACKAGE, path) or _editable(here)
     if spec is None or spec.origin is None:
         raise VendorError(f"{DISTRIBUTION} is not installed beside tpulint: pip install {DISTRIBUTION}")
     return _read(Path(spec.origin).parent)
+
+
+def _editable(apart: str) -> ModuleSpec | None:
+    """The runtime, if it is installed in a way that the path does not show, outside of a folder."""
+    spec = importlib.util.find_spec(PACKAGE)
+    is_apart = spec is not None and not os.path.realpath(spec.origin or "").startswith(f"{apart}{os.sep}")
+    return spec if is_apart else None
 
 
 def _read(folder: Path) -> tuple[str, dict[str, bytes]]:
@@ -70,19 +82,21 @@ def copy_in(folder: Path) -> Copy | None:
     """The copy in a folder of a project; None if there is none.
 
     Raises:
-        VendorError: its stamp cannot be read.
+        VendorError: it is no copy, or its stamp cannot be read.
     """
     place = folder / PACKAGE
-    if not (place / "__init__.py").is_file():
+    if not place.exists():
         return None
     version, files = _read(place)
     stamp = place / STAMP
     if not stamp.is_file():
-        return Copy(place, "", tuple(files))
+        raise VendorError(f"{place} has no {STAMP}, so it is no copy that `tpulint vendor` made")
     try:
-        known: dict[str, str] = json.loads(stamp.read_text(encoding="utf-8"))["files"]
+        known = json.loads(stamp.read_text(encoding="utf-8"))["files"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise VendorError(f"{stamp}: cannot be read as a stamp: {error}") from error
+    if not isinstance(known, dict):
+        raise VendorError(f"{stamp}: cannot be read as a stamp: `files` is no table")
     names = {*known, *files}
     changed = {name for name in names if known.get(name) != (_digest(files[name]) if name in files else "")}
     return Copy(place, version, tuple(sorted(changed)))
@@ -100,7 +114,7 @@ def is_current(copy: Copy) -> bool:
 
 
 def write(folder: Path, *, upgrade: bool = False) -> Copy:
-    """Copy the installed runtime into a folder, in one step.
+    """Copy the installed runtime into a folder; an incomplete copy is never left there.
 
     Args:
         folder: where the folder `torchax_compat` is to lie.

@@ -29,7 +29,7 @@ The fix is unsafe, because the fixed program measures time with the clock of the
 If the program keeps events in lists or attributes, or passes them to functions, the fix replaces the events
 with objects of the class `torchax_compat.cuda.Event`.
 The class `torchax_compat.cuda.Event` has the same methods as `torch.cuda.Event`.
-The fix writes the package `torchax_events` beside the program.
+`torchax_compat` is the runtime torchax-compat.
 """
 
 from __future__ import annotations

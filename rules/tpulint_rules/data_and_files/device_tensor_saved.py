@@ -36,10 +36,9 @@ For a `state_dict()` or a tensor, the fix copies every tensor in the saved value
   A few modules read `_metadata` when they load a state, to recognize states that an older release of PyTorch
   saved.
 
-For a whole module, the fix adds `pickle_module=torchax_pickle`.
-`torchax_pickle` is a package that the fix writes beside the fixed file:
+For a whole module, the fix adds `pickle_module=torchax_compat.data.cpu_pickle`, of the runtime:
 
-- `torchax_pickle` saves device tensors as CPU tensors, in any attribute of any object.
+- `cpu_pickle` saves device tensors as CPU tensors, in any attribute of any object.
 - PyTorch can load the file without torchax.
   The loaded module is on the CPU; the fix of TPU704 (`checkpoint-device`) then moves it to the device.
 

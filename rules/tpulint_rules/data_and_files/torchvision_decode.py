@@ -25,10 +25,10 @@ file with Pillow into a `uint8` tensor with the channels as the first dimension,
 For 8-bit PNG, JPEG, WebP and GIF files, the result is exact.
 For 16-bit PNG files, the result is not exact.
 
-In all other cases, the fix writes the file `torchax_images.py` beside the program, and replaces
-`torchvision.io.decode_image` with `torchax_images.decode_image`.
-The functions of this file leave the torchax environment while the decoders of torchvision run, so all results
-are exact.
+In all other cases, the fix replaces `torchvision.io.decode_image` with `torchax_compat.vision.decode_image`
+of the runtime torchax-compat.
+The functions of `torchax_compat.vision` leave the torchax environment while torchvision decodes, so all
+results are exact.
 
 These results were measured against the decoders of torchvision, on 155 combinations of a file and a mode.
 

@@ -21,7 +21,8 @@ The fix is unsafe, because it works only if it is applied to all files of the pr
 torchax-compat patch the same functions, and `torchax_compat.enable()` raises an error if both are imported.
 TPU905 (`missing-compat-runtime`) replaces `torchax.enable_globally()` with `torchax_compat.enable()`.
 
-There is no fix for imports of the modules within `torchax_training`, and for imports with `as`.
+There is no fix for imports of the modules within `torchax_training`, for imports with `as`, and for several
+imports in one statement.
 
 After the fix, delete the former files, and install the package with `pip install torchax-compat`, or copy it
 into the project with `tpulint vendor`.
@@ -74,7 +75,7 @@ def imported_from(statement: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(statement, _message(modules[0]), fix)
     elif not _MODULES.keys().isdisjoint(path):
         (name, *_) = (part for part in path if part in _MODULES)
-        is_plain = path[-1] == FORMER and all(alias.asname is None for alias in statement.names)
+        is_plain = path[-1] in _MODULES and all(alias.asname is None for alias in statement.names)
         yield ctx.finding(statement, _message(name), _as_names(statement, ctx) if is_plain else None)
 
 
@@ -116,7 +117,8 @@ def _as_names(statement: ast.ImportFrom, ctx: Context) -> Fix:
         edits += [
             ctx.replace(node, name) for node, name in zip(nodes, renamed, strict=True) if node.id != name
         ]
-    statement_now = f"from {PACKAGE} import {', '.join(sorted(wanted))}"
+    module = _MODULES[(statement.module or "").rpartition(".")[2]]
+    statement_now = f"from {module} import {', '.join(sorted(wanted))}"
     return _fix([ctx.replace(statement, statement_now), *edits], ctx)
 
 

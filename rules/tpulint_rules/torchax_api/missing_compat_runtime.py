@@ -28,7 +28,6 @@ Some computations give different results, without an error:
   If the program overwrites `x` immediately afterwards, for example with the next image, the device may
   receive the new values instead of the old ones.
 - `print(x)` prints `Tensor(<class 'jaxlib._jax.ArrayImpl'> [1. 2.])`, not `tensor([1., 2.])`.
-
 - `torch.tensor([a, b], device="jax")` of two integer tensors with one element has the dtype `float32`.
 
 Other computations raise:
@@ -47,8 +46,8 @@ Other computations raise:
 
 ## Fix safety
 
-The fix replaces `torchax.enable_globally()` with `torchax_compat.enable()`, which enters the environment,
-too.
+The fix replaces `torchax.enable_globally()` with `torchax_compat.enable()`, which enters the environment, and
+`torchax.disable_globally()` with `torchax_compat.disable()`.
 The fix is unsafe, because results of the whole program may change: the runtime changes torch and torchax so
 that the computations listed above, and others, behave as in PyTorch.
 Install the runtime with `pip install torchax-compat`, or copy it into the project with `tpulint vendor`.

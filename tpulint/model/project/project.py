@@ -80,7 +80,7 @@ class ProjectFacts:
         #: Whether fixes leave CUDA what it has.
         self.keeps_gpu = False
         #: Whether the programs find the runtime torchax-compat.
-        self.has_runtime = True
+        self.finds_runtime = True
         #: What else is set up where a program enters torchax; see `Settings.environment`.
         self.environment: tuple[str, ...] = ()
         self._functions: dict[str, FunctionFacts | None] = {}

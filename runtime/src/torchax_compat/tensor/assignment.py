@@ -23,7 +23,7 @@ from torchax.view import View
 
 from ..adapters.torch_internals import DisableTorchFunction, pytree
 from ..patches.declarations import TORCHAX, operator, patch, setup
-from . import compiled_operations, dynamic_shapes, masks
+from . import arrays, compiled_operations, dynamic_shapes, masks
 
 _COPY = torch.ops.aten.copy_
 
@@ -36,7 +36,8 @@ def _copied(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(x, (Tensor, View)):
         return x.copy_(_on_host(y))
     if y.shape != x.shape:
-        y = torch.broadcast_to(y.to("jax"), x.shape)
+        on_torchax = y if isinstance(y, (Tensor, View)) else arrays.tensor(arrays.of_host(y))
+        y = torch.broadcast_to(on_torchax, x.shape)
     if isinstance(y, View):
         y = y.torch()
     return _copy(x, y, *args, **kwargs, env=torchax.default_env())

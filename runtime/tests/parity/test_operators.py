@@ -1,0 +1,143 @@
+"""Operators on the device give what torch gives on the host: values, dtypes, shapes and gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from torchax_compat.patches.declarations import OPERATORS
+
+from . import comparison
+from .differences import DIFFERENCES, UNREACHED
+from .samples import SPECIAL, SPREAD, Operator
+from .tables.creation import CREATION
+from .tables.matrices import LINALG, MATRICES
+from .tables.networks import ATTENTION, CONVOLUTIONS, LOSSES, NORMALIZATIONS, RECURRENT
+from .tables.overloads import OVERLOADS
+from .tables.pointwise import ACTIVATIONS, POINTWISE
+from .tables.reductions import REDUCTIONS
+from .tables.shapes import INDEXING, SHAPES
+
+TABLES = {
+    "pointwise": POINTWISE,
+    "activations": ACTIVATIONS,
+    "reductions": REDUCTIONS,
+    "shapes": SHAPES,
+    "indexing": INDEXING,
+    "matrices": MATRICES,
+    "linalg": LINALG,
+    "convolutions": CONVOLUTIONS,
+    "normalizations": NORMALIZATIONS,
+    "losses": LOSSES,
+    "attention": ATTENTION,
+    "recurrent": RECURRENT,
+    "creation": CREATION,
+    "overloads": OVERLOADS,
+}
+#: How often an operator is called one by one, and compiled: JAX compiles a function anew at its fifth call.
+EAGER_RUNS, COMPILED_RUNS = 6, 3
+
+
+def _cases(check: str) -> list[Any]:
+    cases = []
+    for group, table in TABLES.items():
+        for operator in table:
+            is_left_out = {
+                "eager": operator.is_composite,
+                "gradients": check == "gradients" and not comparison.is_differentiable(operator),
+            }
+            if is_left_out.get(check):
+                continue
+            reason = DIFFERENCES.get((operator.name, check))
+            marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
+            cases.append(pytest.param(operator, id=f"{group}-{operator.name}", marks=marks))
+    return cases
+
+
+@pytest.fixture(autouse=True)
+def _device_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute all on the device: after calls with other shapes, the host may compute an operation."""
+    from torchax_compat.tensor import dynamic_shapes
+
+    monkeypatch.setattr(dynamic_shapes, "few_numbers", lambda: 0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def called(_environment: None) -> Iterator[set[Any]]:
+    """The operators of the runtime that have been called."""
+    import torchax
+
+    found: set[Any] = set()
+    registry = torchax.default_env()._ops
+    registered = {operation: registry[operation] for operation in OPERATORS}
+
+    def recorded(operation: Any, function: Any) -> Any:
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            found.add(operation)
+            return function(*args, **kwargs)
+
+        return called
+
+    for operation, one in registered.items():
+        registry[operation] = dataclasses.replace(one, func=recorded(operation, one.func))
+    yield found
+    registry.update(registered)
+
+
+def _draws(operator: Operator, runs: int) -> list[tuple[int, str]]:
+    """Seeds, and how the elements of tensors are drawn."""
+    ways = operator.ways()
+    return [(seed, ways[seed % len(ways)]) for seed in range(runs)]
+
+
+@pytest.mark.parametrize("operator", _cases("eager"))
+def test_values_are_those_of_torch(operator: Operator) -> None:
+    for seed, how in _draws(operator, EAGER_RUNS):
+        due, _ = comparison.expected(operator, seed, how)
+        found = comparison.eager(operator, seed, how)
+        comparison.assert_same_calls(due[: len(found)], found, how)
+
+
+@pytest.mark.parametrize("operator", _cases("compiled"))
+def test_compiled_values_are_those_of_torch(operator: Operator) -> None:
+    for seed, how in _draws(operator, COMPILED_RUNS):
+        due, _ = comparison.expected(operator, seed, how)
+        found, _ = comparison.compiled_results(operator, seed, how)
+        comparison.assert_same_calls(due, found, how)
+    assert comparison.compiled(operator).compiled_function.is_compiled
+
+
+@pytest.mark.parametrize("operator", _cases("gradients"))
+def test_gradients_are_those_of_torch(operator: Operator) -> None:
+    for seed, how in _draws(operator, COMPILED_RUNS):
+        if how != SPECIAL:
+            _, due = comparison.expected(operator, seed, how)
+            _, found = comparison.compiled_results(operator, seed, how)
+            comparison.assert_same_gradients(due, found, how)
+
+
+def test_registered_operators_are_in_the_tables(called: set[Any]) -> None:
+    """Each operator of `declarations.OPERATORS`, or an overload of it, is called by an operator of the tables."""
+    for table in TABLES.values():
+        for operator in table:
+            with contextlib.suppress(Exception):
+                comparison.compiled_results(operator, 0, SPREAD)
+    names = {_packet(one) for one in called}
+    missing = {str(one) for one in OPERATORS if _packet(one) not in names}
+    assert [] == sorted(name for name in missing if not any(one in name for one in UNREACHED))
+
+
+def _packet(operation: Any) -> Any:
+    return getattr(operation, "overloadpacket", operation)
+
+
+def test_differences_are_those_of_operators_in_the_tables() -> None:
+    names = [operator.name for table in TABLES.values() for operator in table]
+    assert len(names) == len(set(names))
+    assert set() == {name for name, _ in DIFFERENCES} - set(names)
+    assert {"eager", "compiled", "gradients"} >= {check for _, check in DIFFERENCES}

@@ -79,3 +79,18 @@ def test_program_that_enters_torchax_itself_gets_the_runtime(tmp_path: Path) -> 
     entered = f"import torch\nimport torchax\n\ntorchax.enable_globally()\n{end}"
     expected = f"import torch\nimport torchax_compat\n\ntorchax_compat.enable()\n{end}"
     assert {"main.py": expected} == changed(tmp_path, {"main.py": entered})
+
+
+def test_program_that_leaves_the_environment_leaves_it_through_the_runtime(tmp_path: Path) -> None:
+    body = "    try:\n        print(torch.ones(2, device='jax'))\n    finally:\n"
+    entered = f"import torch\nimport torchax\n\n\ndef f():\n    torchax.enable_globally()\n{body}"
+    after = changed(tmp_path, {"main.py": f"{entered}        torchax.disable_globally()\n\n\nf()\n"})
+    assert f"    torchax_compat.enable()\n{body}        torchax_compat.disable()\n" in after["main.py"]
+
+
+def test_runtime_is_imported_above_the_condition_for_cuda_that_is_there(tmp_path: Path) -> None:
+    guard = "if not torch.cuda.is_available():\n    import torchax\n\n    torchax.enable_globally()\n\n"
+    program = f"import torch\n\n{guard}print(torch.ones(2, device='jax'))\n"
+    after = changed(tmp_path, {"main.py": program}, keep_gpu=True)
+    assert "import torch\nimport torchax_compat\n\nif not torch.cuda.is_available():\n" in after["main.py"]
+    assert "    torchax_compat.enable()\n" in after["main.py"]

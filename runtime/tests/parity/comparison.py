@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any
+import warnings
+from typing import Any, NamedTuple
 
+import jax
 import torch
+import torchax
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torchax_compat import differentiable
 
 from .samples import SPECIAL, SPREAD, Operator
 
+
+class Results(NamedTuple):
+    """The results of each call of an operator, the gradients of its inputs, and whether it is compiled."""
+
+    values: list[Any]
+    gradients: list[Any]
+    is_compiled: bool = False
+
+
+Batch = tuple[Operator, ...]
 #: The relative and the absolute tolerance by dtype; all others are exact.
 TOLERANCES = {
     torch.float32: (3e-5, 1e-5),
@@ -26,9 +40,10 @@ _NARROWED = {torch.int64: torch.int32, torch.float64: torch.float32, torch.compl
 
 
 @functools.cache
-def expected(operator: Operator, seed: int, how: str) -> tuple[list[Any], list[Any]]:
+def expected(operator: Operator, seed: int, how: str) -> Results:
     """The results of torch for each call, and the gradients of its inputs."""
-    results, gradients = [], []
+    results: list[Any] = []
+    gradients: list[Any] = []
     for arguments in operator.draw(seed, how):
         given = [_with_gradient(one) for one in arguments]
         with _disable_current_modes():
@@ -42,13 +57,13 @@ def expected(operator: Operator, seed: int, how: str) -> tuple[list[Any], list[A
             )
         results.append(_on_host(result))
         gradients.append([_or_zeros(one, x) for one, x in zip(made, inputs, strict=False)])
-    return results, gradients
+    return Results(results, gradients)
 
 
 def is_differentiable(operator: Operator) -> bool:
-    """Whether any result of an operator has a gradient in torch; also if the operator raises, as its tests show."""
+    """Whether a result of an operator has a gradient in torch, or the operator raises, as its tests show."""
     try:
-        return any(gradients for gradients in expected(operator, 0, SPREAD)[1])
+        return any(gradients for gradients in expected(operator, 0, SPREAD).gradients)
     except Exception:
         return True
 
@@ -59,30 +74,74 @@ def eager(operator: Operator, seed: int, how: str) -> list[Any]:
     return [_on_host(operator.function(*map(_on_device, arguments)))]
 
 
-@functools.cache
-def compiled(operator: Operator) -> differentiable:
-    """All calls of an operator, compiled as one function."""
+def compiled_results(operator: Operator, batch: Batch, seed: int, how: str) -> Results:
+    """The results of the compiled calls on the device, and the gradients of their inputs.
 
-    def calls(given: list[list[Any]]) -> list[Any]:
-        return [operator.function(*arguments) for arguments in given]
+    Args:
+        operator: the operator.
+        batch: operators that JAX compiles as one function, which takes less time than to compile each.
+            If that fails, the operator is compiled alone.
+        seed: the seed of the arguments.
+        how: how they are drawn.
+    """
+    if operator in batch:
+        with contextlib.suppress(Exception):
+            return batch_results(batch, seed, how)[operator]
+    return batch_results((operator,), seed, how)[operator]
+
+
+def trace(operator: Operator) -> None:
+    """Let JAX trace the calls of an operator."""
+    for arguments in operator.draw(0, SPREAD):
+        tensors, tree = pytree.tree_flatten(list(map(_on_device, arguments)))
+        arrays = [one.jax() for one in tensors if isinstance(one, torch.Tensor)]
+        jax.eval_shape(functools.partial(_call, operator, tensors, tree), arrays)
+
+
+def _call(operator: Operator, leaves: list[Any], tree: Any, arrays: list[Any]) -> None:
+    traced = iter(torchax.interop.torch_view(arrays))
+    given = [next(traced) if isinstance(one, torch.Tensor) else one for one in leaves]
+    operator.function(*pytree.tree_unflatten(given, tree))
+
+
+@functools.cache
+def compiled(batch: Batch) -> differentiable:
+    """All calls of some operators, compiled as one function."""
+
+    def calls(given: list[list[list[Any]]]) -> list[list[Any]]:
+        return [
+            [operator.function(*arguments) for arguments in calls]
+            for operator, calls in zip(batch, given, strict=True)
+        ]
 
     return differentiable(calls)
 
 
 @functools.cache
-def compiled_results(operator: Operator, seed: int, how: str) -> tuple[list[Any], list[Any]]:
-    """The results of the compiled calls on the device, and the gradients of their inputs."""
+def batch_results(batch: Batch, seed: int, how: str) -> dict[Operator, Results]:
+    """The results of compiled operators, and the gradients of their inputs.
+
+    Raises:
+        AssertionError: the function with all of them runs call by call, as one of them does.
+    """
     given = [
-        [_with_gradient(_on_device(one)) for one in arguments] for arguments in operator.draw(seed, how)
+        [[_with_gradient(_on_device(one)) for one in arguments] for arguments in operator.draw(seed, how)]
+        for operator in batch
     ]
-    results = compiled(operator)(given)
+    function = compiled(batch)
+    with warnings.catch_warnings(action="ignore"):
+        results = function(given)
+    is_compiled = function.compiled_function.is_compiled
+    assert is_compiled or len(batch) == 1
     outputs = _differentiated(results)
-    by_call = [_weights(_differentiated(result)) for result in results]
-    weights = [one.to("jax") for one in pytree.tree_leaves(by_call)]
     if outputs and how != SPECIAL:
-        torch.autograd.backward(outputs, weights)
-    gradients = [[_or_zeros(one.grad, one) for one in _learned(arguments)] for arguments in given]
-    return [_on_host(result) for result in results], gradients
+        by_call = [_weights(_differentiated(result)) for calls in results for result in calls]
+        torch.autograd.backward(outputs, [one.to("jax") for one in pytree.tree_leaves(by_call)])
+    made = {}
+    for operator, calls, called in zip(batch, results, given, strict=True):
+        gradients = [[_or_zeros(one.grad, one) for one in _learned(arguments)] for arguments in called]
+        made[operator] = Results([_on_host(result) for result in calls], gradients, is_compiled)
+    return made
 
 
 def assert_same_calls(due: list[Any], found: list[Any], where: str) -> None:
@@ -105,14 +164,16 @@ def assert_same_gradients(due: list[Any], found: list[Any], where: str) -> None:
 
 
 def assert_same(due: Any, found: Any, where: str) -> None:
-    """The same structure of the same types; tensors have the same shape and dtype, and nearly the same values.
+    """Results are the same; tensors have the same shape and dtype, and nearly the same values.
 
     The least precise dtype of a result decides for all of it.
     """
     due_leaves, due_tree = pytree.tree_flatten(due)
     found_leaves, found_tree = pytree.tree_flatten(found)
     assert len(due_leaves) == len(found_leaves), (where, due_tree, found_tree)
-    tolerance = max((TOLERANCES.get(one.dtype, _EXACT) for one in due_leaves if _is_float(one)), default=_EXACT)
+    tolerance = max(
+        (TOLERANCES.get(one.dtype, _EXACT) for one in due_leaves if _is_float(one)), default=_EXACT
+    )
     for one, other in zip(due_leaves, found_leaves, strict=True):
         if not isinstance(one, torch.Tensor):
             assert (type(one), one) == (type(other), other), where
@@ -127,7 +188,9 @@ def assert_same(due: Any, found: Any, where: str) -> None:
             rtol=rtol,
             atol=atol,
             equal_nan=True,
-            msg=lambda text: f"{where}: {text}\ndue: {one}\nfound: {other}",
+            msg=functools.partial(
+                "{where}: {}\ndue: {due}\nfound: {found}".format, where=where, due=one, found=other
+            ),
         )
 
 
@@ -156,7 +219,7 @@ def _weights(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _or_zeros(gradient: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
-    """A gradient on the host; some of torch's are tensors of zeros without memory, until they are added to others."""
+    """A gradient on the host; torch's zeros may have no memory until they are added to other numbers."""
     zeros = torch.zeros(like.shape, dtype=like.dtype)
     return zeros if gradient is None else zeros + gradient.detach().cpu()
 

@@ -22,6 +22,6 @@ def _quick_compilation(_environment: None) -> Iterator[None]:
     """Compile single operations without optimization: each is called a few times."""
     import jax
 
-    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_disable_most_optimizations", val=True)
     yield
-    jax.config.update("jax_disable_most_optimizations", False)
+    jax.config.update("jax_disable_most_optimizations", val=False)

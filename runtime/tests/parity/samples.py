@@ -11,8 +11,8 @@ import torch
 
 Function = Callable[..., Any]
 
-#: How the elements of a tensor are drawn. `corners` has equal elements, zeros and halves, where gradients and the
-#: order of elements are a matter of convention; `special` has infinities, NaN and large and small numbers.
+#: How the elements of a tensor are drawn. `corners` has equal elements, zeros and halves, where gradients and
+#: the order of elements are a matter of convention; `special` has infinities, NaN, large and small numbers.
 SPREAD, CORNERS, SPECIAL = "spread", "corners", "special"
 _SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1e30, -1e30, 1e-30)
 
@@ -113,8 +113,8 @@ class Operator:
         function: calls it.
         samples: for each call, its arguments; those that are samples are drawn.
         has_special: whether it is also called with NaN, infinities, and large and small numbers.
-        is_composite: whether it consists of dozens of operations, which JAX compiles one by one unless the whole
-            is compiled: it is only compared compiled.
+        is_composite: whether it consists of dozens of operations, each of which JAX would compile: it is only
+            compared compiled as a whole.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""For a seed, all draws are those of torch on the host, one by one and compiled, and so is the state after them."""
+"""For a seed, draws and the state after them are those of torch on the host, one by one and compiled."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ def _on_host(values: Any) -> Any:
 
 def _cases(names: Iterable[str], different: Mapping[str, str]) -> list[Any]:
     return [
-        pytest.param(name, marks=pytest.mark.xfail(reason=different[name], strict=True)) if name in different else name
+        pytest.param(name, marks=pytest.mark.xfail(reason=different[name], strict=True))
+        if name in different
+        else name
         for name in names
     ]
 
@@ -139,7 +141,15 @@ def test_draws_of_compiled_functions_are_those_of_torch(name: str) -> None:
 _WITHOUT_DIFFERENCES = [name for name in ALL if name not in DIFFERENT_DRAWS]
 #: Steps of a program: what is drawn, or what is done to the state.
 STEPS = strategies.lists(
-    strategies.sampled_from([*_WITHOUT_DIFFERENCES, "seed of the program", "save the state", "restore the state", "generator draws"]),
+    strategies.sampled_from(
+        [
+            *_WITHOUT_DIFFERENCES,
+            "seed of the program",
+            "save the state",
+            "restore the state",
+            "generator draws",
+        ]
+    ),
     min_size=1,
     max_size=6,
 )

@@ -9,7 +9,6 @@ import hypothesis
 import torch
 from hypothesis import strategies
 from torch.utils._python_dispatch import _disable_current_modes
-from torchax_compat import differentiable
 
 from .comparison import assert_same
 
@@ -37,7 +36,10 @@ VIEWS: dict[str, tuple[Callable[[torch.Tensor], bool], Function]] = {
     "permute": (_has_dims, lambda x: x.permute(*range(1, x.ndim), 0)),
     "expand": (_always, lambda x: x.expand(2, *x.shape)),
     "view": (lambda x: x.is_contiguous(), lambda x: x.view(-1)),
-    "view of halves": (lambda x: x.is_contiguous() and x.numel() % 2 == 0 < x.numel(), lambda x: x.view(2, -1)),
+    "view of halves": (
+        lambda x: x.is_contiguous() and x.numel() % 2 == 0 < x.numel(),
+        lambda x: x.view(2, -1),
+    ),
     "reshape": (lambda x: x.is_contiguous(), lambda x: x.reshape(-1)),
     "unbind": (lambda x: x.ndim > 0 and len(x) > 0, lambda x: x.unbind(0)[-1]),
     "diagonal": (lambda x: x.ndim > 1, lambda x: x.diagonal()),
@@ -94,7 +96,7 @@ PROGRAMS = strategies.lists(
 
 
 def _allowed(shape: tuple[int, ...], steps: list[Step]) -> list[tuple[Function, int, bool]]:
-    """The steps that torch allows: a function, the number of a tensor, and whether the result is another tensor."""
+    """The steps that torch allows: a function, the number of a tensor, and whether the result is a view."""
     tensors = [_made(shape)]
     made = []
     for name, number in steps:

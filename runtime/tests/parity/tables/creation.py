@@ -11,13 +11,25 @@ from ..samples import Table, f32, i32
 CREATION = Table()
 CREATION.add(
     {
-        "arange": lambda x: (_made(x, torch.arange, 5), _made(x, torch.arange, 1, 2, 0.25), _made(x, torch.arange, 4.0)),
+        "arange": lambda x: (
+            _made(x, torch.arange, 5),
+            _made(x, torch.arange, 1, 2, 0.25),
+            _made(x, torch.arange, 4.0),
+        ),
         "arange backwards": lambda x: _made(x, torch.arange, 3, -1, -1),
         "linspace": lambda x: (_made(x, torch.linspace, -1, 2, 7), _made(x, torch.linspace, 0, 1, 1)),
         "logspace": lambda x: _made(x, torch.logspace, -1, 2, 5),
         "eye": lambda x: (_made(x, torch.eye, 3), _made(x, torch.eye, 2, 4)),
-        "full": lambda x: (_made(x, torch.full, (2, 3), 2.5), _made(x, torch.full, (2,), 3), _made(x, torch.full, (2,), True)),
-        "zeros": lambda x: (_made(x, torch.zeros, 2, 3), _made(x, torch.ones, (2,)), _made(x, torch.zeros, ())),
+        "full": lambda x: (
+            _made(x, torch.full, (2, 3), 2.5),
+            _made(x, torch.full, (2,), 3),
+            _made(x, torch.full, (2,), fill_value=True),
+        ),
+        "zeros": lambda x: (
+            _made(x, torch.zeros, 2, 3),
+            _made(x, torch.ones, (2,)),
+            _made(x, torch.zeros, ()),
+        ),
         "empty": lambda x: _made(x, torch.empty, 2, 0),
         "dtypes": lambda x: tuple(
             _made(x, torch.ones, 2, dtype=dtype)
@@ -30,17 +42,28 @@ CREATION.add(
             _made(x, torch.tensor, [], dtype=torch.float32),
             _made(x, torch.tensor, 1j),
         ),
-        "zeros_like": lambda x: (torch.zeros_like(x), torch.ones_like(x), torch.full_like(x, 2), torch.ones_like(x, dtype=torch.int32)),
-        "new_zeros": lambda x: (x.new_zeros(2), x.new_ones(2, 3), x.new_full((2,), 7), x.new_tensor([1, 2]), x.new_empty(0)),
+        "zeros_like": lambda x: (
+            torch.zeros_like(x),
+            torch.ones_like(x),
+            torch.full_like(x, 2),
+            torch.ones_like(x, dtype=torch.int32),
+        ),
+        "new_zeros": lambda x: (
+            x.new_zeros(2),
+            x.new_ones(2, 3),
+            x.new_full((2,), 7),
+            x.new_tensor([1, 2]),
+            x.new_empty(0),
+        ),
         "new": lambda x: (x.new(2, 3).zero_(), x.new([1, 2]), x.new(2, device=x.device).zero_()),
         "scalar_tensor": lambda x: _made(x, torch.scalar_tensor, 2.5),
         "windows": lambda x: (
             _made(x, torch.bartlett_window, 6),
             _made(x, torch.blackman_window, 6, periodic=False),
             _made(x, torch.hamming_window, 6),
-            _made(x, torch.hamming_window, 6, True, 0.5, 0.4),
+            _made(x, torch.hamming_window, 6, periodic=True, alpha=0.5, beta=0.4),
             _made(x, torch.hann_window, 6),
-            _made(x, torch.kaiser_window, 6, False, 10.0),
+            _made(x, torch.kaiser_window, 6, periodic=False, beta=10.0),
         ),
         "fftfreq": lambda x: (_made(x, torch.fft.fftfreq, 5, 0.5), _made(x, torch.fft.rfftfreq, 5)),
         "complex of parts": lambda x: torch.complex(_made(x, torch.ones, 2), _made(x, torch.zeros, 2)),
@@ -48,7 +71,17 @@ CREATION.add(
     },
     (f32(2),),
 )
-CREATION.add({"like integers": lambda x: (torch.zeros_like(x), torch.full_like(x, 3), x.new_ones(2), x.new_tensor([1]))}, (i32(2),))
+CREATION.add(
+    {
+        "like integers": lambda x: (
+            torch.zeros_like(x),
+            torch.full_like(x, 3),
+            x.new_ones(2),
+            x.new_tensor([1]),
+        )
+    },
+    (i32(2),),
+)
 
 
 def _made(x: torch.Tensor, function: Any, *args: Any, **options: Any) -> torch.Tensor:

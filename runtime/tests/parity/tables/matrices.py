@@ -67,9 +67,7 @@ MATRICES.add(
     },
     (f32(5, 3), f32(5, 4), f32(2, 3, 4)),
 )
-MATRICES.add(
-    {"_int_mm": torch._int_mm}, (i8(17, 16), i8(16, 8))
-)
+MATRICES.add({"_int_mm": torch._int_mm}, (i8(17, 16), i8(16, 8)))
 MATRICES.add({"matmul of complex": torch.matmul}, (c64(3, 4), c64(4, 2)))
 MATRICES.add(
     {
@@ -77,12 +75,17 @@ MATRICES.add(
         "cdist by p": lambda x, y: (torch.cdist(x, y, 1.0), torch.cdist(x, y, 3.0)),
         "cdist of equal points": lambda x, y: torch.cdist(x, x) + y[:1, :1],
         "pairwise_distance": lambda x, y: functional.pairwise_distance(x, y[:1]),
-        "cosine_similarity": lambda x, y: (functional.cosine_similarity(x, y[:1]), torch.cosine_similarity(x, y[:1], 0)),
+        "cosine_similarity": lambda x, y: (
+            functional.cosine_similarity(x, y[:1]),
+            torch.cosine_similarity(x, y[:1], 0),
+        ),
     },
     (f32(3, 4), f32(2, 4)),
 )
 MATRICES.add({"pdist": functional.pdist}, (f32(4, 3),))
-MATRICES.add({"normalize": lambda x: (functional.normalize(x), functional.normalize(x, p=1, dim=0))}, (f32(3, 4),))
+MATRICES.add(
+    {"normalize": lambda x: (functional.normalize(x), functional.normalize(x, p=1, dim=0))}, (f32(3, 4),)
+)
 
 LINALG = Table()
 LINALG.add(
@@ -102,7 +105,10 @@ LINALG.add(
         "linalg.qr": lambda x: tuple(torch.linalg.qr(x)),
         "linalg.svdvals": torch.linalg.svdvals,
         "linalg.lu_factor": lambda x: tuple(torch.linalg.lu_factor(x)),
-        "linalg.matrix_norm by nuc": lambda x: (torch.linalg.matrix_norm(x, "nuc"), torch.linalg.matrix_norm(x, 2)),
+        "linalg.matrix_norm by nuc": lambda x: (
+            torch.linalg.matrix_norm(x, "nuc"),
+            torch.linalg.matrix_norm(x, 2),
+        ),
         "linalg.eigvals": lambda x: torch.view_as_real(torch.linalg.eigvals(x)).sum(),
         "svd products": lambda x: _product_of_svd(x),
     },
@@ -112,7 +118,10 @@ LINALG.add(
     {
         "det of several": lambda x: (torch.det(x), torch.linalg.slogdet(x).logabsdet),
         "inverse of several": torch.inverse,
-        "linalg.solve of several": lambda x: (torch.linalg.solve(x, x[..., :2]), torch.linalg.solve(x, x[0, :, 0])),
+        "linalg.solve of several": lambda x: (
+            torch.linalg.solve(x, x[..., :2]),
+            torch.linalg.solve(x, x[0, :, 0]),
+        ),
     },
     (regular(2, 3, 3),),
 )
@@ -152,7 +161,9 @@ LINALG.add(
         "irfft2": lambda x: torch.fft.irfft2(torch.fft.rfft2(x), (3, 5)),
         "rfftn": torch.fft.rfftn,
         "fftshift": lambda x: (torch.fft.fftshift(x), torch.fft.ifftshift(x)),
-        "stft": lambda x: torch.stft(x.reshape(-1), 4, 2, window=torch.ones(4, device=x.device), return_complex=True),
+        "stft": lambda x: torch.stft(
+            x.reshape(-1), 4, 2, window=torch.ones(4, device=x.device), return_complex=True
+        ),
     },
     (f32(3, 5),),
 )

@@ -1,7 +1,8 @@
-"""Operators of neural networks: convolutions, pooling, normalization, losses, attention and recurrent cells."""
+"""Operators of networks: convolutions, pooling, normalization, losses, attention and recurrent cells."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -11,7 +12,11 @@ from torch.nn import functional
 from ..samples import Table, bf16, boolean, f32, index, positive, small, unit
 
 CONVOLUTIONS = Table()
-CONVOLUTIONS.add({"conv1d": functional.conv1d}, (f32(2, 3, 6), f32(4, 3, 3), f32(4)), (f32(2, 3, 6), f32(4, 3, 3), None, 2, 1))
+CONVOLUTIONS.add(
+    {"conv1d": functional.conv1d},
+    (f32(2, 3, 6), f32(4, 3, 3), f32(4)),
+    (f32(2, 3, 6), f32(4, 3, 3), None, 2, 1),
+)
 CONVOLUTIONS.add(
     {"conv2d": functional.conv2d},
     (f32(2, 4, 5, 6), f32(4, 4, 3, 3), f32(4), 1, 1),
@@ -36,7 +41,9 @@ CONVOLUTIONS.add(
         "max_pool2d with ceil_mode": lambda x: functional.max_pool2d(x, 2, 2, ceil_mode=True),
         "max_pool2d with indices": lambda x: functional.max_pool2d(x, 2, return_indices=True),
         "max_pool2d with dilation": lambda x: functional.max_pool2d(x, 2, 1, dilation=2),
-        "max_unpool2d": lambda x: functional.max_unpool2d(*functional.max_pool2d(x, 2, return_indices=True), 2),
+        "max_unpool2d": lambda x: functional.max_unpool2d(
+            *functional.max_pool2d(x, 2, return_indices=True), 2
+        ),
         "avg_pool1d": lambda x: functional.avg_pool1d(x[:, :, 0], 2, padding=1),
         "avg_pool2d": lambda x: (functional.avg_pool2d(x, 2), functional.avg_pool2d(x, 3, 2, 1)),
         "avg_pool2d with options": lambda x: (
@@ -51,7 +58,10 @@ CONVOLUTIONS.add(
             functional.adaptive_avg_pool2d(x, (3, 4)),
         ),
         "adaptive_avg_pool1d": lambda x: functional.adaptive_avg_pool1d(x[:, :, 0], 4),
-        "interpolate": lambda x: (functional.interpolate(x, scale_factor=2), functional.interpolate(x, (3, 7))),
+        "interpolate": lambda x: (
+            functional.interpolate(x, scale_factor=2),
+            functional.interpolate(x, (3, 7)),
+        ),
         "interpolate bilinearly": lambda x: (
             functional.interpolate(x, scale_factor=2, mode="bilinear"),
             functional.interpolate(x, (7, 4), mode="bilinear", align_corners=True),
@@ -91,7 +101,10 @@ CONVOLUTIONS.add(
 NORMALIZATIONS = Table()
 NORMALIZATIONS.add(
     {
-        "layer_norm": lambda x, w, b: (functional.layer_norm(x, (4,), w, b), functional.layer_norm(x, (3, 4))),
+        "layer_norm": lambda x, w, b: (
+            functional.layer_norm(x, (4,), w, b),
+            functional.layer_norm(x, (3, 4)),
+        ),
         "rms_norm": lambda x, w, b: functional.rms_norm(x, (4,), w) + b,
         "group_norm": lambda x, w, b: functional.group_norm(x.mT, 2, w, b),
         "batch_norm": lambda x, w, b: functional.batch_norm(x.mT, None, None, w, b, training=True),
@@ -105,7 +118,8 @@ NORMALIZATIONS.add(
     (f32(2, 3, 4), f32(4), f32(4)),
 )
 NORMALIZATIONS.add(
-    {"batch_norm in half precision": lambda x: functional.batch_norm(x, None, None, training=True)}, (bf16(5, 4, 2),)
+    {"batch_norm in half precision": lambda x: functional.batch_norm(x, None, None, training=True)},
+    (bf16(5, 4, 2),),
 )
 
 
@@ -120,7 +134,7 @@ def _with_statistics(function: Any, x: Any, weight: Any, bias: Any) -> Any:
 LOSSES = Table()
 LOSSES.add(
     {
-        f"{name} by {reduction}": lambda x, y, f=getattr(functional, name), r=reduction: f(x, y, reduction=r)
+        f"{name} by {reduction}": functools.partial(getattr(functional, name), reduction=reduction)
         for name in ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss", "poisson_nll_loss")
         for reduction in ("mean", "none")
     },
@@ -129,12 +143,16 @@ LOSSES.add(
 LOSSES.add(
     {
         "binary_cross_entropy": functional.binary_cross_entropy,
-        "binary_cross_entropy with weights": lambda x, y: functional.binary_cross_entropy(x, y, y.detach(), reduction="sum"),
+        "binary_cross_entropy with weights": lambda x, y: functional.binary_cross_entropy(
+            x, y, y.detach(), reduction="sum"
+        ),
         "binary_cross_entropy_with_logits": lambda x, y: functional.binary_cross_entropy_with_logits(
             x * 5, y, pos_weight=y.detach()[0]
         ),
         "kl_div": lambda x, y: functional.kl_div(x.log(), y, reduction="batchmean"),
-        "kl_div of logarithms": lambda x, y: functional.kl_div(x.log(), y.log(), log_target=True, reduction="sum"),
+        "kl_div of logarithms": lambda x, y: functional.kl_div(
+            x.log(), y.log(), log_target=True, reduction="sum"
+        ),
         "gaussian_nll_loss": lambda x, y: functional.gaussian_nll_loss(x, y, y + 0.5),
         "cross_entropy of probabilities": lambda x, y: functional.cross_entropy(x, y, label_smoothing=0.1),
     },
@@ -194,7 +212,9 @@ _HEADS = (f32(2, 2, 4, 3),) * 3
 ATTENTION.add(
     {
         "scaled_dot_product_attention": functional.scaled_dot_product_attention,
-        "attention that is causal": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
+        "attention that is causal": lambda q, k, v: functional.scaled_dot_product_attention(
+            q, k, v, is_causal=True
+        ),
         "attention with a mask": lambda q, k, v: functional.scaled_dot_product_attention(
             q, k, v, attn_mask=torch.ones(4, 4, dtype=torch.bool, device=q.device).tril()
         ),
@@ -208,11 +228,21 @@ ATTENTION.add(
     _HEADS,
 )
 ATTENTION.add(
-    {"attention of groups": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)},
+    {
+        "attention of groups": lambda q, k, v: functional.scaled_dot_product_attention(
+            q, k, v, enable_gqa=True
+        )
+    },
     (f32(2, 4, 4, 3), f32(2, 2, 4, 3), f32(2, 2, 4, 3)),
 )
 
 RECURRENT = Table()
+
+
+def _settings(layers: int, *, directions: bool = False) -> tuple[Any, ...]:
+    """Biases, layers, dropout, training, both directions, and the batch as the first dimension."""
+    has_biases, is_training, is_batch_first = True, False, False
+    return has_biases, layers, 0.0, is_training, directions, is_batch_first
 
 
 def _recurrent(name: str, **options: Any) -> Any:
@@ -228,7 +258,7 @@ def _recurrent(name: str, **options: Any) -> Any:
         state = torch.zeros(layers, x.shape[1], 2, device=x.device)
         states = (state, state) if name == "LSTM" else state
         directions = bool(options.get("bidirectional"))
-        return function(x, states, flat, True, options.get("num_layers", 1), 0.0, False, directions, False)
+        return function(x, states, flat, *_settings(options.get("num_layers", 1), directions=directions))
 
     return call
 
@@ -257,7 +287,7 @@ RECURRENT.add(
 RECURRENT.add(
     {
         "rnn_relu": lambda x, h, w, u: torch.rnn_relu(
-            x[None], h[None], [w, u, w[:, 0], u[:, 0]], True, 1, 0.0, False, False, False
+            x[None], h[None], [w, u, w[:, 0], u[:, 0]], *_settings(1)
         ),
         "rnn_tanh_cell": lambda x, h, w, u: torch.rnn_tanh_cell(x, h, w, u),
         "rnn_relu_cell": lambda x, h, w, u: torch.rnn_relu_cell(x, h, w, u),
@@ -277,7 +307,9 @@ CONVOLUTIONS.add(
     {
         "interpolate bicubically": lambda x: functional.interpolate(x, (7, 4), mode="bicubic"),
         "interpolate by area": lambda x: functional.interpolate(x, (2, 3), mode="area"),
-        "interpolate with antialias": lambda x: functional.interpolate(x, (3, 3), mode="bilinear", antialias=True),
+        "interpolate with antialias": lambda x: functional.interpolate(
+            x, (3, 3), mode="bilinear", antialias=True
+        ),
         "affine_grid": lambda x: functional.affine_grid(x[:, 0, :2, :3], [2, 1, 3, 4]),
         "local_response_norm": lambda x: functional.local_response_norm(x, 3),
         "adaptive_max_pool2d": lambda x: functional.adaptive_max_pool2d(x, (3, 4)),
@@ -289,14 +321,18 @@ CONVOLUTIONS.add(
 CONVOLUTIONS.add(
     {
         "adaptive_max_pool3d": lambda x: functional.adaptive_max_pool3d(x, (2, 3, 1)),
-        "max_unpool3d": lambda x: functional.max_unpool3d(*functional.max_pool3d(x, 2, return_indices=True), 2),
+        "max_unpool3d": lambda x: functional.max_unpool3d(
+            *functional.max_pool3d(x, 2, return_indices=True), 2
+        ),
     },
     (f32(1, 2, 4, 4, 2),),
     is_composite=True,
 )
 LOSSES.add(
     {
-        "cosine_embedding_loss": lambda x, y, z: functional.cosine_embedding_loss(x, y, z.detach()[:, 0].sign()),
+        "cosine_embedding_loss": lambda x, y, z: functional.cosine_embedding_loss(
+            x, y, z.detach()[:, 0].sign()
+        ),
     },
     (f32(3, 4), f32(3, 4), positive(3, 4)),
     is_composite=True,

@@ -22,10 +22,12 @@ OVERLOADS.add(
     (f32(2, 2, 4, 3),) * 3,
 )
 OVERLOADS.add(
-    {"aten.linalg_det": lambda x: _aten.linalg_det(x), "aten.logdet": lambda x: _aten.logdet(x)}, (definite(3, 3),)
+    {"aten.linalg_det": lambda x: _aten.linalg_det(x), "aten.logdet": lambda x: _aten.logdet(x)},
+    (definite(3, 3),),
 )
 OVERLOADS.add(
-    {"aten.angle": lambda x: _aten.angle(x), "aten.argsort": lambda x: _aten.argsort(x, 0, True)}, (f32(3, 4),)
+    {"aten.angle": lambda x: _aten.angle(x), "aten.argsort": lambda x: _aten.argsort(x, 0, descending=True)},
+    (f32(3, 4),),
 )
 OVERLOADS.add({"aten.avg_pool1d": lambda x: _aten.avg_pool1d(x, [2])}, (f32(2, 3, 4),))
 OVERLOADS.add(
@@ -33,7 +35,11 @@ OVERLOADS.add(
     (i32(3, 4), i32(4)),
 )
 OVERLOADS.add(
-    {"aten._embedding_bag": lambda x, at: _aten._embedding_bag(x, at, torch.tensor([0, 2], device=at.device))[0]},
+    {
+        "aten._embedding_bag": lambda x, at: _aten._embedding_bag(
+            x, at, torch.tensor([0, 2], device=at.device)
+        )[0]
+    },
     (f32(3, 4), index(5, below=3)),
 )
 

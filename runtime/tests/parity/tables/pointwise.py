@@ -59,10 +59,7 @@ POINTWISE.add(
     has_special=True,
 )
 POINTWISE.add(
-    {
-        f"special.{name}": getattr(torch.special, name)
-        for name in ("erfcx", "i1", "i1e", "log_ndtr", "ndtri")
-    },
+    {f"special.{name}": getattr(torch.special, name) for name in ("erfcx", "i1", "i1e", "log_ndtr", "ndtri")},
     (f32(3, 4),),
     has_special=True,
 )
@@ -126,7 +123,10 @@ POINTWISE.add(
 )
 POINTWISE.add(
     named(torch.complex)
-    | {"polar": lambda x, y: torch.polar(x.abs() + 0.1, y), "view_as_complex": lambda x, y: torch.view_as_complex(torch.stack([x, y], -1))},
+    | {
+        "polar": lambda x, y: torch.polar(x.abs() + 0.1, y),
+        "view_as_complex": lambda x, y: torch.view_as_complex(torch.stack([x, y], -1)),
+    },
     (f32(3, 4), f32(3, 4)),
 )
 POINTWISE.add(named(torch.bitwise_not), (i32(3, 4),), (boolean(3, 4),), (u8(3, 4),))
@@ -193,7 +193,8 @@ POINTWISE.add(
     | {
         "floor_divide": lambda x, y: (torch.floor_divide(x.detach(), y.detach()), x.detach() // 2),
         "heaviside": lambda x, y: torch.heaviside(x.detach(), y.detach()),
-        "isclose": torch.isclose, "special.xlog1py": torch.special.xlog1py,
+        "isclose": torch.isclose,
+        "special.xlog1py": torch.special.xlog1py,
     },
     (f32(3, 4), f32(4)),
     has_special=True,
@@ -299,12 +300,20 @@ POINTWISE.add(
     ),
     (f32(3, 4),),
 )
-POINTWISE.add(
-    in_place("sqrt_", "log_", "rsqrt_", "reciprocal_", "log1p_", "lgamma_"), (positive(3, 4),)
-)
+POINTWISE.add(in_place("sqrt_", "log_", "rsqrt_", "reciprocal_", "log1p_", "lgamma_"), (positive(3, 4),))
 POINTWISE.add(
     in_place(
-        "add_", "sub_", "mul_", "div_", "copy_", "atan2_", "fmod_", "remainder_", "copysign_", "hypot_", "ldexp_"
+        "add_",
+        "sub_",
+        "mul_",
+        "div_",
+        "copy_",
+        "atan2_",
+        "fmod_",
+        "remainder_",
+        "copysign_",
+        "hypot_",
+        "ldexp_",
     ),
     (f32(3, 4), f32(4)),
     (bf16(3, 4), f32(4)),
@@ -327,7 +336,10 @@ POINTWISE.add(
     (c64(3, 4, low=0.5), c64(4, low=0.5)),
 )
 POINTWISE.add(
-    {"iadd through an operator": lambda x, y: x.clone().__iadd__(y), "imul": lambda x, y: x.clone().__imul__(y)},
+    {
+        "iadd through an operator": lambda x, y: x.clone().__iadd__(y),
+        "imul": lambda x, y: x.clone().__imul__(y),
+    },
     (f32(3, 4), f32(4)),
 )
 POINTWISE.add(

@@ -69,7 +69,11 @@ REDUCTIONS.add(
     (f32(3, 4),),
 )
 REDUCTIONS.add(
-    {"sum of complex": torch.sum, "mean of complex": lambda x: x.mean(0), "cumsum of complex": lambda x: x.cumsum(0)},
+    {
+        "sum of complex": torch.sum,
+        "mean of complex": lambda x: x.mean(0),
+        "cumsum of complex": lambda x: x.cumsum(0),
+    },
     (c64(3, 4),),
 )
 REDUCTIONS.add(
@@ -178,7 +182,11 @@ REDUCTIONS.add(
 )
 REDUCTIONS.add(
     {
-        "quantile": lambda x: (x.quantile(0.3), x.quantile(0.5, dim=0), x.quantile(torch.tensor([0.1, 0.9]).to(x))),
+        "quantile": lambda x: (
+            x.quantile(0.3),
+            x.quantile(0.5, dim=0),
+            x.quantile(torch.tensor([0.1, 0.9]).to(x)),
+        ),
         "nanquantile": lambda x: x.nanquantile(0.3, dim=-1),
         "quantile with interpolation": lambda x: (
             x.quantile(0.4, interpolation="lower"),

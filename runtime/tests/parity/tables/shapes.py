@@ -44,7 +44,12 @@ SHAPES.add(
         "rot90": lambda x: (x.rot90(), x.rot90(2), torch.rot90(x, -1, (1, 0))),
         "select": lambda x: (x.select(0, 1), x.select(1, -1)),
         "split": lambda x: (x.split(2), x.split([1, 3], 1), torch.split(x, 3, -1)),
-        "split by dimensions": lambda x: (x.hsplit(2), torch.vsplit(x, 3), x.tensor_split(2), x.tensor_split((1,), 1)),
+        "split by dimensions": lambda x: (
+            x.hsplit(2),
+            torch.vsplit(x, 3),
+            x.tensor_split(2),
+            x.tensor_split((1,), 1),
+        ),
         "squeeze": lambda x: (x[:1].squeeze(), x[:1].squeeze(0), x[:1, :1].squeeze((0, 1))),
         "stack": lambda x: (torch.stack([x, x]), torch.stack([x, x], -1)),
         "swapaxes": lambda x: (x.swapaxes(0, 1), x.swapdims(0, 1)),
@@ -74,7 +79,9 @@ SHAPES.add(
     (f32(3, 4), f32(3, 4)),
     (i32(3, 4), i32(3, 4)),
 )
-SHAPES.add({"cat of several dtypes": lambda x, y: torch.cat([x, y])}, (f32(3, 4), i32(2, 4)), (bf16(3, 4), f32(1, 4)))
+SHAPES.add(
+    {"cat of several dtypes": lambda x, y: torch.cat([x, y])}, (f32(3, 4), i32(2, 4)), (bf16(3, 4), f32(1, 4))
+)
 SHAPES.add(
     {
         "pad by reflection": lambda x: functional.pad(x, (1, 2, 2, 1), mode="reflect"),
@@ -87,24 +94,43 @@ SHAPES.add(
     },
     (f32(1, 4, 5, 6),),
 )
-SHAPES.add({"fold": lambda x: functional.fold(x, (4, 5), (2, 3), padding=1, stride=(2, 1))}, (f32(2, 12, 15),))
+SHAPES.add(
+    {"fold": lambda x: functional.fold(x, (4, 5), (2, 3), padding=1, stride=(2, 1))}, (f32(2, 12, 15),)
+)
 SHAPES.add(
     {
         "bits of floats": lambda x: (x.detach().view(torch.int32), x.detach().view(torch.int16)),
-        "dtypes of floats": lambda x: (x.int(), x.long(), x.bool(), x.half(), x.bfloat16(), x.double(), x.to(torch.uint8)),
+        "dtypes of floats": lambda x: (
+            x.int(),
+            x.long(),
+            x.bool(),
+            x.half(),
+            x.bfloat16(),
+            x.double(),
+            x.to(torch.uint8),
+        ),
     },
     (f32(3, 4, low=0),),
 )
 SHAPES.add(
     {
-        "dtypes of integers": lambda x: (x.float(), x.bool(), x.to(torch.bfloat16), x.byte(), x.type(torch.float32)),
+        "dtypes of integers": lambda x: (
+            x.float(),
+            x.bool(),
+            x.to(torch.bfloat16),
+            x.byte(),
+            x.type(torch.float32),
+        ),
         "bits of integers": lambda x: (x.view(torch.float32), x.view(torch.uint8)),
     },
     (i32(3, 4, low=0),),
 )
 SHAPES.add({"dtypes of bools": lambda x: (x.float(), x.int(), x.byte(), x.bfloat16())}, (boolean(3, 4),))
 SHAPES.add(
-    {"neg_view": lambda x: (x.conj().imag, torch._neg_view(x.real)), "resolve_conj": lambda x: x.conj().resolve_conj()},
+    {
+        "neg_view": lambda x: (x.conj().imag, torch._neg_view(x.real)),
+        "resolve_conj": lambda x: x.conj().resolve_conj(),
+    },
     (c64(3, 4),),
 )
 
@@ -114,7 +140,11 @@ INDEXING.add(
     {
         "items": lambda x: (x[1], x[-1], x[0, 2], x[..., 0], x[None, 1], x[0:1], x[:, 1::2], x[:, :-1]),
         "items at lists": lambda x: (x[[0, 1]], x[:, [0, 2]], x[[0, 2], [1, 1]], x[[True, False, True]]),
-        "items at masks": lambda x: (x[x > 0], x[x[:, 0] > 0], x[:, torch.tensor([True, False, True, False])]),
+        "items at masks": lambda x: (
+            x[x > 0],
+            x[x[:, 0] > 0],
+            x[:, torch.tensor([True, False, True, False])],
+        ),
         "items at tensors": lambda x: (
             x[torch.tensor([2, 0], device=x.device)],
             x[:, torch.tensor([[0, 2], [1, 1]], device=x.device)],
@@ -131,12 +161,17 @@ INDEXING.add(
 )
 INDEXING.add(
     {
-        "index_select": lambda x, at: (x.index_select(0, at), x.index_select(1, at[:1]), x.index_select(0, at[0])),
+        "index_select": lambda x, at: (
+            x.index_select(0, at),
+            x.index_select(1, at[:1]),
+            x.index_select(0, at[0]),
+        ),
         "item at an index of one element": lambda x, at: x[at[0]],
         "take": lambda x, at: x.take(at),
         "embedding": lambda x, at: (functional.embedding(at, x), functional.embedding(at, x, padding_idx=1)),
-        "one_hot": lambda x, at: (functional.one_hot(at, 4), functional.one_hot(at)),
-        "embedding_bag": lambda x, at: functional.embedding_bag(at, x, torch.tensor([0, 2], device=at.device)),
+        "embedding_bag": lambda x, at: functional.embedding_bag(
+            at, x, torch.tensor([0, 2], device=at.device)
+        ),
         "embedding_bag by sum": lambda x, at: functional.embedding_bag(
             at, x, torch.tensor([0, 2, 5], device=at.device), mode="sum", include_last_offset=True
         ),
@@ -149,9 +184,16 @@ INDEXING.add(
     (f32(3, 4), _AT),
 )
 INDEXING.add(
+    {"one_hot": lambda at: functional.one_hot(at, 4), "one_hot of unknown classes": functional.one_hot},
+    (_AT,),
+)
+INDEXING.add(
     {
         "gather": lambda x, at: (x.gather(0, at), torch.gather(x, 1, at)),
-        "take_along_dim": lambda x, at: (x.take_along_dim(at, 0), torch.take_along_dim(x, at[:, :2].view(2, 2)[:1], 1)),
+        "take_along_dim": lambda x, at: (
+            x.take_along_dim(at, 0),
+            torch.take_along_dim(x, at[:, :2].view(2, 2)[:1], 1),
+        ),
         "take_along_dim of all": lambda x, at: torch.take_along_dim(x, at.view(-1)),
         "scatter": lambda x, at: x.scatter(1, at, 2.0),
     },
@@ -196,16 +238,24 @@ INDEXING.add(
         "diagonal_scatter": lambda x, y: x.diagonal_scatter(y[0, :3]),
         "put": lambda x, y: x.put(torch.tensor([3, 0], device=x.device), y[0, :2]),
         "index_copy_": lambda x, y: x.clone().index_copy_(0, torch.tensor([2, 0], device=x.device), y),
-        "index_fill_": lambda x, y: x.clone().index_fill_(1, torch.tensor([2, 0], device=x.device), 0.5) + y[:1],
+        "index_fill_": lambda x, y: (
+            x.clone().index_fill_(1, torch.tensor([2, 0], device=x.device), 0.5) + y[:1]
+        ),
         "put_": lambda x, y: x.clone().put_(torch.tensor([3, 0], device=x.device), y[0, :2]),
-        "masked_fill_": lambda x, y: (x.clone().masked_fill_(x > 0, -1), y.clone().masked_fill_(y > 0, y.detach()[0, 0])),
+        "masked_fill_": lambda x, y: (
+            x.clone().masked_fill_(x > 0, -1),
+            y.clone().masked_fill_(y > 0, y.detach()[0, 0]),
+        ),
         "masked_scatter_": lambda x, y: x.clone().masked_scatter_(x > 0, torch.cat([y, y])),
         "scatter_": lambda x, y: x.clone().scatter_(
             0, torch.tensor([[0, 1, 2, 0], [1, 2, 0, 1]], device=x.device), y
         ),
         "fill_diagonal_": lambda x, y: (x.clone().fill_diagonal_(2), y.clone().fill_diagonal_(1)),
         "tril_": lambda x, y: (x.clone().tril_(), y.clone().triu_(1)),
-        "resize_": lambda x, y: (x.detach().clone().resize_(2, 2), y.detach().clone().resize_as_(x.detach()[:2, :2])),
+        "resize_": lambda x, y: (
+            x.detach().clone().resize_(2, 2),
+            y.detach().clone().resize_as_(x.detach()[:2, :2]),
+        ),
     },
     (f32(3, 4), f32(2, 4)),
 )
@@ -254,9 +304,7 @@ def _added(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 INDEXING.add(in_place("unsqueeze_", "squeeze_"), (f32(3, 4), 0), (f32(1, 4), 0))
-INDEXING.add(
-    {"bincount of bytes": lambda x: torch.bincount(x, minlength=4)}, (u8(6, high=4),)
-)
+INDEXING.add({"bincount of bytes": lambda x: torch.bincount(x, minlength=4)}, (u8(6, high=4),))
 SHAPES.add(
     {
         "unfold": lambda x: (x.unfold(1, 2, 1), x.unfold(0, 2, 2)),

@@ -34,8 +34,6 @@ _REASONS: dict[str, list[tuple[str, tuple[str, ...]]]] = {
         ("promotion by a number in a tensor", _VALUES),
     ],
     "torchax gives the count of elements as an integer": [("linalg.vector_norm", _ALL)],
-    "torchax's `cummin` broadcasts to another shape": [("cummin", _ALL)],
-    "torchax does not end the list of classes at -1": [("multilabel_margin_loss", _ALL)],
     "the shape of the result depends on values, so that the function runs call by call": [
         ("bincount", (_COMPILED,)),
         ("bincount of bytes", (_COMPILED,)),
@@ -62,18 +60,11 @@ _REASONS: dict[str, list[tuple[str, tuple[str, ...]]]] = {
         ("copysign", (_GRADIENTS,)),
         ("copysign_", (_GRADIENTS,)),
         ("embedding_bag by max", (_GRADIENTS,)),
-        ("i0", (_GRADIENTS,)),
         ("special.xlog1py", (_GRADIENTS,)),
         ("xlogy", (_GRADIENTS,)),
     ],
     "JAX's gradient is 0, torch's is that of the first argument": [("nextafter", (_GRADIENTS,))],
     "JAX computes the gradient in bfloat16, torch in float32": [("sinc", (_GRADIENTS,))],
-    "torch symmetrizes the gradient of a factorization": [
-        ("cholesky_inverse", (_GRADIENTS,)),
-        ("cholesky_solve", (_GRADIENTS,)),
-        ("linalg.cholesky", (_GRADIENTS,)),
-        ("linalg.cholesky_ex", (_GRADIENTS,)),
-    ],
 }
 #: The reason, by the name of the operator and the check that fails: `eager`, `compiled` or `gradients`.
 DIFFERENCES = {

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import functools
 from typing import Any
 
 import pytest
-from torchax_compat.patches.declarations import OPERATORS
 
 from . import comparison
-from .differences import DIFFERENCES, UNREACHED
+from .differences import DIFFERENCES
 from .samples import SPECIAL, Operator
 from .tables.creation import CREATION
 from .tables.matrices import LINALG, MATRICES
@@ -84,32 +80,6 @@ def _device_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dynamic_shapes, "few_numbers", lambda: 0)
 
 
-@pytest.fixture
-def called(monkeypatch: pytest.MonkeyPatch) -> set[Any]:
-    """The operators of the runtime that are called during a test, even if they were compiled before."""
-    import torchax
-    from torchax_compat.tensor import compiled_operations
-
-    monkeypatch.setattr(compiled_operations, "_operations", {})
-    monkeypatch.setattr(compiled_operations, "_decompositions", {})
-
-    found: set[Any] = set()
-    registry = torchax.default_env()._ops
-
-    def recorded(operation: Any, function: Any) -> Any:
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            found.add(operation)
-            return function(*args, **kwargs)
-
-        return call
-
-    for operation in OPERATORS:
-        one = registry[operation]
-        monkeypatch.setitem(registry, operation, dataclasses.replace(one, func=recorded(operation, one.func)))
-    return found
-
-
 def _draws(operator: Operator, runs: int) -> list[tuple[int, str]]:
     """Seeds, and how the elements of tensors are drawn."""
     ways = operator.ways()
@@ -140,21 +110,6 @@ def test_gradients_are_those_of_torch(operator: Operator) -> None:
             due = comparison.expected(operator, seed, how)
             found = comparison.compiled_results(operator, BATCHES[operator], seed, how)
             comparison.assert_same_gradients(due.gradients, found.gradients, how)
-
-
-def test_registered_operators_are_in_the_tables(called: set[Any]) -> None:
-    """Each operator that the runtime declares, or an overload of it, is called by one of the tables."""
-    for table in TABLES.values():
-        for operator in table:
-            with contextlib.suppress(Exception):  # its tests show it
-                comparison.trace(operator)
-    names = {_packet(one) for one in called}
-    missing = {str(one) for one in OPERATORS if _packet(one) not in names}
-    assert [] == sorted(name for name in missing if not any(one in name for one in UNREACHED))
-
-
-def _packet(operation: Any) -> Any:
-    return getattr(operation, "overloadpacket", operation)
 
 
 def test_differences_are_those_of_operators_in_the_tables() -> None:

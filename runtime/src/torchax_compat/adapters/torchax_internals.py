@@ -13,6 +13,8 @@ to_copy = Environment._to_copy
 #: Implementations of operators on JAX arrays.
 avg_pool = jaten._aten_avg_pool
 convolution = jaten._aten_convolution
+cummax = jaten._aten_cummax
+cummin = jaten._aten_cummin
 mean = jaten._aten_mean
 mul = jaten._aten_mul
 native_batch_norm = jaten._aten_native_batch_norm

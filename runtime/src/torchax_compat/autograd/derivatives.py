@@ -121,6 +121,11 @@ def _mish(x: Any) -> Any:
     return x * jnp.tanh(_softplus(x))
 
 
+@_replaces(_aten.i0, why="JAX's gradient at 0 is 1, PyTorch's is 0.")
+def _i0(x: Any) -> Any:
+    return jnp.exp(_abs(x)) * jax.scipy.special.i0e(x)
+
+
 @_replaces(_aten.max.dim, why="JAX spreads the gradient over all largest elements; PyTorch takes one.")
 def _max(x: Any, dim: Any, keepdim: bool = False) -> Any:
     return _picked(x, jnp.argmax, dim, keepdim)

@@ -85,6 +85,15 @@ def _cholesky(x: Any, upper: bool = False) -> Any:
 
 
 @_implements(
+    _aten.linalg_cholesky_ex,
+    _aten.linalg_cholesky_ex.default,
+    why="PyTorch's gradient is symmetric, torchax's is not.",
+)
+def _checked_cholesky(x: Any, *, upper: bool = False, check_errors: bool = False) -> Any:  # noqa: ARG001
+    return _cholesky(x, upper), jnp.zeros(x.shape[:-2], "int32")
+
+
+@_implements(
     _aten._is_all_true,
     _aten._is_all_true.default,
     why="torchax lacks it; distributions check their arguments with it.",
@@ -282,6 +291,25 @@ def _adaptive_max_pool2d(x: Any, output_size: Any) -> Any:
 )
 def _adaptive_max_pool3d(x: Any, output_size: Any) -> Any:
     return _pooled(x, output_size)
+
+
+# a loss whose list of classes ends at -1
+
+
+@_implements(
+    _aten.multilabel_margin_loss_forward,
+    _aten.multilabel_margin_loss_forward.default,
+    why="torchax does not end the list of classes at -1.",
+)
+def _multilabel_margin(x: Any, target: Any, reduction: int) -> Any:
+    is_listed = jnp.cumprod(target >= 0, axis=-1)
+    is_target = (jax.nn.one_hot(target, x.shape[-1]) * is_listed[..., None]).max(-2)
+    listed = jnp.take_along_axis(x, jnp.maximum(target, 0), -1)
+    margins = 1 - listed[..., :, None] + x[..., None, :]
+    is_counted = is_listed[..., :, None] * (1 - is_target)[..., None, :] * (margins > 0)
+    losses = (margins * is_counted).sum((-2, -1)) / x.shape[-1]
+    losses = (losses, losses.mean(), losses.sum())[reduction]
+    return losses.astype(x.dtype), is_target.astype(x.dtype)
 
 
 # unpooling, with zeros for elements that pooling dropped; torchax takes one element after the other

@@ -16,7 +16,7 @@ import torch
 from jax import lax
 from torchax.tensor import Tensor
 
-from ..adapters.torchax_internals import avg_pool, mul
+from ..adapters.torchax_internals import avg_pool, cummax, cummin, mul
 from ..patches.declarations import TORCHAX, operator, patch
 from .missing import on_host_first
 from .per_dimension import each
@@ -209,6 +209,14 @@ def _in_real_numbers(x: Any, axes: Any, normalization: Any, last_size: Any) -> A
     """The inverse FFT of real numbers; torchax assumes that the last of several sizes is even."""
     sizes = [*(x.shape[axis] for axis in axes[:-1]), last_size]
     return jnp.fft.irfftn(x, sizes, axes, ("forward", "ortho", "backward")[normalization])
+
+
+def _cumulative(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, dim: function(x, dim % max(x.ndim, 1))
+
+
+for _operation, _plain in ((_aten.cummax, cummax), (_aten.cummin, cummin)):
+    operator(_cumulative(_plain), _operation, why="torchax raises for a negative dimension.")
 
 
 operator(_in_real_numbers, _aten._fft_c2r, why="torchax assumes that the last of several sizes is even.")

@@ -183,10 +183,18 @@ LOSSES.add(
     {
         "soft_margin_loss": lambda x, y: functional.soft_margin_loss(x, 2 * y.float() - 1),
         "multilabel_soft_margin_loss": lambda x, y: functional.multilabel_soft_margin_loss(x, y.float()),
-        "multilabel_margin_loss": lambda x, y: functional.multilabel_margin_loss(x, y.long() - 1),
         "hinge_embedding_loss": lambda x, y: functional.hinge_embedding_loss(x, 2 * y.float() - 1),
     },
     (f32(3, 4), boolean(3, 4)),
+)
+LOSSES.add(
+    {
+        "multilabel_margin_loss": lambda x, y: (
+            functional.multilabel_margin_loss(x, y - 1),
+            functional.multilabel_margin_loss(x, y - 1, reduction="none"),
+        )
+    },
+    (f32(3, 4), index(3, 4, below=5)),
 )
 LOSSES.add(
     {

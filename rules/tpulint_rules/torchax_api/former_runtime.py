@@ -130,5 +130,5 @@ def _compiled(node: ast.expr, ctx: Context) -> str:
 
 
 def _fix(edits: list[Edit], ctx: Context) -> Fix:
-    title = f"import `{PACKAGE}` instead, for which `pip install {DISTRIBUTION}` is needed"
+    title = f"replace the import with that of `{PACKAGE}`, for which `pip install {DISTRIBUTION}` is needed"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)

@@ -203,13 +203,15 @@ The fourth case depends on the order of equal elements.
 All results on this page, except those on a GPU, are for torch 2.13, torchax 0.0.14 and JAX 0.10.2.
 `pip install 'tpulint[verify]'` installs these versions.
 
-JAX 0.11.2 and 0.12.0.1 were tried with torch 2.11 and Python 3.12, on JAX's CPU backend:
+With other versions, the runtime torchax-compat raises `UnsupportedVersion`, unless the table in
+[its README](../runtime/README.md#versions) says that they work.
+Before the runtime checked versions, JAX 0.11.2 and 0.12.0.1 were tried with torch 2.11 and Python 3.12, on JAX's
+CPU backend.
+Patches that did not fit were left out then, and these programs were verified nevertheless:
 
-- The programs of this repository are verified with these versions, too.
-  Only the program `image_processing` was not run.
-- All fixture cases that train are verified with these versions, except one.
-  The exception compares random numbers that depend on the memory layout, and torch 2.11 draws these numbers
-  in a different order.
+- the programs of this repository, except `image_processing`, which was not run;
+- all fixture cases that train, except one that compares random numbers which depend on the memory layout, and
+  which torch 2.11 draws in a different order.
 
 Three modules of the runtime (torchax-compat) depend on internals of JAX: `autograd/vjp_functions.py`,
 `jit/xla_flags.py` and `ops/convolutions_on_cpu.py`.

@@ -205,8 +205,8 @@ All results on this page, except those on a GPU, are for torch 2.13, torchax 0.0
 
 With other versions, the runtime torchax-compat raises `UnsupportedVersion`, unless the table in
 [its README](../runtime/README.md#versions) says that they work.
-Before the runtime checked versions, JAX 0.11.2 and 0.12.0.1 were tried with torch 2.11 and Python 3.12, on JAX's
-CPU backend.
+Before the runtime checked versions, JAX 0.11.2 and 0.12.0.1 were tried with torch 2.11 and Python 3.12, on
+JAX's CPU backend.
 Patches that did not fit were left out then, and these programs were verified nevertheless:
 
 - the programs of this repository, except `image_processing`, which was not run;

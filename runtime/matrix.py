@@ -88,11 +88,15 @@ def tested(one: Combination) -> dict[str, object]:
     if isinstance(python, str):
         return {"outcome": "not installed", "reason": python, "failed": [], "counts": {}, "seconds": 0}
     began = time.monotonic()
-    before = SIGNATURES.read_text(encoding="utf-8")
-    _run(python, "-m", "torchax_compat.patches.record")  # its signatures count only if the tests pass
+    # The versions and their signatures are on record while the tests run, and stay if these pass.
+    before = {path: path.read_text(encoding="utf-8") for path in (SIGNATURES, VERSIONS)}
+    accepted = {"torch": [one.torch], "torchax": [one.torchax], "jax": [one.jax]}
+    VERSIONS.write_text(json.dumps(accepted), encoding="utf-8")
+    _run(python, "-m", "torchax_compat.patches.record")
     ended = _run(python, "-m", "pytest", *_PYTEST, *_TESTS)
+    VERSIONS.write_text(before[VERSIONS], encoding="utf-8")
     if ended.returncode:
-        SIGNATURES.write_text(before, encoding="utf-8")
+        SIGNATURES.write_text(before[SIGNATURES], encoding="utf-8")
     (ENVIRONMENTS / f"{one.name}.log").write_text(ended.stdout + ended.stderr, encoding="utf-8")
     failed = sorted(set(_FAILED.findall(ended.stdout)))
     counts = {word: int(number) for number, word in _COUNTS.findall(ended.stdout.rpartition("\n=")[2])}
@@ -105,8 +109,8 @@ def tested(one: Combination) -> dict[str, object]:
 
 
 def _run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with the runtime, whose tests try versions that were not tested."""
-    settings = {"PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu", "TORCHAX_COMPAT_FORCE": "1"}
+    """Run Python with the runtime on its path."""
+    settings = {"PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu"}
     return subprocess.run(
         [str(python), *arguments],
         cwd=ROOT,
@@ -168,14 +172,14 @@ def render(results: dict[str, dict[str, object]]) -> None:
 
 
 def _words(result: dict[str, object]) -> str:
-    failed = result["failed"]
-    assert isinstance(failed, list)
+    failed, counts = result["failed"], result["counts"]
+    assert isinstance(failed, list) and isinstance(counts, dict)
     if result["outcome"] == "works":
-        counts = result["counts"]
-        assert isinstance(counts, dict)
         return f"works ({counts.get('passed', 0):,} tests)"
     if failed:
-        return f"refused: {len(failed):,} tests fail, such as `{failed[0].rpartition('::')[2]}`"
+        number = counts.get("failed", 0) + counts.get("error", 0)
+        first = failed[0].rpartition("[")[2].rpartition("/")[2].rstrip("]")
+        return f"refused: {number:,} of {sum(counts.values()):,} tests fail, such as `{first}`"
     return f"{result['outcome']}: {' '.join(str(result['reason']).split())[:120]}"
 
 

@@ -32,8 +32,7 @@ def _environment() -> None:
     import torchax_compat
 
     torch.set_num_threads(1)
-    # `make matrix` tries versions that are not on record yet.
-    torchax_compat.enable(force="TORCHAX_COMPAT_FORCE" in os.environ)
+    torchax_compat.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tpulint.engine.supply import declarations_for
 from tpulint.runtime.presence import is_in_project
 
 
@@ -24,3 +25,15 @@ def test_declared_and_vendored_runtimes_count(tmp_path: Path, name: str, text: s
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text(text)
     assert expected == is_in_project([str(tmp_path / "scripts" / "main.py")], tmp_path)
+
+
+def test_what_fix_declares_above_the_project_is_found(tmp_path: Path) -> None:
+    project = tmp_path / "sub"
+    (tmp_path / ".git").mkdir()
+    (project / "scripts").mkdir(parents=True)
+    (tmp_path / "requirements.txt").write_text("torch\n")
+    main = project / "scripts" / "main.py"
+    (change,) = declarations_for([main], project)
+    assert not is_in_project([str(main)], project)
+    (tmp_path / "requirements.txt").write_text(change.after)
+    assert is_in_project([str(main)], project)

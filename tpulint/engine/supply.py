@@ -10,6 +10,7 @@ from pathlib import Path
 from tpulint.engine.change import Change
 from tpulint.knowledge.runtime import PACKAGE
 from tpulint.runtime import dependencies
+from tpulint.runtime.folders import folders_above, repository
 
 #: Deeply nested code cannot be parsed again here, so the text is searched.
 _IMPORT = re.compile(rf"^[ \t]*(import|from)[ \t]+{PACKAGE}\b", re.MULTILINE)
@@ -34,29 +35,24 @@ def declarations_for(importing: Sequence[Path], root: Path) -> list[Change]:
         root: the root of the project.
     """
     found: dict[str, Change] = {}
-    for folder in {path.parent: None for path in importing}:
-        outermost = _repository(folder) or (root if root in folder.parents else folder)
-        for place in (folder, *folder.parents):
-            declared = list(dependencies.declarations(place))
+    for path in {path.parent: path for path in importing}.values():
+        for folder in folders_above(path, root):
+            declared = list(dependencies.declarations(folder))
             extended = dependencies.to_extend(declared)
             if extended is not None and extended.extended is not None:
                 before, after = extended.text, extended.extended
                 change = Change(str(extended.path), before, after, before.encode(), after.encode())
                 found[change.path] = change
-            if declared or place == outermost:
+            if declared:
                 break
     return list(found.values())
-
-
-def _repository(folder: Path) -> Path | None:
-    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
 
 
 def vendoring_folder(importing: Sequence[Path]) -> Path:
     """The folder from which the files find a vendored copy.
 
-    It is the folder that the files' outermost packages lie in, if that is one; else the root of the
-    repository, or the folder that holds all files.
+    If the outermost packages of the files have one parent folder, it is that; else it is the root of the
+    repository, or the common parent of all files.
     """
     found = set()
     for path in importing:
@@ -67,4 +63,4 @@ def vendoring_folder(importing: Sequence[Path]) -> Path:
     if len(found) == 1:
         return found.pop()
     common = Path(os.path.commonpath(found))
-    return _repository(common) or common
+    return repository(common) or common

@@ -1,4 +1,4 @@
-"""Names of the runtime torchax-compat, and of the folder that earlier versions wrote beside programs."""
+"""Names of the runtime torchax-compat, and of `torchax_training`, which fixes wrote before."""
 
 #: What a program installs.
 DISTRIBUTION = "torchax-compat"

@@ -12,8 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tpulint.knowledge.runtime import DISTRIBUTION, REQUIREMENT
+
+if TYPE_CHECKING:
+    from tomlkit.items import Array
 
 _TORCH = ("torch", "pytorch")
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
@@ -82,14 +86,19 @@ def _of_requirements(text: str) -> tuple[list[str], str | None]:
     """Of `requirements.txt`: behind torch, else at the end."""
     lines = text.splitlines(keepends=True)
     names = [_name(line) for line in lines]
-    newline = "\r\n" if "\r\n" in text else "\n"
     at = next((row for row, name in enumerate(names, 1) if name.lower() in _TORCH), len(lines))
     while 0 < at < len(lines) and lines[at - 1].rstrip("\r\n").endswith("\\"):  # it goes on in the next line
         at += 1
-    if at and not lines[at - 1].endswith(("\n", "\r")):
-        lines[at - 1] += newline
-    lines.insert(at, f"{REQUIREMENT}{newline}")
-    return [name for name in names if name], "".join(lines)
+    return [name for name in names if name], _with_requirement(lines, at)
+
+
+def _with_requirement(lines: list[str], at: int, indent: str = "") -> str:
+    """The text of lines, with the requirement as one more line at an index."""
+    newline = "\r\n" if any(line.endswith("\r\n") for line in lines) else "\n"
+    ahead = "".join(lines[:at])
+    if ahead and not ahead.endswith(("\n", "\r")):
+        ahead += newline
+    return f"{ahead}{indent}{REQUIREMENT}{newline}{''.join(lines[at:])}"
 
 
 def _of_pyproject(text: str) -> tuple[list[str], str | None]:
@@ -127,11 +136,8 @@ def _with_endings_of(text: str, changed: str) -> str:
     return changed.replace("\r\n", "\n").replace("\n", "\r\n") if "\r\n" in text else changed
 
 
-def _append(listed: list[str]) -> None:
+def _append(listed: Array) -> None:
     """Add the requirement to a list of TOML, on a line of its own if the others have theirs."""
-    from tomlkit.items import Array
-
-    assert isinstance(listed, Array)
     written = listed.as_string()
     if "\n" not in written:
         listed.append(REQUIREMENT)
@@ -162,11 +168,7 @@ def _of_setup(text: str) -> tuple[list[str], str | None]:
             break
         last = row
     indent = re.match(r"[ \t]*", lines[last])[0] if last > first else "    "  # type: ignore[index]
-    newline = "\r\n" if "\r\n" in text else "\n"
-    if not lines[last].endswith(("\n", "\r")):
-        lines[last] += newline
-    lines.insert(last + 1, f"{indent}{REQUIREMENT}{newline}")
-    return [name for name in names if name], "".join(lines)
+    return [name for name in names if name], _with_requirement(lines, last + 1, indent)
 
 
 def _of_conda(text: str) -> tuple[list[str], str | None]:
@@ -189,13 +191,9 @@ def _of_conda(text: str) -> tuple[list[str], str | None]:
     row, column = pip.lc.item(len(pip) - 1)  # type: ignore[attr-defined]
     lines = text.splitlines(keepends=True)
     indent = lines[row][:column]
-    newline = "\r\n" if "\r\n" in text else "\n"
-    if not lines[row].endswith(("\n", "\r")):
-        lines[row] += newline
     if not re.fullmatch(r"\s*-\s*", indent):
         return names, None
-    lines.insert(row + 1, f"{indent}{REQUIREMENT}{newline}")
-    return names, "".join(lines)
+    return names, _with_requirement(lines, row + 1, indent)
 
 
 _READERS: dict[str, Callable[[str], tuple[list[str], str | None]]] = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tpulint.knowledge.runtime import PACKAGE
 from tpulint.runtime.dependencies import is_declared
+from tpulint.runtime.folders import folders_above
 
 
 def is_installed() -> bool:
@@ -22,15 +23,5 @@ def is_in_project(importing: Iterable[str], root: Path) -> bool:
         importing: the paths of the files that import it.
         root: the root of the project.
     """
-    folders = {folder: None for path in importing for folder in _folders(Path(path), root)}
+    folders = {folder: None for path in importing for folder in (*folders_above(Path(path), root), root)}
     return any((folder / PACKAGE / "__init__.py").is_file() or is_declared(folder) for folder in folders)
-
-
-def _folders(path: Path, root: Path) -> list[Path]:
-    """The folders of a file up to the root of the project, or of its repository."""
-    found = []
-    for folder in path.parents:
-        found.append(folder)
-        if folder == root or (folder / ".git").exists():
-            break
-    return found if root in found else [*found, root]

@@ -97,8 +97,8 @@ def copy_in(folder: Path) -> Copy | None:
         raise VendorError(f"{stamp}: cannot be read as a stamp: {error}") from error
     if not isinstance(known, dict):
         raise VendorError(f"{stamp}: cannot be read as a stamp: `files` is no table")
-    names = {*known, *files}
-    changed = {name for name in names if known.get(name) != (_digest(files[name]) if name in files else "")}
+    here = _digests(files)
+    changed = {name for name in {*known, *here} if known.get(name) != here.get(name)}
     return Copy(place, version, tuple(sorted(changed)))
 
 
@@ -109,8 +109,7 @@ def is_current(copy: Copy) -> bool:
         VendorError: the runtime is not installed beside tpulint.
     """
     _, files = source()
-    here = {name: _digest(data) for name, data in _read(copy.folder)[1].items()}
-    return here == {name: _digest(data) for name, data in files.items()}
+    return _digests(_read(copy.folder)[1]) == _digests(files)
 
 
 def write(folder: Path, *, upgrade: bool = False) -> Copy:
@@ -138,7 +137,7 @@ def write(folder: Path, *, upgrade: bool = False) -> Copy:
     folder.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=folder, prefix=".tpulint-"))
     try:
-        stamp = {"version": version, "files": {name: _digest(data) for name, data in files.items()}}
+        stamp = {"version": version, "files": _digests(files)}
         text = json.dumps(stamp, indent=1, sort_keys=True) + "\n"
         for name, data in {**files, STAMP: text.encode()}.items():
             (made / name).parent.mkdir(parents=True, exist_ok=True)
@@ -153,6 +152,6 @@ def write(folder: Path, *, upgrade: bool = False) -> Copy:
     return Copy(folder / PACKAGE, version, ())
 
 
-def _digest(data: bytes) -> str:
-    """A digest that is the same whatever the line endings of a checkout."""
-    return digest(data.replace(b"\r\n", b"\n"))
+def _digests(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Digests of files by their paths, which are the same whatever the line endings of a checkout."""
+    return {name: digest(data.replace(b"\r\n", b"\n")) for name, data in files.items()}

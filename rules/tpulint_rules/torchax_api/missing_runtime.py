@@ -8,8 +8,8 @@ none of these statements is true:
 - The package is installed in the environment in which tpulint runs.
 - The project declares `torchax-compat` as a dependency, in `pyproject.toml`, `setup.cfg`,
   `requirements*.txt` or `environment.yml`.
-- The project contains a copy, as `tpulint vendor` makes it, in the folder that the file or its package lies
-  in, or in the root of the project.
+- The project contains a copy, as `tpulint vendor` makes it, beside the file, beside its package, or in a
+  folder above them.
 
 ## Why it matters on TPU
 

@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 
-from tpulint.rule import Rule
+from tpulint.rules_api import Rule
 
 GROUP = "tpulint.rules"
 

@@ -12,11 +12,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tpulint.context import Context
 from tpulint.engine.conditions import Condition, deciding_condition
 from tpulint.finding import Applicability, Finding
 from tpulint.model.module import Module, Place
-from tpulint.rule import Rule
+from tpulint.rules_api import Context, Rule
 from tpulint.source import Source
 
 Found: TypeAlias = Iterator[Finding]

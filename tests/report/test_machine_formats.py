@@ -11,7 +11,7 @@ from tpulint.report import github, sarif
 from tpulint.report import json as as_json
 
 if TYPE_CHECKING:
-    from tpulint.rule import Rule
+    from tpulint.rules_api import Rule
 
 Make = Callable[..., Finding]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tpulint.cli import run
-from tpulint.rule import Rule
+from tpulint.rules_api import Rule
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import pytest
 
 from tpulint.engine.change import Change
 from tpulint.finding import Applicability, Finding
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Context, Rule
 
 if TYPE_CHECKING:
     from tests.robustness.conftest import Command

@@ -15,7 +15,7 @@ import pytest
 from tpulint.finding import Applicability
 from tpulint.fixture import Case, cases
 from tpulint.registry import SYNTAX_ERROR, rules
-from tpulint.rule import Rule
+from tpulint.rules_api import Rule
 
 if TYPE_CHECKING:
     from tests.rules.conftest import Examined

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tpulint import registry
-from tpulint.rule import Rule
+from tpulint.rules_api import Rule
 
 
 @pytest.fixture

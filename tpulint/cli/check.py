@@ -15,7 +15,7 @@ from tpulint.finding import FileError, Finding
 from tpulint.invocation import place_asked_for
 
 if TYPE_CHECKING:
-    from tpulint.rule import Rule
+    from tpulint.rules_api import Rule
 
 
 @cli.command()

@@ -20,8 +20,7 @@ TODO: safe, unsafe or shown only, and why.
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule
 
 rule = Rule("TPU{number}", "{title}", module=__name__, fix=Applicability.SAFE)
 

@@ -11,7 +11,7 @@ from tpulint.dev import coverage, evidence, programs_page, runtime_page
 from tpulint.fixture import SINGLE, Case, cases, strip_wants
 from tpulint.registry import rules
 from tpulint.report.page import text
-from tpulint.rule import Rule
+from tpulint.rules_api import Rule
 
 _GENERATED = (
     "<!-- Written by `python -m tpulint.dev render-docs` from the rules' docstrings and fixtures. -->\n"

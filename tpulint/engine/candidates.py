@@ -11,7 +11,8 @@ from tpulint.model.module import Module
 from tpulint.model.names.index import Index, Place
 from tpulint.model.names.scopes import Scope
 from tpulint.registry import rules
-from tpulint.rule import Handler, Rule
+from tpulint.rules_api import Rule
+from tpulint.rules_api.rule import Handler
 
 
 class _Asking(NamedTuple):

@@ -18,9 +18,9 @@ from functools import cache
 from types import CodeType, FrameType
 from typing import Any
 
-from tpulint.context import Context
 from tpulint.model.names.scopes import Scope
-from tpulint.rule import Handler
+from tpulint.rules_api import Context
+from tpulint.rules_api.rule import Handler
 
 _LOOKUPS = (Context.kind, Context.qualified_name)
 _WHETHER = "Whether "

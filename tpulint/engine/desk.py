@@ -22,7 +22,8 @@ from tpulint.model.project.facts import ModuleFacts
 from tpulint.model.project.project import ProjectFacts
 from tpulint.model.project.reads import Answers, Read, RecordedProject
 from tpulint.registry import CUT_OFF, SYNTAX_ERROR, former_names, rules
-from tpulint.rule import Context, Handler, Rule
+from tpulint.rules_api import Context, Rule
+from tpulint.rules_api.rule import Handler
 from tpulint.source import Source, SourceError
 
 #: Source text, in bytes, whose parsed form a process keeps between summarising and judging.

@@ -70,6 +70,19 @@ NO_DEVICE_KEYWORD = _names("from_numpy frombuffer asarray") | CONSTRUCTORS
 NEVER_ON_HOST = _names("randperm tril_indices triu_indices scalar_tensor")
 #: Factories that take sizes one by one or as a sequence, all of it before any keyword.
 SIZED = _names("zeros ones empty rand randn")
+#: Factories of torch, with how many leading arguments are sizes (None for all).
+SIZED_FACTORIES = {
+    "arange": None,
+    "zeros": None,
+    "ones": None,
+    "empty": None,
+    "rand": None,
+    "randn": None,
+    "full": 1,
+    "eye": 2,
+    "linspace": 3,
+    "randperm": 1,
+}
 
 #: Modules of `torch.nn` whose call gives more than one tensor.
 SEVERAL_OUTPUTS = frozenset(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from tpulint.report.paint import Paint
 
 if TYPE_CHECKING:
-    from tpulint.rule import Rule
+    from tpulint.rules_api import Rule
 
 
 def listing(rules: Sequence[Rule], paint: Paint) -> str:

@@ -13,7 +13,7 @@ from tpulint import __version__
 from tpulint.finding import Applicability, FileError, Finding, Fix, Location
 
 if TYPE_CHECKING:
-    from tpulint.rule import Rule
+    from tpulint.rules_api import Rule
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 _HOME = "https://github.com/tpulint/tpulint"

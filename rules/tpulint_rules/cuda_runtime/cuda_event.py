@@ -37,11 +37,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.knowledge.runtime import PACKAGE
 from tpulint.knowledge.waiting import WAIT_FOR_ALL, WAITS
-from tpulint.model.names.scopes import Scope
-from tpulint.rule import Context, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Scope, is_name
 
 rule = Rule("TPU202", "time measured with CUDA events", module=__name__, fix=Applicability.UNSAFE)
 

@@ -76,10 +76,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.model.values.kinds import Device
-from tpulint.rule import Context, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Device, Edit, Finding, Fix, Rule, Span, is_name
 
 rule = Rule(
     "TPU206",

@@ -100,7 +100,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.knowledge.cuda_api import CALLED, MEMORY, PROPERTIES, CudaCall, Effect, cuda_call
 from tpulint.knowledge.distributed import START, WRAPPERS
 from tpulint.model.devices.doors import becomes_device, takes_device
@@ -108,7 +107,7 @@ from tpulint.model.devices.guarded import guard_of
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.processes.spawned import is_number_of_processes
 from tpulint.model.tracing.guards import CUDA, asks
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule
 
 rule = Rule(
     "TPU204",

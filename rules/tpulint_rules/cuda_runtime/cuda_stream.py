@@ -54,10 +54,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.knowledge.runtime import PACKAGE
-from tpulint.model.values.kinds import Instance
-from tpulint.rule import Context, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule, is_name
 
 rule = Rule("TPU203", "use of a CUDA stream or a CUDA graph", module=__name__, fix=Applicability.UNSAFE)
 

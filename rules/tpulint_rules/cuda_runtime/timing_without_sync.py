@@ -39,13 +39,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tensors import FACTORIES, READS
 from tpulint.knowledge.tracing import TRACE_ENTRIES
 from tpulint.knowledge.waiting import WAIT_FOR_ALL
-from tpulint.model.values.kinds import Tensor, Unknown
 from tpulint.model.values.pending import statements
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Tensor, Unknown
 
 rule = Rule(
     "TPU208",

@@ -44,11 +44,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.model.names.references import by_name
-from tpulint.model.values.kinds import UNKNOWN, Several, Static, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import UNKNOWN, Applicability, Context, Finding, Fix, Rule, Several, Static, Tensor
 
 rule = Rule("TPU702", "antialiased resize of an image", module=__name__, fix=Applicability.SAFE)
 

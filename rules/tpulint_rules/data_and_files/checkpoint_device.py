@@ -46,11 +46,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding
 from tpulint.model.devices.doors import holds_literal_device, is_host_without_cuda
 from tpulint.model.devices.literals import is_cuda_location, is_cuda_string, is_formatted_cuda
-from tpulint.model.values.kinds import Device, Static
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Device, Edit, Finding, Rule, Static
 
 rule = Rule(
     "TPU704",

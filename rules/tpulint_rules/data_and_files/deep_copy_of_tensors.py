@@ -45,11 +45,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.model.devices.doors import is_device_choice
-from tpulint.model.values.kinds import Device, Static, Tensor, Unknown
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, Rule, Static, Tensor, Unknown
 
 rule = Rule(
     "TPU706",

@@ -54,12 +54,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.files import SAVE
 from tpulint.knowledge.runtime import PACKAGE
 from tpulint.model.project.savers import saved_elsewhere
-from tpulint.model.values.kinds import Instance, Kind, Unknown
-from tpulint.rule import Context, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Kind, Rule, Unknown, is_name
 
 rule = Rule(
     "TPU705", "device tensors saved without a copy to the host", module=__name__, fix=Applicability.UNSAFE

@@ -25,10 +25,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
 from tpulint.model.training.effects import effects
-from tpulint.model.values.kinds import Several, Tensor, Unknown
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule, Several, Tensor, Unknown
 
 rule = Rule(
     "TPU708",

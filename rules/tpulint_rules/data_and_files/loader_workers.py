@@ -64,11 +64,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.training import LOADERS
 from tpulint.model.names.references import default_of
-from tpulint.model.values.kinds import Static
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule, Static
 
 rule = Rule("TPU707", "`DataLoader` with worker processes", module=__name__, fix=Applicability.UNSAFE)
 

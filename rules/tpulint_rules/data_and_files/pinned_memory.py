@@ -34,12 +34,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Span
 from tpulint.knowledge.tensors import FACTORIES
 from tpulint.knowledge.training import LOADERS
 from tpulint.model.devices.doors import is_served_flag
-from tpulint.model.values.kinds import Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule, Span, Tensor
 
 rule = Rule("TPU703", "pinned host memory", module=__name__, fix=Applicability.SAFE)
 

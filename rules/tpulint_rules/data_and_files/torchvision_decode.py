@@ -43,9 +43,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.runtime import PACKAGE
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule("TPU701", "image decoding with torchvision", module=__name__, fix=Applicability.SAFE)
 

@@ -67,11 +67,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.pictures import CHAINS, CLASSES, FUNCTIONS, Effect, Transform
-from tpulint.model.project.project import Certainty
-from tpulint.model.values.kinds import Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Certainty, Context, Finding, Fix, Rule, Tensor
 
 rule = Rule(
     "TPU709",

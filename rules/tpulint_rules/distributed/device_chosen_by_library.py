@@ -79,14 +79,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.libraries import DEVICE_FUNCTIONS, DEVICE_HOLDERS
 from tpulint.knowledge.tracing import LIBRARIES, is_device_word
 from tpulint.knowledge.training import ACCELERATE_DEVICE
 from tpulint.model.devices.doors import becomes_device
 from tpulint.model.names.references import by_name
 from tpulint.model.project.takers import is_accelerator
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
     "TPU805",

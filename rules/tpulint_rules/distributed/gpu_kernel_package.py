@@ -68,7 +68,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.gpu_kernels import (
     ATTENTION,
     BUILDERS,
@@ -78,7 +77,7 @@ from tpulint.knowledge.gpu_kernels import (
     Attention,
 )
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule("TPU803", "kernel library for NVIDIA GPUs", module=__name__, fix=Applicability.UNSAFE)
 

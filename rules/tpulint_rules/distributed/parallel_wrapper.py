@@ -61,9 +61,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.distributed import SHARDED_IN_PLACE, WRAPPER_ONLY, WRAPPERS
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span
 
 rule = Rule(
     "TPU802", "wrapper that distributes a module over GPUs", module=__name__, fix=Applicability.UNSAFE

@@ -87,7 +87,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.distributed import (
     COLLECTIVES,
     DEFAULT_BACKEND,
@@ -102,7 +101,7 @@ from tpulint.knowledge.distributed import (
 from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.model.processes.groups import backends, is_start, serves_host
 from tpulint.model.processes.spawned import spawned
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
     "TPU801",

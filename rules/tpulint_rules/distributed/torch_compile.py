@@ -111,10 +111,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.model.project.keeping import OF_TORCH, is_of_torch, keeps_state
-from tpulint.model.values.kinds import Instance, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule, Tensor
 
 rule = Rule(
     "TPU804",

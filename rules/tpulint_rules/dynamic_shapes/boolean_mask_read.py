@@ -74,11 +74,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.values.kinds import Static, Tensor, Unknown
 from tpulint.model.values.masked import Lifted, lifted
 from tpulint.model.values.uses import length_around, serves_as_tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Static, Tensor, Unknown
 
 rule = Rule("TPU401", "indexing with a boolean mask in traced code", module=__name__, fix=Applicability.SAFE)
 

@@ -72,12 +72,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.training import LOADERS
-from tpulint.model.names.scopes import FunctionNode
 from tpulint.model.training.called import is_differentiated
-from tpulint.model.values.kinds import Static, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, FunctionNode, Rule, Static, Tensor
 
 rule = Rule(
     "TPU405",

@@ -74,10 +74,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix, Span
-from tpulint.model.values.kinds import Static, Tensor, Unknown
 from tpulint.model.values.uses import length_around, loads, serves_as_tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Span, Static, Tensor, Unknown
 
 rule = Rule(
     "TPU403",

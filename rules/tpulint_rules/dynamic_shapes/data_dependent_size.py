@@ -25,8 +25,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Finding
-from tpulint.rule import SIZED_FACTORIES, Context, Rule
+from tpulint.knowledge.tensors import SIZED_FACTORIES
+from tpulint.rules_api import Context, Finding, Rule
 
 rule = Rule("TPU402", "tensor created with a data-dependent size in traced code", module=__name__, fix=None)
 

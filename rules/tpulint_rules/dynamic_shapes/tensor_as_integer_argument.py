@@ -56,10 +56,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.numbers import NUMBERS
-from tpulint.model.values.kinds import UNKNOWN, Instance, Kind, Several, Static, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import (
+    UNKNOWN,
+    Applicability,
+    Context,
+    Finding,
+    Fix,
+    Instance,
+    Kind,
+    Rule,
+    Several,
+    Static,
+    Tensor,
+)
 
 rule = Rule(
     "TPU404",

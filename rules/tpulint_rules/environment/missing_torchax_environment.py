@@ -84,17 +84,14 @@ import ast
 import os
 from collections.abc import Iterator, Mapping
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.knowledge.runtime import ENABLE, PACKAGE
 from tpulint.model.devices.given import given_device
 from tpulint.model.devices.two_way import guarded_import
-from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.project.facts import ANY
 from tpulint.model.project.takers import is_accelerator
 from tpulint.model.syntax.entry import is_main, of_main
 from tpulint.model.syntax.imports import end_of_imports
-from tpulint.model.values.kinds import Instance
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule, Scope, ScopeKind
 
 rule = Rule(
     "TPU001",

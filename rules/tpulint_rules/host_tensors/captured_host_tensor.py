@@ -42,10 +42,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.tensors import FACTORIES
-from tpulint.model.values.kinds import Instance, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Rule, Span, Tensor
 
 rule = Rule(
     "TPU502",

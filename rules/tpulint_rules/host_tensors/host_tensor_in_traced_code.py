@@ -60,10 +60,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tensors import FACTORIES, NO_DEVICE_KEYWORD
-from tpulint.model.values.kinds import Several, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Several, Tensor
 
 rule = Rule("TPU501", "tensor created on the CPU in traced code", module=__name__, fix=Applicability.SAFE)
 

@@ -67,11 +67,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.model.names.references import by_name
-from tpulint.model.values.kinds import Static, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule, Static, Tensor
 
 rule = Rule("TPU633", "operator that torchax computes incorrectly", module=__name__, fix=Applicability.SAFE)
 

@@ -125,12 +125,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.implemented import IMPLEMENTED
 from tpulint.knowledge.operators import FAILS_ON_TPU, RAISES, RAISES_UNDER_JIT
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.model.values.kinds import Array, Data, Kind, Several, Static, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import (
+    Applicability,
+    Array,
+    Context,
+    Data,
+    Finding,
+    Fix,
+    Kind,
+    Rule,
+    Several,
+    Static,
+    Tensor,
+)
 
 rule = Rule(
     "TPU631",

@@ -71,7 +71,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator, Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.model.devices.doors import (
     assigned_device,
     holds_device,
@@ -84,8 +83,7 @@ from tpulint.model.devices.doors import (
 from tpulint.model.devices.guarded import guard_of, puts_on_cuda
 from tpulint.model.devices.linked import decision
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
-from tpulint.model.values.kinds import Tensor, Unknown
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Tensor, Unknown
 
 rule = Rule(
     "TPU103", "CUDA check that falls back to the CPU on a TPU host", module=__name__, fix=Applicability.SAFE

@@ -60,7 +60,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding
 from tpulint.knowledge.cuda_api import cuda_call
 from tpulint.model.devices.doors import (
     becomes_device,
@@ -69,8 +68,7 @@ from tpulint.model.devices.doors import (
     takes_device,
 )
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda, starts_cuda
-from tpulint.model.values.kinds import Unknown
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Rule, Unknown
 
 rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Applicability.SAFE)
 

@@ -40,10 +40,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpulint.arguments import in_order
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.model.devices.literals import is_cuda_location
-from tpulint.model.values.kinds import Instance, Tensor, Unknown
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Rule, Tensor, Unknown
 
 rule = Rule("TPU101", "`.cuda()` call on a tensor or module", module=__name__, fix=Applicability.SAFE)
 

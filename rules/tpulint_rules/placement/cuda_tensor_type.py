@@ -51,10 +51,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.rule import Context, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Span, is_name
 
 rule = Rule(
     "TPU104",

@@ -47,12 +47,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES
 from tpulint.model.devices.doors import holds_literal_device, jax_form
 from tpulint.model.devices.literals import default_types
-from tpulint.model.values.kinds import Device, Static
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, Rule, Static
 
 rule = Rule(
     "TPU105",

@@ -34,16 +34,13 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.configuration import NAMESPACE
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.devices.doors import becomes_device
 from tpulint.model.devices.flow import TEXT, UNKNOWN
 from tpulint.model.devices.places import places
 from tpulint.model.names.qualified import dotted
-from tpulint.model.names.scopes import FunctionNode
-from tpulint.model.values.kinds import Unknown
-from tpulint.rule import Context, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Finding, FunctionNode, Rule, Unknown, is_name
 
 #: What people call an object that holds what was read.
 _CONFIGURATION = re.compile(

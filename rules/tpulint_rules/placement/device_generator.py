@@ -29,11 +29,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
 from tpulint.model.devices.doors import holds_literal_device
 from tpulint.model.devices.literals import is_formatted_cuda
-from tpulint.model.values.kinds import Device
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Device, Finding, Rule
 
 rule = Rule(
     "TPU106", "`torch.Generator` on a CUDA or torchax device", module=__name__, fix=Applicability.UNSAFE

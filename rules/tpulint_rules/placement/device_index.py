@@ -43,10 +43,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
 from tpulint.model.devices.doors import takes_device
-from tpulint.model.values.kinds import Instance, Tensor, Unknown
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Instance, Rule, Tensor, Unknown
 
 rule = Rule("TPU108", "device given as a GPU index or a rank", module=__name__, fix=Applicability.SAFE)
 

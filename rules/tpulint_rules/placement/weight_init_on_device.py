@@ -34,11 +34,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
 from tpulint.model.devices.doors import takes_device
 from tpulint.model.training.called import own_function
 from tpulint.model.values.pending import statements
-from tpulint.rule import Context, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Finding, Rule, is_name
 
 rule = Rule(
     "TPU109",

@@ -33,9 +33,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
 from tpulint.knowledge.runtime import DISTRIBUTION, FORMER, PACKAGE
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule
 
 rule = Rule(
     "TPU906",

@@ -58,9 +58,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.runtime import ENABLE, is_runtime_function
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule
 
 rule = Rule(
     "TPU905",

@@ -26,9 +26,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Finding
 from tpulint.knowledge.runtime import ENABLE, PACKAGE
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Context, Finding, Rule
 
 rule = Rule("TPU907", "import of torchax-compat, which is not installed", module=__name__, fix=None)
 

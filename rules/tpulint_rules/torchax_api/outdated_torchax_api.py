@@ -107,7 +107,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.outdated_api import (
     APART,
     KEYWORDS,
@@ -119,8 +118,7 @@ from tpulint.knowledge.outdated_api import (
     Outdated,
     outdated,
 )
-from tpulint.model.values.kinds import Instance
-from tpulint.rule import Context, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule, Span, is_name
 
 rule = Rule(
     "TPU901",

@@ -34,9 +34,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Finding
-from tpulint.model.values.kinds import Instance
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Context, Finding, Instance, Rule
 
 rule = Rule(
     "TPU903",

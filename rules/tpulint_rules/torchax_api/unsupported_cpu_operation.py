@@ -64,10 +64,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.model.names.qualified import dotted
-from tpulint.model.values.kinds import Several, Static, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Several, Static, Tensor
 
 rule = Rule(
     "TPU904",

@@ -158,16 +158,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS
 from tpulint.model.devices.doors import may_be_made_on_device
 from tpulint.model.names.qualified import dotted
-from tpulint.model.project.project import Certainty
 from tpulint.model.values.arrays import dtype_of_array
-from tpulint.model.values.kinds import Static, Tensor, Unknown
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Certainty, Context, Finding, Fix, Rule, Static, Tensor, Unknown
 
 rule = Rule(
     "TPU902",

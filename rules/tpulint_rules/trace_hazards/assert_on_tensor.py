@@ -36,9 +36,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
 from tpulint.model.values.uses import concretized
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule
 
 rule = Rule(
     "TPU304", "`assert` on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE

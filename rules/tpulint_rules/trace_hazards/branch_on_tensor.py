@@ -56,12 +56,10 @@ import ast
 from collections.abc import Iterator
 from itertools import takewhile
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.model.syntax.layout import call_lines
 from tpulint.model.values.branches import Condition, Selection, is_selectable, selections
-from tpulint.model.values.kinds import Tensor
 from tpulint.model.values.uses import concretized
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Tensor
 
 rule = Rule(
     "TPU303", "Python branch on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE

@@ -49,12 +49,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.operators import RAISES
 from tpulint.knowledge.tensors import ELEMENTWISE, NUMPY_OF_VALUES, REDUCTIONS
-from tpulint.model.values.kinds import Device, Kind, Static, Tensor, Unknown
 from tpulint.model.values.uses import loads
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import (
+    Applicability,
+    Context,
+    Device,
+    Finding,
+    Fix,
+    Kind,
+    Rule,
+    Span,
+    Static,
+    Tensor,
+    Unknown,
+)
 
 rule = Rule(
     "TPU305", "copy of a tensor to the host in traced code", module=__name__, fix=Applicability.UNSAFE

@@ -39,10 +39,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.values.kinds import Several, Tensor, Unknown
 from tpulint.model.values.uses import converts_dtypes, in_place_of_number, serves_as_tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Several, Tensor, Unknown
 
 rule = Rule("TPU301", "`.item()` or `.tolist()` in traced code", module=__name__, fix=Applicability.UNSAFE)
 

@@ -71,11 +71,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Finding
-from tpulint.model.names.scopes import Scope, ScopeKind
-from tpulint.model.values.kinds import UNKNOWN, Instance, Tensor
 from tpulint.model.values.readers import Reader, Readers, handed_by_hooks, mentions
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import UNKNOWN, Context, Finding, Instance, Rule, Scope, ScopeKind, Tensor
 
 rule = Rule(
     "TPU309",

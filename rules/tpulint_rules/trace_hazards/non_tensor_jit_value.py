@@ -47,11 +47,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.names.scopes import FunctionNode, Scope, parameters
+from tpulint.model.names.scopes import parameters
 from tpulint.model.tracing.jitted import Jitted, jitted_by
-from tpulint.model.values.kinds import Device, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import (
+    Applicability,
+    Context,
+    Device,
+    Edit,
+    Finding,
+    Fix,
+    FunctionNode,
+    Rule,
+    Scope,
+    Tensor,
+)
 
 rule = Rule(
     "TPU308",

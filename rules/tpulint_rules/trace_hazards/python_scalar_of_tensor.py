@@ -48,10 +48,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix
-from tpulint.model.values.kinds import Kind, Several, Tensor
 from tpulint.model.values.uses import converts_dtypes, in_place_of_number, serves_as_tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Kind, Rule, Several, Tensor
 
 rule = Rule(
     "TPU302",

@@ -32,10 +32,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Finding, Span
 from tpulint.model.values.pending import statements
 from tpulint.model.values.uses import concretized
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Context, Finding, Rule, Span
 
 rule = Rule("TPU307", "broad `except` around code that fails while JAX traces it", module=__name__, fix=None)
 

@@ -46,9 +46,7 @@ import itertools
 import string
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.values.kinds import Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Tensor
 
 rule = Rule(
     "TPU306",

@@ -23,8 +23,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule
 
 rule = Rule(
     "TPU643",

@@ -47,9 +47,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule
 
 rule = Rule(
     "TPU645", "model evaluated in a loop without compilation", module=__name__, fix=Applicability.UNSAFE

@@ -41,14 +41,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.runtime import COMPILE_UPDATE, DISTRIBUTION
 from tpulint.model.names.references import method_around
 from tpulint.model.training.called import is_decorated, is_differentiated
 from tpulint.model.training.placing import placed
 from tpulint.model.training.regions import Region
 from tpulint.model.training.updates import computes, is_whole, update
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
     "TPU646",

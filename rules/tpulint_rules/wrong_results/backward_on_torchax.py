@@ -90,11 +90,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.runtime import DISTRIBUTION, HIGHER_ORDER
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.model.names.references import positional
-from tpulint.model.names.scopes import Scope
 from tpulint.model.project.takers import handed_to_accelerate
 from tpulint.model.training.called import is_decorated, is_differentiated, own_function
 from tpulint.model.training.collected import Filling, is_filled_by_jax
@@ -102,8 +100,7 @@ from tpulint.model.training.effects import effects
 from tpulint.model.training.losses import losses_of
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.steps import NOT_FOUND, SHARED_LINE, Step
-from tpulint.model.values.kinds import Tensor, Unknown
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Scope, Span, Tensor, Unknown
 
 rule = Rule(
     "TPU611",

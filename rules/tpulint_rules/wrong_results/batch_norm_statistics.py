@@ -74,8 +74,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Finding
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Context, Finding, Rule
 
 rule = Rule("TPU612", "batch normalization whose running statistics never update", module=__name__, fix=None)
 

@@ -39,9 +39,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Finding
-from tpulint.model.project.project import Certainty
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Certainty, Context, Finding, Rule
 
 rule = Rule("TPU619", "Python or NumPy random numbers in traced code", module=__name__, fix=None)
 

@@ -55,13 +55,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.tensors import READS
 from tpulint.model.devices.doors import may_be_made_on_device
-from tpulint.model.names.scopes import FunctionNode
 from tpulint.model.syntax.imports import end_of_imports
-from tpulint.model.values.kinds import Device, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, FunctionNode, Rule, Tensor
 
 rule = Rule(
     "TPU622",

@@ -39,10 +39,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Finding
-from tpulint.model.names.scopes import FunctionNode, Scope
-from tpulint.model.values.kinds import Instance
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Context, Finding, FunctionNode, Instance, Rule, Scope
 
 rule = Rule("TPU616", "jitted function that closes over a module", module=__name__, fix=None)
 

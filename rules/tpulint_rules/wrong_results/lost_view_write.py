@@ -60,11 +60,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.views import PIECES, SHAPELESS, WHOLE, WRITES
-from tpulint.model.values.kinds import Static
 from tpulint.model.values.views import Copied, lost_write, value_of
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Static
 
 rule = Rule(
     "TPU601", "write through a view that is a copy on torchax", module=__name__, fix=Applicability.SAFE

@@ -30,9 +30,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.model.devices.doors import may_be_made_on_device
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
     "TPU615",

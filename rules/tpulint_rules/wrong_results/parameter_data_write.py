@@ -42,11 +42,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Span
 from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.model.syntax.loops import calls_looped_over
 from tpulint.model.training.boundaries import is_without_gradient
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span
 
 rule = Rule(
     "TPU618",

@@ -63,11 +63,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Finding
 from tpulint.knowledge.torch_api import METHODS
-from tpulint.model.names.scopes import ScopeKind
-from tpulint.model.values.kinds import Instance
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Context, Finding, Instance, Rule, ScopeKind
 
 rule = Rule(
     "TPU613", "attribute, buffer or global variable modified in traced code", module=__name__, fix=None

@@ -43,11 +43,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.names.scopes import Scope
 from tpulint.model.syntax.loops import calls_looped_over
-from tpulint.model.values.kinds import Tensor, Unknown
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Scope, Tensor, Unknown
 
 rule = Rule(
     "TPU620",

@@ -32,9 +32,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.context import Context
-from tpulint.finding import Applicability, Finding, Fix
-from tpulint.rule import Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule("TPU604", 'weight tying that `.to("jax")` breaks', module=__name__, fix=Applicability.UNSAFE)
 

@@ -65,11 +65,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
 from tpulint.knowledge.views import LOST_ON_SLICES, NO_LOWERING, WITHOUT_EFFECT
-from tpulint.model.values.kinds import Tensor, Unknown
 from tpulint.model.values.views import Copied, is_shared, is_slice, read_after
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Tensor, Unknown
 
 rule = Rule(
     "TPU603",

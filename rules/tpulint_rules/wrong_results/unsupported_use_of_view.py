@@ -52,10 +52,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix
-from tpulint.model.values.kinds import Device, Several, Static, Tensor
 from tpulint.model.values.views import is_slice
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, Rule, Several, Static, Tensor
 
 rule = Rule(
     "TPU602",

@@ -81,10 +81,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.model.names.references import by_name
-from tpulint.model.values.kinds import Device, Instance, Tensor
-from tpulint.rule import Context, Rule
+from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, Instance, Rule, Span, Tensor
 
 rule = Rule(
     "TPU614",

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tpulint.knowledge.tensors import ELEMENTWISE, READS
+from tpulint.knowledge.tensors import ELEMENTWISE, READS, SIZED_FACTORIES
 from tpulint.model.names.scopes import Scope
 from tpulint.model.values.kinds import Data, Several, Static, Tensor
 
@@ -147,21 +147,6 @@ def concretized(module: Module, test: ast.expr, scope: Scope) -> ast.expr | None
             return concretized(module, test.value, scope)
         case _:
             return test if module.kind(test, scope).is_traced else None
-
-
-#: Factories of torch, with how many leading arguments are sizes (None for all).
-SIZED_FACTORIES = {
-    "arange": None,
-    "zeros": None,
-    "ones": None,
-    "empty": None,
-    "rand": None,
-    "randn": None,
-    "full": 1,
-    "eye": 2,
-    "linspace": 3,
-    "randperm": 1,
-}
 
 
 def data_dependent_size(module: Module, call: ast.Call, scope: Scope) -> ast.expr | None:

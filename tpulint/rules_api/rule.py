@@ -1,8 +1,4 @@
-"""What a rule is, and all that it may ask: the whole API that rules are written against.
-
-A rule registers for the node types of `ast` that could concern it, and asks its context what they mean
-and for the edits that rewrite them, which leave everything around as it is written.
-"""
+"""A rule and its handlers."""
 
 from __future__ import annotations
 
@@ -12,11 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tpulint.context import Context, is_name
 from tpulint.finding import Applicability, Finding
-from tpulint.model.values.uses import SIZED_FACTORIES
-
-__all__ = ["DOCS", "SIZED_FACTORIES", "Context", "Handler", "Rule", "is_name"]
 
 DOCS = "https://github.com/tpulint/tpulint/blob/main/docs/rules"
 

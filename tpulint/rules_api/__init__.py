@@ -1,0 +1,51 @@
+"""The API that rules are written against, and all of tpulint that a rule may use.
+
+A rule registers functions for the node types of `ast` that may concern it. tpulint calls such a function for
+each of these nodes, with a `Context`, which says what the code means and builds findings and fixes.
+The tables in `tpulint.knowledge` may be imported, too.
+"""
+
+from tpulint.finding import Applicability, Edit, Finding, Fix, Location, Related, Span
+from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
+from tpulint.model.project.project import Certainty
+from tpulint.model.values.kinds import (
+    UNKNOWN,
+    Array,
+    Data,
+    Device,
+    Instance,
+    Kind,
+    Several,
+    Static,
+    Tensor,
+    Unknown,
+)
+from tpulint.rules_api.context import Context, is_name
+from tpulint.rules_api.rule import Rule
+
+__all__ = [
+    "UNKNOWN",
+    "Applicability",
+    "Array",
+    "Certainty",
+    "Context",
+    "Data",
+    "Device",
+    "Edit",
+    "Finding",
+    "Fix",
+    "FunctionNode",
+    "Instance",
+    "Kind",
+    "Location",
+    "Related",
+    "Rule",
+    "Scope",
+    "ScopeKind",
+    "Several",
+    "Span",
+    "Static",
+    "Tensor",
+    "Unknown",
+    "is_name",
+]

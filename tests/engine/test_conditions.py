@@ -14,13 +14,14 @@ import pytest
 
 from tpulint.engine.conditions import Condition, deciding_condition
 from tpulint.finding import Applicability, Finding
-from tpulint.model.module import Module, Place
+from tpulint.model.module import Module
+from tpulint.model.syntax.parsed_file import ModulePath
 from tpulint.rules_api import Context, Rule
 from tpulint.source import Source
 
 Found: TypeAlias = Iterator[Finding]
 
-MODULE = Module(Source("a.py", "import math\nx = [math.pi, 1]\ny = x.item()\n"), Place("a"))
+MODULE = Module(Source("a.py", "import math\nx = [math.pi, 1]\ny = x.item()\n"), ModulePath("a"))
 CALL = next(node for node in ast.walk(MODULE.source.tree) if isinstance(node, ast.Call))
 RULE = Rule("TPU999", "a rule of this test", module=__name__, fix=Applicability.SAFE)
 CONTEXT = Context(RULE, MODULE, MODULE.index.module)

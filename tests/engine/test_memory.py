@@ -10,7 +10,8 @@ import pytest
 
 from tpulint.engine.run import analyse_units, as_units
 from tpulint.fixture import cases
-from tpulint.model.module import Module, Place
+from tpulint.model.module import Module
+from tpulint.model.syntax.parsed_file import ModulePath
 from tpulint.settings import Settings
 from tpulint.source import Source
 
@@ -21,7 +22,7 @@ def test_every_parsed_file_is_freed_without_collection(monkeypatch: pytest.Monke
     made: list[weakref.ref[Module]] = []
     plain = Module.__init__
 
-    def noted(self: Module, source: Source, place: Place) -> None:
+    def noted(self: Module, source: Source, place: ModulePath) -> None:
         plain(self, source, place)
         made.append(weakref.ref(self))
 

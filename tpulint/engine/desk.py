@@ -16,11 +16,12 @@ from tpulint.engine.budget import OverBudget, budget
 from tpulint.engine.candidates import candidates, concerned
 from tpulint.finding import FileError, Finding, Span
 from tpulint.model.devices.two_way import apart, two_way
-from tpulint.model.module import Module, Place
+from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.facts import ModuleFacts
 from tpulint.model.project.project import ProjectFacts
 from tpulint.model.project.reads import Answers, Read, RecordedProject
+from tpulint.model.syntax.parsed_file import ModulePath
 from tpulint.registry import CUT_OFF, SYNTAX_ERROR, former_names, rules
 from tpulint.rules_api import Context, Rule
 from tpulint.rules_api.rule import Handler
@@ -42,7 +43,7 @@ class Unit:
 
     path: str
     data: bytes
-    place: Place
+    place: ModulePath
 
 
 @dataclass(frozen=True, slots=True)

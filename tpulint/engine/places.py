@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping
 from functools import cache
 
-from tpulint.model.module import Place
+from tpulint.model.syntax.parsed_file import ModulePath
 
 #: The first name, or the dots, of what is imported, and the second one.
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+(\.|\w+)|import[ \t]+(\w+))(?:\.(\w+))?", re.MULTILINE)
@@ -36,7 +36,7 @@ def plain_name(path: str, apart: Container[str] = ()) -> tuple[str, bool]:
     return ".".join(reversed(parts)) or stem, package
 
 
-def places(contents: Mapping[str, bytes]) -> dict[str, Place]:
+def places(contents: Mapping[str, bytes]) -> dict[str, ModulePath]:
     """A place for each file; files that would share a name get names of their own."""
     folders: dict[str, list[str]] = defaultdict(list)
     for path in sorted(contents):
@@ -55,7 +55,7 @@ def places(contents: Mapping[str, bytes]) -> dict[str, Place]:
         else:
             names[path] = name
     return {
-        path: Place(names[path], package, tuple(renamed.get(os.path.dirname(path), ())))
+        path: ModulePath(names[path], package, tuple(renamed.get(os.path.dirname(path), ())))
         for path, (_, package) in plain.items()
     }
 

@@ -15,12 +15,13 @@ from tpulint.formatted import within
 from tpulint.knowledge.handled import HANDLED, Handled
 from tpulint.knowledge.runtime import DISABLE, ENABLE, PACKAGE
 from tpulint.model.module import Module
-from tpulint.model.names.at_hand import names_at_hand
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
 from tpulint.model.project.project import Certainty, TracePath
 from tpulint.model.syntax.aliases import in_own_words
+from tpulint.model.syntax.handlers import caught, optional
 from tpulint.model.syntax.imports import first_import, respelled
-from tpulint.model.tracing.guards import CUDA, PROCESSES, SEVERAL, caught, only_with, optional
+from tpulint.model.tracing.guards import CUDA, PROCESSES, SEVERAL, only_with
+from tpulint.model.values.at_hand import names_at_hand
 from tpulint.model.values.kinds import Instance, Kind
 from tpulint.model.values.pending import pending
 from tpulint.model.values.uses import data_dependent_size

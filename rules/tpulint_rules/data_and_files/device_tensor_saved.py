@@ -56,7 +56,7 @@ from collections.abc import Callable, Iterator
 
 from tpulint.knowledge.files import SAVE
 from tpulint.knowledge.runtime import PACKAGE
-from tpulint.model.project.savers import saved_elsewhere
+from tpulint.model.values.saved import saved_elsewhere
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Kind, Rule, Unknown, is_name
 
 rule = Rule(

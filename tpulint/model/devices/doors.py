@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.devices.flow import ASKED, GIVEN, LITERAL, SINK, UNKNOWN
@@ -14,16 +13,15 @@ from tpulint.model.devices.places import last_name, places
 from tpulint.model.devices.targets import targets
 from tpulint.model.names.references import default_of
 from tpulint.model.names.scopes import Scope
+from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.values.kinds import Device, Instance, Tensor, Unknown
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 _DEVICE = re.compile(r"(cuda|cpu|mps|xpu|npu)(:\d+)?\Z")
 _TAKES_DEVICE_FIRST = frozenset({"torch.device", "torch.set_default_device"})
 
 
-def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -> bool:
+def takes_device(module: TypedFile, call: ast.Call, slot: ast.expr, scope: Scope) -> bool:
     """Whether the argument is one that torch takes as a device."""
     first = bool(call.args) and call.args[0] is slot
     keyword = next((keyword.arg for keyword in call.keywords if keyword.value is slot), None)
@@ -48,7 +46,7 @@ def takes_device(module: Module, call: ast.Call, slot: ast.expr, scope: Scope) -
     )
 
 
-def becomes_device(module: Module, node: ast.expr, scope: Scope, *, doors: bool = False) -> bool:
+def becomes_device(module: TypedFile, node: ast.expr, scope: Scope, *, doors: bool = False) -> bool:
     """Whether the value is passed to torch as a device anywhere in the project.
 
     With `doors`, an expression that is such an argument itself counts as well.
@@ -57,7 +55,7 @@ def becomes_device(module: Module, node: ast.expr, scope: Scope, *, doors: bool 
     return any(module.project.is_device(target) or (doors and target == SINK) for target in found)
 
 
-def made_on_import(module: Module, node: ast.expr, scope: Scope) -> bool:
+def made_on_import(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the expression is part of a `torch.device(...)` that runs when the file is imported.
 
     torchax, without which `torch.device("jax")` raises, may not be imported by then.
@@ -70,21 +68,21 @@ def made_on_import(module: Module, node: ast.expr, scope: Scope) -> bool:
     return False
 
 
-def holds_device(module: Module, node: ast.expr, scope: Scope) -> bool:
+def holds_device(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the expression is a device, or a name that is passed to torch as one."""
     if any(module.project.is_device(place) for place in places(module, node, scope)):
         return True
     return isinstance(module.kind(node, scope), Device) and not _is_text_by_default(module, node, scope)
 
 
-def _is_text_by_default(module: Module, node: ast.expr, scope: Scope) -> bool:
+def _is_text_by_default(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the expression is a parameter with a string as default, such as `which="cuda"`."""
     found = module.names.lookup(node.id, scope) if isinstance(node, ast.Name) else None
     default = default_of(node.id, found[0]) if isinstance(node, ast.Name) and found is not None else None
     return isinstance(default, ast.Constant) and isinstance(default.value, str)
 
 
-def holds_literal_device(module: Module, node: ast.expr, scope: Scope) -> bool:
+def holds_literal_device(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the value is passed to torch as a device and may come from a literal."""
     project = module.project
     return any(
@@ -93,7 +91,7 @@ def holds_literal_device(module: Module, node: ast.expr, scope: Scope) -> bool:
     )
 
 
-def is_text_of_file(module: Module, node: ast.expr, scope: Scope) -> bool:
+def is_text_of_file(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the value is an item of a mapping that is read at run time, such as a configuration.
 
     The program sets no device there itself.
@@ -107,17 +105,17 @@ def is_text_of_file(module: Module, node: ast.expr, scope: Scope) -> bool:
     return all(project.device_origins(place) == {UNKNOWN} for place in places(module, node, scope))
 
 
-def is_served_flag(module: Module, node: ast.expr, scope: Scope) -> bool:
+def is_served_flag(module: ProjectFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the flag is true under torchax as well, or chosen by the user."""
     origins = {origin for place in places(module, node, scope) for origin in _origins(module, place)}
     return GIVEN in origins and not origins & {ASKED, UNKNOWN}
 
 
-def _origins(module: Module, place: str) -> frozenset[str]:
+def _origins(module: ProjectFile, place: str) -> frozenset[str]:
     return module.project.device_origins(place)
 
 
-def asks_for_cuda(module: Module, test: ast.expr, scope: Scope) -> bool:
+def asks_for_cuda(module: TypedFile, test: ast.expr, scope: Scope) -> bool:
     """Whether a condition is `torch.cuda.is_available()` or the comparison of a device with `"cuda"`."""
     if isinstance(test, ast.Call):
         return module.names.qualified(test.func, scope) == "torch.cuda.is_available"
@@ -126,7 +124,7 @@ def asks_for_cuda(module: Module, test: ast.expr, scope: Scope) -> bool:
     return isinstance(test, ast.Attribute) and test.attr == "is_cuda"
 
 
-def jax_form(module: Module, node: ast.expr, scope: Scope) -> str | None:
+def jax_form(module: TypedFile, node: ast.expr, scope: Scope) -> str | None:
     """The device expression with the torchax device instead of CUDA; None for other expressions."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DEVICE.match(node.value):
         single = module.source.text[module.source.span(node).start] == "'"
@@ -153,7 +151,7 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0
 
 
-def assigned_device(module: Module, body: list[ast.stmt], scope: Scope) -> tuple[str, str] | None:
+def assigned_device(module: TypedFile, body: list[ast.stmt], scope: Scope) -> tuple[str, str] | None:
     """The name and the torchax device, if a block only assigns a device to one name."""
     if len(body) != 1 or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
         return None
@@ -170,7 +168,7 @@ def assigned_device(module: Module, body: list[ast.stmt], scope: Scope) -> tuple
     return ast.unparse(target), device
 
 
-def is_device_choice(module: Module, node: ast.AST, scope: Scope) -> bool:
+def is_device_choice(module: TypedFile, node: ast.AST, scope: Scope) -> bool:
     """Whether the conditional only chooses between CUDA and another device, and is reported as a whole."""
     if isinstance(node, ast.IfExp):
         test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
@@ -182,7 +180,7 @@ def is_device_choice(module: Module, node: ast.AST, scope: Scope) -> bool:
     return False
 
 
-def is_host_without_cuda(module: Module, node: ast.expr, scope: Scope) -> bool:
+def is_host_without_cuda(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the expression selects the CPU, by name, if CUDA is not available."""
     if not isinstance(node, ast.IfExp):
         return False
@@ -193,7 +191,7 @@ def is_host_without_cuda(module: Module, node: ast.expr, scope: Scope) -> bool:
     return named and isinstance(test, ast.Call) and asks_for_cuda(module, test, scope)
 
 
-def is_guarded_synchronize(module: Module, node: ast.AST, scope: Scope) -> bool:
+def is_guarded_synchronize(module: TypedFile, node: ast.AST, scope: Scope) -> bool:
     """Whether the statement only calls `torch.cuda.synchronize()` if CUDA is available."""
     return (
         isinstance(node, ast.If)
@@ -206,7 +204,7 @@ def is_guarded_synchronize(module: Module, node: ast.AST, scope: Scope) -> bool:
     )
 
 
-def may_be_made_on_device(module: Module, call: ast.Call, scope: Scope) -> bool:
+def may_be_made_on_device(module: TypedFile, call: ast.Call, scope: Scope) -> bool:
     """Whether the call passes a `device=` that is not known to be the CPU."""
     device = next((item.value for item in call.keywords if item.arg == "device"), None)
     if isinstance(device, ast.Constant):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.configuration import TEXT_READERS
 from tpulint.knowledge.tracing import DEVICE_STRING, is_device_word
@@ -15,17 +14,15 @@ from tpulint.model.devices.places import is_enumeration, last_name, places, text
 from tpulint.model.devices.targets import option, targets
 from tpulint.model.names.references import default_of, positional
 from tpulint.model.names.scopes import FunctionNode, Scope
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.project.project_file import ProjectFile
 
 
-def device_edges(module: Module) -> tuple[Edge, ...]:
+def device_edges(module: ProjectFile) -> tuple[Edge, ...]:
     """All that a file hands on."""
     return tuple(sorted(_Edges(module).found)) if _concerns(module) else ()
 
 
-def _concerns(module: Module) -> bool:
+def _concerns(module: ProjectFile) -> bool:
     index = module.index
     return bool(index.named) or any(map(is_device_word, (*index.taken, *index.calls, *index.texts)))
 
@@ -33,7 +30,7 @@ def _concerns(module: Module) -> bool:
 class _Edges:
     """Collects one file's edges: from torch's doors and from what bears a telling name."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: ProjectFile) -> None:
         self.module = module
         self.found: set[Edge] = set()
         self.at_doors: set[str] = set()
@@ -190,7 +187,7 @@ class _Edges:
             self.found.add((f"K {last_name(node.func)} **", UNKNOWN))
 
 
-def _held_against(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
+def _held_against(module: ProjectFile, node: ast.expr, scope: Scope) -> Iterator[str]:
     """What a device is looked up in: a list of names, or the keys of a mapping."""
     outer = module.parent(node)
     match outer:
@@ -215,7 +212,7 @@ def _is_property(scope: Scope) -> bool:
     return any(last_name(decorator) in ("property", "cached_property") for decorator in decorators)
 
 
-def reads_text(module: Module) -> bool:
+def reads_text(module: ProjectFile) -> bool:
     """Whether a file reads configurations, such as JSON and YAML, into mappings."""
     return any(module.names.calls_of(TEXT_READERS))
 

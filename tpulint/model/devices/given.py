@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tpulint.model.devices.places import last_name
 from tpulint.model.names.scopes import Scope
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 #: What torch calls functions and methods that are given a device by position.
 DOORS = ("to", "device", "set_default_device")
 
 
-def given_device(module: Module, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
+def given_device(module: ParsedFile, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
     """The arguments of a call that torch may take as a device, going by names alone."""
     last = last_name(call.func)
     if last not in DOORS and not any(keyword.arg in ("device", None) for keyword in call.keywords):
@@ -35,7 +32,7 @@ def given_device(module: Module, call: ast.Call, scope: Scope) -> Iterator[ast.e
                 yield ast.Attribute(keyword.value, "device", ast.Load())
 
 
-def made(module: Module, call: ast.Call, scope: Scope) -> ast.expr:
+def made(module: ParsedFile, call: ast.Call, scope: Scope) -> ast.expr:
     """What is called, or what `functools.partial` makes a function of."""
     is_partial = call.args and module.names.qualified(call.func, scope) == "functools.partial"
     return call.args[0] if is_partial else call.func

@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES, cuda_call
 from tpulint.knowledge.distributed import WRAPPERS
@@ -22,9 +21,7 @@ from tpulint.knowledge.gpu_kernels import (
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.names.scopes import FunctionNode, Scope
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.project.project_file import ProjectFile
 
 _CUDA_ONLY = ("torch.cuda.", "triton.", "torch.backends.cuda.", "torch.backends.cudnn.")
 _ASKS = frozenset(
@@ -63,24 +60,24 @@ class Guard:
         return self.kernel is not None or self.call is not None or self.tells
 
 
-def guard_of(module: Module, node: ast.expr, scope: Scope) -> Guard:
+def guard_of(module: ProjectFile, node: ast.expr, scope: Scope) -> Guard:
     """What a condition, or a part of one, guards."""
     return _Guarded(module, scope).of(node)
 
 
-def function_around(module: Module, node: ast.AST) -> ast.AST:
+def function_around(module: ProjectFile, node: ast.AST) -> ast.AST:
     """The innermost function that a node lies in, or the whole file."""
     functions = (outer for outer in module.ancestors(node) if isinstance(outer, FunctionNode))
     return next(functions, module.source.tree)
 
 
-def puts_on_cuda(module: Module, node: ast.AST, scope: Scope) -> bool:
+def puts_on_cuda(module: ProjectFile, node: ast.AST, scope: Scope) -> bool:
     """Whether the node names a CUDA device or type, or is `.cuda`."""
     return _Guarded(module, scope).puts_on_cuda(node)
 
 
 class _Guarded:
-    def __init__(self, module: Module, scope: Scope) -> None:
+    def __init__(self, module: ProjectFile, scope: Scope) -> None:
         self.module = module
         self.scope = scope
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tpulint.knowledge.cuda_api import cuda_call
 from tpulint.model.devices.doors import holds_device
@@ -16,9 +16,7 @@ from tpulint.model.devices.guarded import Guard, function_around, guard_of
 from tpulint.model.devices.literals import is_cuda_string
 from tpulint.model.devices.places import is_parameter
 from tpulint.model.names.scopes import FunctionNode, Scope
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 #: Parts of `torch.cuda` that other fixes replace once the code is reached without CUDA.
 _FIXED = (
@@ -35,7 +33,7 @@ class _Test(NamedTuple):
     guard: Guard
 
 
-def decision(module: Module, node: ast.expr, scope: Scope, *, chooses: bool = True) -> str | None:
+def decision(module: TypedFile, node: ast.expr, scope: Scope, *, chooses: bool = True) -> str | None:
     """How a message goes on that says why a check has no fix; "" if it has one, None if it is not reported.
 
     With `chooses`, it may decide where the program runs; one of a tensor's device follows that decision.
@@ -65,14 +63,14 @@ def _still_on_cpu(device: ast.AST, needed: ast.AST) -> str:
     )
 
 
-def _is_fixed(module: Module, part: ast.AST, scope: Scope) -> bool:
+def _is_fixed(module: TypedFile, part: ast.AST, scope: Scope) -> bool:
     """Whether another rule replaces a function of CUDA where it is reached without CUDA."""
     name = module.names.qualified(part, scope) or ""
     known = cuda_call(name)
     return name.startswith(_FIXED) or (known is not None and bool(known[1].removable or known[1].instead))
 
 
-def _uses_of_flag(module: Module, node: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+def _uses_of_flag(module: TypedFile, node: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
     """The places that read the variable to which a check is assigned, such as `use_cuda`."""
     statement = module.statement(node)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
@@ -90,7 +88,7 @@ def _uses_of_flag(module: Module, node: ast.expr, scope: Scope) -> Iterator[tupl
                 yield taken, place
 
 
-def _scope_of(module: Module, node: ast.AST) -> Scope:
+def _scope_of(module: TypedFile, node: ast.AST) -> Scope:
     for outer in module.ancestors(node):
         found = module.index.function(outer) if isinstance(outer, FunctionNode) else None
         if found is not None:
@@ -98,7 +96,7 @@ def _scope_of(module: Module, node: ast.AST) -> Scope:
     return module.index.module
 
 
-def _shared_with_what_stays(module: Module, node: ast.expr, scope: Scope, guard: Guard) -> str:
+def _shared_with_what_stays(module: TypedFile, node: ast.expr, scope: Scope, guard: Guard) -> str:
     """Why a check stays that guards a part of the same work as another one that stays; "" without one."""
     function = function_around(module, node)
     for other in _tests(module):
@@ -118,7 +116,7 @@ def _shared_with_what_stays(module: Module, node: ast.expr, scope: Scope, guard:
     return ""
 
 
-def _is_bound_before(module: Module, name: str, scope: Scope, checks: tuple[ast.stmt, ast.stmt]) -> bool:
+def _is_bound_before(module: TypedFile, name: str, scope: Scope, checks: tuple[ast.stmt, ast.stmt]) -> bool:
     """Whether a name has a value without either of two checks, as a parameter has; None is no such value."""
     found = module.names.lookup(name, scope) if "." not in name else None
     for binding in found[1] if found is not None else ():
@@ -132,7 +130,7 @@ def _is_bound_before(module: Module, name: str, scope: Scope, checks: tuple[ast.
     return False
 
 
-def _tests(module: Module) -> tuple[_Test, ...]:
+def _tests(module: TypedFile) -> tuple[_Test, ...]:
     """All checks for CUDA of a file, each with what it guards; looked for once."""
     known = module.answers.get(_tests)
     if known is None:
@@ -144,7 +142,7 @@ def _tests(module: Module) -> tuple[_Test, ...]:
     return found
 
 
-def _found(module: Module) -> Iterator[tuple[ast.expr, Scope]]:
+def _found(module: TypedFile) -> Iterator[tuple[ast.expr, Scope]]:
     index = module.index
     for node, scope in index.calls.get("is_available", ()):
         assert isinstance(node, ast.Call)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.configuration import DEFAULT_GIVEN_TO
 from tpulint.knowledge.tracing import DEVICE_STRING
 from tpulint.model.devices.flow import ASKED, GIVEN, LITERAL, OFF, TEXT, UNKNOWN
 from tpulint.model.devices.literals import CUDA, is_formatted_cuda
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 _ASKING = ("torch.cuda.is_available", "torch.cuda.device_count")
 _SERVED = ("torch.accelerator.", "jax.")
@@ -26,7 +23,7 @@ ONE_OF = frozenset(
 _KEEPING = frozenset({"torch.device", "builtins.str", "builtins.bool", "builtins.int"}) | ONE_OF
 
 
-def places(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
+def places(module: ParsedFile, node: ast.expr, scope: Scope) -> Iterator[str]:
     """Where the value of an expression may come from."""
     match node:
         case ast.JoinedStr() | ast.BinOp() | ast.Call() if is_formatted_cuda(node):
@@ -83,7 +80,7 @@ def places(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
             yield UNKNOWN
 
 
-def _compared(module: Module, node: ast.Compare, scope: Scope) -> Iterator[str]:
+def _compared(module: ParsedFile, node: ast.Compare, scope: Scope) -> Iterator[str]:
     sides = (node.left, *node.comparators)
     texts = [text for side in sides if (text := text_of(side)) is not None]
     if any(CUDA.match(text) for text in texts):
@@ -95,7 +92,7 @@ def _compared(module: Module, node: ast.Compare, scope: Scope) -> Iterator[str]:
             yield from places(module, side, scope)
 
 
-def _called(module: Module, call: ast.Call, scope: Scope) -> Iterator[str]:
+def _called(module: ParsedFile, call: ast.Call, scope: Scope) -> Iterator[str]:
     qualified = module.names.qualified(call.func, scope)
     last = last_name(call.func)
     key = text_of(call.args[1 if qualified == "builtins.getattr" else 0]) if call.args else None
@@ -124,7 +121,7 @@ def _called(module: Module, call: ast.Call, scope: Scope) -> Iterator[str]:
         yield f"R {last}" if last else UNKNOWN
 
 
-def named(module: Module, name: str, scope: Scope) -> Iterator[str]:
+def named(module: ParsedFile, name: str, scope: Scope) -> Iterator[str]:
     """Where the value of a plain name may come from: itself, a star import, or what is looped over."""
     yield variable(module, name, scope)
     found = module.names.lookup(name, scope)
@@ -142,7 +139,7 @@ def named(module: Module, name: str, scope: Scope) -> Iterator[str]:
         yield from (place for part in parts for place in places(module, part, found[0]))
 
 
-def variable(module: Module, name: str, scope: Scope) -> str:
+def variable(module: ParsedFile, name: str, scope: Scope) -> str:
     """The place of a plain name."""
     found = module.names.lookup(name, scope)
     if found is None:

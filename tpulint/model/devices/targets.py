@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.configuration import DEFAULT_GIVEN_TO, NAMESPACE
 from tpulint.knowledge.tracing import DEVICE_STRING
@@ -13,12 +12,10 @@ from tpulint.model.devices.given import given_device
 from tpulint.model.devices.places import ONE_OF, is_enumeration, last_name, places, text_of, variable
 from tpulint.model.names.references import defaults
 from tpulint.model.names.scopes import Scope
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.project.project_file import ProjectFile
 
 
-def targets(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
+def targets(module: ProjectFile, node: ast.expr, scope: Scope) -> Iterator[str]:
     """What the value of an expression is handed to."""
     inner: ast.AST = node
     outer = module.parent(node)
@@ -56,7 +53,7 @@ def targets(module: Module, node: ast.expr, scope: Scope) -> Iterator[str]:
         inner, outer = outer, module.parent(outer)
 
 
-def _looked_up(module: Module, mapping: ast.Dict, scope: Scope) -> Iterator[str]:
+def _looked_up(module: ProjectFile, mapping: ast.Dict, scope: Scope) -> Iterator[str]:
     """What a mapping's keys are compared with: what is looked up in it, at once or by its name."""
     outer = module.parent(mapping)
     call = module.parent(outer) if isinstance(outer, ast.Attribute) and outer.attr == "get" else None
@@ -80,7 +77,7 @@ def _whole(device: ast.expr) -> ast.expr:
     return device.value if isinstance(device, ast.Attribute) and device.attr == "type" else device
 
 
-def _unpacked(module: Module, values: ast.Tuple, inner: ast.AST) -> ast.expr | None:
+def _unpacked(module: ProjectFile, values: ast.Tuple, inner: ast.AST) -> ast.expr | None:
     """The target that gets one of several values, as in `batch, device = 32, "cuda"`."""
     match module.parent(values):
         case ast.Assign(targets=[ast.Tuple(elts=names)]) if len(names) == len(values.elts):
@@ -88,7 +85,7 @@ def _unpacked(module: Module, values: ast.Tuple, inner: ast.AST) -> ast.expr | N
     return None
 
 
-def _into(module: Module, outer: ast.AST, inner: ast.AST, scope: Scope) -> Iterator[str]:
+def _into(module: ProjectFile, outer: ast.AST, inner: ast.AST, scope: Scope) -> Iterator[str]:
     """The places in which a statement or a signature puts a value."""
     match outer:
         case ast.Assign():
@@ -109,7 +106,7 @@ def _into(module: Module, outer: ast.AST, inner: ast.AST, scope: Scope) -> Itera
                     yield f"P {module.name}.{child.qualname} {name}"
 
 
-def _stored(module: Module, target: ast.expr, scope: Scope) -> Iterator[str]:
+def _stored(module: ProjectFile, target: ast.expr, scope: Scope) -> Iterator[str]:
     if isinstance(target, ast.Name):
         values = (one.value for of_name in scope.bindings.values() for one in of_name)
         if not is_enumeration(scope) or not _clash(values):
@@ -122,7 +119,7 @@ def _stored(module: Module, target: ast.expr, scope: Scope) -> Iterator[str]:
 
 
 def _into_call(
-    module: Module, call: ast.Call, inner: ast.AST, scope: Scope, *, listed: bool
+    module: ProjectFile, call: ast.Call, inner: ast.AST, scope: Scope, *, listed: bool
 ) -> tuple[list[str], bool]:
     """What a call does with an argument: the places that it gets to, and whether the call's value has it."""
     word = inner.arg if isinstance(inner, ast.keyword) else None
@@ -166,12 +163,12 @@ def _into_call(
     return found, False
 
 
-def _is_foreign(module: Module, qualified: str) -> bool:
+def _is_foreign(module: ProjectFile, qualified: str) -> bool:
     """Whether a name belongs to a package that is no part of the project, once that is known."""
     return bool(module.project.modules) and module.project.home(module.project.resolve(qualified)) is None
 
 
-def _decorated(module: Module, call: ast.Call, scope: Scope) -> list[str]:
+def _decorated(module: ProjectFile, call: ast.Call, scope: Scope) -> list[str]:
     """The parameter that an option of click gives to the function that it decorates."""
     outer = module.parent(call)
     named = next((text for argument in call.args if (text := text_of(argument)) and text[:2] == "--"), None)

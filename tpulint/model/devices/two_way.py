@@ -13,7 +13,7 @@ from tpulint.knowledge.runtime import PACKAGE
 from tpulint.model.syntax.imports import end_of_imports, insertions, missing_imports
 
 if TYPE_CHECKING:
-    from tpulint.model.module import Module
+    from tpulint.model.project.project_file import ProjectFile
 
 ASKED = "torch.cuda.is_available()"
 _JAX_PACKAGES = ("jax", "torchax", PACKAGE)
@@ -32,7 +32,7 @@ _SIMPLE = ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign
 _TITLE = "{} (not applied, because `keep-gpu` is set and this fix would change the program on CUDA)"
 
 
-def apart(module: Module) -> Iterator[Span]:
+def apart(module: ProjectFile) -> Iterator[Span]:
     """The code that only CUDA reaches, with the condition for it, where other code serves torchax instead.
 
     In a program that is to be kept running on CUDA, all code that only CUDA reaches, and the condition where
@@ -48,7 +48,7 @@ def apart(module: Module) -> Iterator[Span]:
                 yield module.source.span(root)
 
 
-def _choices(module: Module) -> Iterator[tuple[ast.expr, _Nodes, _Nodes]]:
+def _choices(module: ProjectFile) -> Iterator[tuple[ast.expr, _Nodes, _Nodes]]:
     """The conditions that ask for CUDA, each with what is reached with CUDA alone, and without it alone."""
     for kind in (ast.If, ast.IfExp):
         for node, scope in module.index.nodes[kind]:
@@ -77,7 +77,7 @@ def _is_jax(node: ast.AST) -> bool:
     return False
 
 
-def two_way(module: Module, finding: Finding) -> Fix | None:
+def two_way(module: ProjectFile, finding: Finding) -> Fix | None:
     """A finding's fix in a form that leaves CUDA what it had; shown only where there is no such form."""
     fix, text = finding.fix, module.source.text
     if fix is None or fix.serves_cuda:
@@ -104,13 +104,13 @@ def two_way(module: Module, finding: Finding) -> Fix | None:
     return replace(fix, title=title, edits=tuple(sorted({*edits, *guarded, *added})))
 
 
-def _is_without_cuda(module: Module, edits: list[Edit]) -> bool:
+def _is_without_cuda(module: ProjectFile, edits: list[Edit]) -> bool:
     """Whether edits are of code that CUDA does not reach."""
     others = [module.source.span(root) for _, _, other in _choices(module) for root in other]
     return all(any(s.start <= e.span.start and e.span.end <= s.end for s in others) for e in edits)
 
 
-def _entered(module: Module, span: Span) -> list[Edit] | None:
+def _entered(module: ProjectFile, span: Span) -> list[Edit] | None:
     """A context that is entered with CUDA alone, for a fix that would take it out."""
     contextlib = missing_imports(module, ("import contextlib",), module.index.module)
     if contextlib is None or not any(
@@ -128,7 +128,7 @@ def _is_one_way(text: str, edit: Edit) -> bool:
     return _JAX.search(edit.content) is not None or (lost and "accelerator" not in edit.content)
 
 
-def guarded_import(module: Module, statements: str) -> Edit:
+def guarded_import(module: ProjectFile, statements: str) -> Edit:
     """The edit that puts imports, and what follows from them, behind the others, where there is no CUDA."""
     source, newline = module.source, module.source.newline
     lines = [line for line in statements.splitlines() if line.strip()]
@@ -142,21 +142,21 @@ def guarded_import(module: Module, statements: str) -> Edit:
     return _edit(module, Span(end, end), f"{newline}{body}{newline}")
 
 
-def _end_of_imports(module: Module) -> int:
+def _end_of_imports(module: ProjectFile) -> int:
     """Offset below the imports that stand above whatever may need torchax."""
     needs = (place for name in _NEEDS_TORCHAX for place in module.index.calls.get(name, ()))
     rows = (getattr(call, "lineno", 0) for call, scope in needs if scope is module.index.module)
     return end_of_imports(module, min(rows, default=None))
 
 
-def _joins_guard(module: Module, edit: Edit) -> bool:
+def _joins_guard(module: ProjectFile, edit: Edit) -> bool:
     guard = _guard(module)
     if guard is None or edit.location.row != (guard.end_lineno or 0) + 1:
         return False
     return edit.content.startswith(module.source.indent)
 
 
-def _guard(module: Module) -> ast.If | None:
+def _guard(module: ProjectFile) -> ast.If | None:
     """The statement behind a file's imports that imports what only torchax needs."""
     source, end = module.source, _end_of_imports(module)
     first = next((node for node in source.tree.body if source.span(node).start >= end), None)
@@ -164,7 +164,7 @@ def _guard(module: Module) -> ast.If | None:
     return first if guards and isinstance(first, ast.If) else None
 
 
-def _kept(module: Module, edits: list[Edit]) -> list[Edit] | None:
+def _kept(module: ProjectFile, edits: list[Edit]) -> list[Edit] | None:
     """Edits whose code stands beside the one that was there, chosen by whether there is CUDA."""
     if len(edits) == 1:
         edit = edits[0]
@@ -177,7 +177,7 @@ def _kept(module: Module, edits: list[Edit]) -> list[Edit] | None:
     return [_split(module, statement, edits)] if statement is not None else None
 
 
-def _expressions(module: Module, span: Span) -> Iterator[tuple[ast.AST, ast.AST]]:
+def _expressions(module: ProjectFile, span: Span) -> Iterator[tuple[ast.AST, ast.AST]]:
     """The expression that a span is, if it is one, with what stands around it."""
     source = module.source
     for outer in ast.walk(source.tree):
@@ -186,7 +186,7 @@ def _expressions(module: Module, span: Span) -> Iterator[tuple[ast.AST, ast.AST]
                 yield child, outer
 
 
-def _chosen(module: Module, node: ast.expr, outer: ast.AST, edit: Edit) -> Edit:
+def _chosen(module: ProjectFile, node: ast.expr, outer: ast.AST, edit: Edit) -> Edit:
     text = module.source.text
     old = text[edit.span.start : edit.span.end]
     if isinstance(node, ast.IfExp) and ast.unparse(node.test) == ASKED:
@@ -201,7 +201,7 @@ def _chosen(module: Module, node: ast.expr, outer: ast.AST, edit: Edit) -> Edit:
     return replace(edit, content=code if loose and not callee else f"({code})")
 
 
-def _added(module: Module, edit: Edit) -> list[Edit] | None:
+def _added(module: ProjectFile, edit: Edit) -> list[Edit] | None:
     """Whole lines that are put in become those of a branch."""
     source = module.source
     lines = edit.content.strip("\r\n").splitlines()
@@ -220,7 +220,7 @@ def _added(module: Module, edit: Edit) -> list[Edit] | None:
     return [replace(edit, content=f"{head}{guarded}{tail}")]
 
 
-def _around(module: Module, edits: list[Edit]) -> ast.stmt | None:
+def _around(module: ProjectFile, edits: list[Edit]) -> ast.stmt | None:
     """The statement, alone on its lines, that an edit replaces, or the simple one that edits lie within."""
     source = module.source
     for node in ast.walk(source.tree):
@@ -237,7 +237,7 @@ def _around(module: Module, edits: list[Edit]) -> ast.stmt | None:
     return None
 
 
-def _is_whole(module: Module, statement: ast.stmt, edits: list[Edit]) -> bool:
+def _is_whole(module: ProjectFile, statement: ast.stmt, edits: list[Edit]) -> bool:
     """Whether an edit replaces a whole statement that may go a level deeper, which a long string may not."""
     if not isinstance(statement, ast.If | ast.With) or [edit.span for edit in edits] != [
         module.source.span(statement)
@@ -247,7 +247,7 @@ def _is_whole(module: Module, statement: ast.stmt, edits: list[Edit]) -> bool:
     return all(node.lineno == node.end_lineno for node in strings)
 
 
-def _split(module: Module, statement: ast.stmt, edits: list[Edit]) -> Edit:
+def _split(module: ProjectFile, statement: ast.stmt, edits: list[Edit]) -> Edit:
     source = module.source
     span = source.span(statement)
     indent = source.ahead_of(statement)
@@ -270,6 +270,6 @@ def _deeper(code: str, newline: str, step: str) -> str:
     return f"{newline}{step}".join(code.splitlines())
 
 
-def _edit(module: Module, span: Span, content: str) -> Edit:
+def _edit(module: ProjectFile, span: Span, content: str) -> Edit:
     source = module.source
     return Edit(span, content, source.location(span.start), source.location(span.end))

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.distributed import ON_HOST, START
+from tpulint.model.names.scopes import Scope
 from tpulint.model.processes.settings import settings
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
-    from tpulint.model.names.scopes import Scope
+from tpulint.model.project.project_file import ProjectFile
 
 _STARTS = (START, START.replace(".init", ".distributed_c10d.init"))
 
 
-def is_start(module: Module, call: ast.Call, scope: Scope) -> bool:
+def is_start(module: ProjectFile, call: ast.Call, scope: Scope) -> bool:
     """Whether the call starts a process group."""
     return module.names.qualified(call.func, scope) in _STARTS
 
@@ -26,19 +23,19 @@ def backend(call: ast.Call) -> ast.expr | None:
     return call.args[0] if call.args else next(words, None)
 
 
-def backends(module: Module, call: ast.Call, scope: Scope) -> frozenset[str | None]:
+def backends(module: ProjectFile, call: ast.Call, scope: Scope) -> frozenset[str | None]:
     """The backends that the process group may have on a TPU host; None for one that is not known."""
     asked = backend(call)
     return settings(module, asked, scope) if asked is not None else frozenset({None})
 
 
-def serves_host(module: Module, call: ast.Call, scope: Scope) -> bool:
+def serves_host(module: ProjectFile, call: ast.Call, scope: Scope) -> bool:
     """Whether the process group has a CPU backend (`gloo` or `mpi`) on a TPU host."""
     found = backends(module, call, scope)
     return bool(found) and found <= ON_HOST
 
 
-def groups(module: Module) -> tuple[bool, ...]:
+def groups(module: ProjectFile) -> tuple[bool, ...]:
     """The process groups that a file starts: whether each serves the host."""
     return tuple(
         serves_host(module, call, scope)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tpulint.model.devices.places import last_name
 from tpulint.model.devices.targets import option
 from tpulint.model.names.references import default_of
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
+from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.tracing.guards import CUDA, asks
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
 
 #: Expressions that name the operating system, with what they are on Linux, the system of TPU hosts.
 _SYSTEMS = {"os.name": "posix", "sys.platform": "linux", "platform.system": "Linux"}
@@ -23,7 +20,7 @@ _ABSENT = frozenset(f"torch.distributed.{part}is_nccl_available" for part in (""
 _RESPELLING = frozenset({"lower", "strip", "upper"})
 
 
-def settings(module: Module, node: ast.expr, scope: Scope) -> frozenset[str | None]:
+def settings(module: ProjectFile, node: ast.expr, scope: Scope) -> frozenset[str | None]:
     """All strings that an expression may be on a TPU host, as far as the file says; None for another one.
 
     A branch that only CUDA or another operating system reaches does not count.
@@ -34,7 +31,7 @@ def settings(module: Module, node: ast.expr, scope: Scope) -> frozenset[str | No
 class _Settings:
     """Follows one expression to the strings that it may be."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: ProjectFile) -> None:
         self.module = module
         self.seen: set[int] = set()
 
@@ -172,7 +169,7 @@ def _returns(function: ast.AST) -> Iterator[ast.Return]:
             waiting.extend(ast.iter_child_nodes(node))
 
 
-def on_tpu_host(module: Module, test: ast.expr, scope: Scope) -> bool | None:
+def on_tpu_host(module: ProjectFile, test: ast.expr, scope: Scope) -> bool | None:
     """How a condition on CUDA or the operating system comes out on a TPU host; None for other conditions."""
     match test:
         case ast.UnaryOp(op=ast.Not()):
@@ -203,7 +200,7 @@ def on_tpu_host(module: Module, test: ast.expr, scope: Scope) -> bool | None:
     return True if asks(CUDA, module, test, scope, truth=False) else None
 
 
-def _system(module: Module, node: ast.expr, scope: Scope) -> str | None:
+def _system(module: ProjectFile, node: ast.expr, scope: Scope) -> str | None:
     """What an expression that names the operating system is on a TPU host."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RESPELLING:
         inner = _system(module, node.func.value, scope)

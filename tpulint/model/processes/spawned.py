@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.distributed import SPAWN, SPAWNED
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
-    from tpulint.model.names.scopes import Scope
+from tpulint.model.names.scopes import Scope
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 
-def spawned(module: Module, call: ast.Call, scope: Scope) -> dict[str, ast.expr] | None:
+def spawned(module: ParsedFile, call: ast.Call, scope: Scope) -> dict[str, ast.expr] | None:
     """Whether the call is `torch.multiprocessing.spawn`; its arguments by name, or None."""
     if module.names.qualified(call.func, scope) not in SPAWN:
         return None
@@ -21,7 +18,7 @@ def spawned(module: Module, call: ast.Call, scope: Scope) -> dict[str, ast.expr]
     return given | {word.arg: word.value for word in call.keywords if word.arg in SPAWNED}
 
 
-def is_number_of_processes(module: Module, call: ast.Call, scope: Scope) -> bool:
+def is_number_of_processes(module: ParsedFile, call: ast.Call, scope: Scope) -> bool:
     """Whether the call computes the number of processes that `spawn` starts."""
     statement = module.parent(call)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
@@ -32,7 +29,7 @@ def is_number_of_processes(module: Module, call: ast.Call, scope: Scope) -> bool
     )
 
 
-def _numbers(module: Module) -> Iterator[tuple[ast.expr, Scope]]:
+def _numbers(module: ParsedFile) -> Iterator[tuple[ast.expr, Scope]]:
     for call, place in module.index.calls.get("spawn", ()):
         given = spawned(module, call, place) if isinstance(call, ast.Call) else None
         if given is not None and "nprocs" in given:

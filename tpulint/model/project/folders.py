@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from pathlib import Path
 
 from tpulint.knowledge.tracing import LIBRARIES
 
-#: How many folders of a path the name of a package has, from which relative imports start.
-_DEPTH = 3
 #: How many a name may have that is imported: those, and what relative imports add, or are written out.
 _DEEPEST = 8
 
@@ -19,12 +17,6 @@ _DEEPEST = 8
 def heads(name: str) -> set[str]:
     """The beginnings of a dotted name, and itself."""
     return {".".join(parts) for parts in accumulate([part] for part in name.split("."))}
-
-
-def package_by_folder(path: str) -> str:
-    """The dotted name of the package that the folders around a file are, as far as names go."""
-    folders = list(takewhile(str.isidentifier, Path(path).parts[-2 : -_DEPTH - 2 : -1]))
-    return ".".join(reversed(folders))
 
 
 def names_by_folder(modules: Iterable[tuple[str, str]]) -> dict[str, str]:

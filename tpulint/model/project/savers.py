@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.files import SAVE
 from tpulint.model.names.references import positional
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.project.takers import Taker
-from tpulint.model.values.kinds import Instance
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 
-def savers(module: Module) -> tuple[Taker, ...]:
+def savers(module: ParsedFile) -> tuple[Taker, ...]:
     """The functions of a file that save what they are given."""
     found: dict[Taker, None] = {}
     for name in ("save", "dump"):
@@ -31,7 +26,7 @@ def savers(module: Module) -> tuple[Taker, ...]:
     return tuple(found)
 
 
-def _taker(module: Module, value: ast.expr, function: Scope) -> Taker | None:
+def _taker(module: ParsedFile, value: ast.expr, function: Scope) -> Taker | None:
     qualified = f"{module.name}.{function.qualname}"
     given, node = positional(function), function.node
     match value:
@@ -40,31 +35,4 @@ def _taker(module: Module, value: ast.expr, function: Scope) -> Taker | None:
         case ast.Starred(value=ast.Name(id=name)) if isinstance(node, FunctionNode):
             if not given and node.args.vararg is not None and node.args.vararg.arg == name:
                 return Taker(qualified, 0, "")
-    return None
-
-
-def saved_elsewhere(module: Module) -> Iterator[tuple[ast.expr, Scope]]:
-    """What a file hands to functions of other files that save it, or to those that hand on all they get."""
-    for saver in module.project.savers:
-        last = saver.function.rpartition(".")[2]
-        if saver.parameter and saver.function in module.functions:
-            continue
-        for call, scope in module.index.calls.get(last, ()):
-            if not isinstance(call, ast.Call) or _called(module, call, scope) != saver.function:
-                continue
-            named = [word.value for word in call.keywords if word.arg == saver.parameter]
-            given = named or call.args[saver.position : saver.position + 1]
-            if given and not isinstance(given[0], ast.Starred):
-                yield given[0], scope
-
-
-def _called(module: Module, call: ast.Call, scope: Scope) -> str | None:
-    """The function of the project that a call means, by its name or by the class of the object."""
-    qualified = module.names.qualified(call.func, scope)
-    if qualified is not None:
-        return module.project.resolve(qualified)
-    if isinstance(call.func, ast.Attribute):
-        kind = module.kind(call.func.value, scope)
-        if isinstance(kind, Instance):
-            return module.project.method(module.project.resolve(kind.cls), call.func.attr)
     return None

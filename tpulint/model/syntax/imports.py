@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
-from tpulint.model.tracing.guards import optional
+from tpulint.model.syntax.handlers import optional
 from tpulint.source import first_row
 
 if TYPE_CHECKING:
-    from tpulint.model.module import Module
+    from tpulint.model.syntax.parsed_file import ParsedFile
 
 ImportNode = ast.Import | ast.ImportFrom
 
 
-def missing_imports(module: Module, statements: tuple[str, ...], scope: Scope) -> list[str] | None:
+def missing_imports(module: ParsedFile, statements: tuple[str, ...], scope: Scope) -> list[str] | None:
     """Those of some import statements, one name each, whose name is not yet bound to what they import.
 
     None where one of the names means something else already.
@@ -42,7 +42,7 @@ def missing_imports(module: Module, statements: tuple[str, ...], scope: Scope) -
     return missing
 
 
-def insertions(module: Module, statements: list[str]) -> dict[int, str]:
+def insertions(module: ParsedFile, statements: list[str]) -> dict[int, str]:
     """Text to insert at offsets, so that each import stands where isort would put it among the others."""
     lines: dict[int, list[str]] = {}
     alone: set[int] = set()
@@ -62,7 +62,7 @@ def insertions(module: Module, statements: list[str]) -> dict[int, str]:
     return result
 
 
-def first_import(module: Module, package: str) -> ImportNode | None:
+def first_import(module: ParsedFile, package: str) -> ImportNode | None:
     """The first import of a package, or of something in it, without which the file is not imported itself.
 
     One inside a function is how optional packages are imported.
@@ -101,7 +101,7 @@ def _is_standard(text: str) -> bool:
     return text.split()[1].partition(".")[0] in sys.stdlib_module_names
 
 
-def _place(module: Module, text: str) -> tuple[int, bool]:
+def _place(module: ParsedFile, text: str) -> tuple[int, bool]:
     standard = _is_standard(text)
     run = _run(module, standard=standard)
     if not run:
@@ -117,7 +117,7 @@ def _place(module: Module, text: str) -> tuple[int, bool]:
     return module.source.line_starts[run[0].lineno - 1], False
 
 
-def _run(module: Module, *, standard: bool) -> list[ImportNode]:
+def _run(module: ParsedFile, *, standard: bool) -> list[ImportNode]:
     """The run of adjacent top-level imports that has the standard library's, or torch's, in it."""
     run: list[ImportNode] = []
     found = False
@@ -150,7 +150,7 @@ def _is_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
-def _behind(module: Module, statement: ast.stmt) -> int:
+def _behind(module: ParsedFile, statement: ast.stmt) -> int:
     """Offset of the line below an import; of its own line if other code follows the import there.
 
     That code may need what is imported besides: `import torch; torch.manual_seed(0)`.
@@ -163,7 +163,7 @@ def _behind(module: Module, statement: ast.stmt) -> int:
     return source.line_starts[row] if row < len(source.line_starts) else len(source.text)
 
 
-def _at_line_start(module: Module, offset: int) -> bool:
+def _at_line_start(module: ParsedFile, offset: int) -> bool:
     return offset == 0 or module.source.text[offset - 1] in "\r\n"
 
 
@@ -171,7 +171,7 @@ def _at_line_start(module: Module, offset: int) -> bool:
 _NOT_AT_THE_TOP = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.While
 
 
-def end_of_imports(module: Module, before: int | None = None) -> int:
+def end_of_imports(module: ParsedFile, before: int | None = None) -> int:
     """Offset of the line below the docstring and the imports at the top of the file, or above a row of it."""
     source = module.source
     anchor: ast.stmt | None = None

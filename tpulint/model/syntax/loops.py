@@ -19,23 +19,6 @@ def calls_looped_over(name: ast.Name, around: Iterable[ast.AST], methods: frozen
     return []
 
 
-def unpacked(target: ast.expr, iterated: ast.expr) -> dict[str, ast.expr]:
-    """What the names are one of that a loop unpacks, as in `for name, value in settings.items()`."""
-    match target, iterated:
-        case (
-            ast.Tuple(elts=[_, ast.Name(id=name)]),
-            ast.Call(func=ast.Attribute(value=held, attr="items"))
-            | ast.Call(func=ast.Name(id="enumerate"), args=[held, *_]),
-        ):
-            return {name: held}
-        case ast.Name(id=name), ast.Call(func=ast.Attribute(value=held, attr="values"), args=[]):
-            return {name: held}
-        case ast.Tuple(elts=names), ast.Call(func=ast.Name(id="zip"), args=several):
-            pairs = zip(names, several, strict=False)
-            return {one.id: held for one, held in pairs if isinstance(one, ast.Name)}
-    return {}
-
-
 def _loops(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     if isinstance(node, ast.For):
         return [(node.target, node.iter)]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tpulint.model.devices.doors import is_served_flag
 from tpulint.model.names.scopes import FunctionNode, Scope
-from tpulint.model.syntax.entry import is_main
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.handlers import LEAVES, holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +31,19 @@ SEVERAL = Wanted(("initialized", "get_world_size", "process_count"), 1, flags=Fa
 
 #: Environment variables that choose among GPUs, and do not say that there is one.
 _VISIBLE = frozenset({"cuda_device_order", "cuda_visible_devices"})
-_LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
-_BROAD = frozenset(
-    {
-        "builtins.Exception",
-        "builtins.BaseException",
-        "builtins.RuntimeError",
-        "builtins.AssertionError",
-        "builtins.AttributeError",
-    }
-)
-_NOT_IMPORTED = frozenset({"builtins.ImportError", "builtins.ModuleNotFoundError"})
 
 
-def only_with(wanted: Wanted, module: Module, node: ast.AST, scope: Scope) -> bool:
+def only_with(wanted: Wanted, module: ProjectFile, node: ast.AST, scope: Scope) -> bool:
     """Whether a condition around a node, or one before it that leaves, asks for something."""
     inner = node
     for outer in module.ancestors(node):
         if isinstance(outer, ast.If | ast.IfExp | ast.While):
-            if _holds(outer.body, inner):
+            if holds(outer.body, inner):
                 if wanted is CUDA and _asks_any_accelerator(module, outer.test, scope):
                     return False
                 if asks(wanted, module, outer.test, scope, truth=True):
                     return True
-            if _holds(outer.orelse, inner) and asks(wanted, module, outer.test, scope, truth=False):
+            if holds(outer.orelse, inner) and asks(wanted, module, outer.test, scope, truth=False):
                 return True
         elif isinstance(outer, ast.BoolOp):
             before = outer.values[: outer.values.index(inner)] if inner in outer.values else []
@@ -74,60 +60,8 @@ def only_with(wanted: Wanted, module: Module, node: ast.AST, scope: Scope) -> bo
     return False
 
 
-def caught(module: Module, node: ast.AST, scope: Scope) -> bool:
-    """Whether what a node raises is caught right there, by a handler of broad or matching exceptions."""
-    inner = node
-    for outer in module.ancestors(node):
-        if isinstance(outer, ast.Try | ast.TryStar) and _holds(outer.body, inner):
-            for handler in outer.handlers:
-                types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-                names = (module.names.qualified(item, scope) if item else None for item in types)
-                if handler.type is None or any(name in _BROAD for name in names):
-                    return True
-        if isinstance(outer, FunctionNode):
-            return False
-        inner = outer
-    return False
-
-
-def optional(module: Module, statement: ast.stmt, scope: Scope) -> bool:
-    """Whether an import may fail, or may not be come to at all, and the code goes on without it."""
-    inner: ast.AST = statement
-    for outer in module.ancestors(statement):
-        if isinstance(outer, ast.ExceptHandler):
-            return True  # it is itself what the code goes on with
-        if isinstance(outer, ast.Try | ast.TryStar) and _holds(outer.body, inner):
-            if any(_goes_on(module, handler, scope) for handler in outer.handlers):
-                return True
-        elif isinstance(outer, ast.If) and not is_main(outer.test):
-            return True
-        if isinstance(inner, ast.stmt) and any(_leaves_for_want(before) for before in module.before(inner)):
-            return True
-        inner = outer
-    return False
-
-
-def _goes_on(module: Module, handler: ast.ExceptHandler, scope: Scope) -> bool:
-    """Whether a handler takes a failed import and does not raise in its turn."""
-    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    names = [module.names.qualified(item, scope) if item else None for item in types]
-    taken = handler.type is None or any(name in _BROAD or name in _NOT_IMPORTED for name in names)
-    return taken and not isinstance(handler.body[-1], ast.Raise)
-
-
-def _leaves_for_want(statement: ast.stmt) -> bool:
-    """Whether a statement leaves the block where something is not available, going by its words."""
-    if not isinstance(statement, ast.If) or not isinstance(statement.body[-1], _LEAVES):
-        return False
-    words = (
-        part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
-        for part in ast.walk(statement.test)
-    )
-    return any("available" in word.lower() or "installed" in word.lower() for word in words)
-
-
 def asks(
-    wanted: Wanted, module: Module, test: ast.expr, scope: Scope, *, truth: bool, depth: int = 2
+    wanted: Wanted, module: ProjectFile, test: ast.expr, scope: Scope, *, truth: bool, depth: int = 2
 ) -> bool:
     """Whether a condition that comes out so means that there is what is wanted.
 
@@ -163,7 +97,7 @@ def asks(
             return truth and _names(wanted, module, test, scope)
 
 
-def _asks_any_accelerator(module: Module, value: ast.expr | None, scope: Scope) -> bool:
+def _asks_any_accelerator(module: ProjectFile, value: ast.expr | None, scope: Scope) -> bool:
     """Whether a flag is set by whether there is a device of any kind, beside other conditions."""
     return value is not None and any(
         isinstance(part, ast.Call)
@@ -172,12 +106,12 @@ def _asks_any_accelerator(module: Module, value: ast.expr | None, scope: Scope) 
     )
 
 
-def _is_set_without_cuda(module: Module, flag: ast.Attribute, scope: Scope) -> bool:
+def _is_set_without_cuda(module: ProjectFile, flag: ast.Attribute, scope: Scope) -> bool:
     """Whether a flag is true without CUDA, too, as `torch.backends.cudnn.enabled` is."""
     return flag.attr == "enabled" and module.names.qualified(flag, scope) == "torch.backends.cudnn.enabled"
 
 
-def _names(wanted: Wanted, module: Module, node: ast.expr, scope: Scope) -> bool:
+def _names(wanted: Wanted, module: ProjectFile, node: ast.expr, scope: Scope) -> bool:
     for part in ast.walk(node):
         text = (
             part.id
@@ -197,7 +131,7 @@ def _names(wanted: Wanted, module: Module, node: ast.expr, scope: Scope) -> bool
     return False
 
 
-def _is_answer(wanted: Wanted, module: Module, name: ast.Name, scope: Scope) -> bool:
+def _is_answer(wanted: Wanted, module: ProjectFile, name: ast.Name, scope: Scope) -> bool:
     """Whether a variable holds what calls with such a word return, or the number that means none."""
     found = module.names.lookup(name.id, scope)
     values = [binding.value for binding in found[1]] if found is not None else []
@@ -210,17 +144,13 @@ def _is_answer(wanted: Wanted, module: Module, name: ast.Name, scope: Scope) -> 
     )
 
 
-def _leaves_without(wanted: Wanted, module: Module, statement: ast.stmt, scope: Scope) -> bool:
+def _leaves_without(wanted: Wanted, module: ProjectFile, statement: ast.stmt, scope: Scope) -> bool:
     """Whether a statement leaves the block unless there is what is wanted."""
     if isinstance(statement, ast.Assert):
         return asks(wanted, module, statement.test, scope, truth=True)
     return (
         isinstance(statement, ast.If)
-        and isinstance(statement.body[-1], _LEAVES)
+        and isinstance(statement.body[-1], LEAVES)
         and not (wanted is CUDA and _asks_any_accelerator(module, statement.test, scope))
         and asks(wanted, module, statement.test, scope, truth=False)
     )
-
-
-def _holds(block: list[ast.stmt] | ast.expr, node: ast.AST) -> bool:
-    return any(item is node for item in block) if isinstance(block, list) else block is node

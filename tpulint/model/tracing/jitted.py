@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.values.kinds import Instance
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +25,7 @@ class Jitted:
     hidden: int = 0
 
 
-def jitted_by(module: Module, call: ast.Call, scope: Scope) -> Jitted | None:
+def jitted_by(module: TypedFile, call: ast.Call, scope: Scope) -> Jitted | None:
     """Whether this file defines the jitted function or module; its function or `forward`, or None."""
     given, outer = call.args[0], module.parent(call)
     name = ""

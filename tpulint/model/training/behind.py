@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Set
-from typing import TYPE_CHECKING
 
 from tpulint.finding import Span
 from tpulint.model.names.qualified import dotted
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.training.effects import effects
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
 
 #: What is called on the way from a tensor to a number.
 _READING: frozenset[str | None] = frozenset({"item", "detach", "cpu", "size", "len", "float"})
 
 
-def kept_behind(module: Module, statements: Iterable[ast.stmt], losses: Set[str]) -> list[tuple[Span, str]]:
+def kept_behind(
+    module: ParsedFile, statements: Iterable[ast.stmt], losses: Set[str]
+) -> list[tuple[Span, str]]:
     """What takes such statements out of their blocks; not those that change what `losses` names."""
     return [
         edit
@@ -34,7 +33,7 @@ def _is_autocast(block: ast.With) -> bool:
     return len(called) == len(contexts) and all(name.rpartition(".")[2] == "autocast" for name in called)
 
 
-def _last(module: Module, block: ast.With, losses: Set[str]) -> Iterator[ast.stmt]:
+def _last(module: ParsedFile, block: ast.With, losses: Set[str]) -> Iterator[ast.stmt]:
     """The last statements of a block that only keep numbers, if something else stands before them."""
     for one in reversed(block.body[1:]):
         shares_row = one.lineno != one.end_lineno or module.source.ahead_of(one).strip()
@@ -55,7 +54,7 @@ def _keeps_number(statement: ast.stmt) -> bool:
             return False
 
 
-def _moved_out(module: Module, block: ast.With, statement: ast.stmt) -> Iterator[tuple[Span, str]]:
+def _moved_out(module: ParsedFile, block: ast.With, statement: ast.stmt) -> Iterator[tuple[Span, str]]:
     """The margin of the block for a statement, and for the comments ahead of it."""
     source, place = module.source, block.body.index(statement)
     inner, outer = source.margin(statement), source.margin(block)

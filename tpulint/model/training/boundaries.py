@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import FunctionNode, Scope
+from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.training.called import own_function
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
 
 
 def keeps_graph(statement: ast.stmt) -> bool:
@@ -24,7 +21,7 @@ def keeps_graph(statement: ast.stmt) -> bool:
     )
 
 
-def asks(module: Module, statements: Iterable[ast.stmt], scope: Scope) -> bool:
+def asks(module: ProjectFile, statements: Iterable[ast.stmt], scope: Scope) -> bool:
     """Whether statements, or the functions of the file that they call, ask for gradients."""
     if not module.index.calls.get("grad"):
         return False
@@ -38,7 +35,7 @@ def asks(module: Module, statements: Iterable[ast.stmt], scope: Scope) -> bool:
     )
 
 
-def is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> bool:
+def is_without_gradient(module: ProjectFile, statement: ast.stmt, scope: Scope) -> bool:
     """Whether a statement runs within `torch.no_grad()` or the like."""
     for node in module.ancestors(statement):
         contexts = [item.context_expr for item in node.items] if isinstance(node, ast.With) else []
@@ -50,7 +47,7 @@ def is_without_gradient(module: Module, statement: ast.stmt, scope: Scope) -> bo
     return False
 
 
-def blocks_around(module: Module, anchor: ast.stmt) -> Iterator[tuple[list[ast.stmt], int]]:
+def blocks_around(module: ProjectFile, anchor: ast.stmt) -> Iterator[tuple[list[ast.stmt], int]]:
     """The blocks around a statement up to its function's, with where it stands in them, innermost first."""
     inner: ast.AST | None = anchor
     while inner is not None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.runtime import DIFFERENTIABLE, is_runtime_function
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
+from tpulint.model.project.project_file import ProjectFile
 from tpulint.source import decorators
 
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
 
-
-def own_function(module: Module, function: ast.expr, scope: Scope) -> Scope | None:
+def own_function(module: ProjectFile, function: ast.expr, scope: Scope) -> Scope | None:
     """The function of this file that is called by a plain name or as a method of `self`."""
     node: ast.AST | None = None
     if isinstance(function, ast.Name):
@@ -30,12 +27,12 @@ def own_function(module: Module, function: ast.expr, scope: Scope) -> Scope | No
     return module.index.function(node) if node is not None else None
 
 
-def is_differentiated(module: Module, function: Scope) -> bool:
+def is_differentiated(module: ProjectFile, function: Scope) -> bool:
     """Whether the function is decorated with `@differentiable`."""
     return is_decorated(module, function, DIFFERENTIABLE)
 
 
-def is_decorated(module: Module, function: Scope, decorator: str) -> bool:
+def is_decorated(module: ProjectFile, function: Scope, decorator: str) -> bool:
     """Whether the function has a decorator of the runtime, such as `knowledge.runtime.DIFFERENTIABLE`."""
     for node in decorators(function.node):
         named = node.func if isinstance(node, ast.Call) else node

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Set
-from typing import TYPE_CHECKING
 
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
@@ -12,19 +11,16 @@ from tpulint.model.training.bound import surely_written
 from tpulint.model.training.boundaries import blocks_around, is_without_gradient
 from tpulint.model.training.effects import effects
 from tpulint.model.training.flow import taken_in
-from tpulint.model.training.learned import infers
+from tpulint.model.training.learned import Learned, infers
 from tpulint.model.training.movable import LOOPS, only_scales
 from tpulint.model.training.passing import gives_none_on, passes_on
 from tpulint.model.training.regions import Region, in_block
 from tpulint.model.values.pending import statements as statements_of
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
-    from tpulint.model.training.learned import Learned
+from tpulint.model.values.typed_file import TypedFile
 
 
 def carriers(
-    module: Module, learned: Learned, user: Region, taken: Set[int], scope: Scope
+    module: TypedFile, learned: Learned, user: Region, taken: Set[int], scope: Scope
 ) -> Iterator[tuple[Region, Scope]]:
     """Regions of one statement each that give what another region takes in, where that bears gradients.
 
@@ -50,7 +46,7 @@ def carriers(
 
 
 def _givers(
-    module: Module, learned: Learned, user: Region, taken: Set[int], scope: Scope
+    module: TypedFile, learned: Learned, user: Region, taken: Set[int], scope: Scope
 ) -> Iterator[tuple[ast.Assign | ast.AnnAssign, set[str], Scope, bool]]:
     """The statements that write what a region takes in: which of that, in which function.
 
@@ -88,7 +84,7 @@ def _givers(
 
 
 def _giving(
-    module: Module,
+    module: TypedFile,
     learned: Learned,
     statement: ast.Assign | ast.AnnAssign,
     given: set[str],
@@ -114,12 +110,12 @@ def _giving(
     return Region((statement,), (), (), inputs, (*sorted(given), *others))
 
 
-def _makes_optimizer(module: Module, value: ast.expr | None, scope: Scope) -> bool:
+def _makes_optimizer(module: TypedFile, value: ast.expr | None, scope: Scope) -> bool:
     """Whether a value is an optimizer, which the computation at most asks whether it is there."""
     calls = (node for node in ast.walk(value) if isinstance(node, ast.Call)) if value is not None else ()
     return any((module.names.qualified(call.func, scope) or "").startswith("torch.optim.") for call in calls)
 
 
-def _loops(module: Module, statement: ast.stmt) -> set[int]:
+def _loops(module: TypedFile, statement: ast.stmt) -> set[int]:
     """The `id`s of the loops around a statement."""
     return {id(node) for node in module.ancestors(statement) if isinstance(node, LOOPS)}

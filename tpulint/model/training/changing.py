@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope, ScopeKind
+from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.training.called import own_function
 from tpulint.model.training.effects import effects, place
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
 
 _SETS_UP = (
     "__init__",
@@ -46,7 +44,7 @@ class _Reasons(NamedTuple):
 class Changing:
     """Answers for one file."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: ProjectFile) -> None:
         self._module = module
         self._attributes: dict[int, frozenset[str]] = {}
         self._reasons: dict[int, _Reasons] = {}

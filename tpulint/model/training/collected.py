@@ -5,19 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import READS
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.scopes import Scope
+from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.training.boundaries import is_without_gradient
 from tpulint.model.training.effects import effects
+from tpulint.model.training.learned import Learned
 from tpulint.model.training.passing import gives_none_on, is_number, read_on
 from tpulint.model.values.pending import statements
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
-    from tpulint.model.training.learned import Learned
 
 _WITHOUT = READS | {"detach", "cpu"}
 
@@ -31,7 +28,7 @@ class Filling:
     function: Scope
 
 
-def fillings(module: Module, learned: Learned, scope: Scope) -> Iterator[Filling]:
+def fillings(module: ProjectFile, learned: Learned, scope: Scope) -> Iterator[Filling]:
     """What other functions append, with gradients, to the lists in attributes that a function reads."""
     reader = scope.function
     if reader is None:
@@ -47,7 +44,7 @@ def fillings(module: Module, learned: Learned, scope: Scope) -> Iterator[Filling
             yield Filling(path, node.args[0], function)
 
 
-def filled_here(module: Module, learned: Learned, path: str, scope: Scope) -> Iterator[Filling]:
+def filled_here(module: ProjectFile, learned: Learned, path: str, scope: Scope) -> Iterator[Filling]:
     """What a function, or the script, appends with gradients to a list of its own."""
     function = scope.function or module.index.module
     for node, place in module.index.calls.get("append", ()):
@@ -78,7 +75,7 @@ def _own(function: Scope) -> Iterator[ast.stmt]:
     return statements(body) if isinstance(body, list) else iter(())
 
 
-def _has_gradient(module: Module, learned: Learned, value: ast.expr, function: Scope) -> bool:
+def _has_gradient(module: ProjectFile, learned: Learned, value: ast.expr, function: Scope) -> bool:
     """Whether what is appended comes from modules, and is neither detached nor a number."""
     bearing: set[str] = set()
     for statement in _own(function):

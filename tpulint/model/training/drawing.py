@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.called import own_function
+from tpulint.model.training.learned import Learned
 from tpulint.model.values.kinds import Instance
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
-    from tpulint.model.training.learned import Learned
+from tpulint.model.values.typed_file import TypedFile
 
 _TORCH = frozenset(
     f"torch.{name}"
@@ -40,7 +37,7 @@ _MODULES = frozenset(
 _LIBRARIES = ("numpy.random", "random")
 
 
-def draws(module: Module, statements: Iterable[ast.AST], scope: Scope) -> set[str]:
+def draws(module: TypedFile, statements: Iterable[ast.AST], scope: Scope) -> set[str]:
     """The generators that statements draw from, and the functions of this file that they call."""
     found, seen = set[str](), set[int]()
     waiting = [(statement, scope) for statement in statements]
@@ -60,7 +57,7 @@ def draws(module: Module, statements: Iterable[ast.AST], scope: Scope) -> set[st
     return found
 
 
-def may_draw(module: Module, learned: Learned, statements: Sequence[ast.AST], scope: Scope) -> set[str]:
+def may_draw(module: TypedFile, learned: Learned, statements: Sequence[ast.AST], scope: Scope) -> set[str]:
     """The same, if modules of unknown classes, and of those of other files, draw as well."""
     calls = (node for outer in statements for node in ast.walk(outer) if isinstance(node, ast.Call))
     is_open = any(
@@ -69,13 +66,13 @@ def may_draw(module: Module, learned: Learned, statements: Sequence[ast.AST], sc
     return draws(module, statements, scope) | ({"torch"} if is_open else set())
 
 
-def _is_elsewhere(module: Module, call: ast.Call, scope: Scope) -> bool:
+def _is_elsewhere(module: TypedFile, call: ast.Call, scope: Scope) -> bool:
     """Whether it is not known what a module computes, or another file says it."""
     classes, functions = _called(module, call, scope)
     return not functions and not any(cls.startswith("torch.") for cls in classes)
 
 
-def _drawn(module: Module, call: ast.Call, scope: Scope) -> set[str]:
+def _drawn(module: TypedFile, call: ast.Call, scope: Scope) -> set[str]:
     if any(word.arg == "generator" for word in call.keywords):
         return set()
     name = module.names.qualified(call.func, scope) or ""
@@ -84,7 +81,7 @@ def _drawn(module: Module, call: ast.Call, scope: Scope) -> set[str]:
     return {library for library in _LIBRARIES if name.startswith(f"{library}.")}
 
 
-def _called(module: Module, call: ast.Call, scope: Scope) -> tuple[list[str], list[Scope]]:
+def _called(module: TypedFile, call: ast.Call, scope: Scope) -> tuple[list[str], list[Scope]]:
     """The classes of the modules that a call may run, and the functions of this file."""
     own = own_function(module, call.func, scope)
     if own is not None:
@@ -99,7 +96,7 @@ def _called(module: Module, call: ast.Call, scope: Scope) -> tuple[list[str], li
     return classes, [module.functions[name] for name in names if name in module.functions]
 
 
-def _classes(module: Module, value: ast.expr, scope: Scope) -> Iterator[str]:
+def _classes(module: TypedFile, value: ast.expr, scope: Scope) -> Iterator[str]:
     """Of which classes an object may be, be it one that callers hand over."""
     kind = module.kind(value, scope)
     if isinstance(kind, Instance):
@@ -111,7 +108,7 @@ def _classes(module: Module, value: ast.expr, scope: Scope) -> Iterator[str]:
                 yield kind.cls
 
 
-def _is_drawing(module: Module, cls: str) -> bool:
+def _is_drawing(module: TypedFile, cls: str) -> bool:
     """Whether a module has others that draw, at any depth."""
     waiting, seen = [cls], set[str]()
     while waiting:
@@ -124,7 +121,7 @@ def _is_drawing(module: Module, cls: str) -> bool:
     return False
 
 
-def _parts(module: Module, cls: str) -> Iterable[str]:
+def _parts(module: TypedFile, cls: str) -> Iterable[str]:
     """The classes of the modules that those of a class have for attributes."""
     facts = module.project.class_(cls)
     parts = facts.modules.values() if facts is not None else ()

@@ -15,7 +15,7 @@ from tpulint.model.training.regions import Region
 from tpulint.source import Source
 
 if TYPE_CHECKING:
-    from tpulint.model.module import Module
+    from tpulint.model.syntax.parsed_file import ParsedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Extraction:
 
 
 def extraction(
-    module: Module,
+    module: ParsedFile,
     region: Region,
     name: str,
     decorator: str,
@@ -86,7 +86,7 @@ def extraction(
 class _Lines:
     """The lines of a region's statements, each with the comments above it."""
 
-    def __init__(self, module: Module, region: Region) -> None:
+    def __init__(self, module: ParsedFile, region: Region) -> None:
         self._source = source = module.source
         self._statements = region.span
         first, last = self._statements[0], self._statements[-1]

@@ -5,17 +5,14 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope, ScopeKind
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.training.bound import surely_written
 from tpulint.model.training.effects import effects, place
 
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
 
-
-def taken_in(module: Module, statements: list[ast.stmt], scope: Scope) -> Iterator[str]:
+def taken_in(module: ParsedFile, statements: list[ast.stmt], scope: Scope) -> Iterator[str]:
     """The places that are read before they are written, in the order of the text."""
     written: set[str] = set()
     given: dict[str, None] = {}
@@ -68,7 +65,7 @@ def _position(nodes: list[ast.expr]) -> tuple[int, int]:
     return min((node.lineno, node.col_offset) for node in nodes)
 
 
-def _is_fixed(module: Module, name: str, scope: Scope) -> bool:
+def _is_fixed(module: ParsedFile, name: str, scope: Scope) -> bool:
     """Whether a name means the same wherever it is read: imports, functions, classes, constants."""
     found = module.names.lookup(name, scope)
     if found is None:

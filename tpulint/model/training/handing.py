@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.model.names.scopes import Scope
@@ -16,9 +15,7 @@ from tpulint.model.training.learned import Learned
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses
 from tpulint.model.training.passing import gives_none_on
 from tpulint.model.values.pending import statements
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 #: What is asked of a dictionary of losses.
 _OF_DICTIONARIES = frozenset({"get", "items", "keys", "values"})
@@ -34,7 +31,7 @@ class Handing:
         learned: what computes with the parameters of modules there.
     """
 
-    def __init__(self, module: Module, learned: Learned) -> None:
+    def __init__(self, module: TypedFile, learned: Learned) -> None:
         self._module, self._learned = module, learned
 
     @cached_property

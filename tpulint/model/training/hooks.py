@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.called import own_function
 from tpulint.model.training.effects import effects, root
 from tpulint.model.values.kinds import Instance
 from tpulint.model.values.readers import registered_hooks
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 
-def filled_by_hooks(module: Module, scope: Scope) -> frozenset[str]:
+def filled_by_hooks(module: TypedFile, scope: Scope) -> frozenset[str]:
     """The places, read in a function, that calls of modules may fill through hooks."""
     found: set[str] = set()
     classes: set[str] = set()
@@ -40,7 +37,7 @@ def _is_of_self(hook: ast.expr) -> bool:
     return isinstance(hook, ast.Attribute) and isinstance(hook.value, ast.Name) and hook.value.id == "self"
 
 
-def _bodies(module: Module, hook: ast.expr, scope: Scope) -> Iterator[list[ast.AST]]:
+def _bodies(module: TypedFile, hook: ast.expr, scope: Scope) -> Iterator[list[ast.AST]]:
     """What a hook executes: a function, the functions within one that makes it, or a lambda."""
     if isinstance(hook, ast.Lambda):
         yield [hook.body]

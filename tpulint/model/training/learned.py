@@ -6,13 +6,13 @@ import ast
 import re
 from collections.abc import Iterator, Set
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
 from tpulint.knowledge.training import MODULE_UPKEEP
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around, positional
 from tpulint.model.names.scopes import Scope, ScopeKind
+from tpulint.model.project.facts import FunctionFacts
 from tpulint.model.training.called import is_differentiated, own_function
 from tpulint.model.training.effects import effects
 from tpulint.model.training.leaves import listed, listed_by_name, makes_leaf, wants_gradients
@@ -27,10 +27,7 @@ from tpulint.model.training.naming import (
 )
 from tpulint.model.training.passing import is_number
 from tpulint.model.values.kinds import Instance
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
-    from tpulint.model.project.facts import FunctionFacts
+from tpulint.model.values.typed_file import TypedFile
 
 _PARAMETERS = ("parameters", "named_parameters")
 _CONTAINERS = frozenset({"dict", "list", "tuple", "OrderedDict"})
@@ -58,7 +55,7 @@ class Learned:
         generous: whether calls that nobody knows count as well.
     """
 
-    def __init__(self, module: Module, *, generous: bool = False) -> None:
+    def __init__(self, module: TypedFile, *, generous: bool = False) -> None:
         self._module = module
         self._generous = generous
         self._called_in: dict[int, list[Scope | bool | None]] = {}
@@ -454,13 +451,13 @@ def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
 
 
-def infers(module: Module, value: ast.expr | None, scope: Scope) -> bool:
+def infers(module: TypedFile, value: ast.expr | None, scope: Scope) -> bool:
     """Whether a value is what a function or method of the project gives that keeps no gradients."""
     facts = _facts(module, value, scope) if isinstance(value, ast.Call) else None
     return facts is not None and facts.infers
 
 
-def _facts(module: Module, call: ast.Call, scope: Scope) -> FunctionFacts | None:
+def _facts(module: TypedFile, call: ast.Call, scope: Scope) -> FunctionFacts | None:
     """What is known of the function or method of the project that is called."""
     project = module.project
     name = module.names.qualified(call.func, scope)
@@ -472,7 +469,7 @@ def _facts(module: Module, call: ast.Call, scope: Scope) -> FunctionFacts | None
     return project.function(project.resolve(name)) if name is not None else None
 
 
-def _made(module: Module, node: ast.expr, scope: Scope) -> list[Instance]:
+def _made(module: TypedFile, node: ast.expr, scope: Scope) -> list[Instance]:
     """The instances that a name is bound to, beside None."""
     found = module.names.lookup(node.id, scope) if isinstance(node, ast.Name) else None
     values = [b.value for b in found[1] if b.value is not None] if found is not None else []

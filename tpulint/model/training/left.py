@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.effects import effects, place, root
 from tpulint.model.values.kinds import Instance, Unknown
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 #: What people call a part of the loss that a module keeps.
 _PART_OF_LOSS = re.compile(r"loss|aux|(^|_)(kl|kld|nll|reg)(_|$)|penalty|entropy|diverg", re.IGNORECASE)
 
 
-def left(module: Module, scope: Scope) -> frozenset[str]:
+def left(module: TypedFile, scope: Scope) -> frozenset[str]:
     """The places of modules of which a function reads what their `forward` leaves in attributes.
 
     For `layer.loss`, where `for layer in layers` goes through them, that is `layers`.
@@ -40,7 +37,7 @@ def left(module: Module, scope: Scope) -> frozenset[str]:
     return frozenset(name for name in found if "." in name or module.names.lookup(name, scope) is not None)
 
 
-def _is_left(module: Module, read: ast.Attribute, scope: Scope) -> bool:
+def _is_left(module: TypedFile, read: ast.Attribute, scope: Scope) -> bool:
     if not isinstance(read.ctx, ast.Load) or place(read) is not None:
         return False
     kind = module.kind(read.value, scope)

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import by_name, method_around, positional
@@ -15,9 +15,7 @@ from tpulint.model.project.takers import Taker, handed_to_accelerate
 from tpulint.model.training.effects import effects, place
 from tpulint.model.values.kinds import Instance, Unknown
 from tpulint.model.values.pending import statements
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 #: What may be done with a loss on its way to `backward` that torch's autograd sees through on torchax.
 _PLAIN = frozenset({"mean", "sum", "values"})
@@ -73,7 +71,7 @@ def _is_factor(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and dotted(node) is not None
 
 
-def backward_calls(module: Module) -> Iterator[tuple[ast.expr, Scope]]:
+def backward_calls(module: TypedFile) -> Iterator[tuple[ast.expr, Scope]]:
     """What `backward` is called on in a file, with the scope of the place."""
     for call, scope in module.index.calls.get("backward", ()):
         assert isinstance(call, ast.Call)
@@ -90,7 +88,7 @@ def losses_of(call: ast.Call, name: str | None) -> list[ast.expr]:
     return [call.func.value] if isinstance(call.func, ast.Attribute) else []
 
 
-def loops_around(module: Module, node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+def loops_around(module: TypedFile, node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
     """The targets of loops and comprehensions around an expression, each with what it runs over."""
     for outer in module.ancestors(node):
         if isinstance(outer, FunctionNode):
@@ -101,7 +99,7 @@ def loops_around(module: Module, node: ast.expr) -> Iterator[tuple[ast.expr, ast
             yield from ((one.target, one.iter) for one in outer.generators)
 
 
-def takers(module: Module) -> tuple[Taker, ...]:
+def takers(module: TypedFile) -> tuple[Taker, ...]:
     """The functions of a file that call `backward` on what they are given."""
     found: dict[Taker, None] = {}
     for loss, scope in backward_calls(module):
@@ -126,7 +124,7 @@ def takers(module: Module) -> tuple[Taker, ...]:
     return tuple(found)
 
 
-def _handing_on(module: Module, taker: Taker) -> Iterator[Taker]:
+def _handing_on(module: TypedFile, taker: Taker) -> Iterator[Taker]:
     """The functions of a file that hand a loss which they are given to a taker of the same file."""
     last = taker.function.rpartition(".")[2]
     for call, scope in module.index.calls.get(last, ()):
@@ -152,7 +150,7 @@ def _listed(name: str, function: Scope) -> str:
     return name
 
 
-def _behind(names: list[str], function: Scope, module: Module) -> Iterator[str]:
+def _behind(names: list[str], function: Scope, module: TypedFile) -> Iterator[str]:
     """The parameters that a function makes a loss of; not those that it calls."""
     given = {name for name in positional(function) if name not in ("self", "cls")}
     body = getattr(function.node, "body", [])
@@ -169,7 +167,7 @@ def _behind(names: list[str], function: Scope, module: Module) -> Iterator[str]:
     yield from sorted((behind & given) - set(_called(function, module)))
 
 
-def _called(function: Scope, module: Module) -> Iterator[str]:
+def _called(function: Scope, module: TypedFile) -> Iterator[str]:
     """The names that a function calls, or hands to one of the same file that does."""
     for call, name in _calls_by_name(function):
         yield name
@@ -202,7 +200,7 @@ def _variables(loss: ast.expr) -> Iterator[str]:
             yield from effects([loss]).reads
 
 
-def handed_losses(module: Module) -> Iterator[Handed]:
+def handed_losses(module: TypedFile) -> Iterator[Handed]:
     """The calls of a file that hand a loss to a taker of the project."""
     for taker in module.project.takers:
         last = taker.function.rpartition(".")[2]
@@ -221,7 +219,7 @@ def _given(call: ast.Call, taker: Taker) -> ast.expr | None:
     return named[0] if named else call.args[taker.position] if taker.position < len(call.args) else None
 
 
-def _is_call_of(module: Module, call: ast.Call, scope: Scope, taker: Taker, loss: ast.expr) -> bool:
+def _is_call_of(module: TypedFile, call: ast.Call, scope: Scope, taker: Taker, loss: ast.expr) -> bool:
     owner, _, last = taker.function.rpartition(".")
     # Any call may be one of an object that is called.
     if last == _CALLED and taker.is_whole and taker.parameter not in (dotted(loss) or ""):

@@ -16,7 +16,7 @@ from tpulint.model.training.regions import Region
 from tpulint.source import first_row
 
 if TYPE_CHECKING:
-    from tpulint.model.module import Module
+    from tpulint.model.syntax.parsed_file import ParsedFile
     from tpulint.model.training.changing import Changing
 
 
@@ -35,7 +35,7 @@ class Moved:
 
 
 def placed(
-    module: Module, changing: Changing, found: Region, scope: Scope, name: str, decorator: str
+    module: ParsedFile, changing: Changing, found: Region, scope: Scope, name: str, decorator: str
 ) -> Moved | None:
     """Make a region a function: a method beside the one around it where it needs `self`.
 
@@ -96,7 +96,7 @@ def _left_open(found: Region) -> dict[str, str]:
     return {name: f'getattr({owner}, "{last}", None)' for name, (owner, _, last) in parts.items()}
 
 
-def _unbound(module: Module, found: Region, scope: Scope) -> Iterator[tuple[str, int, str]]:
+def _unbound(module: ParsedFile, found: Region, scope: Scope) -> Iterator[tuple[str, int, str]]:
     """The line that binds each input that may not be bound, where it goes, and its indent."""
     source = module.source
     inputs = set(found.inputs) - surely_written(found.ahead) - surely_read(found.statements)
@@ -105,12 +105,12 @@ def _unbound(module: Module, found: Region, scope: Scope) -> Iterator[tuple[str,
         yield f"{name} = None", start, source.text[start : source.span(statement).start].split("@")[0]
 
 
-def _top_level(module: Module, node: ast.stmt) -> ast.stmt:
+def _top_level(module: ParsedFile, node: ast.stmt) -> ast.stmt:
     body = module.source.tree.body
     return next(s for s in body if s.lineno <= node.lineno <= (s.end_lineno or s.lineno))
 
 
-def _above(module: Module, statement: ast.stmt) -> int:
+def _above(module: ParsedFile, statement: ast.stmt) -> int:
     """The offset of the line above which a definition goes: over decorators and comments."""
     source = module.source
     row = first_row(statement)
@@ -119,7 +119,7 @@ def _above(module: Module, statement: ast.stmt) -> int:
     return source.line_starts[row - 1]
 
 
-def _blank(module: Module, offset: int) -> int:
+def _blank(module: ParsedFile, offset: int) -> int:
     """How many blank lines there are above a line."""
     lines = module.source.text[:offset].splitlines()
     return next((i for i, line in enumerate(reversed(lines)) if line.strip()), len(lines))

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.training.bearing import bearing_behind
@@ -21,6 +20,7 @@ from tpulint.model.training.drawing import draws, may_draw
 from tpulint.model.training.effects import Effects, effects, is_unconditional
 from tpulint.model.training.flow import around, handed_on, taken_in
 from tpulint.model.training.hooks import filled_by_hooks
+from tpulint.model.training.learned import Learned
 from tpulint.model.training.leaves import makes_leaf
 from tpulint.model.training.left import left
 from tpulint.model.training.losses import backward_calls
@@ -33,10 +33,7 @@ from tpulint.model.training.movable import (
     only_scales,
     unfit,
 )
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
-    from tpulint.model.training.learned import Learned
+from tpulint.model.values.typed_file import TypedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ class Obstacle:
 
 
 def region(
-    module: Module,
+    module: TypedFile,
     learned: Learned,
     anchor: ast.stmt,
     wanted: set[str],
@@ -116,7 +113,7 @@ def region(
     return None
 
 
-def _borne(module: Module, learned: Learned, first: ast.stmt, scope: Scope) -> set[str]:
+def _borne(module: TypedFile, learned: Learned, first: ast.stmt, scope: Scope) -> set[str]:
     """What bears gradients where a block begins, from the blocks around it within the same loop."""
     around = list[list[ast.stmt]]()
     for block, index in islice(blocks_around(module, first), 1, None):
@@ -133,14 +130,14 @@ def _borne(module: Module, learned: Learned, first: ast.stmt, scope: Scope) -> s
     return through
 
 
-def _is_differentiated_behind(module: Module, branch: ast.If, scope: Scope) -> bool:
+def _is_differentiated_behind(module: TypedFile, branch: ast.If, scope: Scope) -> bool:
     """Whether a function calls `backward` behind a branch, too: what is in front of it is moved for that."""
     last = branch.end_lineno or branch.lineno
     return any(place is scope and loss.lineno > last for loss, place in backward_calls(module))
 
 
 def _behind(
-    module: Module, learned: Learned, block: list[ast.stmt], wanted: set[str], scope: Scope, branch: ast.If
+    module: TypedFile, learned: Learned, block: list[ast.stmt], wanted: set[str], scope: Scope, branch: ast.If
 ) -> Region | Obstacle | None:
     """The region in a branch that goes on with what another one, in front of the branch, computes."""
     first = region(module, learned, branch, set(effects(block).reads), scope)
@@ -163,7 +160,7 @@ def _bound_of(statement: ast.stmt, wanted: set[str]) -> set[str]:
 
 
 def next_rounds(
-    module: Module, learned: Learned, first: Region, anchor: ast.stmt, scope: Scope
+    module: TypedFile, learned: Learned, first: Region, anchor: ast.stmt, scope: Scope
 ) -> Iterator[Region]:
     """The regions that compute anew, at the end of a loop around a statement, what one in front of it did."""
     for loop in module.ancestors(anchor):
@@ -176,7 +173,7 @@ def next_rounds(
 
 
 def _of_gradients(
-    module: Module, learned: Learned, block: list[ast.stmt], start: int, wanted: set[str], scope: Scope
+    module: TypedFile, learned: Learned, block: list[ast.stmt], start: int, wanted: set[str], scope: Scope
 ) -> Region | None:
     """The region that asks for gradients of what is computed ahead of a `backward` that keeps the graph.
 
@@ -194,7 +191,7 @@ def _of_gradients(
 
 
 def in_block(
-    module: Module,
+    module: TypedFile,
     learned: Learned,
     block: list[ast.stmt],
     wanted: set[str],
@@ -254,7 +251,7 @@ def in_block(
 
 
 def _parted(
-    module: Module,
+    module: TypedFile,
     learned: Learned,
     blocks: tuple[list[ast.stmt], list[ast.stmt]],
     wanted: set[str],
@@ -422,7 +419,7 @@ def _begun(
 
 
 def _drawn_apart(
-    module: Module,
+    module: TypedFile,
     learned: Learned,
     block: list[ast.stmt],
     core: list[int],

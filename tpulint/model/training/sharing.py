@@ -6,17 +6,14 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from tpulint.finding import Span
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 _BETWEEN = re.compile(r"[ \t]*;[ \t]*")
 
 
-def put_apart(module: Module, statements: Iterable[ast.stmt]) -> list[tuple[Span, str]] | None:
+def put_apart(module: ParsedFile, statements: Iterable[ast.stmt]) -> list[tuple[Span, str]] | None:
     """What replaces what lies between statements, and before them, on the rows of these.
 
     None where nothing does, or where something else than a semicolon, or the colon of a header, is there.
@@ -29,7 +26,7 @@ def put_apart(module: Module, statements: Iterable[ast.stmt]) -> list[tuple[Span
     return edits if edits and len(edits) == len(found) else None
 
 
-def _blocks(module: Module, statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+def _blocks(module: ParsedFile, statement: ast.stmt) -> Iterator[list[ast.stmt]]:
     """The block that a statement stands in."""
     parent = module.parent(statement)
     for name in ("body", "orelse", "finalbody"):
@@ -38,7 +35,7 @@ def _blocks(module: Module, statement: ast.stmt) -> Iterator[list[ast.stmt]]:
             yield block
 
 
-def _apart(module: Module, block: list[ast.stmt], rows: set[int]) -> Iterator[tuple[Span, str] | None]:
+def _apart(module: ParsedFile, block: list[ast.stmt], rows: set[int]) -> Iterator[tuple[Span, str] | None]:
     source, first = module.source, block[0]
     ahead = source.ahead_of(first)
     margin = ahead

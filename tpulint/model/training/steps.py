@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from tpulint.finding import Span
 from tpulint.model.names.numbered import numbered
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.behind import kept_behind
@@ -25,11 +25,7 @@ from tpulint.model.training.placing import Moved, placed
 from tpulint.model.training.regions import Obstacle, Region, next_rounds, region
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.within import given_within
-
-if TYPE_CHECKING:
-    from tpulint.finding import Span
-    from tpulint.model.module import Module
-
+from tpulint.model.values.typed_file import TypedFile
 
 NOT_FOUND = (
     "tpulint finds no loss computation: decorate the function that computes the loss with `@differentiable` "
@@ -42,7 +38,7 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 class Steps:
     """The training steps of one file; what is found out for one of them serves all."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: TypedFile) -> None:
         self.module = module
         self.learned = Learned(module)
         self.guessed = Learned(module, generous=True)

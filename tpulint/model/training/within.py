@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import READS
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
+from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.training.called import is_differentiated, own_function
+from tpulint.model.training.changing import Changing
+from tpulint.model.training.regions import Region
 from tpulint.model.values.pending import statements
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
-    from tpulint.model.training.changing import Changing
-    from tpulint.model.training.regions import Region
 
 #: What tells of numbers, on the terminal or in a log.
 _TELLS = frozenset(
@@ -23,7 +20,7 @@ _TELLS = frozenset(
 
 
 def given_within(
-    module: Module, changing: Changing, found: Region, scope: Scope
+    module: ProjectFile, changing: Changing, found: Region, scope: Scope
 ) -> tuple[ast.expr, Scope] | None:
     """What the one function of this file gives that a region calls, with its scope.
 
@@ -47,7 +44,7 @@ def given_within(
     return last.value, own
 
 
-def _is_overridden(module: Module, own: Scope) -> bool:
+def _is_overridden(module: ProjectFile, own: Scope) -> bool:
     method = method_around(own)
     if method is None or method.owner is None:
         return False

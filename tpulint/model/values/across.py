@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.names.references import is_none_by_default, method_around, positional
 from tpulint.model.names.scopes import FunctionNode, Scope, parameters
 from tpulint.model.values.kinds import NONE, STATIC, UNKNOWN, Kind, Several, Static, Tensor, joined
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 #: How often one function is walked anew for what calls hand to it, and how deep such walks nest.
 _TIMES, _DEEP = 4, 3
@@ -26,7 +24,7 @@ _TRANSPARENT = frozenset(
 )
 
 
-def callers(module: Module, scope: Scope) -> Iterator[Scope]:
+def callers(module: TypedFile, scope: Scope) -> Iterator[Scope]:
     """The traced functions of the file that call a function of it which leaves parameters undeclared."""
     node = scope.node
     if not isinstance(node, ast.FunctionDef):
@@ -38,7 +36,7 @@ def callers(module: Module, scope: Scope) -> Iterator[Scope]:
                 yield function
 
 
-def stepped_through(module: Module, scope: Scope, parameter: str) -> str | None:
+def stepped_through(module: TypedFile, scope: Scope, parameter: str) -> str | None:
     """The attribute of a method's class that a parameter is named for: `timesteps`, of a `timestep`."""
     if scope.owner is None:
         return None
@@ -47,7 +45,7 @@ def stepped_through(module: Module, scope: Scope, parameter: str) -> str | None:
     return attribute if any((cls, attribute) in module.assignments for cls in classes) else None
 
 
-def steps_through(module: Module, scope: Scope) -> bool:
+def steps_through(module: TypedFile, scope: Scope) -> bool:
     """Whether a method takes an element of what its own class keeps."""
     node = scope.node
     return isinstance(node, ast.FunctionDef) and any(
@@ -55,13 +53,13 @@ def steps_through(module: Module, scope: Scope) -> bool:
     )
 
 
-def handed_kind(module: Module, scope: Scope, parameter: str) -> Kind:
+def handed_kind(module: TypedFile, scope: Scope, parameter: str) -> Kind:
     """What the file's calls of a function hand to a parameter; `UNKNOWN` unless all of them tell."""
     kinds = _handed_kinds(module, scope, parameter)
     return UNKNOWN if UNKNOWN in kinds else _abroad(joined(tuple(kinds)))
 
 
-def _handed_kinds(module: Module, scope: Scope, parameter: str) -> list[Kind]:
+def _handed_kinds(module: TypedFile, scope: Scope, parameter: str) -> list[Kind]:
     node = scope.node
     if not isinstance(node, ast.FunctionDef):
         return [UNKNOWN]
@@ -79,7 +77,7 @@ def _plain(node: ast.FunctionDef) -> list[ast.arg]:
     return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
 
 
-def _calls(module: Module, scope: Scope) -> Iterator[tuple[ast.Call, Scope]]:
+def _calls(module: TypedFile, scope: Scope) -> Iterator[tuple[ast.Call, Scope]]:
     for call, place in module.index.calls.get(scope.name, ()):
         if not isinstance(call, ast.Call):
             continue
@@ -103,7 +101,7 @@ def _argument(call: ast.Call, names: list[str], parameter: str) -> ast.expr | No
     return before[position]
 
 
-def returned_in_file(module: Module, function: Scope) -> Kind:
+def returned_in_file(module: TypedFile, function: Scope) -> Kind:
     """What the returns of a function of the file give; `UNKNOWN` for what is decorated or yields."""
     node = function.node
     if not isinstance(node, FunctionNode) or isinstance(node, ast.AsyncFunctionDef):
@@ -122,7 +120,7 @@ def returned_in_file(module: Module, function: Scope) -> Kind:
     return _abroad(returned)
 
 
-def _is_plain(module: Module, function: Scope, node: ast.FunctionDef) -> bool:
+def _is_plain(module: TypedFile, function: Scope, node: ast.FunctionDef) -> bool:
     """Whether no decorator changes what a function takes and gives."""
     outer = function.parent
     called = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
@@ -139,7 +137,7 @@ class Walk(NamedTuple):
 class Walks:
     """Functions of one file walked anew for what calls hand to them, few times each: time stays linear."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: TypedFile) -> None:
         self.module = module
         self._known: dict[int, dict[tuple[tuple[str, Kind], ...], Walk | None]] = {}
         self._defaults: dict[int, Mapping[int, Kind]] = {}
@@ -200,7 +198,7 @@ class Walks:
 
 
 def _given(
-    module: Module,
+    module: TypedFile,
     function: Scope,
     call: ast.Call,
     arguments: list[Kind],

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.arrays import DTYPES, OF_BOOLEANS, OF_GIVEN, OF_INTEGERS
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
-    from tpulint.model.names.scopes import Scope
+from tpulint.model.names.scopes import Scope
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 
-def dtype_of_array(module: Module, node: ast.expr, scope: Scope) -> str | None:
+def dtype_of_array(module: ParsedFile, node: ast.expr, scope: Scope) -> str | None:
     """Whether the expression is a NumPy array of integers or Booleans; its torch dtype, or None."""
     if isinstance(node, ast.Name):
         found = module.names.lookup(node.id, scope)
@@ -36,7 +33,7 @@ def dtype_of_array(module: Module, node: ast.expr, scope: Scope) -> str | None:
     return _of_numbers(numbers) if name in OF_GIVEN and not node.keywords else None
 
 
-def _named(module: Module, dtype: ast.expr, scope: Scope) -> str | None:
+def _named(module: ParsedFile, dtype: ast.expr, scope: Scope) -> str | None:
     if isinstance(dtype, ast.Constant):
         return DTYPES.get(dtype.value) if isinstance(dtype.value, str) else None
     head, _, name = (module.names.qualified(dtype, scope) or "").partition(".")

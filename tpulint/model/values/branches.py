@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tpulint.knowledge.tensors import ELEMENTWISE, REDUCTIONS
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.bound import binders
 from tpulint.model.values.assignments import plain_assignments
 from tpulint.model.values.kinds import Data, Kind, Tensor
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 #: Factories whose results have the same shape, dtype and device if their arguments are the same.
 _FILLED = frozenset({"torch.zeros", "torch.ones", "torch.full"})
@@ -60,7 +58,7 @@ class Selection(NamedTuple):
     other: ast.expr | None
 
 
-def selections(module: Module, node: ast.If, scope: Scope) -> list[Selection] | None:
+def selections(module: TypedFile, node: ast.If, scope: Scope) -> list[Selection] | None:
     """The assignments of both branches, in an order in which `torch.where` can replace them one by one.
 
     In this order, each expression reads what it reads in its own branch, if that branch is selected.
@@ -80,7 +78,7 @@ def selections(module: Module, node: ast.If, scope: Scope) -> list[Selection] | 
     return found if all(_is_selectable(module, one, node, scope) for one in found) else None
 
 
-def is_selectable(module: Module, then: ast.expr, other: ast.expr, scope: Scope) -> bool:
+def is_selectable(module: TypedFile, then: ast.expr, other: ast.expr, scope: Scope) -> bool:
     """Whether both expressions only compute tensors, of one shape and, as far as known, of one dtype."""
     if not (_only_computes(module, then, scope) and _only_computes(module, other, scope)):
         return False
@@ -89,7 +87,7 @@ def is_selectable(module: Module, then: ast.expr, other: ast.expr, scope: Scope)
     )
 
 
-def _is_selectable(module: Module, one: Selection, node: ast.If, scope: Scope) -> bool:
+def _is_selectable(module: TypedFile, one: Selection, node: ast.If, scope: Scope) -> bool:
     if one.then is not None and one.other is not None:
         return is_selectable(module, one.then, one.other, scope)
     value = one.then or one.other
@@ -108,13 +106,15 @@ def _agree(one: Kind, other: Kind) -> bool:
     return bool(one.root) and one.root == other.root and len(dtypes) <= 1
 
 
-def _made_alike(module: Module, one: ast.expr, other: ast.expr, scope: Scope) -> bool:
+def _made_alike(module: TypedFile, one: ast.expr, other: ast.expr, scope: Scope) -> bool:
     """Whether `torch.zeros` or the like make both, with the same sizes, dtype and device."""
     made = [_factory(module, value, scope) for value in (one, other)]
     return made[0] is not None and made[0] == made[1]
 
 
-def _factory(module: Module, value: ast.expr, scope: Scope) -> tuple[list[str], dict[str | None, str]] | None:
+def _factory(
+    module: TypedFile, value: ast.expr, scope: Scope
+) -> tuple[list[str], dict[str | None, str]] | None:
     """The sizes and the keyword arguments of a factory; None where one is missing that decides."""
     name = module.names.qualified(value.func, scope) if isinstance(value, ast.Call) else None
     kind = module.kind(value, scope)
@@ -132,12 +132,12 @@ def _factory(module: Module, value: ast.expr, scope: Scope) -> tuple[list[str], 
     return [ast.dump(size) for size in sizes], keywords
 
 
-def _only_computes(module: Module, value: ast.expr, scope: Scope) -> bool:
+def _only_computes(module: TypedFile, value: ast.expr, scope: Scope) -> bool:
     """Whether an expression has no effect, and raises no error that depends on the values of tensors."""
     return all(_is_plain(module, node, scope) for node in ast.walk(value))
 
 
-def _is_plain(module: Module, node: ast.AST, scope: Scope) -> bool:
+def _is_plain(module: TypedFile, node: ast.AST, scope: Scope) -> bool:
     match node:
         case ast.Constant(value=str() | bytes()) if node.end_lineno != node.lineno:
             return False  # its rows cannot be indented

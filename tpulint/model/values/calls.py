@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.cuda_api import CUDA_OBJECTS
 from tpulint.knowledge.pictures import GIVE_ALIKE
@@ -26,6 +25,7 @@ from tpulint.knowledge.tensors import (
 )
 from tpulint.knowledge.torch_api import FUNCTIONS, METHODS
 from tpulint.knowledge.tracing import ENVIRONMENTS
+from tpulint.model.values.expressions import Expressions
 from tpulint.model.values.kinds import (
     ARRAY,
     DATA,
@@ -48,9 +48,7 @@ from tpulint.model.values.kinds import (
     made_on_host,
     placed_as,
 )
-
-if TYPE_CHECKING:
-    from tpulint.model.values.expressions import Environment, Expressions
+from tpulint.model.values.typed_file import Environment
 
 #: Methods and functions whose arguments after the first are sizes, not operands.
 _TAKE_SIZES = frozenset(
@@ -121,9 +119,9 @@ def _project_call(
     own = self.module.functions.get(function)
     if own is None:
         return _from_other_file(self, function, node, arguments, keywords, returned)
-    if not (any(handed) or self.module.walks.lacks_device(own, node)):
+    if not (any(handed) or self.walks.lacks_device(own, node)):
         return returned
-    walked = self.module.walks.of_call(own, node, arguments, keywords)
+    walked = self.walks.of_call(own, node, arguments, keywords)
     if walked is None:
         return returned
     self.mixed |= walked.mixed & frozenset().union(*handed)

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from tpulint.knowledge.tensors import DTYPES
 from tpulint.knowledge.torch_api import ATTRIBUTES
 from tpulint.model.names.scopes import Scope
 from tpulint.model.tracing.settled import SETTLED, of_other_device
+from tpulint.model.values.across import Walks
 from tpulint.model.values.kinds import (
     ARRAY,
     DATA,
@@ -32,12 +33,7 @@ from tpulint.model.values.kinds import (
     join,
     joined,
 )
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
-
-#: Kinds of the names, and of attributes of names (`self.x`), at one point of the flow.
-Environment = dict[str, Kind]
+from tpulint.model.values.typed_file import Environment, FunctionTypes, TypedFile
 
 #: Plain values, which are taken where a tensor of one element is.
 _NUMBERS = frozenset({"builtins.int", "builtins.float", "builtins.str", "builtins.bool"})
@@ -46,15 +42,14 @@ _LISTS = frozenset({"builtins.list", "builtins.tuple"})
 _NOWHERE: frozenset[int] = frozenset()
 
 
-class Expressions:
+class Expressions(FunctionTypes):
     """Evaluates expressions of one scope, but for calls, to kinds; remembers the kind of each node."""
 
-    def __init__(self, module: Module, scope: Scope) -> None:
+    def __init__(self, module: TypedFile, walks: Walks, scope: Scope) -> None:
+        super().__init__()
         self.module = module
+        self.walks = walks
         self.scope = scope
-        self.kinds: dict[int, Kind] = {}
-        #: Offsets of factory calls whose host tensor meets a tensor on the device.
-        self.mixed: set[int] = set()
         #: How many `with torch.device(...)` blocks are open.
         self.placed = 0
 
@@ -98,7 +93,7 @@ class Expressions:
         if qualified is not None:
             if qualified.startswith("torch.") and qualified[6:] in DTYPES:
                 return Static(qualified)
-            return self.module.global_kind(qualified)
+            return _global_kind(qualified)
         if isinstance(node.value, ast.Name):
             stored = env.get(f"{node.value.id}.{node.attr}")
             if stored is not None:
@@ -467,6 +462,12 @@ class Expressions:
         ast.Slice: _slice,
         ast.Await: _awaited,
     }
+
+
+def _global_kind(qualified: str) -> Kind:
+    """The type of a dotted name that needs no flow."""
+    head = qualified.partition(".")[0]
+    return STATIC if head in ("math", "sys", "os") else UNKNOWN
 
 
 def _keeps(index: ast.expr) -> bool:

@@ -6,14 +6,15 @@ import ast
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from tpulint.knowledge.tensors import RESHAPES_IN_PLACE
 from tpulint.model.names.references import is_none_by_default
 from tpulint.model.names.scopes import FunctionNode, Scope
+from tpulint.model.values.across import Walks
 from tpulint.model.values.assignments import plain_assignments
 from tpulint.model.values.calls import call_kind
-from tpulint.model.values.expressions import Environment, Expressions
+from tpulint.model.values.expressions import Expressions
 from tpulint.model.values.kinds import (
     NONE,
     UNKNOWN,
@@ -27,9 +28,7 @@ from tpulint.model.values.kinds import (
     made_on_host,
 )
 from tpulint.model.values.parameters import parameter_kinds
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import Environment, TypedFile
 
 #: Loops nested deeper than this are walked once instead of to a fixed point.
 _LOOP_DEPTH = 2
@@ -39,25 +38,15 @@ _AS_DECLARED: Mapping[str, Kind] = MappingProxyType({})
 class Flow(Expressions):
     """Walks one function (or a module's top level) and records the kind of every expression."""
 
-    def __init__(self, module: Module, scope: Scope, given: Mapping[str, Kind] = _AS_DECLARED) -> None:
-        super().__init__(module, scope)
+    def __init__(
+        self, module: TypedFile, walks: Walks, scope: Scope, given: Mapping[str, Kind] = _AS_DECLARED
+    ) -> None:
+        super().__init__(module, walks, scope)
         #: What one call hands to the function's parameters, where that is what is asked.
         self.given = given
-        #: Subscripts, by identity, through which device tensors are written into host tensors made here.
-        self.written: set[int] = set()
         self._loops = 0
         #: What holds where the loop being walked is left or continued early.
         self._left: list[Environment] = []
-        #: What the function's names hold in the end, for the functions nested in it.
-        self.final: Environment = {}
-        #: What its parameters are when it is called.
-        self.initial: Environment = {}
-        #: Whether it is a generator, whose calls give something else.
-        self.yields = False
-        #: Kinds of what the function returns.
-        self.returned: list[Kind] = []
-        #: By the identity of an `if`, the kinds that the names its branches assign have before it.
-        self.former: dict[int, Environment] = {}
 
     def settled(self, test: ast.expr) -> bool | None:
         """The value of a condition that is the same in every trace, or for what a call hands over."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import ELEMENTWISE
 from tpulint.model.names.scopes import Scope
 from tpulint.model.values.kinds import Data, Static, Tensor
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 #: Those that look along a dimension, draw random numbers, or move or change their tensor.
 _NOT_HERE = frozenset(
@@ -37,7 +34,7 @@ class Lifted:
     same_shape: bool
 
 
-def lifted(module: Module, node: ast.expr, scope: Scope, mask: ast.expr) -> Lifted | None:
+def lifted(module: TypedFile, node: ast.expr, scope: Scope, mask: ast.expr) -> Lifted | None:
     """How an expression reads without a mask; None where it does not work element by element."""
     reads: list[ast.Subscript] = []
     plain = _collect(module, node, scope, ast.dump(mask), reads)
@@ -57,13 +54,13 @@ def lifted(module: Module, node: ast.expr, scope: Scope, mask: ast.expr) -> Lift
     return Lifted(tuple(reads), text, plain, same)
 
 
-def _root(module: Module, node: ast.expr, scope: Scope) -> str:
+def _root(module: TypedFile, node: ast.expr, scope: Scope) -> str:
     kind = module.kind(node, scope)
     return kind.root if isinstance(kind, Tensor) else ""
 
 
 def _collect(
-    module: Module, node: ast.expr, scope: Scope, mask: str, reads: list[ast.Subscript]
+    module: TypedFile, node: ast.expr, scope: Scope, mask: str, reads: list[ast.Subscript]
 ) -> bool | None:
     """Note the reads in an expression; whether it is plain, None where it is not lifted."""
     if isinstance(node, ast.Subscript) and ast.dump(node.slice) == mask:

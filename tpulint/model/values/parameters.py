@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import (
     JAXTYPING_DTYPES,
@@ -35,12 +34,10 @@ from tpulint.model.values.kinds import (
     join,
     joined,
 )
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 
-def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
+def parameter_kinds(module: TypedFile, scope: Scope) -> dict[str, Kind]:
     """The kinds of a function's parameters by name.
 
     An annotation decides; without one, a default that is a Python constant does; without either, a
@@ -75,7 +72,7 @@ def parameter_kinds(module: Module, scope: Scope) -> dict[str, Kind]:
     return kinds
 
 
-def _used_kind(module: Module, scope: Scope, name: str, *, is_input: bool) -> Kind:
+def _used_kind(module: TypedFile, scope: Scope, name: str, *, is_input: bool) -> Kind:
     """What the use of a parameter tells, in its function and in the file's calls of that."""
     if is_input or used_as_tensor(scope, name):
         counted = len(module.index.numbered.get(name, ())) > 1 and _is_counted_out(scope.node, name)
@@ -91,7 +88,7 @@ def _used_kind(module: Module, scope: Scope, name: str, *, is_input: bool) -> Ki
     return handed
 
 
-def _as_handed(module: Module, scope: Scope, name: str, declared: Kind) -> Kind:
+def _as_handed(module: TypedFile, scope: Scope, name: str, declared: Kind) -> Kind:
     """A parameter of a method that steps through a tensor of its own, whatever it is declared to be.
 
     `step(self, timestep: int)` gets an element of the tensor `self.timesteps`; and what it hands on to other
@@ -119,7 +116,9 @@ def _default_kind(node: ast.expr) -> Kind:
     return UNKNOWN
 
 
-def _is_input(module: Module, scope: Scope, number: int, name: str, by_default: dict[str, ast.expr]) -> bool:
+def _is_input(
+    module: TypedFile, scope: Scope, number: int, name: str, by_default: dict[str, ast.expr]
+) -> bool:
     """Whether a parameter is the first of a `forward`, and nothing says that it is a container or a size."""
     if number != 1 or scope.name != "forward" or scope.owner is None or name in by_default:
         return False
@@ -185,7 +184,7 @@ def _mentioned_by_shape(node: ast.AST, name: str) -> bool:
     return not plain
 
 
-def annotated_kind(module: Module, node: ast.expr, scope: Scope | None, name: str = "") -> Kind:
+def annotated_kind(module: TypedFile, node: ast.expr, scope: Scope | None, name: str = "") -> Kind:
     """The kind that an annotation declares; without a scope its names are qualified, and mean themselves."""
     match node:
         case ast.Constant(value=str() as text):
@@ -209,7 +208,7 @@ def annotated_kind(module: Module, node: ast.expr, scope: Scope | None, name: st
             return UNKNOWN
 
 
-def _named(module: Module, qualified: str, name: str) -> Kind:
+def _named(module: TypedFile, qualified: str, name: str) -> Kind:
     if qualified in TENSOR_TYPES:
         return Tensor(dtype=TENSOR_TYPE_DTYPES.get(qualified, ""), root=name)
     if qualified in STATIC_TYPES:
@@ -226,7 +225,7 @@ def _named(module: Module, qualified: str, name: str) -> Kind:
     return Instance(resolved) if module.project.class_(resolved) is not None else UNKNOWN
 
 
-def _subscripted(module: Module, node: ast.Subscript, scope: Scope | None, name: str) -> Kind:
+def _subscripted(module: TypedFile, node: ast.Subscript, scope: Scope | None, name: str) -> Kind:
     qualified = module.names.qualified(node.value, scope) if scope is not None else dotted(node.value)
     head = (qualified or "").rpartition(".")[2]
     inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

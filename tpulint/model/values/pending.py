@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import READS, TENSOR_ATTRIBUTES
 from tpulint.model.names.scopes import Scope
 from tpulint.model.values.kinds import Several, Tensor, Unknown
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 
 def pending(
-    module: Module, body: list[ast.stmt], end: ast.stmt, scope: Scope, waits: Callable[[ast.stmt], bool]
+    module: TypedFile, body: list[ast.stmt], end: ast.stmt, scope: Scope, waits: Callable[[ast.stmt], bool]
 ) -> list[str]:
     """Names that get a tensor between the last statement that waits, or the body's start, and `end`."""
     names: dict[str, None] = {}
@@ -40,7 +37,7 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from statements(getattr(statement, block, []))
 
 
-def _computed(module: Module, target: ast.expr, value: ast.expr | None, scope: Scope) -> Iterator[str]:
+def _computed(module: TypedFile, target: ast.expr, value: ast.expr | None, scope: Scope) -> Iterator[str]:
     if isinstance(target, ast.Tuple | ast.List):
         for element in target.elts:
             yield from _computed(module, element, value, scope)
@@ -53,7 +50,7 @@ def _computed(module: Module, target: ast.expr, value: ast.expr | None, scope: S
             yield target.id
 
 
-def _may_compute(module: Module, value: ast.expr, scope: Scope) -> bool:
+def _may_compute(module: TypedFile, value: ast.expr, scope: Scope) -> bool:
     """Whether an expression of unknown kind could have started work on the device."""
     if isinstance(value, ast.BinOp):
         return isinstance(value.op, ast.MatMult)
@@ -69,7 +66,7 @@ def _may_compute(module: Module, value: ast.expr, scope: Scope) -> bool:
     return isinstance(value.func, ast.Name | ast.Attribute)
 
 
-def _serves_otherwise(module: Module, name: str, scope: Scope) -> bool:
+def _serves_otherwise(module: TypedFile, name: str, scope: Scope) -> bool:
     """Whether a name is used as what is no tensor: called, or for attributes that tensors lack."""
     owner = scope.function or module.index.module
     if not owner.evidence.get(name, set()) <= TENSOR_ATTRIBUTES:

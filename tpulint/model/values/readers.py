@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tpulint.knowledge.training import HOOKS
 from tpulint.model.names.references import is_put_back, method_around, positional, references
 from tpulint.model.names.scopes import FunctionNode, Scope
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.project.project_file import ProjectFile
 
 
 class Reader(NamedTuple):
@@ -34,7 +32,7 @@ class _Reads(NamedTuple):
 class Readers:
     """Who reads the attributes of a file, and who calls its methods; looked up once for each name."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: ProjectFile) -> None:
         self.module = module
         self._reads: dict[str, _Reads] = {}
         self._calls: dict[str, dict[int, list[tuple[ast.Call, Scope]]]] = {}
@@ -136,7 +134,7 @@ class Readers:
         return any(outer is statement for outer in self.module.ancestors(node) for statement in block)
 
 
-def handed_by_hooks(module: Module) -> dict[int, set[str]]:
+def handed_by_hooks(module: ProjectFile) -> dict[int, set[str]]:
     """The functions of a file that are hooks of modules, by identity, with the names of their values."""
     found: dict[int, set[str]] = {}
     for registered, place, owner in registered_hooks(module):
@@ -148,7 +146,7 @@ def handed_by_hooks(module: Module) -> dict[int, set[str]]:
     return found
 
 
-def registered_hooks(module: Module) -> Iterator[tuple[ast.expr, Scope, str | None]]:
+def registered_hooks(module: ProjectFile) -> Iterator[tuple[ast.expr, Scope, str | None]]:
     """The hooks that a file registers with modules, each with its scope and the class that does so."""
     for registers in HOOKS:
         for call, place in module.index.calls.get(registers, ()):

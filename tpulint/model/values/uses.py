@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.tensors import ELEMENTWISE, READS, SIZED_FACTORIES
 from tpulint.model.names.scopes import Scope
 from tpulint.model.values.kinds import Data, Several, Static, Tensor
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 #: Functions and methods that take a tensor without dimensions as well as a number.
 _TAKE_EITHER = ELEMENTWISE | frozenset(
@@ -29,7 +26,7 @@ def loads(function: ast.AST, name: str) -> Iterator[ast.Name]:
             yield node
 
 
-def serves_as_tensor(module: Module, node: ast.expr, scope: Scope, depth: int = 0) -> bool:
+def serves_as_tensor(module: TypedFile, node: ast.expr, scope: Scope, depth: int = 0) -> bool:
     """Whether a Python scalar could be a zero-dimensional tensor everywhere it is used.
 
     It could where it is combined with a tensor in arithmetic, or passed to a function that accepts both; not
@@ -69,7 +66,7 @@ def in_place_of_number(tensor: ast.expr, text: str, kind: Tensor) -> str:
     return text if kind.dtype in ("bool", "int") or text.endswith(".detach()") else f"{text}.detach()"
 
 
-def _takes_either(module: Module, call: ast.Call, scope: Scope) -> bool:
+def _takes_either(module: TypedFile, call: ast.Call, scope: Scope) -> bool:
     qualified = module.names.qualified(call.func, scope)
     if qualified is not None:
         return qualified.startswith("torch.") and qualified.rpartition(".")[2] in _TAKE_EITHER
@@ -78,7 +75,7 @@ def _takes_either(module: Module, call: ast.Call, scope: Scope) -> bool:
     return isinstance(module.kind(call.func.value, scope), Tensor)
 
 
-def length_around(module: Module, node: ast.expr, scope: Scope) -> ast.expr | None:
+def length_around(module: TypedFile, node: ast.expr, scope: Scope) -> ast.expr | None:
     """The expression around a node that reads its length, such as `len(node)`; None if there is none."""
     outer = module.parent(node)
     if isinstance(outer, ast.Call) and outer.args == [node]:
@@ -119,7 +116,7 @@ def _mentions_dtype(call: ast.Call) -> bool:
     )
 
 
-def concretized(module: Module, test: ast.expr, scope: Scope) -> ast.expr | None:
+def concretized(module: TypedFile, test: ast.expr, scope: Scope) -> ast.expr | None:
     """Whether the condition needs a tensor's value; the part of it that does, or None.
 
     A scalar that `.item()` read before does not count, since the read itself is reported.
@@ -149,7 +146,7 @@ def concretized(module: Module, test: ast.expr, scope: Scope) -> ast.expr | None
             return test if module.kind(test, scope).is_traced else None
 
 
-def data_dependent_size(module: Module, call: ast.Call, scope: Scope) -> ast.expr | None:
+def data_dependent_size(module: TypedFile, call: ast.Call, scope: Scope) -> ast.expr | None:
     """Whether a size in a call of a factory depends on a tensor's value; that size, or None.
 
     A scalar that was read before does not count, since the read itself is reported.

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tpulint.knowledge.views import COPIED, COPIED_ATTRIBUTES, MAY_COPY, REORDERS, WRITES
 from tpulint.model.names.index import within
 from tpulint.model.names.scopes import FunctionNode, Scope, parameters
 from tpulint.model.values.kinds import Several, Static
-
-if TYPE_CHECKING:
-    from tpulint.model.module import Module
+from tpulint.model.values.typed_file import TypedFile
 
 _DEPTH = 8
 #: Methods that return the slice that they are called on.
@@ -45,7 +43,7 @@ class Definition(NamedTuple):
     iterated: bool
 
 
-def lost_write(module: Module, node: ast.expr, scope: Scope) -> Copied | None:
+def lost_write(module: TypedFile, node: ast.expr, scope: Scope) -> Copied | None:
     """The view through which a write does not change the tensor on torchax, although that is read later."""
     write = module.statement(node)
     for found in copied(module, node, scope):
@@ -54,13 +52,13 @@ def lost_write(module: Module, node: ast.expr, scope: Scope) -> Copied | None:
     return None
 
 
-def value_of(module: Module, name: ast.Name) -> ast.expr | None:
+def value_of(module: TypedFile, name: ast.Name) -> ast.expr | None:
     """The expression that was assigned to a name last; None if it is not certain."""
     found = definition(module, name.id, module.statement(name))
     return found.value if found is not None and not found.iterated else None
 
 
-def is_shared(module: Module, name: ast.Name, scope: Scope) -> bool:
+def is_shared(module: TypedFile, name: ast.Name, scope: Scope) -> bool:
     """Whether a tensor may have another name; only a result of arithmetic certainly has none."""
     function = scope.function
     value = value_of(module, name)
@@ -86,7 +84,7 @@ def is_shared(module: Module, name: ast.Name, scope: Scope) -> bool:
     return False
 
 
-def is_slice(module: Module, node: ast.expr, scope: Scope) -> bool:
+def is_slice(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the expression is known to be a basic slice of a device tensor, such as `x[:, 0]`."""
     for _ in range(_DEPTH):
         if isinstance(node, ast.Subscript):
@@ -104,7 +102,7 @@ def is_slice(module: Module, node: ast.expr, scope: Scope) -> bool:
     return False
 
 
-def _may_be_slice(module: Module, name: ast.Name, scope: Scope) -> bool:
+def _may_be_slice(module: TypedFile, name: ast.Name, scope: Scope) -> bool:
     """A quick look: whether something is bound to a name that is a slice, or may be one."""
     found = module.names.lookup(name.id, scope)
     owner, bindings = found if found is not None else (scope, [])
@@ -124,7 +122,7 @@ def _is_parameter(name: str, node: FunctionNode) -> bool:
     return any(argument.arg == name for argument in parameters(node))
 
 
-def is_basic(module: Module, index: ast.expr, scope: Scope) -> bool:
+def is_basic(module: TypedFile, index: ast.expr, scope: Scope) -> bool:
     """Whether an index certainly consists of integers, slices, `None` and `...`."""
     for part in index.elts if isinstance(index, ast.Tuple) else [index]:
         plain = part.operand if isinstance(part, ast.UnaryOp) else part
@@ -138,7 +136,7 @@ def is_basic(module: Module, index: ast.expr, scope: Scope) -> bool:
     return True
 
 
-def _is_key(module: Module, node: ast.expr, scope: Scope) -> bool:
+def _is_key(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether an index is a parameter for a text, or runs over texts or over the keys of a mapping."""
     if not isinstance(node, ast.Name):
         return False
@@ -155,7 +153,7 @@ def _is_key(module: Module, node: ast.expr, scope: Scope) -> bool:
     return False
 
 
-def copied(module: Module, node: ast.expr, scope: Scope) -> Iterator[Copied]:
+def copied(module: TypedFile, node: ast.expr, scope: Scope) -> Iterator[Copied]:
     """The tensors that `node` is a view of in torch, while on torchax it is of a copy."""
     statement = module.statement(node)
     view: ast.expr | None = None
@@ -186,7 +184,7 @@ def copied(module: Module, node: ast.expr, scope: Scope) -> Iterator[Copied]:
                 return
 
 
-def _step(module: Module, node: ast.expr, scope: Scope) -> tuple[ast.expr | None, str]:
+def _step(module: TypedFile, node: ast.expr, scope: Scope) -> tuple[ast.expr | None, str]:
     """The tensor that an expression is a view of, by what; "[]" for a basic slice, "" for the same tensor."""
     match node:
         case ast.Call(func=ast.Attribute(value=inner, attr=name)):
@@ -217,7 +215,7 @@ def _step(module: Module, node: ast.expr, scope: Scope) -> tuple[ast.expr | None
     return None, ""
 
 
-def _is_dtype(module: Module, call: ast.Call, scope: Scope) -> bool:
+def _is_dtype(module: TypedFile, call: ast.Call, scope: Scope) -> bool:
     name = module.names.qualified(call.args[0], scope) if call.args else None
     return name is not None and name.startswith("torch.")
 
@@ -226,7 +224,7 @@ def _is_own(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
-def definition(module: Module, name: str, statement: ast.stmt) -> Definition | None:
+def definition(module: TypedFile, name: str, statement: ast.stmt) -> Definition | None:
     """What gives a name its value at a statement of a function, if that is one place for certain."""
     current = statement
     while True:
@@ -315,7 +313,7 @@ def _names(target: ast.expr) -> set[str]:
     return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
-def read_after(module: Module, found: Copied, write: ast.stmt, scope: Scope) -> bool:
+def read_after(module: TypedFile, found: Copied, write: ast.stmt, scope: Scope) -> bool:
     """Whether the tensor is read after the write, under the same name."""
     if isinstance(write, ast.Return | ast.Raise):
         return False
@@ -353,7 +351,7 @@ def _overwritten(function: ast.AST, name: str, end: tuple[int, int]) -> Iterator
             yield base
 
 
-def _reads_elements(module: Module, node: ast.Name) -> bool:
+def _reads_elements(module: TypedFile, node: ast.Name) -> bool:
     outer = module.parent(node)
     if isinstance(outer, ast.Attribute):
         return outer.attr not in _METADATA
@@ -366,7 +364,7 @@ def _reads_elements(module: Module, node: ast.Name) -> bool:
     return not isinstance(outer, ast.Delete)
 
 
-def _follows(module: Module, write: ast.stmt, node: ast.AST) -> bool:
+def _follows(module: TypedFile, write: ast.stmt, node: ast.AST) -> bool:
     """Whether control can come from a statement to a node behind it, without another round of a loop."""
     around = {id(node), *map(id, module.ancestors(node))}
     inner: ast.AST = write

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
 from tpulint.model.values.kinds import Kind
+from tpulint.model.values.typed_file import TypedFile
 
 
-def names_at_hand(module: Module, node: ast.expr, scope: Scope) -> Iterator[tuple[str, Kind]]:
+def names_at_hand(module: TypedFile, node: ast.expr, scope: Scope) -> Iterator[tuple[str, Kind]]:
     """Names that can be read at a place without `UnboundLocalError`, nearest first, with their kinds.
 
     Those are the names that its statement reads, those assigned by the statements before it in the
@@ -40,7 +40,7 @@ def names_at_hand(module: Module, node: ast.expr, scope: Scope) -> Iterator[tupl
             yield parameter, kind
 
 
-def _around(module: Module, node: ast.expr, scope: Scope) -> Iterator[ast.stmt]:
+def _around(module: TypedFile, node: ast.expr, scope: Scope) -> Iterator[ast.stmt]:
     """The statements around a node within its function, innermost first."""
     function = scope.function
     for outer in module.ancestors(node):

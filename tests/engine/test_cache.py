@@ -125,6 +125,18 @@ def test_an_import_changed_in_a_file_that_imports_it_invalidates_cached_findings
     assert fresh == analyse([helper, device, main], settings, jobs=1).findings
 
 
+def test_runtime_added_to_each_program_invalidates_its_imports(tmp_path: Path) -> None:
+    settings = Settings(root=tmp_path, select=("TPU803",))
+    layers, train, sample = (tmp_path / f"{name}.py" for name in ("layers", "train", "sample"))
+    layers.write_text("from torch.nn.attention.flex_attention import flex_attention\n")
+    script = "import torch\nimport torchax_compat\nimport layers\n\nx = torch.ones(2).cuda()\n"
+    train.write_text(script)
+    sample.write_text(script.replace("import torchax_compat\n", ""))
+    assert [f.code for f in analyse([layers, train, sample], settings, jobs=1).findings] == ["TPU803"]
+    sample.write_text(script)
+    assert analyse([layers, train, sample], settings, jobs=1).findings == []
+
+
 def test_a_change_in_an_unrelated_file_keeps_the_findings_of_other_files(tmp_path: Path) -> None:
     settings, cache = Settings(root=tmp_path), Counting()
     texts = {"a.py": SCRIPT, "b.py": "def f(x):\n    return x\n"}

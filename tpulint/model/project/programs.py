@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from tpulint.knowledge.runtime import DIFFERENTIABLE, FORMER_NAMES
+from tpulint.knowledge.runtime import DIFFERENTIABLE, FORMER_NAMES, is_of_runtime
 from tpulint.knowledge.training import SCALERS
 from tpulint.model.project.facts import ModuleFacts
 
@@ -52,12 +52,11 @@ def programs_of(
 ) -> Programs:
     """What the programs of a project do; `imports` and `importing` say which modules import which."""
 
-    def is_script(name: str) -> bool:
-        return "." not in name and not modules[name].path.endswith("__init__.py")
+    scripts = scripts_of(modules)
 
     def whole(names: set[str]) -> frozenset[str]:
         """Modules with all of the programs that they are a part of."""
-        return frozenset(names | closure(filter(is_script, closure(names, importing)), imports))
+        return frozenset(names | closure(scripts & closure(names, importing), imports))
 
     def having(says: Callable[[ModuleFacts], object]) -> set[str]:
         return {name for name, facts in modules.items() if says(facts)}
@@ -83,8 +82,29 @@ def programs_of(
         with_cuda_default=whole(having(lambda facts: facts.cuda_default)),
         unwrapping=prefixed or whole(having(lambda facts: facts.unwraps)),
         configured=whole(having(lambda facts: facts.configured)),
-        of_scripts=frozenset(closure(filter(is_script, modules), imports)),
+        of_scripts=frozenset(closure(scripts, imports)),
     )
+
+
+def scripts_of(modules: Mapping[str, ModuleFacts]) -> set[str]:
+    """The modules that may be run: those that are in no package."""
+    return {n for n, facts in modules.items() if "." not in n and not facts.path.endswith("__init__.py")}
+
+
+def with_runtime(
+    modules: Mapping[str, ModuleFacts], imports: Mapping[str, set[str]], serving: frozenset[str]
+) -> set[str]:
+    """Modules that import the runtime torchax-compat, directly or not, or whose programs all do.
+
+    A program starts in a script that nothing imports. It needs no runtime if it uses no device; `serving`
+    are the modules that use one.
+    """
+    importers = reversed_relation(imports)
+    direct = {name for name, facts in modules.items() if any(map(is_of_runtime, facts.imports))}
+    having = closure(direct, importers)
+    starts = {name for name in scripts_of(modules) if not importers[name]}
+    lacking = closure((starts & serving) - having, imports)
+    return having | (closure(starts & having, imports) - lacking)
 
 
 def closure(names: Iterable[str], related: Mapping[str, set[str]]) -> set[str]:

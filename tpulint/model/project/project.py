@@ -21,7 +21,7 @@ from tpulint.model.project.facts import ClassFacts, FunctionFacts, ModuleFacts
 from tpulint.model.project.folders import FolderPackages, heads, names_by_folder
 from tpulint.model.project.modules import is_module
 from tpulint.model.project.placement import Placement
-from tpulint.model.project.programs import Programs, closure, programs_of, reversed_relation
+from tpulint.model.project.programs import Programs, closure, programs_of, reversed_relation, with_runtime
 from tpulint.model.project.takers import Taker
 from tpulint.model.project.tensors import Tensors, tensors_of
 
@@ -366,13 +366,14 @@ class ProjectFacts:
         return (self.modules[name] for name in sorted(closure([module], self.imports)))
 
     def program_uses_runtime(self, module: str) -> bool:
-        """Whether a module, or one that it imports, imports the runtime torchax-compat.
+        """Whether a module or one that it imports, or each program with it, imports the runtime."""
+        return module in self._with_runtime
 
-        An import by a name that is built at run time may come late, or never, and does not count.
-        """
+    @cached_property
+    def _with_runtime(self) -> set[str]:
+        """An import by a name that is built at run time may come late, or never, and does not count."""
         said = {name: used - self._chosen.get(name, set()) for name, used in self.imports.items()}
-        targets = (target for name in closure([module], said) for target in self.modules[name].imports)
-        return any(map(is_of_runtime, targets))
+        return with_runtime(self.modules, said, self.programs.serving)
 
     def places(self, module: str) -> bool:
         """Whether the program that starts in a module puts something on a device, as far as calls show."""

@@ -6,7 +6,7 @@ import ast
 import re
 
 from tpulint.knowledge.tracing import is_device_word
-from tpulint.model.devices.flow import ASKED, GIVEN, LITERAL, SINK, UNKNOWN
+from tpulint.model.devices.flow import ASKED, GIVEN, LITERAL, SINK, TEXT, UNKNOWN
 from tpulint.model.devices.given import made
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.devices.places import last_name, places
@@ -89,6 +89,18 @@ def holds_literal_device(module: TypedFile, node: ast.expr, scope: Scope) -> boo
         project.is_device(place) and LITERAL in project.device_origins(place)
         for place in places(module, node, scope)
     )
+
+
+def is_setting(module: ProjectFile, node: ast.expr, scope: Scope, *, mapping: bool) -> bool:
+    """Whether a value is read at run time, from the environment or from a configuration.
+
+    `mapping` says that the expression reads an item of a mapping by name.
+    """
+    found = list(places(module, node, scope))
+    if TEXT in found:
+        return True
+    unset = all(module.project.device_origins(place) == {UNKNOWN} for place in found)
+    return module.name in module.project.programs.configured and (mapping or unset)
 
 
 def is_text_of_file(module: TypedFile, node: ast.expr, scope: Scope) -> bool:

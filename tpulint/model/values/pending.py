@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from tpulint.knowledge.tensors import READS, TENSOR_ATTRIBUTES
-from tpulint.model.names.scopes import Scope
+from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.values.kinds import Several, Tensor, Unknown
 from tpulint.model.values.typed_file import TypedFile
 
@@ -26,6 +26,17 @@ def pending(
             for target in targets:
                 names.update(dict.fromkeys(_computed(module, target, before.value, scope)))
     return list(names)
+
+
+def body_around(module: TypedFile, scope: Scope) -> list[ast.stmt]:
+    """The statements of the function around a scope, or of the file."""
+    around: Scope | None = scope
+    while around is not None:
+        body = getattr(around.node, "body", None)
+        if around.kind in (ScopeKind.FUNCTION, ScopeKind.MODULE) and isinstance(body, list):
+            return body
+        around = around.parent
+    return module.source.tree.body
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -1,0 +1,28 @@
+"""What the namespaces of a context have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tpulint.model.module import Module
+from tpulint.model.names.scopes import Scope
+
+_T = TypeVar("_T")
+
+
+class Namespace:
+    """Questions of one topic about a file, asked at one location."""
+
+    __slots__ = ("_module", "_scope")
+
+    def __init__(self, module: Module, scope: Scope) -> None:
+        self._module = module
+        self._scope = scope
+
+    def _once(self, analysis: Callable[[Module], _T]) -> _T:
+        """The result of an analysis of the whole file, which is kept."""
+        if analysis not in self._module.answers:
+            self._module.answers[analysis] = analysis(self._module)
+        result: _T = self._module.answers[analysis]
+        return result
